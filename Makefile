@@ -1,0 +1,92 @@
+# Two commands do all the set-up: `make demo` runs the main job, `make test` passes the tests.
+# Both need Python >= 3.11, Java >= 17 and make; everything else is installed into .venv, pinned by constraints.txt.
+
+.DEFAULT_GOAL := help
+.SUFFIXES:
+SHELL := /bin/sh
+
+BIN := .venv/bin
+READY := .venv/.ready
+PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
+INSTALL := install --constraint constraints.txt
+
+.PHONY: help prerequisites env test demo lint types nightly constraints clean
+
+help:
+	@echo "make demo     run the main job: start Kafka and PostgreSQL, commit from many writers, read it with DuckDB"
+	@echo "make test     lint, types and all tests"
+	@echo "make env      only create .venv and fetch the Kafka jars"
+	@echo "make lint | types | nightly | constraints | clean"
+
+# Says what is missing or too old before anything is downloaded.
+prerequisites:
+	@lacking=0; python=; \
+	for candidate in $(PYTHONS); do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then lacking=1; \
+	  echo "Python >= 3.11 is missing (found: $$(python3 --version 2>/dev/null || echo none))."; \
+	  echo "  Debian/Ubuntu: apt-get install python3 python3-venv    macOS: brew install python@3.12"; \
+	  echo "  Elsewhere: make ... PYTHON=<path of a newer python>"; \
+	elif ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then lacking=1; \
+	  echo "$$python cannot create virtual environments: its venv module is missing."; \
+	  echo "  Debian/Ubuntu: apt-get install python3-venv"; \
+	fi; \
+	java=java; if [ -n "$$JAVA_HOME" ]; then java="$$JAVA_HOME/bin/java"; fi; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([^"]*\)".*/\1/p'); \
+	major=$$(echo "$$version" | sed 's/^1\.//; s/[^0-9].*//'); \
+	if [ -z "$$major" ] || [ "$$major" -lt 17 ]; then lacking=1; \
+	  echo "Java >= 17 is missing (found: $${version:-none} at $$java)."; \
+	  echo "  Debian/Ubuntu: apt-get install openjdk-17-jre-headless    macOS: brew install openjdk@17"; \
+	  echo "  Already installed elsewhere: set JAVA_HOME to its folder."; \
+	fi; \
+	exit $$lacking
+
+env: prerequisites $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@for python in $(PYTHONS); do \
+	  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; \
+	done; \
+	echo "[env] creating .venv with $$("$$python" --version)"; \
+	"$$python" -m venv .venv
+	@echo "[env] installing the pinned packages (about 1 GB on disk, a minute or two the first time)"
+	@$(BIN)/python -m pip --disable-pip-version-check --quiet $(INSTALL) uv
+	@$(BIN)/uv pip $(INSTALL) --build-constraint constraints.txt --editable '.[spark,local,dev]'
+	@echo "[env] fetching the Kafka broker's jars (once for this user)"
+	@$(BIN)/python -m commitlog.local.jars
+	@touch $(READY)
+
+lint: env
+	@echo "[lint] ruff check"
+	@$(BIN)/ruff check --quiet .
+	@echo "[lint] ruff format --check"
+	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --check .; exit 1; }
+
+types: env
+	@echo "[types] mypy --strict commitlog"
+	@$(BIN)/mypy --no-error-summary
+
+test: lint types
+	@echo "[test] pytest: real Kafka, PostgreSQL and Spark are started by the tests that need them"
+	@$(BIN)/pytest
+
+nightly: env
+	@echo "[nightly] pytest -m nightly: the long simulations"
+	@$(BIN)/pytest -m nightly --timeout 7200
+
+demo: env
+	@$(BIN)/commitlog demo
+
+# The two sets differ only by the tools that build and install, which are no dependency of the package.
+constraints: env
+	@echo "[constraints] resolving for Python 3.11 and later"
+	@head -n 1 constraints.txt > .venv/constraints.new
+	@printf '%s\n' editables pip setuptools uv wheel | $(BIN)/uv pip compile --quiet --upgrade --universal \
+	  --python-version 3.11 --all-extras --no-annotate --no-header --no-emit-index-url --no-emit-find-links \
+	  pyproject.toml - >> .venv/constraints.new
+	@mv .venv/constraints.new constraints.txt
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find commitlog tests -name __pycache__ -type d -prune -exec rm -rf {} +
