@@ -1,0 +1,252 @@
+"""Every exception that leaves the package, in one place, so that a caller can see all of them at a glance.
+
+A refused proposal is an outcome, not an exception, until a caller asks for a commit that must succeed. "I don't know"
+is an answer of its own. What is wrong in our own code is an `AssertionError` and ends the process.
+
+    CommitLogError
+    +-- ConfigurationError          a setting is missing, misspelt or out of range
+    +-- MalformedRecordError        bytes, or a JSON line, that are no record of ours
+    +-- LogUnavailableError         the broker does not answer
+    +-- LogIntegrityError           the log is not the one that was expected, or its chain is broken
+    |   +-- LogLossError            records that were never read are gone
+    +-- RulesVersionError           the log was written under newer rules than this version knows
+    +-- FencedError                 another process has taken this one's place
+    +-- OutcomeUnknownError         no answer in time: the proposal may have been decided either way
+    +-- ProposalRejectedError       the proposal was decided, and refused
+    +-- ProposalTooLargeError       the proposal is over the log's limit and was not sent
+    +-- CatalogUnavailableError     PostgreSQL does not answer
+    +-- CatalogMismatchError        the catalog belongs to another log, or is ahead of this one
+    +-- DataFileError               a data file that cannot be read, or does not fit its table
+    +-- SnapshotNotFoundError       no such snapshot: not there yet, or expired
+    +-- TableNotFoundError          no such table at that snapshot
+    +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+from uuid import UUID
+
+
+class RejectedOutcome(Protocol):
+    """What `ProposalRejectedError` reads of a refused outcome or receipt."""
+
+    @property
+    def reason(self) -> object: ...
+
+    @property
+    def detail(self) -> str | None: ...
+
+    @property
+    def conflicts(self) -> Sequence[object]: ...
+
+
+class CommitLogError(Exception):
+    """The base of all the package's exceptions. The message says what to do."""
+
+
+class ConfigurationError(CommitLogError):
+    """A setting is missing, misspelt or out of range. The message names the setting and where its value came from."""
+
+
+class MalformedRecordError(CommitLogError):
+    """Bytes, or a JSON line, that are no record of ours. The sequencer turns it into a MALFORMED outcome."""
+
+
+class LogUnavailableError(CommitLogError):
+    """The broker does not answer. Nothing is known to be lost; try again when it is back.
+
+    Args:
+        bootstrap_servers: the addresses that were tried.
+        waited_ms: how long they were tried, in milliseconds.
+        detail: what the Kafka client said last.
+    """
+
+    def __init__(self, bootstrap_servers: str, *, waited_ms: int | None = None, detail: str = "") -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.waited_ms = waited_ms
+        self.detail = detail
+        super().__init__(
+            f"Kafka at {bootstrap_servers} does not answer{_waited(waited_ms)}{_because(detail)}. Start it "
+            "(`commitlog up` runs one here), or set COMMITLOG_BOOTSTRAP_SERVERS to where it is."
+        )
+
+
+class LogIntegrityError(CommitLogError):
+    """The log is not the one that was expected, or its chain of hashes is broken.
+
+    The reader has stopped before the first record that does not fit; the message names its place. Serving goes on only
+    when somebody has found out which log is the right one.
+    """
+
+
+class LogLossError(LogIntegrityError):
+    """Records that were never read are gone (retention, or a broker restored from a backup). Their places are named."""
+
+
+class RulesVersionError(CommitLogError):
+    """The log was written under newer rules than this version knows; install the version that the message names."""
+
+    def __init__(self, found: int, *, supported: int) -> None:
+        self.found = found
+        self.supported = supported
+        super().__init__(
+            f"the log was decided under rules version {found}, this commitlog knows up to {supported}. "
+            "Upgrade commitlog here to the version that runs the sequencer."
+        )
+
+
+class FencedError(CommitLogError):
+    """Another process has taken this one's place (a newer sequencer or writer). Stop, or come back as a standby."""
+
+
+class OutcomeUnknownError(CommitLogError):
+    """No answer came in time: the proposal may still be committed or refused.
+
+    Ask for its outcome, or send it again with the same id; both give the one verdict.
+
+    Args:
+        proposal_id: the id to ask for.
+        waited_ms: how long the answer was waited for, in milliseconds.
+    """
+
+    def __init__(self, proposal_id: UUID, *, waited_ms: int | None = None) -> None:
+        self.proposal_id = proposal_id
+        self.waited_ms = waited_ms
+        super().__init__(
+            f"no answer to proposal {proposal_id}{_waited(waited_ms)}; it may still be committed or refused. "
+            f"Ask with `commitlog outcome {proposal_id}`, or send it again with the same id."
+        )
+
+
+class ProposalRejectedError(CommitLogError):
+    """The proposal was decided, and refused.
+
+    Args:
+        outcome: the outcome or receipt, with its reason and every conflict.
+    """
+
+    def __init__(self, outcome: RejectedOutcome) -> None:
+        self.outcome = outcome
+        reason = getattr(outcome.reason, "value", outcome.reason)
+        super().__init__(f"{reason}{_because(outcome.detail or '')}")
+
+    @property
+    def conflicts(self) -> Sequence[object]:
+        """The conflicts of the outcome; empty when the reason is not CONFLICT."""
+        return self.outcome.conflicts
+
+
+class ProposalTooLargeError(CommitLogError):
+    """The proposal is over the log's limit and was not sent. Split it: fewer files or rows for each commit.
+
+    Args:
+        size_bytes: its size, encoded.
+        limit_bytes: the log's `proposal_bytes_max`.
+    """
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            f"the proposal takes {size_bytes:,} bytes, the log's limit is {limit_bytes:,}; nothing was sent. "
+            "Split it into commits of fewer files or rows."
+        )
+
+
+class CatalogUnavailableError(CommitLogError):
+    """PostgreSQL does not answer. Decisions go on without it; only reading waits.
+
+    Args:
+        address: host, port and database, without a password.
+        waited_ms: how long it was tried, in milliseconds.
+        detail: what the PostgreSQL client said last.
+    """
+
+    def __init__(self, address: str, *, waited_ms: int | None = None, detail: str = "") -> None:
+        self.address = address
+        self.waited_ms = waited_ms
+        self.detail = detail
+        super().__init__(
+            f"PostgreSQL at {address} does not answer{_waited(waited_ms)}{_because(detail)}. Start it "
+            "(`commitlog up` runs one here), or set COMMITLOG_DATABASE_URL to where it is."
+        )
+
+
+class CatalogMismatchError(CommitLogError):
+    """The catalog belongs to another log, or is ahead of this one.
+
+    Point COMMITLOG_DATABASE_URL at this log's own database, or run `commitlog catalog rebuild` to make the catalog anew.
+    """
+
+
+class DataFileError(CommitLogError):
+    """A data file that cannot be read, or whose columns do not fit its table. The message names the file and why."""
+
+
+class SnapshotNotFoundError(CommitLogError):
+    """No such snapshot: not committed or not projected yet, or expired.
+
+    Args:
+        snapshot_id: what was asked for.
+        floor_snapshot_id: the oldest snapshot kept, where known.
+        head_snapshot_id: the newest snapshot in the catalog, where known.
+    """
+
+    def __init__(
+        self, snapshot_id: int, *, floor_snapshot_id: int | None = None, head_snapshot_id: int | None = None
+    ) -> None:
+        self.snapshot_id = snapshot_id
+        self.floor_snapshot_id = floor_snapshot_id
+        self.head_snapshot_id = head_snapshot_id
+        floor = "the oldest kept" if floor_snapshot_id is None else str(floor_snapshot_id)
+        head = "the newest" if head_snapshot_id is None else str(head_snapshot_id)
+        super().__init__(f"there is no snapshot {snapshot_id}: choose one from {floor} to {head}")
+
+
+class TableNotFoundError(CommitLogError):
+    """No such table at that snapshot.
+
+    Args:
+        table: the name, with its schema.
+        snapshot_id: the snapshot it was looked for at; None is the head.
+    """
+
+    def __init__(self, table: str, *, snapshot_id: int | None = None) -> None:
+        self.table = table
+        self.snapshot_id = snapshot_id
+        at = "" if snapshot_id is None else f" at snapshot {snapshot_id}"
+        super().__init__(
+            f"there is no table {table}{at}; `commitlog diff` shows what each snapshot created and dropped"
+        )
+
+
+class LocalRuntimeError(CommitLogError):
+    """The embedded broker or PostgreSQL cannot be started (Java missing, a jar that is not the pinned one, a port, ...).
+
+    Args:
+        problem: what happened and what to do.
+        log_file: where the program that failed wrote what it did.
+    """
+
+    def __init__(self, problem: str, *, log_file: Path | None = None) -> None:
+        self.log_file = log_file
+        super().__init__(problem if log_file is None else f"{problem}\n{_last_lines(log_file)}(all of it: {log_file})")
+
+
+def _waited(waited_ms: int | None) -> str:
+    return "" if waited_ms is None else f" after {waited_ms / 1000:.1f} s"
+
+
+def _because(detail: str) -> str:
+    return f": {detail}" if detail else ""
+
+
+def _last_lines(log_file: Path, lines: int = 8) -> str:
+    try:
+        text = log_file.read_text(errors="replace")
+    except OSError:
+        return ""
+    return "".join(f"  {line}\n" for line in text.splitlines()[-lines:])
