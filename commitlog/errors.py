@@ -178,7 +178,8 @@ class CatalogUnavailableError(CommitLogError):
 class CatalogMismatchError(CommitLogError):
     """The catalog belongs to another log, or is ahead of this one.
 
-    Point COMMITLOG_DATABASE_URL at this log's own database, or run `commitlog catalog rebuild` to make the catalog anew.
+    Point COMMITLOG_DATABASE_URL at this log's own database, or run
+    `commitlog catalog rebuild` to make the catalog anew.
     """
 
 
@@ -224,7 +225,7 @@ class TableNotFoundError(CommitLogError):
 
 
 class LocalRuntimeError(CommitLogError):
-    """The embedded broker or PostgreSQL cannot be started (Java missing, a jar that is not the pinned one, a port, ...).
+    """The embedded broker or PostgreSQL cannot be started (Java missing, a wrong jar, a port, ...).
 
     Args:
         problem: what happened and what to do.

@@ -1,0 +1,371 @@
+"""Settings, and the only place that reads the environment.
+
+A setting is taken from the first of these that has it, so that a person can always override what a file says:
+
+1. an argument (`Settings.load(log="orders")`, or an option of the command line),
+2. the environment: `COMMITLOG_<NAME>`, for example `COMMITLOG_DATABASE_URL`; `COMMITLOG_KAFKA_SASL_MECHANISM` is the
+   librdkafka option `sasl.mechanism`,
+3. `commitlog.toml` in the working directory, or the file that `COMMITLOG_CONFIG` names,
+4. the running embedded home: `<home>/run.json`, which `commitlog up` writes,
+5. the default.
+
+What can change a verdict is no setting of a process: it is in the log. `partitions`, `proposal_bytes_max` and
+`[genesis]` only supply the first values when a log is created.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from commitlog.errors import ConfigurationError
+
+PREFIX = "COMMITLOG_"
+KAFKA_PREFIX = "COMMITLOG_KAFKA_"
+CONFIG_FILE = "commitlog.toml"
+RUN_FILE = "run.json"
+
+SettingValue = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a process needs to know before it can read the log. Made by `Settings.load`.
+
+    Attributes:
+        log: name of the log; its topics are `<log>.proposals`, `<log>.results` and so on.
+        bootstrap_servers: Kafka's addresses, `host:port`, comma separated.
+        kafka: options passed through to librdkafka (TLS, SASL, ...).
+        database_url: the catalog's PostgreSQL, `postgresql://user:password@host:port/database`.
+        data_path: where the lake's data files are; a directory or an object store's URL.
+        home: the directory of the embedded runtime and of this machine's state.
+        checkpoint_dir: where the sequencer's checkpoints are; never under `data_path`.
+        partitions: partitions of the proposals topic of a log that is created.
+        proposal_bytes_max: largest encoded proposal of a log that is created, in bytes.
+        genesis: other first values of a log that is created, by the names of the log's settings.
+        batch_records_max: most proposals that one Kafka transaction decides.
+        batch_bytes_max: most bytes of proposals that one Kafka transaction decides.
+        batch_age_ms_max: longest time that a proposal waits for others to share its transaction.
+        receipts_timeout_ms: how long a client waits for its receipt before the outcome counts as unknown.
+        projector_outcomes_max: most outcomes that one SQL transaction projects.
+        http_port: port of the web page, health and metrics; 0 takes a free one.
+        http_host: address that the web page listens on.
+        kafka_port: port of the embedded broker; another free one is taken if it is in use.
+        postgres_port: port of the embedded PostgreSQL; another free one is taken if it is in use.
+        cache_dir: where this user's downloaded jars are.
+        java_home: the Java to run the broker with; None looks on PATH.
+        maven_url: a mirror of Maven Central; None is Maven Central.
+        sources: for each setting where its value came from, for messages.
+    """
+
+    log: str
+    bootstrap_servers: str
+    database_url: str = field(repr=False)
+    data_path: str
+    home: Path
+    checkpoint_dir: Path
+    kafka: Mapping[str, str] = field(repr=False)
+    genesis: Mapping[str, SettingValue]
+    partitions: int
+    proposal_bytes_max: int
+    batch_records_max: int
+    batch_bytes_max: int
+    batch_age_ms_max: int
+    receipts_timeout_ms: int
+    projector_outcomes_max: int
+    http_port: int
+    http_host: str
+    kafka_port: int
+    postgres_port: int
+    cache_dir: Path
+    java_home: Path | None
+    maven_url: str | None
+    sources: Mapping[str, str] = field(repr=False, compare=False)
+
+    @classmethod
+    def load(
+        cls, *, config_file: Path | None = None, environment: Mapping[str, str] | None = None, **arguments: object
+    ) -> Settings:
+        """Reads all sources and checks every value.
+
+        Args:
+            config_file: instead of `commitlog.toml`; it must exist.
+            environment: instead of the process's environment.
+            arguments: settings by name; None is the same as not given.
+
+        Raises:
+            ConfigurationError: a value is wrong, or a file is; the message names the setting and its source.
+        """
+        surroundings = os.environ if environment is None else environment
+        unknown = sorted(arguments.keys() - _READERS.keys() - {"kafka", "genesis"})
+        if unknown:
+            raise ConfigurationError(f"unknown setting {', '.join(unknown)}; known are {', '.join(_READERS)}")
+        layers = [
+            _Layer({name: value for name, value in arguments.items() if value is not None}, "argument {}"),
+            _environment_layer(surroundings),
+            _file_layer(config_file, surroundings),
+        ]
+        home = _home(layers)
+        layers += [_run_layer(home), _Layer(_defaults(home, surroundings), "default of {}")]
+        return _settings(layers)
+
+    def environment(self) -> dict[str, str]:
+        """The process's environment for a child that must see exactly these settings, whatever files it finds."""
+        child = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        for name in _READERS:
+            value = getattr(self, name)
+            if value is not None:
+                child[_variable(name)] = str(value)
+        child.update({KAFKA_PREFIX + name.upper().replace(".", "_"): value for name, value in self.kafka.items()})
+        child[PREFIX + "GENESIS"] = json.dumps(dict(self.genesis))
+        return child
+
+    def shown(self) -> Iterator[tuple[str, str, str]]:
+        """(name, value, source) of each setting, for people; passwords are masked."""
+        for name in _READERS:
+            value = getattr(self, name)
+            yield name, without_password(value) if name == "database_url" else str(value), self.sources[name]
+        for name, value in self.kafka.items():
+            secret = any(word in name for word in ("password", "secret", "key"))
+            yield f"kafka.{name}", "***" if secret else value, self.sources[f"kafka.{name}"]
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown or logged."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":***@", 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """One source: its values by setting, and how a message names the place of one."""
+
+    values: Mapping[str, object]
+    place: str
+
+    def where(self, name: str) -> str:
+        return self.place.format(_variable(name) if self.place.startswith("environment") else name)
+
+
+def _environment_layer(environment: Mapping[str, str]) -> _Layer:
+    values: dict[str, object] = {
+        name: environment[_variable(name)] for name in _READERS if _variable(name) in environment
+    }
+    values["kafka"] = {
+        variable.removeprefix(KAFKA_PREFIX).lower().replace("_", "."): value
+        for variable, value in environment.items()
+        if variable.startswith(KAFKA_PREFIX) and variable != _variable("kafka_port")
+    }
+    genesis = environment.get(PREFIX + "GENESIS")
+    if genesis is not None:
+        values["genesis"] = _json_object(genesis, f"environment variable {PREFIX}GENESIS")
+    return _Layer(values, "environment variable {}")
+
+
+def _file_layer(config_file: Path | None, environment: Mapping[str, str]) -> _Layer:
+    named = config_file or (Path(environment[PREFIX + "CONFIG"]) if environment.get(PREFIX + "CONFIG") else None)
+    path = named or Path(CONFIG_FILE)
+    if named is None and not path.is_file():
+        return _Layer({}, "")
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"the configuration file {path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
+    unknown = sorted(values.keys() - _READERS.keys() - {"kafka", "genesis"})
+    if unknown:
+        raise ConfigurationError(f"{path}: unknown setting {', '.join(unknown)}; known are {', '.join(_READERS)}")
+    return _Layer(values, f"{path}: {{}}")
+
+
+def _run_layer(home: Path) -> _Layer:
+    path = home / RUN_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return _Layer({}, "")
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    return _Layer(_json_object(text, str(path)), f"{path}: {{}}")
+
+
+def _defaults(home: Path, environment: Mapping[str, str]) -> dict[str, object]:
+    caches = Path(environment["XDG_CACHE_HOME"]) if environment.get("XDG_CACHE_HOME") else Path.home() / ".cache"
+    return {
+        "log": "main",
+        "bootstrap_servers": "127.0.0.1:9092",
+        "database_url": "postgresql://postgres@127.0.0.1:5432/commitlog",
+        "data_path": str(home / "data"),
+        "home": str(home),
+        "checkpoint_dir": str(home / "checkpoints"),
+        "partitions": 4,
+        "proposal_bytes_max": 1024 * 1024,
+        "batch_records_max": 5_000,
+        "batch_bytes_max": 32 * 1024 * 1024,
+        "batch_age_ms_max": 5,
+        "receipts_timeout_ms": 30_000,
+        "projector_outcomes_max": 5_000,
+        "http_port": 8880,
+        "http_host": "127.0.0.1",
+        "kafka_port": 9092,
+        "postgres_port": 5432,
+        "cache_dir": str(caches / "commitlog"),
+        "java_home": environment.get("JAVA_HOME") or None,
+        "maven_url": None,
+    }
+
+
+def _home(layers: list[_Layer]) -> Path:
+    for layer in layers:
+        if "home" in layer.values:
+            return _path(layer.values["home"], layer.where("home"))
+    return Path(".commitlog").absolute()
+
+
+def _settings(layers: list[_Layer]) -> Settings:
+    values: dict[str, object] = {}
+    sources: dict[str, str] = {}
+    for name, read in _READERS.items():
+        layer = next(layer for layer in layers if name in layer.values)
+        sources[name] = layer.where(name)
+        values[name] = read(layer.values[name], sources[name])
+    for section in ("kafka", "genesis"):
+        merged = _merged(section, layers, sources)
+        if section == "kafka":
+            merged = {name: _option_text(value) for name, value in merged.items()}
+        values[section] = merged
+    settings = Settings(**values, sources=sources)  # type: ignore[arg-type]
+    _check_together(settings)
+    return settings
+
+
+def _merged(section: str, layers: list[_Layer], sources: dict[str, str]) -> dict[str, object]:
+    merged: dict[str, object] = {}
+    for layer in layers:
+        table = layer.values.get(section, {})
+        if not isinstance(table, Mapping):
+            raise ConfigurationError(f"{layer.where(section)} must be a table of options, not {table!r}")
+        for name, value in table.items():
+            if name not in merged:
+                merged[name] = value
+                sources[f"{section}.{name}"] = layer.where(section)
+    return merged
+
+
+def _check_together(settings: Settings) -> None:
+    if settings.checkpoint_dir.is_relative_to(Path(settings.data_path)):
+        raise ConfigurationError(
+            f"checkpoint_dir ({settings.sources['checkpoint_dir']}) is under data_path, where every writer can write; "
+            "choose a directory that only the service can write to"
+        )
+    if "bootstrap.servers" in settings.kafka:
+        raise ConfigurationError(
+            f"{settings.sources['kafka.bootstrap.servers']}: give the brokers' addresses as bootstrap_servers"
+        )
+
+
+def _json_object(text: str, where: str) -> dict[str, object]:
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{where} is not valid JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigurationError(f"{where} is no JSON object")
+    return values
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _option_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{where} must be a text that is not empty, not {value!r}")
+    return value.strip()
+
+
+def _log_name(value: object, where: str) -> str:
+    name = _text(value, where)
+    if len(name) > 200 or not all(letter.isascii() and (letter.isalnum() or letter in "._-") for letter in name):
+        raise ConfigurationError(
+            f"{where} must be up to 200 of a-z A-Z 0-9 . _ - (it names Kafka topics), not {value!r}"
+        )
+    return name
+
+
+def _database_url(value: object, where: str) -> str:
+    url = _text(value, where)
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise ConfigurationError(
+            f"{where} must start with postgresql://, as in postgresql://user:password@host:5432/name"
+        )
+    return url
+
+
+def _path(value: object, where: str) -> Path:
+    if isinstance(value, Path):
+        value = str(value)
+    return Path(_text(value, where)).expanduser().absolute()
+
+
+def _place(value: object, where: str) -> str:
+    """A directory, made absolute so that every process means the same one, or a URL as it is."""
+    if isinstance(value, str) and "://" in value:
+        return _text(value, where)
+    return str(_path(value, where))
+
+
+def _optional(read: Callable[[object, str], object]) -> Callable[[object, str], object]:
+    return lambda value, where: None if value is None else read(value, where)
+
+
+def _whole(low: int, high: int) -> Callable[[object, str], object]:
+    def read(value: object, where: str) -> int:
+        try:
+            number = int(value) if isinstance(value, str) else value
+        except ValueError:
+            number = None
+        if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
+            raise ConfigurationError(f"{where} must be a whole number from {low:,} to {high:,}, not {value!r}")
+        return number
+
+    return read
+
+
+_PORT = _whole(0, 65_535)
+_READERS: Mapping[str, Callable[[object, str], object]] = {
+    "log": _log_name,
+    "bootstrap_servers": _text,
+    "database_url": _database_url,
+    "data_path": _place,
+    "home": _path,
+    "checkpoint_dir": _path,
+    "partitions": _whole(1, 1_000),
+    "proposal_bytes_max": _whole(1_024, 64 * 1024 * 1024),
+    "batch_records_max": _whole(1, 100_000),
+    "batch_bytes_max": _whole(1_024, 1024 * 1024 * 1024),
+    "batch_age_ms_max": _whole(0, 10_000),
+    "receipts_timeout_ms": _whole(1, 3_600_000),
+    "projector_outcomes_max": _whole(1, 100_000),
+    "http_port": _PORT,
+    "http_host": _text,
+    "kafka_port": _PORT,
+    "postgres_port": _PORT,
+    "cache_dir": _path,
+    "java_home": _optional(_path),
+    "maven_url": _optional(_text),
+}
+
+assert _READERS.keys() | {"kafka", "genesis", "sources"} == {each.name for each in fields(Settings)}
