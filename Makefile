@@ -54,7 +54,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet $(INSTALL) uv
 	@$(BIN)/uv pip $(INSTALL) --build-constraint constraints.txt --editable '.[spark,local,dev]'
 	@echo "[env] fetching the Kafka broker's jars (once for this user)"
-	@$(BIN)/python -m commitlog.local.jars
+	@$(BIN)/python -m commitlog.local
 	@touch $(READY)
 
 lint: env

@@ -1,0 +1,241 @@
+"""A Kafka broker of one node, run from its jars: the real thing, with settings for one machine.
+
+Everything it writes is in its own directory, so that a directory is a cluster: start it again and the topics are there.
+It listens on 127.0.0.1 only and its ports may differ from start to start. A broker that outlived a killed parent is
+found by its command line and stopped before the next one starts.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from commitlog.config import Settings
+from commitlog.errors import LocalRuntimeError
+from commitlog.local.jars import Progress, ensure_jars
+from commitlog.local.java import find_java
+from commitlog.local.processes import (
+    HOST,
+    DirectoryLock,
+    find_processes,
+    free_port,
+    is_listening,
+    stop_processes,
+    wait_until_ready,
+)
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=false
+default.replication.factor=1
+min.insync.replicas=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+num.network.threads=2
+num.io.threads=4
+log.cleaner.dedupe.buffer.size=16777216
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+"""
+
+_LOG4J = """\
+<Configuration status="ERROR">
+  <Appenders>
+    <RollingFile name="file" fileName="{log_file}" filePattern="{log_file}.%i">
+      <PatternLayout pattern="%d %p %c: %m%n"/>
+      <SizeBasedTriggeringPolicy size="10MB"/>
+      <DefaultRolloverStrategy max="2"/>
+    </RollingFile>
+  </Appenders>
+  <Loggers><Root level="INFO"><AppenderRef ref="file"/></Root></Loggers>
+</Configuration>
+"""
+
+
+class EmbeddedBroker:
+    """A broker whose whole state is one directory.
+
+    Args:
+        directory: its configuration, log and data; made when it is not there.
+        port: for clients; 0, or a port that is taken, means any free one.
+        settings: where Java and the jars are; None loads them.
+        progress: is told about downloads.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        port: int = 0,
+        settings: Settings | None = None,
+        progress: Progress = lambda line: None,
+    ) -> None:
+        self._directory = directory.absolute()
+        self._port_wanted = port
+        self._settings = settings or Settings.load()
+        self._progress = progress
+        self._lock = DirectoryLock(self._directory)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Its address for clients, while it runs."""
+        return f"{HOST}:{self._port}"
+
+    @property
+    def log_file(self) -> Path:
+        """Where the broker writes what it does."""
+        return self._directory / "broker.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The broker's process; None when it was not started or has ended."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def start(self) -> None:
+        """Starts the broker and returns when it answers a metadata request.
+
+        Raises:
+            LocalRuntimeError: no Java, a wrong jar, another process uses the directory, or the broker did not start.
+        """
+        if not self._lock.acquire():
+            raise LocalRuntimeError(f"another process runs a broker in {self._directory}; stop it, or use it")
+        try:
+            stop_orphaned_broker(self._directory)
+            self._launch()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stops the broker in an orderly way; not running is fine."""
+        if self._process is not None:
+            if self._process.poll() is None:
+                stop_processes([psutil.Process(self._process.pid)], signal.SIGTERM, timeout_s=STOP_TIMEOUT_S)
+            self._process.wait()
+            self._process = None
+        self._lock.release()
+
+    def __enter__(self) -> EmbeddedBroker:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _launch(self) -> None:
+        java = find_java(self._settings.java_home)
+        jars = ensure_jars(self._settings.cache_dir, java, maven_url=self._settings.maven_url, progress=self._progress)
+        self._port = free_port(self._port_wanted)
+        self._write_configuration(free_port())
+        if not (self._directory / "data" / "meta.properties").exists():
+            self._format(java, jars)
+        self._process = self._run(java, jars)
+        wait_until_ready("Kafka", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self._failure_log())
+
+    def _write_configuration(self, controller_port: int) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        properties = _PROPERTIES.format(
+            host=HOST, port=self._port, controller_port=controller_port, data=self._directory / "data"
+        )
+        (self._directory / "server.properties").write_text(properties, encoding="utf-8")
+        (self._directory / "log4j2.xml").write_text(_LOG4J.format(log_file=self.log_file), encoding="utf-8")
+
+    def _format(self, java: Path, jars: Sequence[Path]) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        arguments = ("format", "--ignore-formatted", "--cluster-id", cluster_id)
+        command = self._command(java, jars, "-Xmx64m", "-XX:TieredStopAtLevel=1")
+        with self._output().open("wb") as output:
+            formatted = subprocess.run(
+                [
+                    *command,
+                    "kafka.tools.StorageTool",
+                    *arguments,
+                    "--config",
+                    str(self._directory / "server.properties"),
+                ],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self._directory,
+                check=False,
+            )
+        if formatted.returncode != 0:
+            raise LocalRuntimeError(f"Kafka's storage in {self._directory} could not be made:", log_file=self._output())
+
+    def _run(self, java: Path, jars: Sequence[Path]) -> subprocess.Popen[bytes]:
+        command = self._command(java, jars, "-Xms256m", "-Xmx768m", _marker(self._directory))
+        with self._output().open("wb") as output:
+            return subprocess.Popen(
+                [*command, "kafka.Kafka", str(self._directory / "server.properties")],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self._directory,
+                # Ctrl-C is for whoever runs us: it stops the clients first and the broker last.
+                start_new_session=True,
+            )
+
+    def _command(self, java: Path, jars: Sequence[Path], *options: str) -> list[str]:
+        return [
+            str(java),
+            *options,
+            "-XX:+UseSerialGC",
+            "-XX:-UsePerfData",
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={self._directory / 'log4j2.xml'}",
+            *("-cp", os.pathsep.join(str(jar) for jar in jars)),
+        ]
+
+    def _output(self) -> Path:
+        return self._directory / "broker.out"
+
+    def _failure_log(self) -> Path:
+        return self.log_file if self.log_file.exists() else self._output()
+
+    def _answers(self) -> bool:
+        if not is_listening(self._port):
+            return False
+        client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        try:
+            return bool(client.list_topics(timeout=5).brokers)
+        except KafkaException:
+            return False
+
+
+def stop_orphaned_broker(directory: Path) -> bool:
+    """Stops the broker that still runs in a directory whose lock is free; True when there was one."""
+    marker = _marker(directory.absolute())
+    orphans = find_processes(lambda process: marker in process.cmdline())
+    stop_processes(orphans, signal.SIGTERM, timeout_s=STOP_TIMEOUT_S)
+    return bool(orphans)
+
+
+def _marker(directory: Path) -> str:
+    return f"-Dcommitlog.broker={directory}"

