@@ -1,0 +1,142 @@
+"""Spark's types and DuckLake's, each as the other, and the schema by which Spark reads a table's files.
+
+Files are matched by field id, so that a renamed column is found in old files and a column that was dropped and added
+again is not; `scan_schema` puts the ids, and the values of columns younger than a file, where Spark looks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from pyspark.sql import types as st
+
+from commitlog.domain.definitions import Column
+from commitlog.domain.model import ColumnSpec
+from commitlog.domain.types import ColumnType, quote
+from commitlog.errors import DataFileError
+
+FIELD_ID = "parquet.field.id"
+DEFAULT = "EXISTS_DEFAULT"
+LONG_DIGITS = 18
+
+_TO_SPARK: Mapping[str, Callable[[], st.DataType]] = {
+    "boolean": st.BooleanType,
+    "int8": st.ByteType,
+    "int16": st.ShortType,
+    "int32": st.IntegerType,
+    "int64": st.LongType,
+    "uint8": st.ShortType,
+    "uint16": st.IntegerType,
+    "uint32": st.LongType,
+    "uint64": lambda: st.DecimalType(20, 0),
+    "float32": st.FloatType,
+    "float64": st.DoubleType,
+    "date": st.DateType,
+    "timestamp": st.TimestampNTZType,
+    "timestamp_s": st.TimestampNTZType,
+    "timestamp_ms": st.TimestampNTZType,
+    "timestamptz": st.TimestampType,
+    "varchar": st.StringType,
+    "json": st.StringType,
+    "blob": st.BinaryType,
+}
+_FROM_SPARK: Mapping[type[st.DataType], str] = {
+    st.BooleanType: "boolean",
+    st.ByteType: "int8",
+    st.ShortType: "int16",
+    st.IntegerType: "int32",
+    st.LongType: "int64",
+    st.FloatType: "float32",
+    st.DoubleType: "float64",
+    st.DateType: "date",
+    st.TimestampNTZType: "timestamp",
+    st.TimestampType: "timestamptz",
+    st.StringType: "varchar",
+    st.VarcharType: "varchar",
+    st.CharType: "varchar",
+    st.BinaryType: "blob",
+}
+
+
+def spark_type(kind: ColumnType) -> st.DataType:
+    """The Spark type that holds every value of ``kind``; raises DataFileError when there is none."""
+    match kind.name:
+        case "decimal":
+            return st.DecimalType(kind.precision, kind.scale)
+        case "list":
+            return st.ArrayType(spark_type(kind.fields[0][1]))
+        case "map":
+            return st.MapType(spark_type(kind.fields[0][1]), spark_type(kind.fields[1][1]))
+        case "struct":
+            return st.StructType([st.StructField(name, spark_type(inner)) for name, inner in kind.fields])
+    if kind.name not in _TO_SPARK:
+        raise DataFileError(f"Spark has no type for {kind}: read the table with DuckDB, or store another type")
+    return _TO_SPARK[kind.name]()
+
+
+def ducklake_type(kind: st.DataType) -> str:
+    """The DuckLake type that a column of Spark's ``kind`` gets in a new table; DataFileError if there is none."""
+    if isinstance(kind, st.DecimalType):
+        return f"decimal({kind.precision},{kind.scale})"
+    if isinstance(kind, st.ArrayType):
+        return f"list({ducklake_type(kind.elementType)})"
+    if isinstance(kind, st.MapType):
+        return f"map({ducklake_type(kind.keyType)}, {ducklake_type(kind.valueType)})"
+    if isinstance(kind, st.StructType):
+        return "struct(" + ", ".join(f"{quote(each.name)} {ducklake_type(each.dataType)}" for each in kind.fields) + ")"
+    name = _FROM_SPARK.get(type(kind))
+    if name is None:
+        raise DataFileError(f"DuckLake has no type for Spark's {kind.simpleString()}: cast the column first")
+    return name
+
+
+def column_specs(schema: st.StructType) -> tuple[ColumnSpec, ...]:
+    """The columns of a new table that takes rows of ``schema``."""
+    return tuple(ColumnSpec(each.name, ducklake_type(each.dataType), each.nullable) for each in schema.fields)
+
+
+def scan_schema(columns: Iterable[Column], scan_names: Mapping[int, str] | None = None) -> st.StructType:
+    """The schema to read files with: field ids down to the nested fields, and defaults for files without a column.
+
+    Args:
+        columns: the table's columns.
+        scan_names: other names for some columns, by column id.
+    """
+    names = scan_names or {}
+    return st.StructType([_scan_field(column, names.get(column.column_id, column.name)) for column in columns])
+
+
+def _scan_field(column: Column, name: str) -> st.StructField:
+    metadata: dict[str, object] = {FIELD_ID: column.column_id}
+    if column.initial_default is not None:
+        metadata[DEFAULT] = _scan_default(column, column.initial_default)
+    return st.StructField(name, identified_type(column), True, metadata)
+
+
+def identified_type(column: Column) -> st.DataType:
+    """The Spark type of a column whose nested fields carry their field ids."""
+    match column.type.name:
+        case "struct":
+            return st.StructType([_scan_field(child, child.name) for child in column.children])
+        case "list":
+            return st.ArrayType(identified_type(column.children[0]))
+        case "map":
+            return st.MapType(identified_type(column.children[0]), identified_type(column.children[1]))
+    return spark_type(column.type)
+
+
+def _scan_default(column: Column, text: str) -> str:
+    kind = spark_type(column.type)
+    long_decimal = isinstance(kind, st.DecimalType) and kind.precision > LONG_DIGITS
+    if long_decimal or isinstance(kind, st.BinaryType):
+        raise DataFileError(
+            f"column {column.name} was added with a default, and Spark takes none of type {column.type} from files: "
+            "compact the table, or read it with DuckDB"
+        )
+    return default_expression(kind, text)
+
+
+def default_expression(kind: st.DataType, text: str) -> str:
+    """The SQL of a default's text as a value of the type."""
+    literal = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return f"CAST({literal} AS {kind.simpleString().upper()})"

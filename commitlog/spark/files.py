@@ -1,0 +1,80 @@
+"""Parquet files written by Spark's own writer, to where the lake keeps them.
+
+Nothing is moved afterwards: each write has a directory of its own below the table's, whose name no other write can
+have, so what a refused write leaves behind can be told from what others wrote, and removed as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from uuid import uuid4
+
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
+
+_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+_NO_MARKER = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+
+_lock = Lock()
+_writes: dict[int, tuple[int, str | None]] = {}
+
+
+def new_directory(table_path: str) -> str:
+    """A directory below the table's that nobody has written to."""
+    return f"{table_path.rstrip('/')}/{uuid4()}"
+
+
+def write_parquet(df: DataFrame, directory: str) -> tuple[str, ...]:
+    """Write ``df``, whose columns carry their field ids, and return the paths of the files that hold rows."""
+    with _microseconds(df.sparkSession):
+        df.write.option(*_NO_MARKER).option("compression", "snappy").parquet(directory)
+    return tuple(sorted(_listed(directory)))
+
+
+def remove_directory(directory: str) -> None:
+    """Remove what one write left."""
+    filesystem, path = fs.FileSystem.from_uri(directory)
+    filesystem.delete_dir(path)
+
+
+def remove_files(paths: Sequence[str]) -> None:
+    """Remove files that no snapshot names."""
+    for each in paths:
+        filesystem, path = fs.FileSystem.from_uri(each)
+        filesystem.delete_file(path)
+
+
+def _listed(directory: str) -> Iterator[str]:
+    filesystem, path = fs.FileSystem.from_uri(directory)
+    prefix = directory.removesuffix(path)
+    for each in filesystem.get_file_info(fs.FileSelector(path, recursive=True)):
+        if each.type == fs.FileType.File and each.base_name.endswith(".parquet"):
+            yield prefix + each.path
+
+
+@contextmanager
+def _microseconds(session: SparkSession) -> Iterator[None]:
+    """Timestamps as INT64 for the time of a write: the default INT96 has no bounds in the footer.
+
+    The setting belongs to the session and no write can bring its own, so it is put back when the last of several
+    concurrent writes ends.
+    """
+    with _lock:
+        writes, before = _writes.get(id(session), (0, None))
+        if writes == 0:
+            before = session.conf.get(_TIMESTAMPS, None)
+            session.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
+        _writes[id(session)] = (writes + 1, before)
+    try:
+        yield
+    finally:
+        with _lock:
+            writes, before = _writes.pop(id(session))
+            if writes > 1:
+                _writes[id(session)] = (writes - 1, before)
+            elif before is None:
+                session.conf.unset(_TIMESTAMPS)
+            else:
+                session.conf.set(_TIMESTAMPS, before)
