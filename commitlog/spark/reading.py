@@ -1,0 +1,189 @@
+"""A table at a snapshot as a native DataFrame over the exact list of its files.
+
+Spark's own scan does the work (vectorised, columns pruned, filters pushed down); the catalog says which files, which of
+their rows are deleted, and which rows are in no file. Files without deleted rows are read plainly; the others give up
+rows by an anti join on the position in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from commitlog.domain.definitions import Column
+from commitlog.domain.model import MappedColumn
+from commitlog.domain.types import fold
+from commitlog.spark.columns import default_expression, scan_schema, spark_type
+
+FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
+BROADCAST_POSITIONS_MAX = 4_000_000
+FILE, POSITION = "_commitlog_file", "_commitlog_position"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanFile:
+    """One data file of a snapshot and the positions of its deleted rows."""
+
+    data_file_id: int
+    path: str
+    deleted: Sequence[int] = ()
+    name_mapping: tuple[MappedColumn, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """All that a read of one table at one snapshot needs from the catalog.
+
+    Attributes:
+        columns: the table's columns at the snapshot.
+        names: every name that a column of this table ever had, folded, with the ids of its columns.
+        files: the data files.
+        inlined: rows that are in no file, as columns named like the table's.
+    """
+
+    snapshot_id: int
+    columns: tuple[Column, ...]
+    names: Mapping[str, frozenset[int]]
+    files: tuple[ScanFile, ...]
+    inlined: pa.Table
+
+
+def dataframe(spark: SparkSession, scan: Scan) -> DataFrame:
+    """The rows of ``scan``, with the table's columns in its order."""
+    spark.conf.set(FIELD_IDS, "true")
+    parts = [
+        part
+        for mapping, files in _by_mapping(scan.files).items()
+        for part in _live_rows(files, _by_field_id(spark, scan) if mapping is None else _by_name(spark, scan, mapping))
+    ]
+    if scan.inlined.num_rows or not parts:
+        parts.append(_inlined(spark, scan))
+    return reduce(DataFrame.union, parts)
+
+
+def with_positions(spark: SparkSession, scan: Scan) -> DataFrame:
+    """The rows of ``scan`` that are in files, each with ``FILE`` and ``POSITION``: where it stands."""
+    spark.conf.set(FIELD_IDS, "true")
+    parts = []
+    for mapping, files in _by_mapping(scan.files).items():
+        load = _by_field_id(spark, scan) if mapping is None else _by_name(spark, scan, mapping)
+        rows, names = _placed(load, files)
+        deleted = [each for each in files if each.deleted]
+        parts.append(_without_deleted(rows, deleted, names) if deleted else rows)
+    return reduce(DataFrame.union, parts)
+
+
+Load: TypeAlias = "Callable[[Sequence[str], Sequence[Expression]], DataFrame]"
+"""Reads files as the table's columns; the further expressions are over the hidden column of the scan."""
+
+
+def _by_mapping(files: Iterable[ScanFile]) -> dict[tuple[MappedColumn, ...] | None, list[ScanFile]]:
+    groups: dict[tuple[MappedColumn, ...] | None, list[ScanFile]] = {}
+    for each in files:
+        groups.setdefault(each.name_mapping, []).append(each)
+    return groups
+
+
+def _live_rows(files: Sequence[ScanFile], load: Load) -> Iterator[DataFrame]:
+    clean = [each.path for each in files if not each.deleted]
+    dirty = [each for each in files if each.deleted]
+    if clean:
+        yield load(clean, ())
+    if dirty:
+        rows, names = _placed(load, dirty)
+        yield _without_deleted(rows, dirty, names).drop(FILE, POSITION)
+
+
+def _placed(load: Load, files: Sequence[ScanFile]) -> tuple[DataFrame, Mapping[int, str]]:
+    """The rows of files with their places, and by data file id the name that Spark gives the file there."""
+    place = (sf.col("_metadata.file_path").alias(FILE), sf.col("_metadata.row_index").alias(POSITION))
+    rows = load([each.path for each in files], place)
+    # The scan writes file:/ where the list of its input writes file:///.
+    shown = {_plain(name): name.replace("file:///", "file:/", 1) for name in rows.inputFiles()}
+    return rows, {each.data_file_id: shown[_plain(each.path)] for each in files}
+
+
+def _plain(path: str) -> str:
+    """A path in one form: Spark's are URLs, with escapes and a scheme for local files too."""
+    scheme, separator, rest = path.partition(":/")
+    if not separator:
+        return path
+    return "/" + unquote(rest).lstrip("/") if scheme == "file" else f"{scheme}:/{unquote(rest)}"
+
+
+def _without_deleted(rows: DataFrame, files: Sequence[ScanFile], names: Mapping[int, str]) -> DataFrame:
+    count = sum(len(each.deleted) for each in files)
+    ordinals = pa.array(np.repeat(np.arange(len(files), dtype=np.int32), [len(each.deleted) for each in files]))
+    paths = pa.array([names[each.data_file_id] for each in files], pa.string())
+    positions = np.concatenate([np.asarray(each.deleted, dtype=np.int64) for each in files])
+    deleted = rows.sparkSession.createDataFrame(pa.table({FILE: paths.take(ordinals), POSITION: positions}))
+    hint = sf.broadcast(deleted) if count <= BROADCAST_POSITIONS_MAX else deleted
+    return rows.join(hint, [FILE, POSITION], "left_anti")
+
+
+def _by_field_id(spark: SparkSession, scan: Scan) -> Load:
+    """Reads by field id. Spark pushes filters down by *name* nevertheless, so a column takes a name that no file has
+    when its own was another column's once: else a filter on it would be tried on that column's bounds.
+    """
+    names = {
+        column.column_id: f"_commitlog_{column.column_id}"
+        for column in scan.columns
+        if scan.names.get(fold(column.name), frozenset()) > {column.column_id}
+    }
+    schema = scan_schema(scan.columns, names)
+    chosen = [sf.col(_quoted(each.name)).alias(c.name) for each, c in zip(schema.fields, scan.columns, strict=True)]
+
+    def load(paths: Sequence[str], place: Sequence[Expression]) -> DataFrame:
+        return spark.read.schema(schema).parquet(*paths).select(*chosen, *place)
+
+    return load
+
+
+def _by_name(spark: SparkSession, scan: Scan, mapping: tuple[MappedColumn, ...]) -> Load:
+    """Reads files without field ids by the names that they came with."""
+    sources = {fold(each.column): each for each in mapping}
+    found = [(column, sources[fold(column.name)]) for column in scan.columns if fold(column.name) in sources]
+    schema = st.StructType([st.StructField(each.source_name, _mapped_type(column, each)) for column, each in found])
+
+    def value(column: Column) -> Expression:
+        each = sources.get(fold(column.name))
+        kind = spark_type(column.type)
+        if each is not None:
+            return sf.col(_quoted(each.source_name)).cast(kind)
+        if column.initial_default is None:
+            return sf.lit(None).cast(kind)
+        return sf.expr(default_expression(kind, column.initial_default))
+
+    chosen = [value(column).alias(column.name) for column in scan.columns]
+
+    def load(paths: Sequence[str], place: Sequence[Expression]) -> DataFrame:
+        return spark.read.schema(schema).parquet(*paths).select(*chosen, *place)
+
+    return load
+
+
+def _mapped_type(column: Column, mapped: MappedColumn) -> st.DataType:
+    children = {fold(each.column): each for each in mapped.children}
+    if column.type.name != "struct" or not children:
+        return spark_type(column.type)
+    inner = [(child, children.get(fold(child.name), MappedColumn(child.name, child.name))) for child in column.children]
+    return st.StructType([st.StructField(each.source_name, _mapped_type(child, each)) for child, each in inner])
+
+
+def _inlined(spark: SparkSession, scan: Scan) -> DataFrame:
+    rows = spark.createDataFrame(scan.inlined)
+    return rows.select(*[sf.col(_quoted(c.name)).cast(spark_type(c.type)).alias(c.name) for c in scan.columns])
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
