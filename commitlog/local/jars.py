@@ -50,8 +50,13 @@ class Jar:
 def pinned_jars() -> tuple[Jar, ...]:
     """The committed list."""
     lines = Path(__file__).with_name("broker-jars.txt").read_text(encoding="utf-8").splitlines()
-    pinned = (line.split() for line in lines if line and not line.startswith("#"))
-    return tuple(Jar(*coordinates.split(":"), sha256) for coordinates, sha256 in pinned)
+    pinned = []
+    for line in lines:
+        if line and not line.startswith("#"):
+            coordinates, sha256 = line.split()
+            group, artifact, version = coordinates.split(":")
+            pinned.append(Jar(group, artifact, version, sha256))
+    return tuple(pinned)
 
 
 def ensure_jars(

@@ -168,7 +168,9 @@ class EmbeddedPostgres:
                 stderr=subprocess.STDOUT,
                 cwd="/",
                 check=False,
-                **_as_user(account),
+                user=account and account.pw_uid,
+                group=account and account.pw_gid,
+                extra_groups=None if account is None else (),
             )
         if made.returncode != 0:
             raise LocalRuntimeError(f"PostgreSQL's data in {self._data} could not be made:", log_file=self.log_file)
@@ -185,7 +187,9 @@ class EmbeddedPostgres:
                 cwd=self._data,
                 # Ctrl-C is for whoever runs us: it stops the clients first and the server last.
                 start_new_session=True,
-                **_as_user(account),
+                user=account and account.pw_uid,
+                group=account and account.pw_gid,
+                extra_groups=None if account is None else (),
             )
 
     def _answers(self) -> bool:
@@ -236,12 +240,6 @@ def _account(data: Path) -> pwd.struct_passwd | None:
     if account is None:
         raise LocalRuntimeError("PostgreSQL does not run as root, and there is no user `postgres`: useradd postgres")
     return account
-
-
-def _as_user(account: pwd.struct_passwd | None) -> dict[str, object]:
-    if account is None:
-        return {}
-    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
 def _may_pass(directory: Path, account: pwd.struct_passwd) -> bool:

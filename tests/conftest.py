@@ -1,0 +1,175 @@
+"""The servers that tests run against: one real broker, one real PostgreSQL and one Spark session for the whole run.
+
+Each starts when the first test asks for it. What is missing fails the test that needs it; nothing is skipped. Tests
+share the servers and nothing else: every test has its own log, database and lake.
+
+With COMMITLOG_TEST_CONTAINERS=1 the broker and PostgreSQL are containers instead of embedded servers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import psycopg
+import pytest
+from psycopg import sql
+
+from commitlog.config import Settings
+from commitlog.local import EmbeddedBroker, EmbeddedPostgres
+from commitlog.local.broker import stop_orphaned_broker
+from commitlog.local.postgres import stop_orphaned_postgres
+from commitlog.local.processes import free_port
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONTAINERS = os.environ.get("COMMITLOG_TEST_CONTAINERS") == "1"
+KAFKA_IMAGE = "apache/kafka:4.3.1"
+POSTGRES_IMAGE = "postgres:18"
+DIRECTORY_PREFIX = "commitlog-test-"
+
+
+@pytest.fixture(scope="session")
+def servers_dir() -> Iterator[Path]:
+    """The directory of this run's servers. What a killed run left there is stopped and removed."""
+    _clear_dead_runs()
+    directory = Path(tempfile.mkdtemp(prefix=f"{DIRECTORY_PREFIX}{os.getpid()}-"))
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def kafka(servers_dir: Path) -> Iterator[str]:
+    """The bootstrap servers of the run's broker."""
+    if CONTAINERS:
+        with _kafka_container() as bootstrap_servers:
+            yield bootstrap_servers
+    else:
+        with EmbeddedBroker(servers_dir / "kafka") as broker:
+            yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def postgres(servers_dir: Path) -> Iterator[str]:
+    """The URL of the maintenance database of the run's PostgreSQL, as superuser."""
+    if CONTAINERS:
+        from testcontainers.postgres import PostgresContainer
+
+        with PostgresContainer(POSTGRES_IMAGE, username="postgres", dbname="postgres", driver=None) as server:
+            yield server.get_connection_url()
+    else:
+        with EmbeddedPostgres(servers_dir / "postgres") as server:
+            yield server.url
+
+
+@pytest.fixture
+def database_url(postgres: str) -> Iterator[str]:
+    """The URL of an empty database of this test's own."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    yield f"{postgres.rpartition('/')[0]}/{name}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def log_name() -> str:
+    """The name of a log of this test's own."""
+    return f"log-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def lake_dir(tmp_path: Path) -> Path:
+    """An empty directory for data files."""
+    directory = tmp_path / "lake"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def settings(kafka: str, database_url: str, log_name: str, lake_dir: Path, tmp_path: Path) -> Settings:
+    """Settings of a log, a catalog and a lake of this test's own, untouched by the environment."""
+    return Settings.load(
+        environment={},
+        log=log_name,
+        bootstrap_servers=kafka,
+        database_url=database_url,
+        data_path=lake_dir,
+        home=tmp_path / "home",
+        http_port=0,
+    )
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The run's Spark session: two local threads, UTC, reachable from this machine only."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    directory = tmp_path_factory.mktemp("spark")
+    java_options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.timezone=UTC -Dderby.system.home={directory}"
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("commitlog-tests")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", java_options)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+def _clear_dead_runs() -> None:
+    for directory in Path(tempfile.gettempdir()).glob(f"{DIRECTORY_PREFIX}*"):
+        pid = directory.name.removeprefix(DIRECTORY_PREFIX).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            stop_orphaned_broker(directory / "kafka")
+            stop_orphaned_postgres(directory / "postgres")
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _kafka_container() -> Iterator[str]:
+    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.waiting_utils import wait_for_logs
+
+    # A broker tells clients where it is, so the port must be known before it starts.
+    port = free_port()
+    options = {
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+    }
+    container = DockerContainer(KAFKA_IMAGE).with_bind_ports(9092, port)
+    for name, value in options.items():
+        container = container.with_env(name, value)
+    with container:
+        wait_for_logs(container, "Kafka Server started", timeout=60)
+        yield f"127.0.0.1:{port}"

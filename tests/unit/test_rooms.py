@@ -1,0 +1,163 @@
+"""Each room of the package imports only what it may: the walls that keep `domain` pure and Kafka out of the catalog."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "commitlog"
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a room may import of the package, by module prefix, and which other packages it must not.
+
+    packages: None lets in whatever is not in `never`.
+    """
+
+    modules: frozenset[str]
+    never: frozenset[str] = frozenset()
+    packages: frozenset[str] | None = None
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+EVERYTHING = _names("domain log catalog client spark replication local ops errors config testing")
+ROOMS = {
+    "domain": Room(_names("errors"), never=_names("time random os logging secrets"), packages=_names("pyroaring")),
+    "log": Room(_names("domain errors config"), never=_names("sqlalchemy psycopg pyspark")),
+    "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
+    "client": Room(_names("domain log catalog.queries errors config"), never=_names("pyspark")),
+    "spark": Room(
+        _names("client catalog.queries domain log.results log.codec errors config"), never=_names("sqlalchemy psycopg")
+    ),
+    "replication": Room(_names("client domain catalog.queries errors config"), never=_names("pyspark")),
+    "local": Room(_names("config errors")),
+    "ops": Room(EVERYTHING),
+}
+# A module that may pass a wall that the rest of its room may not.
+DOORS = {"catalog.projector": _names("log.results")}
+# Nobody needs uuid4 in `domain`: ids come in as arguments.
+FORBIDDEN_NAMES = {"domain": frozenset({("uuid", "uuid1"), ("uuid", "uuid4")})}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, or one name of it."""
+
+    module: str
+    name: str | None
+    line: int
+
+
+def imports_of(source: str, module: str) -> Iterator[Import]:
+    """The imports anywhere in a module's source; relative ones made absolute."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, None, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            start = module.split(".")[: -node.level] if node.level else []
+            for alias in node.names:
+                yield Import(".".join([*start, *([node.module] if node.module else [])]), alias.name, node.lineno)
+
+
+def breaches(source: str, module: str) -> list[str]:
+    """What a module of the package imports that its room may not; `module` is its dotted name without `commitlog.`."""
+    name = module.split(".")[0]
+    room = ROOMS.get(name)
+    if room is None:
+        return []
+    own = f"commitlog.{module}"
+    return [
+        f"{own}:{found.line} imports {found.module}{'.' + found.name if found.name else ''}"
+        for found in imports_of(source, own)
+        if not _allowed(found, name, room, DOORS.get(module, frozenset()))
+    ]
+
+
+def _allowed(found: Import, name: str, room: Room, doors: frozenset[str]) -> bool:
+    top = found.module.split(".")[0]
+    if top == "commitlog":
+        inner = found.module.removeprefix("commitlog").lstrip(".")
+        target = inner if "." in inner or not found.name else f"{inner}.{found.name}".lstrip(".")
+        return any(target == way or target.startswith(f"{way}.") for way in {name, *room.modules, *doors})
+    if top in room.never or (found.module, found.name) in FORBIDDEN_NAMES.get(name, frozenset()):
+        return False
+    return room.packages is None or top in sys.stdlib_module_names or top in room.packages
+
+
+def modules() -> list[tuple[str, Path]]:
+    paths = sorted(PACKAGE.rglob("*.py"))
+    dotted = [(".".join(path.relative_to(PACKAGE).with_suffix("").parts), path) for path in paths]
+    return [(name.removesuffix(".__init__"), path) for name, path in dotted]
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=lambda value: value if isinstance(value, str) else "")
+def test_imports_when_in_a_room_then_stay_within_its_walls(module: str, path: Path) -> None:
+    assert breaches(path.read_text(encoding="utf-8"), module) == []
+
+
+@pytest.mark.parametrize("module", [name for name, _ in modules() if not name.startswith(("ops", "__"))])
+def test_imports_when_outside_ops_then_never_of_ops(module: str) -> None:
+    source = dict(modules())[module].read_text(encoding="utf-8")
+    found = [found.module for found in imports_of(source, f"commitlog.{module}")]
+    assert not [name for name in found if name.startswith("commitlog.ops")]
+
+
+def test_config_when_others_need_the_environment_then_is_its_only_reader() -> None:
+    readers = [
+        name
+        for name, path in modules()
+        if name != "config"
+        and any(
+            isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"}
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        )
+    ]
+    assert readers == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("domain.sequencing", "import time"),
+        ("domain.sequencing", "from os import path"),
+        ("domain.sequencing", "from uuid import uuid4"),
+        ("domain.sequencing", "import numpy"),
+        ("domain.sequencing", "from commitlog.config import Settings"),
+        ("domain.sequencing", "def f():\n    from commitlog.log import codec"),
+        ("log.sequencer", "from commitlog import catalog"),
+        ("log.sequencer", "import sqlalchemy.exc"),
+        ("catalog.queries", "from commitlog.log.results import read"),
+        ("catalog.projector", "from commitlog.log import codec"),
+        ("catalog.projector", "import confluent_kafka"),
+        ("client.transaction", "from ..catalog.projector import x"),
+        ("spark.sink", "from commitlog.log import sequencer"),
+        ("local.broker", "from commitlog.domain import model"),
+    ],
+)
+def test_breaches_when_a_wall_is_passed_then_names_it(module: str, source: str) -> None:
+    assert len(breaches(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("domain.sequencing", "from commitlog.errors import MalformedRecordError\nfrom pyroaring import BitMap64"),
+        ("domain.sequencing", "from . import model\nfrom uuid import UUID"),
+        ("catalog.projector", "from commitlog.log.results import read"),
+        ("catalog.projector", "from commitlog.log import results"),
+        ("client.transaction", "from commitlog.catalog import queries\nfrom ..catalog.queries import x"),
+        ("spark.sink", "import pyspark\nfrom commitlog.log import results, codec"),
+    ],
+)
+def test_breaches_when_within_the_walls_then_none(module: str, source: str) -> None:
+    assert breaches(source, module) == []
