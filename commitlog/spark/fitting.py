@@ -24,20 +24,30 @@ _UNSIGNED_MAX = {f"uint{bits}": 2**bits - 1 for bits in (8, 16, 32, 64)}
 def fit(df: DataFrame, table: TableDefinition) -> DataFrame:
     """``df`` with the table's columns in the table's order, each with its field id.
 
-    Columns are matched by name, without regard to case. A missing one is written as its default, or NULL. Integers and
-    floats are widened to the table's type; nothing is narrowed.
+    Raises:
+        DataFileError: see `check_fit`.
+    """
+    check_fit(df.schema, table)
+    given = {fold(each.name): each for each in df.schema.fields}
+    return df.select(*[_expression(column, given.get(fold(column.name))) for column in table.columns])
+
+
+def check_fit(schema: st.StructType, table: TableDefinition) -> None:
+    """Compare the columns of a DataFrame with a table's, by name and without regard to case.
+
+    A missing one will be written as its default, or NULL. Integers and floats are widened to the table's type; nothing
+    is narrowed.
 
     Raises:
         DataFileError: the columns do not fit; the message lists every one that does not.
     """
-    given = {fold(each.name): each for each in df.schema.fields}
-    problems = [_twice(df.schema)] + [_problem(column, given.get(fold(column.name))) for column in table.columns]
+    given = {fold(each.name): each for each in schema.fields}
     known = {fold(column.name) for column in table.columns}
+    problems = [_twice(schema)] + [_problem(column, given.get(fold(column.name))) for column in table.columns]
     problems += [_unknown(each, table) for name, each in given.items() if name not in known]
     found = [problem for problem in problems if problem]
     if found:
         raise DataFileError(f"the rows do not fit table {table.name}: " + "; ".join(found))
-    return df.select(*[_expression(column, given.get(fold(column.name))) for column in table.columns])
 
 
 def _twice(schema: st.StructType) -> str | None:
