@@ -153,7 +153,8 @@ class EmbeddedBroker:
     def _launch(self) -> None:
         java = find_java(self._settings.java_home)
         jars = ensure_jars(self._settings.cache_dir, java, maven_url=self._settings.maven_url, progress=self._progress)
-        self._port = free_port(self._port_wanted)
+        # Once clients know a port it is kept, so that a broker that died comes back where they look for it.
+        self._port = free_port(self._port, self._port_wanted)
         self._write_configuration(free_port())
         if not (self._directory / "data" / "meta.properties").exists():
             self._format(java, jars)

@@ -145,7 +145,8 @@ class EmbeddedPostgres:
             self._initialise(programs, account)
         _check_version(programs, self._data)
         (self._data / "postmaster.pid").unlink(missing_ok=True)
-        self._port = free_port(self._port_wanted)
+        # Once clients know a port it is kept, so that a server that died comes back where they look for it.
+        self._port = free_port(self._port, self._port_wanted)
         self._process = self._run(programs, account)
         wait_until_ready("PostgreSQL", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self.log_file)
 

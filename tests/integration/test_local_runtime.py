@@ -1,0 +1,264 @@
+"""The embedded runtime as a person meets it: `up` in a process of its own, killed and started again.
+
+Real processes, real ports, real signals. Each test has a home of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from commitlog.config import Settings
+from commitlog.errors import LocalRuntimeError
+from commitlog.local import EmbeddedBroker, EmbeddedPostgres
+from commitlog.local.home import stop_orphans
+from commitlog.ops.runtime import RuntimeStatus, down, status, up
+
+StartUp = Callable[[], subprocess.Popen[bytes]]
+
+UP = """\
+import sys
+from commitlog.config import Settings
+from commitlog.ops.runtime import Service, up
+
+def services(settings):
+    wait = (sys.executable, "-c", "import time; time.sleep(3600)")
+    fenced = (sys.executable, "-c", "raise SystemExit(3)")
+    return [Service("steady", wait), Service("fenced", fenced, {3: wait})]
+
+up(Settings.load(), service_factory=services, say=lambda line: print(line, flush=True))
+"""
+
+
+@pytest.fixture
+def home(servers_dir: Path, request: pytest.FixtureRequest) -> Iterator[Settings]:
+    """Settings of a home in a directory that PostgreSQL's user may pass through."""
+    directory = servers_dir / f"home-{request.node.name}"
+    settings = Settings.load(environment={"HOME": os.environ["HOME"]}, home=directory)
+    yield settings
+    down(settings, say=lambda line: None)
+
+
+@pytest.fixture
+def start_up(home: Settings) -> Iterator[StartUp]:
+    """Runs `up` in a process of its own and returns when it is ready; it is stopped after the test."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        log_file = home.home.with_suffix(f".{len(started)}.out")
+        with log_file.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-c", UP], env=home.environment(), stdout=output, stderr=subprocess.STDOUT
+            )
+        started.append(process)
+        wait_for(lambda: "ready after" in log_file.read_text() or process.poll() is not None, timeout_s=60)
+        assert process.poll() is None, log_file.read_text()
+        return process
+
+    yield start
+    down(home, say=lambda line: None)
+    for process in started:
+        process.wait(30)
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
+        time.sleep(0.05)
+
+
+def service_pids(home: Settings) -> dict[str, int]:
+    return {str(each["name"]): int(str(each["pid"])) for each in status(home).services if each["pid"]}
+
+
+def leave_traces(running: RuntimeStatus) -> None:
+    client = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+    client.create_topics([NewTopic("trace", 1)])["trace"].result(timeout=10)
+    producer = Producer({"bootstrap.servers": running.bootstrap_servers, "transactional.id": "t"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce("trace", b"kept")
+    producer.commit_transaction(20)
+    with psycopg.connect(str(running.database_url)) as connection:
+        connection.execute("CREATE TABLE trace AS SELECT 7 AS kept")
+
+
+def has_traces(running: RuntimeStatus) -> bool:
+    client = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+    with psycopg.connect(str(running.database_url)) as connection:
+        row = connection.execute("SELECT kept FROM trace").fetchone()
+    return "trace" in client.list_topics(timeout=10).topics and row == (7,)
+
+
+def test_up_when_sigterm_then_stops_all_and_keeps_the_data(home: Settings, start_up: StartUp) -> None:
+    process = start_up()
+    running = status(home)
+    assert running.pid == process.pid
+    assert running.kafka_answers
+    assert running.postgres_answers
+    pids = service_pids(home)
+    leave_traces(running)
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(30) == 0
+    assert not any(psutil.pid_exists(pid) for pid in pids.values())
+    assert status(home) == RuntimeStatus(home.home, None)
+    again = start_up()
+    assert has_traces(status(home))
+    again.send_signal(signal.SIGINT)
+    assert again.wait(30) == 0
+
+
+def test_up_when_everything_was_killed_then_starts_from_what_is_left(home: Settings, start_up: StartUp) -> None:
+    process = start_up()
+    leave_traces(status(home))
+    family = [process.pid, *(child.pid for child in psutil.Process(process.pid).children(recursive=True))]
+    for pid in family:
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+    start_up()
+
+    assert has_traces(status(home))
+
+
+def test_up_when_only_the_supervisor_was_killed_then_takes_over_from_its_orphans(
+    home: Settings, start_up: StartUp
+) -> None:
+    process = start_up()
+    leave_traces(status(home))
+    orphans = [child.pid for child in psutil.Process(process.pid).children()]
+    assert len(orphans) == 4
+    process.kill()
+    process.wait()
+    left = status(home)
+    assert not left.running
+    assert left.kafka_answers
+
+    start_up()
+
+    assert not any(psutil.pid_exists(pid) for pid in orphans)
+    assert has_traces(status(home))
+
+
+def test_up_when_a_server_or_service_dies_then_starts_it_again_at_the_same_address(
+    home: Settings, start_up: StartUp
+) -> None:
+    process = start_up()
+    before, services = status(home), service_pids(home)
+    leave_traces(before)
+    for child in psutil.Process(process.pid).children():
+        child.kill()
+
+    wait_for(lambda: not (status(home).kafka_answers and status(home).postgres_answers))
+    wait_for(lambda: bool(status(home).kafka_answers and status(home).postgres_answers), timeout_s=40)
+    wait_for(lambda: service_pids(home).keys() == services.keys())
+
+    after = status(home)
+    assert (after.bootstrap_servers, after.database_url) == (before.bootstrap_servers, before.database_url)
+    assert not set(service_pids(home).values()) & set(services.values())
+    assert has_traces(after)
+
+
+def test_up_when_a_service_ends_with_a_code_of_its_own_then_goes_on_with_the_other_command(
+    home: Settings, start_up: StartUp
+) -> None:
+    start_up()
+    wait_for(lambda: [each["starts"] for each in status(home).services] == [1, 2])
+    assert service_pids(home).keys() == {"steady", "fenced"}
+
+
+def test_up_when_already_running_then_says_so_and_does_nothing(home: Settings, start_up: StartUp) -> None:
+    process = start_up()
+    before = status(home)
+    said: list[str] = []
+
+    up(home, service_factory=lambda settings: [], say=said.append)
+
+    assert said[0] == "already running; nothing was started"
+    assert status(home) == before
+    assert process.poll() is None
+
+
+def test_up_when_detached_then_returns_and_down_stops_it(home: Settings, start_up: StartUp) -> None:
+    said: list[str] = []
+    running = up(
+        home,
+        service_factory=lambda settings: [],
+        detach=True,
+        detached_command=[sys.executable, "-c", UP],
+        say=said.append,
+    )
+    assert running.running
+    assert any(line.startswith("running in the background") for line in said)
+    assert oct((home.home / "run.json").stat().st_mode & 0o777) == "0o600"
+    found = Settings.load(environment={}, home=home.home)
+    assert (found.bootstrap_servers, found.database_url) == (running.bootstrap_servers, running.database_url)
+    assert "password" not in json.dumps(list(found.shown()))
+
+    assert down(home, say=said.append)
+    assert not status(home).running
+    assert not down(home, say=said.append)
+
+
+def test_up_when_detached_and_failing_then_says_why(home: Settings, start_up: StartUp) -> None:
+    failing = [sys.executable, "-c", "raise SystemExit('the reason')"]
+    with pytest.raises(LocalRuntimeError, match="the reason"):
+        up(home, service_factory=lambda settings: [], detach=True, detached_command=failing, say=lambda line: None)
+
+
+def test_up_when_the_default_ports_are_taken_then_takes_free_ones(
+    home: Settings, start_up: StartUp, servers_dir: Path
+) -> None:
+    with EmbeddedPostgres(servers_dir / "taken", port=home.postgres_port) as first:
+        start_up()
+        assert status(home).database_url is not None
+        assert str(status(home).database_url).rpartition("/")[0] != first.url.rpartition("/")[0]
+
+
+def test_broker_when_its_directory_is_in_use_then_refuses(servers_dir: Path, kafka: str) -> None:
+    with pytest.raises(LocalRuntimeError, match="another process runs a broker"):
+        EmbeddedBroker(servers_dir / "kafka").start()
+
+
+def test_postgres_when_initdb_was_killed_then_starts_over(servers_dir: Path) -> None:
+    directory = servers_dir / "half-made"
+    (directory / "data.unfinished").mkdir(parents=True)
+    (directory / "data.unfinished" / "PG_VERSION").write_text("18\n")
+    with EmbeddedPostgres(directory) as server, psycopg.connect(server.url) as connection:
+        assert connection.execute("SHOW fsync").fetchone() == ("on",)
+        assert connection.execute("SHOW listen_addresses").fetchone() == ("127.0.0.1",)
+
+
+def test_postgres_when_its_pid_file_names_another_process_then_starts(servers_dir: Path) -> None:
+    directory = servers_dir / "stale-pid"
+    with EmbeddedPostgres(directory):
+        pass
+    (directory / "data" / "postmaster.pid").write_text(
+        f"{os.getpid()}\n{directory}\n1\n5432\n\n127.0.0.1\n1 1\nready\n"
+    )
+    with EmbeddedPostgres(directory) as server:
+        assert server.pid is not None
+
+
+def test_postgres_when_the_password_is_wrong_then_refuses(postgres: str) -> None:
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(postgres.replace("postgres:", "postgres:x", 2))
+
+
+def test_stop_orphans_when_there_are_none_then_says_no(tmp_path: Path) -> None:
+    assert not stop_orphans(tmp_path)
