@@ -1,0 +1,458 @@
+"""What a table is: columns, keys, partitioning and properties; how a definition is made and altered.
+
+``define`` and ``alter`` are used by ``decide`` (is the request possible?), by ``replay`` (what is the table now?) and by
+the projector (which rows of the catalog change?), so that the three cannot disagree. Column ids count from 1 per table,
+nested fields depth first, and are never reused; they are the field ids of the Parquet files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from commitlog.domain.model import (
+    Alteration,
+    AlterOp,
+    ColumnSpec,
+    CreateTable,
+    ForeignKeySpec,
+    Granularity,
+    PartitionSpec,
+    RowValue,
+)
+from commitlog.domain.types import (
+    FLOATS,
+    INTEGER_BITS,
+    NESTED,
+    TIMESTAMPS,
+    ColumnType,
+    can_widen,
+    canonical_value,
+    fold,
+    is_keyable,
+    parse_type,
+)
+
+POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")
+HANDLER_PREFIX = "handler:"
+PROPERTIES = ("conflict_granularity", "on_conflict")
+_YEARS = {"date", *TIMESTAMPS}
+_BUCKET = re.compile(r"bucket\((\d{1,9})\)")
+
+
+class InvalidChangeError(ValueError):
+    """A change asks for something that cannot be; the text says what, and becomes the outcome's detail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column or nested field. ``initial_default`` is what files written before it was added read as."""
+
+    column_id: int
+    name: str
+    type: ColumnType
+    nullable: bool = True
+    default: str | None = None
+    initial_default: str | None = None
+    comment: str | None = None
+    children: tuple[Column, ...] = ()
+
+    def walk(self) -> Iterator[Column]:
+        """This column, then its nested fields, depth first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKey:
+    """One partition key by column id; ``transform`` is identity, year, month, day, hour or bucket(N)."""
+
+    column_id: int
+    transform: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """``column_ids`` refer to ``ref_column_ids`` of table ``ref_table_id``."""
+
+    column_ids: tuple[int, ...]
+    ref_table_id: int
+    ref_column_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """Everything about a table but its rows and files."""
+
+    table_id: int
+    schema_id: int
+    name: str
+    columns: tuple[Column, ...]
+    next_column_id: int
+    primary_key: tuple[int, ...] = ()
+    unique: tuple[tuple[int, ...], ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    partition_id: int | None = None
+    partition_by: tuple[PartitionKey, ...] = ()
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether rows are judged one by one (DESIGN 5)."""
+        return bool(self.primary_key)
+
+    def column(self, name: str) -> Column:
+        """Return the top-level column of that name, or raise InvalidChangeError naming the table's columns."""
+        folded = fold(name)
+        for column in self.columns:
+            if fold(column.name) == folded:
+                return column
+        known = ", ".join(column.name for column in self.columns[:20])
+        raise InvalidChangeError(f"table {self.name} has no column {name!r} (it has {known})")
+
+    def column_by_id(self, column_id: int) -> Column:
+        """Return the top-level column with that id."""
+        return next(column for column in self.columns if column.column_id == column_id)
+
+    def all_columns(self) -> Iterator[Column]:
+        """Every column and nested field, depth first."""
+        for column in self.columns:
+            yield from column.walk()
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in a message: printable, and not longer than a line."""
+    shown = name.encode("unicode_escape").decode("ascii") if not name.isprintable() else name
+    return shown if len(shown) <= 80 else shown[:77] + "..."
+
+
+# --- making a definition ----------------------------------------------------------------------------------------------
+
+
+def _column_type(text: str) -> ColumnType:
+    try:
+        return parse_type(text)
+    except ValueError as error:
+        raise InvalidChangeError(str(error)) from None
+
+
+def _check_default(name: str, kind: ColumnType, default: str | None) -> None:
+    if default is None:
+        return
+    if kind.name in NESTED:
+        raise InvalidChangeError(f"column {quoted(name)}: a default of a nested type is not supported")
+    try:
+        default_value(kind, default)
+    except ValueError as error:
+        raise InvalidChangeError(f"column {quoted(name)}: the default {default!r} {error}") from None
+
+
+def default_value(kind: ColumnType, default: str) -> RowValue:
+    """The value that the text of a default stands for; raise ValueError when it is none of the type."""
+    value: RowValue = default
+    if kind.name == "json" or kind.name == "variant":
+        return value
+    canonical_value(kind, value)
+    if kind.name in INTEGER_BITS:
+        return int(default)
+    if kind.name in FLOATS:
+        return float(default)
+    if kind.name == "boolean":
+        return default == "true"
+    return value
+
+
+def build_column(spec: ColumnSpec, column_id: int, *, initial_default: str | None = None) -> Column:
+    """Give ``spec`` and its nested fields ids from ``column_id`` on, depth first."""
+    kind = _column_type(spec.type)
+    _check_default(spec.name, kind, spec.default)
+    column, _ = _with_ids(spec.name, kind, column_id)
+    return replace(column, nullable=spec.nullable, default=spec.default, initial_default=initial_default)
+
+
+def _with_ids(name: str, kind: ColumnType, column_id: int) -> tuple[Column, int]:
+    children: list[Column] = []
+    next_id = column_id + 1
+    for child_name, child_type in kind.fields:
+        child, next_id = _with_ids(child_name, child_type, next_id)
+        children.append(child)
+    return Column(column_id, name, kind, children=tuple(children)), next_id
+
+
+def _key_columns(table: TableDefinition, names: tuple[str, ...], what: str) -> tuple[int, ...]:
+    columns = [table.column(name) for name in names]
+    ids = tuple(column.column_id for column in columns)
+    if not ids:
+        raise InvalidChangeError(f"{what} of table {quoted(table.name)} has no columns")
+    if len(set(ids)) < len(ids):
+        raise InvalidChangeError(f"{what} of table {quoted(table.name)} names a column twice")
+    for column in columns:
+        if not is_keyable(column.type):
+            raise InvalidChangeError(
+                f"{what} of table {quoted(table.name)}: column {quoted(column.name)} is {column.type}, "
+                "whose values have no exact equality"
+            )
+    return ids
+
+
+def _partition_keys(table: TableDefinition, specs: tuple[PartitionSpec, ...]) -> tuple[PartitionKey, ...]:
+    keys: list[PartitionKey] = []
+    for spec in specs:
+        column = table.column(spec.column)
+        _check_transform(column, spec.transform)
+        key = PartitionKey(column.column_id, spec.transform)
+        if key in keys:
+            raise InvalidChangeError(f"partition key {spec.transform}({quoted(column.name)}) is given twice")
+        keys.append(key)
+    return tuple(keys)
+
+
+def _check_transform(column: Column, transform: str) -> None:
+    if column.type.name in NESTED:
+        raise InvalidChangeError(f"column {quoted(column.name)} is {column.type.name} and cannot be a partition key")
+    bucket = _BUCKET.fullmatch(transform)
+    if transform == "identity" or (bucket and int(bucket[1]) > 0):
+        return
+    if transform not in ("year", "month", "day", "hour"):
+        raise InvalidChangeError(
+            f"unknown partition transform {transform!r}; known are identity, year, month, day, hour, bucket(N)"
+        )
+    if column.type.name not in _YEARS or (transform == "hour" and column.type.name == "date"):
+        raise InvalidChangeError(f"{transform}({quoted(column.name)}): the column is {column.type.name}, not a time")
+
+
+def check_property(key: str, value: str | None) -> None:
+    """Raise InvalidChangeError unless ``key`` is a table property and ``value`` one of its values (None resets it)."""
+    if key not in PROPERTIES:
+        raise InvalidChangeError(f"unknown table property {key!r}; known are {', '.join(PROPERTIES)}")
+    if value is None:
+        return
+    if key == "conflict_granularity" and value not in tuple(Granularity):
+        raise InvalidChangeError(f"conflict_granularity is TABLE, FILE or ROW, not {value!r}")
+    if key == "on_conflict":
+        check_policy(value)
+
+
+def check_policy(value: str) -> None:
+    """Raise InvalidChangeError unless ``value`` is a policy for row conflicts."""
+    if value not in POLICIES and not re.fullmatch(HANDLER_PREFIX + r"[\w.-]+", value):
+        raise InvalidChangeError(f"on_conflict is {', '.join(POLICIES)} or handler:NAME, not {value!r}")
+
+
+def define(change: CreateTable, *, table_id: int, schema_id: int, partition_id: int | None) -> TableDefinition:
+    """Build the definition that ``change`` asks for, without its foreign keys, which need other tables.
+
+    Raises InvalidChangeError that says what cannot be.
+    """
+    if change.exclusion_constraints:
+        raise InvalidChangeError("exclusion constraints are unsupported: no order of commits could keep them")
+    if not change.columns:
+        raise InvalidChangeError(f"table {quoted(change.table)} needs at least one column")
+    columns: list[Column] = []
+    next_id = 1
+    for spec in change.columns:
+        column = build_column(spec, next_id)
+        if any(fold(other.name) == fold(column.name) for other in columns):
+            raise InvalidChangeError(f"table {quoted(change.table)} has two columns {quoted(column.name)}")
+        columns.append(column)
+        next_id += sum(1 for _ in column.walk())
+    table = TableDefinition(table_id, schema_id, change.table, tuple(columns), next_id)
+    primary_key = _key_columns(table, change.primary_key, "the primary key") if change.primary_key else ()
+    if change.unique and not primary_key:
+        raise InvalidChangeError(f"table {quoted(change.table)}: UNIQUE needs a primary key as well")
+    if change.foreign_keys and not primary_key:
+        raise InvalidChangeError(f"table {quoted(change.table)}: foreign keys need a primary key as well")
+    for key, value in change.properties.items():
+        check_property(key, value)
+    return replace(
+        table,
+        columns=tuple(replace(c, nullable=False) if c.column_id in primary_key else c for c in columns),
+        primary_key=primary_key,
+        unique=tuple(_key_columns(table, names, "a UNIQUE constraint") for names in change.unique),
+        partition_id=partition_id if change.partition_by else None,
+        partition_by=_partition_keys(table, change.partition_by),
+        properties=dict(change.properties),
+    )
+
+
+def reference(table: TableDefinition, spec: ForeignKeySpec, parent: TableDefinition) -> ForeignKey:
+    """Resolve one foreign key of ``table`` to ``parent``; raise InvalidChangeError when it does not fit."""
+    own = _key_columns(table, spec.columns, "a foreign key")
+    theirs = _key_columns(parent, spec.ref_columns, "a foreign key")
+    if len(own) != len(theirs):
+        raise InvalidChangeError(f"a foreign key of table {quoted(table.name)} has another number of columns on each side")
+    if theirs != parent.primary_key and theirs not in parent.unique:
+        raise InvalidChangeError(
+            f"a foreign key of table {quoted(table.name)} refers to columns of {quoted(parent.name)} that are neither its "
+            "primary key nor a UNIQUE constraint"
+        )
+    for own_id, ref_id in zip(own, theirs, strict=True):
+        if table.column_by_id(own_id).type != parent.column_by_id(ref_id).type:
+            raise InvalidChangeError(
+                f"a foreign key of table {quoted(table.name)}: column {quoted(table.column_by_id(own_id).name)} has another "
+                f"type than {quoted(parent.column_by_id(ref_id).name)} of {quoted(parent.name)}"
+            )
+    return ForeignKey(own, parent.table_id, theirs)
+
+
+# --- altering one -----------------------------------------------------------------------------------------------------
+
+
+def alter(table: TableDefinition, alterations: tuple[Alteration, ...], *, partition_ids: tuple[int, ...]) -> TableDefinition:
+    """Apply alterations one after another; raise InvalidChangeError at the first that cannot be.
+
+    ``partition_ids`` are given in order to the SET_PARTITION_BY steps that set a key.
+    """
+    ids = iter(partition_ids)
+    for step in alterations:
+        table = _STEPS[step.op](table, step, ids)
+    return table
+
+
+def _replaced(table: TableDefinition, column: Column) -> TableDefinition:
+    columns = tuple(column if c.column_id == column.column_id else c for c in table.columns)
+    return replace(table, columns=columns)
+
+
+def _add_column(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
+    assert step.column is not None
+    if any(fold(c.name) == fold(step.column.name) for c in table.columns):
+        raise InvalidChangeError(f"table {quoted(table.name)} already has a column {quoted(step.column.name)}")
+    column = build_column(step.column, table.next_column_id, initial_default=step.column.default)
+    next_id = table.next_column_id + sum(1 for _ in column.walk())
+    return replace(table, columns=(*table.columns, column), next_column_id=next_id)
+
+
+def _drop_column(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
+    assert step.name is not None
+    column = table.column(step.name)
+    if len(table.columns) == 1:
+        raise InvalidChangeError(f"column {quoted(step.name)} is the last one of table {quoted(table.name)}")
+    if why := _use_of(table, column.column_id):
+        raise InvalidChangeError(f"column {quoted(step.name)} of table {quoted(table.name)} is {why}")
+    return replace(table, columns=tuple(c for c in table.columns if c is not column))
+
+
+def _use_of(table: TableDefinition, column_id: int) -> str | None:
+    if column_id in table.primary_key:
+        return "in the primary key"
+    if any(column_id in ids for ids in table.unique):
+        return "in a UNIQUE constraint"
+    if any(column_id in key.column_ids for key in table.foreign_keys):
+        return "in a foreign key"
+    if any(column_id == key.column_id for key in table.partition_by):
+        return "a partition key"
+    return None
+
+
+def _is_key(table: TableDefinition, column_id: int) -> bool:
+    constrained = (table.primary_key, *table.unique, *(key.column_ids for key in table.foreign_keys))
+    return any(column_id in ids for ids in constrained)
+
+
+def _rename_column(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
+    assert step.name is not None and step.new_name is not None
+    column = table.column(step.name)
+    if _is_key(table, column.column_id):
+        raise InvalidChangeError(f"column {quoted(step.name)} of table {quoted(table.name)} is a key column: not renamed")
+    if any(fold(c.name) == fold(step.new_name) and c is not column for c in table.columns):
+        raise InvalidChangeError(f"table {quoted(table.name)} already has a column {quoted(step.new_name)}")
+    if column.name == step.new_name:
+        raise InvalidChangeError(f"column {quoted(step.name)} already has that name")
+    return _replaced(table, replace(column, name=step.new_name))
+
+
+def _set_type(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
+    assert step.name is not None and step.type is not None
+    column = table.column(step.name)
+    kind = _column_type(step.type)
+    if not can_widen(column.type, kind):
+        raise InvalidChangeError(f"column {quoted(step.name)} is {column.type} and cannot be widened to {kind}")
+    if _is_key(table, column.column_id):
+        raise InvalidChangeError(f"column {quoted(step.name)} of table {quoted(table.name)} is a key column: keeps its type")
+    _check_default(step.name, kind, column.default)
+    return _replaced(table, replace(column, type=kind))
+
+
+def _set_nullable(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
+    assert step.name is not None and step.nullable is not None
+    column = table.column(step.name)
+    if step.nullable and column.column_id in table.primary_key:
+        raise InvalidChangeError(f"column {quoted(step.name)} is in the primary key and cannot be NULL")
+    return _replaced(table, replace(column, nullable=step.nullable))
+
+
+def _set_default(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
+    assert step.name is not None
+    column = table.column(step.name)
+    _check_default(step.name, column.type, step.default)
+    return _replaced(table, replace(column, default=step.default))
+
+
+def _set_partition_by(table: TableDefinition, step: Alteration, ids: Iterator[int]) -> TableDefinition:
+    keys = _partition_keys(table, step.partition_by)
+    return replace(table, partition_by=keys, partition_id=next(ids) if keys else None)
+
+
+def _set_comment(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
+    if step.name is None:
+        return replace(table, comment=step.comment)
+    return _replaced(table, replace(table.column(step.name), comment=step.comment))
+
+
+def _set_property(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
+    assert step.key is not None
+    check_property(step.key, step.value)
+    properties = {key: value for key, value in table.properties.items() if key != step.key}
+    if step.value is not None:
+        properties[step.key] = step.value
+    return replace(table, properties=properties)
+
+
+_STEPS = {
+    AlterOp.ADD_COLUMN: _add_column,
+    AlterOp.DROP_COLUMN: _drop_column,
+    AlterOp.RENAME_COLUMN: _rename_column,
+    AlterOp.SET_TYPE: _set_type,
+    AlterOp.SET_NULLABLE: _set_nullable,
+    AlterOp.SET_DEFAULT: _set_default,
+    AlterOp.SET_PARTITION_BY: _set_partition_by,
+    AlterOp.SET_COMMENT: _set_comment,
+    AlterOp.SET_PROPERTY: _set_property,
+}
+
+BENIGN_OPS = frozenset({AlterOp.SET_COMMENT, AlterOp.SET_DEFAULT, AlterOp.SET_PROPERTY})
+"""Alterations that change no definition in the sense of DESIGN 12, rulings 2 and 20."""
+
+
+# --- row images -------------------------------------------------------------------------------------------------------
+
+
+def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[str, RowValue]:
+    """Return the full image under the table's own column names: missing columns are NULL or their default.
+
+    Raises InvalidChangeError for an unknown column, one given twice, a value of another type, or NULL where none may be.
+    """
+    given: dict[str, RowValue] = {}
+    for name, value in row.items():
+        column = table.column(name)
+        if column.name in given:
+            raise InvalidChangeError(f"a row of table {quoted(table.name)} gives column {quoted(column.name)} twice")
+        given[column.name] = value
+    full: dict[str, RowValue] = {}
+    for column in table.columns:
+        value = given.get(column.name)
+        if column.name not in given and column.default is not None:
+            value = default_value(column.type, column.default)
+        if value is None and not column.nullable:
+            raise InvalidChangeError(f"column {quoted(column.name)} of table {quoted(table.name)} may not be NULL")
+        try:
+            canonical_value(column.type, value)
+        except ValueError as error:
+            shown = str(value) if len(str(value)) <= 60 else str(value)[:57] + "..."
+            raise InvalidChangeError(f"column {quoted(column.name)}: the value {quoted(shown)!r} {error}") from None
+        full[column.name] = value
+    return full

@@ -1,0 +1,36 @@
+"""Which proposals partition a writer's proposals go to: Java's default partitioner (murmur2), the same in every client.
+
+librdkafka's own default is another hash (CRC32), so the partition is always set explicitly.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Return the 32-bit murmur2 hash of ``data`` as Kafka's Java client computes it."""
+    length = len(data)
+    h = (_SEED ^ length) & _MASK
+    whole = length & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little")
+        k = (k * _M) & _MASK
+        k ^= k >> 24
+        k = (k * _M) & _MASK
+        h = ((h * _M) & _MASK) ^ k
+    if tail := data[whole:]:
+        h = ((h ^ int.from_bytes(tail, "little")) * _M) & _MASK
+    h ^= h >> 13
+    h = (h * _M) & _MASK
+    return h ^ (h >> 15)
+
+
+@lru_cache(maxsize=65_536)
+def partition_for(writer_id: str, partitions: int) -> int:
+    """Return the partition of ``writer_id``; text that UTF-8 cannot hold counts with its escapes."""
+    return (murmur2(writer_id.encode("utf-8", "backslashreplace")) & 0x7FFFFFFF) % partitions

@@ -1,0 +1,556 @@
+"""What a proposal would do: names resolved, requests judged possible or not, ids given, footprints taken.
+
+Names resolve against the base, overlaid by the earlier changes of the same changeset (DESIGN 12, ruling 1). The first
+request that cannot be raises ``InvalidChangeError``; what was committed meanwhile is left to the conflict rules, which
+get a ``Footprint`` per change. Nothing here changes the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from commitlog.domain import model as m
+from commitlog.domain.conflicts import Footprint, object_of, view_or_table
+from commitlog.domain.definitions import (
+    BENIGN_OPS,
+    ForeignKey,
+    InvalidChangeError,
+    TableDefinition,
+    alter,
+    define,
+    quoted,
+    reference,
+)
+from commitlog.domain.files import plan_append, plan_compact, plan_delete
+from commitlog.domain.rows import RowHandler, RowPlanner
+from commitlog.domain.settings import changed_settings
+from commitlog.domain.state import Entry, SchemaState, SequencerState, TableState, ViewState
+from commitlog.domain.texts import check_name, check_text
+from commitlog.domain.types import fold
+
+
+@dataclass(slots=True)
+class Ids:
+    """The ids that a changeset is given, drawn in the order of its changes from the counters at the head."""
+
+    next_catalog_id: int
+    next_file_id: int
+    schema_ids: list[int] = field(default_factory=list)
+    table_ids: list[int] = field(default_factory=list)
+    view_ids: list[int] = field(default_factory=list)
+    partition_ids: list[int] = field(default_factory=list)
+    column_ids: list[tuple[int, ...]] = field(default_factory=list)
+    mapping_ids: list[int] = field(default_factory=list)
+    data_file_ids: list[int] = field(default_factory=list)
+    delete_file_ids: list[int] = field(default_factory=list)
+    row_id_starts: list[int | None] = field(default_factory=list)
+
+    def catalog(self, given: list[int]) -> int:
+        """Give the next catalog id and list it in ``given``."""
+        given.append(self.next_catalog_id)
+        self.next_catalog_id += 1
+        return given[-1]
+
+    def file(self, given: list[int]) -> int:
+        """Give the next file id and list it in ``given``."""
+        given.append(self.next_file_id)
+        self.next_file_id += 1
+        return given[-1]
+
+
+class Plan:
+    """One proposal being looked at: the overlay of its earlier changes, and what has been found so far."""
+
+    def __init__(
+        self,
+        state: SequencerState,
+        proposal: m.Proposal,
+        *,
+        decided_at_ms: int,
+        handlers: Mapping[str, RowHandler],
+    ) -> None:
+        self.state = state
+        self.proposal = proposal
+        self.base = proposal.base_snapshot_id
+        self.ids = Ids(state.next_catalog_id, state.next_file_id)
+        self.footprints: list[Footprint] = []
+        self.effects: list[m.Effect] = []
+        self.changes_schema = False
+        self.created: set[int] = set()
+        self.schemas: dict[str, SchemaState | None] = {}
+        self.names: dict[tuple[int, str], Entry | None] = {}
+        self.dropped: set[int] = set()
+        self.definitions: dict[int, TableDefinition | None] = {}
+        self.new_referrers: list[tuple[TableState, int]] = []
+        self.files_named: set[int] = set()
+        self.next_row_ids: dict[int, int] = {}
+        self.rows = RowPlanner(self, decided_at_ms=decided_at_ms, handlers=handlers)
+
+    def run(self) -> None:
+        """Look at every change in order; raise InvalidChangeError at the first that cannot be."""
+        check_mixture(self.proposal)
+        for index, change in enumerate(self.proposal.changes):
+            try:
+                effect, footprint = _PLANNERS[change.kind](self, change, index)
+            except InvalidChangeError as error:
+                if len(self.proposal.changes) == 1:
+                    raise
+                raise InvalidChangeError(f"change {index} ({change.kind}): {error}") from None
+            self.effects.append(effect)
+            if footprint is not None:
+                self.footprints.append(footprint)
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def schema(self, name: str) -> SchemaState:
+        """The schema that a name means to the writer."""
+        check_name(name, "schema", self.state.settings.name_length_max)
+        folded = fold(name)
+        if folded in self.schemas:
+            schema = self.schemas[folded]
+            if schema is None:
+                raise InvalidChangeError(f"schema {quoted(name)} was dropped earlier in this changeset")
+            return schema
+        schema = self.state.schema_at(folded, self.base)
+        if schema is None:
+            now = self.state.schema_at(folded, self.state.head_snapshot_id)
+            raise InvalidChangeError(_unseen(f"schema {quoted(name)}", self.base, None if now is None else now.created_at))
+        return schema
+
+    def entry(self, schema_name: str, name: str, what: str) -> Entry:
+        """The table or view that a name means to the writer."""
+        schema = self.schema(schema_name)
+        check_name(name, what, self.state.settings.name_length_max)
+        key = schema.schema_id, fold(name)
+        shown = f"{what} {quoted(schema.name)}.{quoted(name)}"
+        if key in self.names:
+            entry = self.names[key]
+            if entry is None:
+                raise InvalidChangeError(f"{shown} was dropped or renamed earlier in this changeset")
+        else:
+            entry = self.state.entry_at(schema, key[1], self.base)
+        if entry is None:
+            now = self.state.entry_at(schema, key[1], self.state.head_snapshot_id)
+            raise InvalidChangeError(_unseen(shown, self.base, None if now is None else now.created_at))
+        if view_or_table(entry) != what:
+            raise InvalidChangeError(f"{quoted(schema.name)}.{quoted(name)} is a {view_or_table(entry)}, not a {what}")
+        return entry
+
+    def table(self, schema_name: str, name: str) -> TableState:
+        """The table that a name means to the writer."""
+        entry = self.entry(schema_name, name, "table")
+        assert isinstance(entry, TableState)
+        return entry
+
+    def view(self, schema_name: str, name: str) -> ViewState:
+        """The view that a name means to the writer."""
+        entry = self.entry(schema_name, name, "view")
+        assert isinstance(entry, ViewState)
+        return entry
+
+    def at_head(self, schema_name: str, name: str) -> tuple[SchemaState, Entry | None] | None:
+        """What a name means at the head, overlaid; None when its schema does not exist there (if_exists and the like)."""
+        folded_schema = fold(schema_name)
+        head = self.state.head_snapshot_id
+        schema = self.schemas[folded_schema] if folded_schema in self.schemas else self.state.schema_at(folded_schema, head)
+        if schema is None:
+            return None
+        key = schema.schema_id, fold(name)
+        return schema, self.names[key] if key in self.names else self.state.entry_at(schema, key[1], head)
+
+    def free_name(self, schema: SchemaState, name: str, what: str) -> str:
+        """Check that a name may be given to a new table or view; return it folded."""
+        check_name(name, what, self.state.settings.name_length_max)
+        folded = fold(name)
+        key = schema.schema_id, folded
+        if key in self.names:
+            holder = self.names[key]
+        elif id(schema) in self.created:
+            holder = None
+        else:
+            holder = self.state.entry_at(schema, folded, self.base)
+        if holder is not None:
+            raise InvalidChangeError(f"{view_or_table(holder)} {quoted(schema.name)}.{quoted(name)} already exists")
+        return folded
+
+    def not_created_here(self, thing: Entry | SchemaState, verb: str) -> None:
+        """Refuse to drop, rename or alter what the changeset itself creates."""
+        if id(thing) in self.created:
+            raise InvalidChangeError(f"{quoted(thing.name)} is created by this changeset, which cannot {verb} it as well")
+
+    def definition(self, table: TableState) -> TableDefinition | None:
+        """The table's columns as the writer knows them; None when they were changed since the base (ruling 2)."""
+        if table.table_id in self.definitions:
+            return self.definitions[table.table_id]
+        if id(table) in self.created:
+            return table.definition
+        if table.dropped_at is not None or max(table.definition_changed_at, table.last.get(m.ChangeKind.RENAME_TABLE, -1)) > self.base:
+            return None
+        return table.definition
+
+    def take_row_ids(self, table: TableState, count: int) -> int:
+        """Give ``count`` row ids of a table; return the first."""
+        start = self.next_row_ids.get(table.table_id, table.next_row_id)
+        if start + count > m.BIGINT_MAX:
+            raise InvalidChangeError(f"table {quoted(table.name)} would have more rows than a 64-bit row id can count")
+        self.next_row_ids[table.table_id] = start + count
+        return start
+
+    def footprint(self, index: int, change: m.Change, entry: Entry | SchemaState, **more: Any) -> Footprint | None:
+        """The footprint of a change to ``entry``; None for what the changeset itself created."""
+        if id(entry) in self.created:
+            return None
+        if not isinstance(entry, SchemaState):
+            more["entry"] = entry
+        return Footprint(index, change.kind, object_of(entry), **more)
+
+
+Planned = tuple[m.Effect, Footprint | None]
+
+
+def _unseen(what: str, base: int, created_at: int | None) -> str:
+    if created_at is None or created_at <= base:
+        return f"{what} does not exist at snapshot {base}"
+    return f"{what} was created by snapshot {created_at}, after the base {base}: the writer could not see it"
+
+
+_ALONE = (m.ChangeKind.COMPACT, m.ChangeKind.FLUSH, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE)
+
+
+def check_mixture(proposal: m.Proposal) -> None:
+    """Refuse an empty changeset, and maintenance beside other kinds of change (DESIGN 12, ruling 5)."""
+    if proposal.open_writer:
+        if proposal.changes:
+            raise InvalidChangeError("open_writer asks for an epoch and takes no changes")
+        if proposal.writer_seq is not None:
+            raise InvalidChangeError("open_writer takes no writer_seq")
+        return
+    if not proposal.changes:
+        raise InvalidChangeError("nothing to commit: the changeset is empty")
+    kinds = {change.kind for change in proposal.changes}
+    for kind in _ALONE:
+        if kind in kinds and len(kinds) > 1:
+            raise InvalidChangeError(f"{kind} stands alone in its changeset, without other kinds of change")
+
+
+# --- schemas and views ------------------------------------------------------------------------------------------------
+
+
+def _create_schema(plan: Plan, change: m.CreateSchema, index: int) -> Planned:
+    check_name(change.schema, "schema", plan.state.settings.name_length_max)
+    folded = fold(change.schema)
+    if change.if_not_exists:
+        head = plan.schemas[folded] if folded in plan.schemas else plan.state.schema_at(folded, plan.state.head_snapshot_id)
+        if head is not None:
+            plan.schemas[folded] = head
+            return m.Effect(head.schema_id, skipped=True), None
+    holder = plan.schemas[folded] if folded in plan.schemas else plan.state.schema_at(folded, plan.base)
+    if holder is not None:
+        raise InvalidChangeError(f"schema {quoted(change.schema)} already exists")
+    schema = SchemaState(plan.ids.catalog(plan.ids.schema_ids), change.schema, plan.state.head_snapshot_id + 1)
+    plan.schemas[folded] = schema
+    plan.created.add(id(schema))
+    plan.changes_schema = True
+    where = m.ConflictObject(schema=change.schema)
+    return m.Effect(schema.schema_id), Footprint(index, change.kind, where, schema_name=folded)
+
+
+def _drop_schema(plan: Plan, change: m.DropSchema, index: int) -> Planned:
+    check_name(change.schema, "schema", plan.state.settings.name_length_max)
+    folded = fold(change.schema)
+    if change.if_exists:
+        head = plan.schemas[folded] if folded in plan.schemas else plan.state.schema_at(folded, plan.state.head_snapshot_id)
+        if head is None:
+            plan.schemas[folded] = None
+            return m.Effect(skipped=True), None
+    schema = plan.schema(change.schema)
+    plan.not_created_here(schema, "drop")
+    if schema.schema_id == m.MAIN_SCHEMA_ID:
+        raise InvalidChangeError("schema main cannot be dropped")
+    held = [entry for entry in schema.entries.values() if _is_held(plan, entry)]
+    created = [e for (schema_id, _), e in plan.names.items() if schema_id == schema.schema_id and e and id(e) in plan.created]
+    if (held or created) and not change.cascade:
+        raise InvalidChangeError(f"schema {quoted(change.schema)} is not empty; drop it with cascade, or its entries first")
+    for entry in created:
+        plan.not_created_here(entry, "drop")
+    plan.dropped.update(id(entry) for entry in held)
+    referring: list[TableState] = []
+    for entry in held:
+        if isinstance(entry, TableState):
+            referring += _referring(plan, entry)
+        plan.names[schema.schema_id, fold(entry.name)] = None
+    plan.schemas[folded] = None
+    plan.changes_schema = True
+    footprint = plan.footprint(index, change, schema, schema=schema, contained=held, referenced_by=referring)
+    return m.Effect(schema.schema_id), footprint
+
+
+def _is_held(plan: Plan, entry: Entry) -> bool:
+    """Whether an entry was in its schema at the base and the changeset has not dropped it."""
+    alive_at_base = entry.created_at <= plan.base and (entry.dropped_at is None or entry.dropped_at > plan.base)
+    skipped_into_view = plan.names.get((entry.schema.schema_id, fold(entry.name))) is entry
+    return (alive_at_base or skipped_into_view) and id(entry) not in plan.dropped
+
+
+def _create_view(plan: Plan, change: m.CreateView, index: int) -> Planned:
+    check_text(change.sql, "the view's sql", multiline=True)
+    check_text(change.dialect, "the view's dialect")
+    if change.if_not_exists and (found := plan.at_head(change.schema, change.view)) and isinstance(found[1], ViewState):
+        schema, view = found[0], found[1]
+        plan.schemas[fold(change.schema)] = schema
+        plan.names[schema.schema_id, fold(change.view)] = view
+        return m.Effect(view.view_id, skipped=True), None
+    schema = plan.schema(change.schema)
+    folded = plan.free_name(schema, change.view, "view")
+    view = ViewState(plan.ids.catalog(plan.ids.view_ids), schema, change.view, plan.state.head_snapshot_id + 1)
+    plan.created.add(id(view))
+    plan.names[schema.schema_id, folded] = view
+    plan.changes_schema = True
+    return m.Effect(view.view_id), _new_name(plan, index, change, schema, change.view, folded)
+
+
+def _new_name(
+    plan: Plan, index: int, change: m.Change, schema: SchemaState, name: str, folded: str, **more: Any
+) -> Footprint | None:
+    where = m.ConflictObject(schema.name, name)
+    known = None if id(schema) in plan.created else schema
+    return Footprint(index, change.kind, where, schema=known, name=folded, **more)
+
+
+def _replace_view(plan: Plan, change: m.ReplaceView, index: int) -> Planned:
+    check_text(change.sql, "the view's sql", multiline=True)
+    check_text(change.dialect, "the view's dialect")
+    view = plan.view(change.schema, change.view)
+    plan.not_created_here(view, "replace")
+    plan.changes_schema = True
+    return m.Effect(view.view_id), plan.footprint(index, change, view)
+
+
+def _drop_view(plan: Plan, change: m.DropView, index: int) -> Planned:
+    if change.if_exists and (skipped := _nothing_to_drop(plan, change.schema, change.view)):
+        return skipped
+    view = plan.view(change.schema, change.view)
+    plan.not_created_here(view, "drop")
+    return _drop_entry(plan, change, index, view)
+
+
+def _nothing_to_drop(plan: Plan, schema_name: str, name: str) -> Planned | None:
+    found = plan.at_head(schema_name, name)
+    if found is not None and found[1] is not None:
+        return None
+    check_name(name, "table or view", plan.state.settings.name_length_max)
+    if found is not None:
+        schema, folded = found[0], fold(name)
+        at_base = plan.state.entry_at(schema, folded, plan.base)
+        if at_base is not None and at_base.dropped_at is not None:
+            plan.dropped.add(id(at_base))
+        plan.names[schema.schema_id, folded] = None
+    return m.Effect(skipped=True), None
+
+
+def _drop_entry(plan: Plan, change: m.Change, index: int, entry: Entry, **more: Any) -> Planned:
+    plan.dropped.add(id(entry))
+    plan.names[entry.schema.schema_id, _current_name(plan, entry)] = None
+    plan.changes_schema = True
+    entry_id = entry.table_id if isinstance(entry, TableState) else entry.view_id
+    return m.Effect(entry_id), plan.footprint(index, change, entry, **more)
+
+
+def _current_name(plan: Plan, entry: Entry) -> str:
+    """The folded name of an entry after the earlier changes of the changeset."""
+    for (schema_id, folded), holder in plan.names.items():
+        if holder is entry and schema_id == entry.schema.schema_id:
+            return folded
+    return fold(entry.name)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
+    if change.if_not_exists and (found := plan.at_head(change.schema, change.table)) and isinstance(found[1], TableState):
+        schema, table = found[0], found[1]
+        plan.schemas[fold(change.schema)] = schema
+        plan.names[schema.schema_id, fold(change.table)] = table
+        return m.Effect(table.table_id, skipped=True), None
+    schema = plan.schema(change.schema)
+    folded = plan.free_name(schema, change.table, "table")
+    _check_column_names(plan, (column.name for column in change.columns))
+    table_id = plan.ids.catalog(plan.ids.table_ids)
+    partition_id = plan.ids.catalog(plan.ids.partition_ids) if change.partition_by else None
+    definition = define(change, table_id=table_id, schema_id=schema.schema_id, partition_id=partition_id)
+    table = TableState(definition, schema, plan.state.head_snapshot_id + 1)
+    plan.created.add(id(table))
+    plan.names[schema.schema_id, folded] = table
+    parents = _resolve_references(plan, change, table)
+    plan.rows.start_table(table)
+    plan.ids.column_ids.append(tuple(column.column_id for column in definition.all_columns()))
+    plan.changes_schema = True
+    footprint = _new_name(plan, index, change, schema, change.table, folded, parents=parents)
+    return m.Effect(table_id), footprint
+
+
+def _check_column_names(plan: Plan, names: Iterable[str]) -> None:
+    for name in names:
+        check_name(name, "column", plan.state.settings.name_length_max)
+
+
+def _resolve_references(plan: Plan, change: m.CreateTable, table: TableState) -> list[TableState]:
+    parents: list[TableState] = []
+    keys: list[ForeignKey] = []
+    for spec in change.foreign_keys:
+        parent = plan.table(spec.ref_schema, spec.ref_table)
+        known = plan.definition(parent)
+        if parent is not table and id(parent) not in plan.created:
+            parents.append(parent)
+        if known is not None:
+            keys.append(reference(table.definition, spec, known))
+            plan.new_referrers.append((table, keys[-1].ref_table_id))
+    table.definition = replace(table.definition, foreign_keys=tuple(keys))
+    return parents
+
+
+def _referring(plan: Plan, table: TableState) -> list[TableState]:
+    """Tables whose foreign keys refer to ``table`` and that were created since the base; older ones make it INVALID."""
+    for child, ref_table_id in plan.new_referrers:
+        if ref_table_id == table.table_id and child is not table and id(child) not in plan.dropped:
+            raise InvalidChangeError(f"table {quoted(table.name)} is referred to by a foreign key of {quoted(child.name)}")
+    recent: list[TableState] = []
+    for child, _ in plan.state.referrers.get(table.table_id, ()):
+        if child is table or id(child) in plan.dropped:
+            continue
+        if child.created_at <= plan.base:
+            raise InvalidChangeError(f"table {quoted(table.name)} is referred to by a foreign key of {quoted(child.name)}")
+        recent.append(child)
+    return recent
+
+
+def _drop_table(plan: Plan, change: m.DropTable, index: int) -> Planned:
+    if change.if_exists and (skipped := _nothing_to_drop(plan, change.schema, change.table)):
+        return skipped
+    table = plan.table(change.schema, change.table)
+    plan.not_created_here(table, "drop")
+    return _drop_entry(plan, change, index, table, referenced_by=_referring(plan, table))
+
+
+def _rename_table(plan: Plan, change: m.RenameTable, index: int) -> Planned:
+    table = plan.table(change.schema, change.table)
+    plan.not_created_here(table, "rename")
+    folded = plan.free_name(table.schema, change.new_table, "table")
+    plan.names[table.schema.schema_id, fold(change.table)] = None
+    plan.names[table.schema.schema_id, folded] = table
+    plan.changes_schema = True
+    return m.Effect(table.table_id), plan.footprint(index, change, table, schema=table.schema, name=folded)
+
+
+def _alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
+    if not change.alterations:
+        raise InvalidChangeError("ALTER_TABLE without alterations: nothing to commit")
+    table = plan.table(change.schema, change.table)
+    plan.not_created_here(table, "alter")
+    for step in change.alterations:
+        if step.column is not None:
+            check_name(step.column.name, "column", plan.state.settings.name_length_max)
+        if step.new_name is not None:
+            check_name(step.new_name, "column", plan.state.settings.name_length_max)
+        if step.comment is not None:
+            check_text(step.comment, "the comment", multiline=True)
+        if step.op is not m.AlterOp.SET_PROPERTY:
+            plan.changes_schema = True
+    partition_ids = tuple(plan.ids.catalog(plan.ids.partition_ids) for s in change.alterations if s.partition_by)
+    known = plan.definition(table)
+    if known is not None:
+        altered = alter(known, change.alterations, partition_ids=partition_ids)
+        plan.definitions[table.table_id] = altered
+        if given := range(known.next_column_id, altered.next_column_id):
+            plan.ids.column_ids.append(tuple(given))
+    constrains = any(_constrains_rows(step) for step in change.alterations)
+    return m.Effect(table.table_id), plan.footprint(index, change, table, constrains_rows=constrains)
+
+
+def _constrains_rows(step: m.Alteration) -> bool:
+    match step.op:
+        case m.AlterOp.SET_NULLABLE:
+            return step.nullable is False
+        case m.AlterOp.ADD_COLUMN:
+            assert step.column is not None
+            return not step.column.nullable and step.column.default is None
+        case _:
+            return step.op is m.AlterOp.SET_PARTITION_BY
+
+
+def is_benign(change: m.AlterTable) -> bool:
+    """Whether an alteration changes only comments, defaults and properties."""
+    return all(step.op in BENIGN_OPS for step in change.alterations)
+
+
+# --- data and maintenance ---------------------------------------------------------------------------------------------
+
+
+def _append(plan: Plan, change: m.Append, index: int) -> Planned:
+    table = plan.table(change.schema, change.table)
+    plan_append(plan, table, change)
+    return m.Effect(table.table_id), plan.footprint(index, change, table)
+
+
+def _delete(plan: Plan, change: m.Delete, index: int) -> Planned:
+    table = plan.table(change.schema, change.table)
+    files = plan_delete(plan, table, change)
+    return m.Effect(table.table_id), plan.footprint(index, change, table, files=files)
+
+
+def _compact(plan: Plan, change: m.Compact, index: int) -> Planned:
+    table = plan.table(change.schema, change.table)
+    files = plan_compact(plan, table, change)
+    return m.Effect(table.table_id), plan.footprint(index, change, table, files=files, old_name=fold(change.table))
+
+
+def _row(plan: Plan, change: m.InsertRow | m.UpdateRow | m.DeleteRow, index: int) -> Planned:
+    table = plan.table(change.schema, change.table)
+    effect = plan.rows.plan_change(table, change, index)
+    return effect, plan.footprint(index, change, table)
+
+
+def _flush(plan: Plan, change: m.Flush, index: int) -> Planned:
+    table = plan.table(change.schema, change.table)
+    row_ids = plan.rows.plan_flush(table, change)
+    return m.Effect(table.table_id), plan.footprint(index, change, table, row_ids=row_ids)
+
+
+def _expire(plan: Plan, change: m.ExpireSnapshots, index: int) -> Planned:
+    if change.older_than_snapshot_id < 0:
+        raise InvalidChangeError(f"older_than_snapshot_id {change.older_than_snapshot_id} is negative")
+    if change.older_than_snapshot_id > plan.state.head_snapshot_id:
+        raise InvalidChangeError(
+            f"older_than_snapshot_id {change.older_than_snapshot_id} is beyond the head {plan.state.head_snapshot_id}"
+        )
+    return m.Effect(), None
+
+
+def _configure(plan: Plan, change: m.Configure, index: int) -> Planned:
+    changed_settings(plan.state.settings, change.settings)
+    return m.Effect(), None
+
+
+_PLANNERS: dict[m.ChangeKind, Callable[[Plan, Any, int], Planned]] = {
+    m.ChangeKind.CREATE_SCHEMA: _create_schema,
+    m.ChangeKind.DROP_SCHEMA: _drop_schema,
+    m.ChangeKind.CREATE_TABLE: _create_table,
+    m.ChangeKind.DROP_TABLE: _drop_table,
+    m.ChangeKind.RENAME_TABLE: _rename_table,
+    m.ChangeKind.ALTER_TABLE: _alter_table,
+    m.ChangeKind.CREATE_VIEW: _create_view,
+    m.ChangeKind.REPLACE_VIEW: _replace_view,
+    m.ChangeKind.DROP_VIEW: _drop_view,
+    m.ChangeKind.APPEND: _append,
+    m.ChangeKind.DELETE: _delete,
+    m.ChangeKind.COMPACT: _compact,
+    m.ChangeKind.INSERT_ROW: _row,
+    m.ChangeKind.UPDATE_ROW: _row,
+    m.ChangeKind.DELETE_ROW: _row,
+    m.ChangeKind.FLUSH: _flush,
+    m.ChangeKind.EXPIRE_SNAPSHOTS: _expire,
+    m.ChangeKind.CONFIGURE: _configure,
+}

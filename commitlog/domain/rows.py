@@ -1,0 +1,576 @@
+"""Row changes of keyed tables: how they meet what was committed since the base, by BDR's names (DESIGN 5, 12.15-18, 23).
+
+Detection is apart from policy: ``_insert``, ``_update`` and ``_delete`` find out which of the types a change is;
+``_settle`` asks the table's ``on_conflict``. A race that nothing settles becomes a hit; one that was settled a
+Resolution. Source of the types: BDR 2.0, "Types of conflict".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from commitlog.domain import model as m
+from commitlog.domain.conflicts import ROW_CHANGES, Hit, object_of
+from commitlog.domain.definitions import HANDLER_PREFIX, InvalidChangeError, TableDefinition, complete_row, quoted
+from commitlog.domain.files import check_file, give_file_id
+from commitlog.domain.model import ConflictKind, Effect, ResolutionAction, Row
+from commitlog.domain.rowkeys import given_key, key_of, make_version, provided_value, shown_key
+from commitlog.domain.state import LOCAL, KeyedRows, Origin, RowVersion, TableState
+from commitlog.domain.texts import check_row_text
+
+if TYPE_CHECKING:
+    from commitlog.domain.planning import Plan
+
+RowChange: TypeAlias = m.InsertRow | m.UpdateRow | m.DeleteRow
+RowHandler: TypeAlias = Callable[[str, "Row | None", "Row | None"], "Row | None"]
+"""``handler(conflict kind, committed image, proposed image) -> the image that shall stand`` (None: no row); pure."""
+
+OWN = -1
+"""Snapshot of a row version that the proposal itself makes: older than every base, so never a race."""
+
+
+class Meeting(NamedTuple):
+    """A race on one row: its type, and the committed row (by key) that the proposed change met."""
+
+    kind: ConflictKind
+    key: str
+    snapshot_id: int
+    version: RowVersion | None
+
+
+def new_keyed_rows(definition: TableDefinition) -> KeyedRows | None:
+    """The empty rows of a new table; None when it has no primary key."""
+    if not definition.keyed:
+        return None
+    return KeyedRows(unique=[{} for _ in definition.unique], referring=[{} for _ in definition.foreign_keys])
+
+
+class RowPlanner:
+    """The row changes of one proposal, seen against the head overlaid by the earlier ones of the changeset."""
+
+    def __init__(self, plan: Plan, *, decided_at_ms: int, handlers: Mapping[str, RowHandler]) -> None:
+        self.plan = plan
+        self.state = plan.state
+        self.base = plan.base
+        self.now_us = decided_at_ms * 1000
+        self.handlers = handlers
+        self.hits: list[tuple[int, Hit]] = []
+        self.resolutions: list[m.Resolution] = []
+        self._versions: dict[tuple[int, str], RowVersion | None] = {}
+        self._holders: dict[tuple[int, int, str], str | None] = {}
+        self._children: dict[tuple[int, int, str], set[str]] = {}
+        self._named: set[tuple[int, str]] = set()
+        self._file_ids_given: set[int] = set()
+        self._rows_added = 0
+
+    def start_table(self, table: TableState) -> None:
+        """Let a table that the changeset creates take rows."""
+        table.rows = new_keyed_rows(table.definition)
+
+    def plan_change(self, table: TableState, change: RowChange, index: int) -> Effect:
+        """Judge one row change; races go to ``hits`` or ``resolutions``."""
+        if not table.definition.keyed and not isinstance(change, m.InsertRow):
+            raise InvalidChangeError(
+                f"cannot run UPDATE or DELETE on table {quoted(table.name)} because it does not have a primary key"
+            )
+        self._check_form(change)
+        known = self.plan.definition(table)
+        if known is None:
+            return Effect(table.table_id)
+        if table.rows is None:
+            assert isinstance(change, m.InsertRow)
+            complete_row(known, change.row)
+            self._give_file_id(table)
+            row_id = self.plan.take_row_ids(table, 1)
+            self.plan.ids.row_id_starts.append(row_id)
+            return Effect(table.table_id, row_id=row_id)
+        if self._base_too_old(table, index):
+            return Effect(table.table_id)
+        return _RowCheck(self, table, known, change, index).run()
+
+    def _check_form(self, change: RowChange) -> None:
+        where = f"a row of table {quoted(change.table)}"
+        if not isinstance(change, m.DeleteRow):
+            check_row_text(change.row, where)
+        if not isinstance(change, m.InsertRow):
+            check_row_text(change.key, where)
+        check_row_time(change)
+
+    def _base_too_old(self, table: TableState, index: int) -> bool:
+        """Beyond the window no policy applies: a conflict if the table's rows changed since the base."""
+        if self.base >= self.state.index_floor:
+            return False
+        last = max(table.last.get(kind, -1) for kind in ROW_CHANGES)
+        if last <= self.base:
+            return False
+        self.hits.append((index, Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(table))))
+        return True
+
+    def _give_file_id(self, table: TableState) -> None:
+        """One file id for a table whose rows the changeset inserts or updates (DESIGN 12, ruling 10)."""
+        if table.table_id not in self._file_ids_given:
+            self._file_ids_given.add(table.table_id)
+            self.plan.ids.next_file_id += 1
+
+    # --- the head, overlaid -------------------------------------------------------------------------------------------
+
+    def live(self, table: TableState, key: str) -> RowVersion | None:
+        """The row with this key, after the earlier changes of the changeset."""
+        at = table.table_id, key
+        if at in self._versions:
+            return self._versions[at]
+        assert table.rows is not None
+        return table.rows.live.get(key)
+
+    def holder(self, table: TableState, constraint: int, value: str) -> str | None:
+        """The key of the row that holds a UNIQUE value."""
+        at = table.table_id, constraint, value
+        if at in self._holders:
+            return self._holders[at]
+        assert table.rows is not None
+        return table.rows.unique[constraint].get(value)
+
+    def referring(self, child: TableState, number: int, value: str) -> set[str]:
+        """Keys of the rows of ``child`` whose foreign key ``number`` has this value."""
+        at = child.table_id, number, value
+        if at in self._children:
+            return self._children[at]
+        assert child.rows is not None
+        return child.rows.referring[number].get(value, set())
+
+    def provider(self, parent: TableState, ref_column_ids: tuple[int, ...], value: str) -> str | None:
+        """The key of the row of ``parent`` that a reference with this value points to."""
+        definition = parent.definition
+        if ref_column_ids == definition.primary_key:
+            return value if self.live(parent, value) is not None else None
+        return self.holder(parent, definition.unique.index(ref_column_ids), value)
+
+    def put(self, table: TableState, key: str, version: RowVersion | None) -> None:
+        """Overlay a row: its new version, or None when it is gone."""
+        old = self.live(table, key)
+        if old is not None:
+            for number, value in enumerate(old.unique):
+                if value is not None:
+                    self._holders[table.table_id, number, value] = None
+            for number, value in enumerate(old.references):
+                if value is not None:
+                    self._children[table.table_id, number, value] = self.referring(table, number, value) - {key}
+        self._versions[table.table_id, key] = version
+        if version is not None:
+            for number, value in enumerate(version.unique):
+                if value is not None:
+                    self._holders[table.table_id, number, value] = key
+            for number, value in enumerate(version.references):
+                if value is not None:
+                    self._children[table.table_id, number, value] = self.referring(table, number, value) | {key}
+        self._rows_added += (version is not None) - (old is not None)
+        if self.state.keyed_rows + self._rows_added > self.state.settings.keyed_rows_max:
+            raise InvalidChangeError(f"the log would hold more than {self.state.settings.keyed_rows_max} keyed rows")
+
+    def name_key(self, table: TableState, key: str) -> None:
+        """Refuse a second change of one key in a changeset."""
+        if (table.table_id, key) in self._named:
+            raise InvalidChangeError(f"row {quoted(shown_key(key))} of table {quoted(table.name)} is changed twice")
+        self._named.add((table.table_id, key))
+
+    def referrers(self, table: TableState) -> Iterator[tuple[TableState, int]]:
+        """Every (table, number of its foreign key) that refers to ``table`` and is not dropped by the changeset."""
+        seen = list(self.state.referrers.get(table.table_id, ()))
+        for child, ref_table_id in self.plan.new_referrers:
+            if ref_table_id == table.table_id:
+                keys = child.definition.foreign_keys
+                seen += [(child, n) for n, key in enumerate(keys) if key.ref_table_id == ref_table_id]
+        for child, number in dict.fromkeys(seen):
+            if id(child) not in self.plan.dropped and child.dropped_at is None:
+                yield child, number
+
+    # --- flush --------------------------------------------------------------------------------------------------------
+
+    def plan_flush(self, table: TableState, change: m.Flush) -> list[int]:
+        """Judge a FLUSH; return the row ids that it moves into files."""
+        if table.rows is None:
+            raise InvalidChangeError(f"table {quoted(table.name)} has no primary key: it takes no FLUSH")
+        if not change.files:
+            raise InvalidChangeError("FLUSH without files: nothing to commit")
+        row_ids: list[int] = []
+        for file in change.files:
+            check_file(file)
+            if file.row_ids is None or len(file.row_ids) != file.record_count:
+                raise InvalidChangeError(f"file {quoted(file.path)} gives another number of row ids than it has rows")
+            if not file.row_ids:
+                raise InvalidChangeError(f"file {quoted(file.path)} holds no rows: nothing to flush")
+            row_ids += file.row_ids
+            give_file_id(self.plan, file, None)
+        if len(set(row_ids)) < len(row_ids):
+            raise InvalidChangeError("a row is flushed twice")
+        if table.dropped_at is None and self.base >= self.state.index_floor:
+            self._check_flushed(table, table.rows, row_ids)
+        return row_ids
+
+    def _check_flushed(self, table: TableState, rows: KeyedRows, row_ids: list[int]) -> None:
+        for row_id in row_ids:
+            known = row_id >= 0 and row_id in rows.inlined
+            if not known and rows.row_touches.get(row_id, (OWN, None))[0] <= self.base:
+                raise InvalidChangeError(f"row id {row_id} of table {quoted(table.name)} is no row outside of files")
+
+
+def check_row_time(change: RowChange) -> None:
+    """Check what a row change says of its time and origin."""
+    if change.row_time_us is not None and not m.TIME_US_MIN <= change.row_time_us <= m.TIME_US_MAX:
+        raise InvalidChangeError(f"row_time_us {change.row_time_us} is beyond PostgreSQL's times")
+    if change.origin is not None:
+        if not change.origin.node:
+            raise InvalidChangeError("the origin's node name is empty")
+        if change.origin.tick < 0 or change.origin.priority < 0:
+            raise InvalidChangeError("the origin's tick or priority is negative")
+        if not m.TIME_US_MIN <= change.origin.stamp_ms * 1000 <= m.TIME_US_MAX:
+            raise InvalidChangeError(f"the origin's stamp_ms {change.origin.stamp_ms} is beyond PostgreSQL's times")
+        check_row_text({change.origin.node: None}, "the origin")
+
+
+class _RowCheck:
+    """One row change of a keyed table, whose definition is as the writer knew it."""
+
+    def __init__(
+        self, rows: RowPlanner, table: TableState, known: TableDefinition, change: RowChange, index: int
+    ) -> None:
+        self.rows = rows
+        self.table = table
+        self.known = known
+        self.change = change
+        self.index = index
+        self.effect = Effect(table.table_id)
+        own = table.definition.properties.get("on_conflict")
+        self.policy = own if own is not None else rows.state.settings.on_conflict
+        origin = change.origin
+        self.origin = LOCAL if origin is None else Origin(origin.priority, origin.node)
+        self.time_us = rows.now_us if change.row_time_us is None else change.row_time_us
+
+    def run(self) -> Effect:
+        """Find out what the change meets, settle it, and return what it does."""
+        match self.change:
+            case m.InsertRow(row=row):
+                self._insert(complete_row(self.known, row))
+            case m.UpdateRow(key=key, row=row):
+                self._update(given_key(self.known, key), complete_row(self.known, row))
+            case m.DeleteRow(key=key):
+                self._delete(given_key(self.known, key))
+        return self.effect
+
+    def _changed(self, version: RowVersion) -> bool:
+        return version.snapshot_id > self.rows.base
+
+    def _at_base(self, key: str) -> RowVersion | None:
+        assert self.table.rows is not None
+        return self.table.rows.at(key, self.rows.base)
+
+    def _last_change(self, key: str) -> int:
+        assert self.table.rows is not None
+        return self.table.rows.last_change(key)
+
+    # --- the three kinds ----------------------------------------------------------------------------------------------
+
+    def _insert(self, image: Row) -> None:
+        key = key_of(self.known, image)
+        self.rows.name_key(self.table, key)
+        met = self._rows_met(key, image)
+        if not met:
+            self._apply(image, key, None, None)
+            return
+        for met_key, version in met.items():
+            if not self._changed(version):
+                raise InvalidChangeError(self._taken(key, met_key))
+        if len(met) > 1:
+            self._check_references(image)
+            for met_key, version in met.items():
+                self._refuse(Meeting(ConflictKind.MULTIPLE_UNIQUE, met_key, version.snapshot_id, version))
+            return
+        met_key, version = next(iter(met.items()))
+        self._settle(Meeting(ConflictKind.INSERT_INSERT, met_key, version.snapshot_id, version), image)
+
+    def _update(self, key: str, image: Row) -> None:
+        new_key = key_of(self.known, image)
+        self.rows.name_key(self.table, key)
+        if new_key != key:
+            self.rows.name_key(self.table, new_key)
+            self._update_key(key, new_key, image)
+            return
+        version = self.rows.live(self.table, key)
+        if version is not None and not self._changed(version):
+            self._apply(image, key, key, version)
+        elif version is not None:
+            self._settle(Meeting(ConflictKind.UPDATE_UPDATE, key, version.snapshot_id, version), image)
+        elif self._at_base(key) is not None:
+            self._settle(Meeting(ConflictKind.UPDATE_DELETE, key, self._last_change(key), None), image)
+        elif self.change.origin is not None:
+            since = max(self._last_change(key), self.rows.base)
+            self._settle(Meeting(ConflictKind.INSERT_UPDATE, key, since, None), image)
+        else:
+            raise InvalidChangeError(self._missing(key))
+
+    def _update_key(self, key: str, new_key: str, image: Row) -> None:
+        raced = [
+            Meeting(ConflictKind.UPDATE_KEY, k, self._last_change(k), self.rows.live(self.table, k))
+            for k in (key, new_key)
+            if self._differs_from_base(k)
+        ]
+        old, taken = self.rows.live(self.table, key), self.rows.live(self.table, new_key)
+        if not raced:
+            if old is None:
+                raise InvalidChangeError(self._missing(key))
+            if taken is not None:
+                raise InvalidChangeError(self._taken(new_key, new_key))
+            self._apply(image, new_key, key, old)
+        elif self.policy.startswith(HANDLER_PREFIX):
+            self._settle(raced[0], image)
+        else:
+            self._check_references(image)
+            for meeting in raced:
+                self._refuse(meeting)
+
+    def _differs_from_base(self, key: str) -> bool:
+        version = self.rows.live(self.table, key)
+        return self._at_base(key) is not None if version is None else self._changed(version)
+
+    def _delete(self, key: str) -> None:
+        self.rows.name_key(self.table, key)
+        version = self.rows.live(self.table, key)
+        if version is not None and not self._changed(version):
+            self._remove(key, version)
+        elif version is not None:
+            self._settle(Meeting(ConflictKind.UPDATE_DELETE, key, version.snapshot_id, version), None)
+        elif self._at_base(key) is not None:
+            meeting = Meeting(ConflictKind.DELETE_DELETE, key, self._last_change(key), None)
+            self._resolve(meeting, ResolutionAction.SKIPPED, None, None)
+        else:
+            raise InvalidChangeError(self._missing(key))
+
+    # --- settling -----------------------------------------------------------------------------------------------------
+
+    def _settle(self, meeting: Meeting, proposed: Row | None) -> None:
+        if self.policy == "ABORT":
+            if proposed is not None:
+                self._check_references(proposed)
+            self._refuse(meeting)
+        elif self.policy.startswith(HANDLER_PREFIX):
+            self._ask_handler(meeting, proposed)
+        elif self._proposed_wins(meeting, proposed):
+            self._resolve(meeting, ResolutionAction.APPLIED, proposed, None)
+            self._stand(meeting, proposed)
+        else:
+            self._resolve(meeting, ResolutionAction.SKIPPED, proposed, None)
+
+    def _proposed_wins(self, meeting: Meeting, proposed: Row | None) -> bool:
+        """LAST_UPDATE_WINS against the row as it is at the head (ruling 18); KEEP_EXISTING never."""
+        if self.policy != "LAST_UPDATE_WINS" or meeting.version is None:
+            return False
+        if proposed is None:
+            return True
+        committed = meeting.version
+        if self.time_us != committed.time_us:
+            return self.time_us > committed.time_us
+        return self.origin <= committed.origin
+
+    def _ask_handler(self, meeting: Meeting, proposed: Row | None) -> None:
+        name = self.policy.removeprefix(HANDLER_PREFIX)
+        handler = self.rows.handlers.get(name)
+        committed = None if meeting.version is None else meeting.version.image
+        if handler is None:
+            self._refuse(meeting, f"the handler {name} is not installed")
+            return
+        try:
+            answer = handler(str(meeting.kind), committed, proposed)
+            image = None if answer is None else complete_row(self.known, answer)
+        except Exception as error:
+            self._refuse(meeting, f"the handler {name} failed: {error}")
+            return
+        if image is not None and key_of(self.known, image) not in self._keys_allowed(meeting, proposed):
+            self._refuse(meeting, f"the handler {name} answered with another key")
+            return
+        self._resolve(meeting, ResolutionAction.HANDLED, proposed, image)
+        self._stand(meeting, image)
+
+    def _keys_allowed(self, meeting: Meeting, proposed: Row | None) -> set[str]:
+        allowed = {meeting.key}
+        if proposed is not None:
+            allowed.add(key_of(self.known, proposed))
+        if isinstance(self.change, m.UpdateRow):
+            allowed.add(given_key(self.known, self.change.key))
+        return allowed
+
+    def _stand(self, meeting: Meeting, image: Row | None) -> None:
+        """Make ``image`` (None: nothing) the row that the two sides met on."""
+        old_key = meeting.key
+        if meeting.kind is ConflictKind.UPDATE_KEY and isinstance(self.change, m.UpdateRow):
+            old_key = given_key(self.known, self.change.key)
+        version = self.rows.live(self.table, old_key)
+        if image is not None:
+            self._apply(image, key_of(self.known, image), old_key if version is not None else None, version)
+        elif version is not None:
+            self._remove(old_key, version)
+
+    def _refuse(self, meeting: Meeting, detail: str = "") -> None:
+        where = object_of(self.table, row_key=shown_key(meeting.key))
+        self.rows.hits.append((self.index, Hit(meeting.kind, meeting.snapshot_id, where, detail)))
+
+    def _resolve(
+        self, meeting: Meeting, action: ResolutionAction, proposed: Row | None, image: Row | None
+    ) -> None:
+        commit = self.rows.state.commits.get(meeting.snapshot_id)
+        self.rows.resolutions.append(
+            m.Resolution(
+                change=self.index,
+                kind=meeting.kind,
+                action=action,
+                policy=self.policy,
+                object=object_of(self.table, row_key=shown_key(meeting.key)),
+                committed_snapshot_id=meeting.snapshot_id,
+                committed_proposal_id=None if commit is None else commit.proposal_id,
+                committed_writer_id=None if commit is None else commit.writer_id,
+                committed_row=None if meeting.version is None else meeting.version.image,
+                proposed_row=proposed,
+                row=image,
+            )
+        )
+        if action is ResolutionAction.SKIPPED:
+            self.effect = replace(self.effect, skipped=True)
+
+    # --- doing --------------------------------------------------------------------------------------------------------
+
+    def _apply(self, image: Row, key: str, old_key: str | None, old: RowVersion | None) -> None:
+        """Let ``image`` stand under ``key`` in the place of ``old`` (None: as a new row)."""
+        self._check_references(image)
+        if not self._check_unique(image, key, old_key):
+            return
+        replaced = self.rows.live(self.table, key) if key != old_key else None
+        if old is not None and (key == old_key or self.change.kind is m.ChangeKind.INSERT_ROW):
+            row_id = old.row_id
+        else:
+            row_id = self.rows.plan.take_row_ids(self.table, 1)
+            self.rows.plan.ids.row_id_starts.append(row_id)
+        version = make_version(
+            self.known, image, row_id=row_id, snapshot_id=OWN, time_us=self.time_us, origin=self.origin
+        )
+        if old_key is not None and old_key != key:
+            self.rows.put(self.table, old_key, None)
+        self.rows.put(self.table, key, version)
+        for gone_key, gone in ((old_key, old), (key, replaced)):
+            if gone is not None and gone_key is not None:
+                self._check_children(gone_key, gone)
+        self.rows._give_file_id(self.table)
+        ended = old.row_id if old is not None else None
+        self.effect = replace(self.effect, ended_row_id=ended, row_id=row_id)
+
+    def _remove(self, key: str, version: RowVersion) -> None:
+        self.rows.put(self.table, key, None)
+        self._check_children(key, version)
+        self.effect = replace(self.effect, ended_row_id=version.row_id)
+
+    def _rows_met(self, key: str, image: Row) -> dict[str, RowVersion]:
+        """The live rows that an image hits through its key and UNIQUE values, by key."""
+        keys = [key]
+        probe = make_version(self.known, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
+        for number, value in enumerate(probe.unique):
+            if value is not None and (holder := self.rows.holder(self.table, number, value)) is not None:
+                keys.append(holder)
+        versions = {met: self.rows.live(self.table, met) for met in dict.fromkeys(keys)}
+        return {met: version for met, version in versions.items() if version is not None}
+
+    def _check_unique(self, image: Row, key: str, old_key: str | None) -> bool:
+        """Whether no other row holds one of the image's UNIQUE values; a raced holder makes a hit."""
+        others = {met: v for met, v in self._rows_met(key, image).items() if met not in (key, old_key)}
+        for met, version in others.items():
+            if not self._changed(version):
+                raise InvalidChangeError(self._taken(key, met))
+        for met, version in others.items():
+            self._refuse(Meeting(ConflictKind.UNIQUE, met, version.snapshot_id, version))
+        return not others
+
+    # --- references ---------------------------------------------------------------------------------------------------
+
+    def _check_references(self, image: Row) -> None:
+        """Every parent of an image must be there; one that was deleted since the base is a conflict."""
+        probe = make_version(self.known, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
+        own_key = key_of(self.known, image)
+        for key, value in zip(self.known.foreign_keys, probe.references, strict=True):
+            if value is None:
+                continue
+            parent = self._parent(key.ref_table_id)
+            if parent is self.table and provided_value(self.known, key.ref_column_ids, own_key, probe) == value:
+                continue
+            if self.rows.provider(parent, key.ref_column_ids, value) is None:
+                self._parent_missing(parent, key.ref_column_ids, value)
+
+    def _parent(self, table_id: int) -> TableState:
+        parent = self.rows.state.tables.get(table_id)
+        if parent is None:
+            parent = next(t for t in self.rows.plan.names.values() if isinstance(t, TableState) and t.table_id == table_id)
+        return parent
+
+    def _parent_missing(self, parent: TableState, ref_column_ids: tuple[int, ...], value: str) -> None:
+        broken = f"no row {quoted(shown_key(value))} in table {quoted(parent.name)}, which a foreign key refers to"
+        if parent.rows is None:
+            raise InvalidChangeError(broken)
+        if self.rows.base < self.rows.state.index_floor:
+            last = max(parent.last.get(kind, -1) for kind in ROW_CHANGES)
+            if last <= self.rows.base:
+                raise InvalidChangeError(broken)
+            self.rows.hits.append((self.index, Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(parent))))
+            return
+        for key in self._base_providers(parent, parent.rows, ref_column_ids, value):
+            if (parent.table_id, key) not in self.rows._named:
+                where = object_of(parent, row_key=shown_key(key))
+                self.rows.hits.append((self.index, Hit(ConflictKind.FOREIGN_KEY, parent.rows.last_change(key), where)))
+                return
+        raise InvalidChangeError(broken)
+
+    def _base_providers(
+        self, parent: TableState, rows: KeyedRows, ref_column_ids: tuple[int, ...], value: str
+    ) -> Iterator[str]:
+        """Keys of rows that offered this value at the base and were changed since."""
+        candidates = [value] if ref_column_ids == parent.definition.primary_key else list(rows.history)
+        for key in candidates:
+            version = rows.at(key, self.rows.base)
+            if version is not None and provided_value(parent.definition, ref_column_ids, key, version) == value:
+                yield key
+
+    def _check_children(self, key: str, gone: RowVersion) -> None:
+        """Nobody may refer to what ``gone`` offered: INVALID, or a conflict with what came to refer to it since the base."""
+        for child, number in self.rows.referrers(self.table):
+            ref_column_ids = child.definition.foreign_keys[number].ref_column_ids
+            value = provided_value(self.known, ref_column_ids, key, gone)
+            if value is None or self.rows.provider(self.table, ref_column_ids, value) is not None:
+                continue
+            for child_key in sorted(self.rows.referring(child, number, value)):
+                self._check_child(child, number, child_key, value)
+
+    def _check_child(self, child: TableState, number: int, child_key: str, value: str) -> None:
+        assert child.rows is not None
+        still = (
+            f"row {quoted(shown_key(child_key))} of table {quoted(child.name)} still refers to row "
+            f"{quoted(shown_key(value))} of table {quoted(self.table.name)}"
+        )
+        version = self.rows.live(child, child_key)
+        if version is None or version.snapshot_id == OWN:
+            raise InvalidChangeError(still)
+        if self.rows.base < self.rows.state.index_floor:
+            raced = version.snapshot_id > self.rows.base
+        else:
+            at_base = child.rows.at(child_key, self.rows.base)
+            raced = at_base is None or at_base.references[number] != value
+        if not raced:
+            raise InvalidChangeError(still)
+        where = object_of(child, row_key=shown_key(child_key))
+        self.rows.hits.append((self.index, Hit(ConflictKind.FOREIGN_KEY, version.snapshot_id, where)))
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def _missing(self, key: str) -> str:
+        return f"table {quoted(self.table.name)} has no row {quoted(shown_key(key))}"
+
+    def _taken(self, key: str, met: str) -> str:
+        if key == met:
+            return f"table {quoted(self.table.name)} already has a row {quoted(shown_key(key))}"
+        return f"row {quoted(shown_key(met))} of table {quoted(self.table.name)} already holds one of the UNIQUE values"

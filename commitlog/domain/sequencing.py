@@ -1,0 +1,351 @@
+"""decide and replay: the two functions that everything else is plumbing around.
+
+``decide`` looks at the state and makes an outcome; it is pure, changes nothing and never raises for bad input.
+``replay`` changes the state by an outcome; it is total: it asserts and never refuses, live and at start alike. The order
+of the checks in ``decide`` is the precedence of the reasons (DESIGN 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from commitlog.domain import model as m
+from commitlog.domain.conflicts import attempt_text, check_footprint, make_conflict, sorted_conflicts
+from commitlog.domain.definitions import InvalidChangeError
+from commitlog.domain.model import Outcome, Position, Proposal, Reason, Verdict
+from commitlog.domain.partitioning import partition_for
+from commitlog.domain.planning import Plan
+from commitlog.domain.reads import StatisticsDecoder, check_read_text, find_read_hits
+from commitlog.domain.replaying import replay
+from commitlog.domain.rows import RowHandler
+from commitlog.domain.state import Answer, SequencerState
+from commitlog.domain.texts import check_name, check_text
+
+__all__ = ["decide", "find_conflicts", "first_answer", "new_state", "receipt_for", "replay"]
+
+_NO_HANDLERS: Mapping[str, RowHandler] = {}
+
+
+def new_state(genesis: m.Genesis) -> SequencerState:
+    """The state of a log in which nothing was proposed yet."""
+    return SequencerState(log_id=genesis.log_id, partitions=genesis.partitions, settings=genesis.settings)
+
+
+def id_time_ms(proposal_id: m.ProposalId) -> int | None:
+    """The time in a UUID version 7, ms since 1970; None for other versions."""
+    return int.from_bytes(proposal_id[:6], "big") if proposal_id[6] >> 4 == 7 else None
+
+
+def decide(
+    state: SequencerState,
+    proposal: Proposal | m.MalformedProposal,
+    *,
+    now_ms: int,
+    source: Position = Position(0, 0),
+    epoch: int = 0,
+    proposal_bytes: bytes | None = None,
+    decode_statistics: StatisticsDecoder | None = None,
+    handlers: Mapping[str, RowHandler] = _NO_HANDLERS,
+) -> Outcome:
+    """Give the one answer to a proposal.
+
+    now_ms: the clock, which the outcome keeps as ``decided_at_ms`` (never falling). source: where the proposal came from.
+    epoch: of this sequencer. decode_statistics: expands opaque column statistics, for filters of reads. handlers: the row
+    handlers by name, for tables with ``on_conflict`` handler:NAME.
+    """
+    decision = _Decision(state, max(now_ms, state.decided_at_ms), source, epoch, proposal_bytes)
+    if isinstance(proposal, m.MalformedProposal):
+        return decision.malformed(proposal)
+    if (first := first_answer(state, proposal, source.partition)) is not None:
+        return decision.duplicate(proposal, first)
+    refusal = _refused_unseen(state, proposal, source, decision.decided_at_ms)
+    if refusal is not None:
+        return decision.rejected(proposal, *refusal)
+    plan = Plan(state, proposal, decided_at_ms=decision.decided_at_ms, handlers=handlers)
+    try:
+        _check_form(state, proposal, source, decision.decided_at_ms)
+        plan.run()
+        conflicts = _collect_conflicts(plan, decode_statistics)
+    except InvalidChangeError as error:
+        return decision.rejected(proposal, Reason.INVALID, str(error))
+    if conflicts:
+        return decision.conflicting(proposal, conflicts)
+    return decision.committed(proposal, plan)
+
+
+def find_conflicts(
+    state: SequencerState,
+    proposal: Proposal,
+    *,
+    decode_statistics: StatisticsDecoder | None = None,
+    handlers: Mapping[str, RowHandler] = _NO_HANDLERS,
+) -> tuple[m.Conflict, ...]:
+    """Everything committed since the base that the proposal cannot live with, sorted; InvalidChangeError if it never could."""
+    plan = Plan(state, proposal, decided_at_ms=state.decided_at_ms, handlers=handlers)
+    plan.run()
+    return tuple(_collect_conflicts(plan, decode_statistics))
+
+
+def first_answer(state: SequencerState, proposal: Proposal, partition: int) -> Answer | None:
+    """The answer that this proposal has been given already: to its id, or to its writer's seq; None when it is new."""
+    window = state.duplicates.get(partition)
+    if window is not None and (answer := window.answers.get(proposal.proposal_id)) is not None:
+        return answer
+    if proposal.writer_seq is None or proposal.open_writer:
+        return None
+    writer = state.writer(proposal.writer_id)
+    if writer is None or writer.committed_seqs is None or not 0 <= proposal.writer_seq:
+        return None
+    if proposal.writer_seq not in writer.committed_seqs:
+        return None
+    return writer.answers.get(proposal.writer_seq, _FORGOTTEN)
+
+
+_FORGOTTEN = Answer(-1, Verdict.COMMITTED, None, None, None)
+"""A writer_seq that has committed, longer ago than the duplicate window remembers the details."""
+
+
+def _refused_unseen(
+    state: SequencerState, proposal: Proposal, source: Position, decided_at_ms: int
+) -> tuple[Reason, str] | None:
+    """The refusals that do not look at the changes, in their precedence."""
+    window = state.duplicates.get(source.partition)
+    if window is not None and proposal.writer_seq is None:
+        made_at_ms = id_time_ms(proposal.proposal_id)
+        if made_at_ms is not None and made_at_ms <= window.expired_time_ms:
+            return Reason.PROPOSAL_EXPIRED, (
+                "the id is older than the duplicate window, so it cannot be told from a repeat: look its outcome up, and "
+                "send a new id if there is none"
+            )
+    writer = state.writer(proposal.writer_id)
+    if writer is not None and writer.epoch is not None and not proposal.open_writer:
+        if proposal.writer_epoch is None or proposal.writer_epoch < writer.epoch:
+            return Reason.WRITER_FENCED, (
+                f"writer epoch {proposal.writer_epoch} is below {writer.epoch}: a newer writer has taken over"
+            )
+    if proposal.decide_before_ms is not None and decided_at_ms > proposal.decide_before_ms:
+        return Reason.TOO_LATE, f"decided at {decided_at_ms} ms, after decide_before_ms {proposal.decide_before_ms}"
+    if proposal.base_snapshot_id > state.head_snapshot_id:
+        return Reason.BASE_UNKNOWN, f"base snapshot {proposal.base_snapshot_id} is beyond the head {state.head_snapshot_id}"
+    if 0 <= proposal.base_snapshot_id < state.floor_snapshot_id:
+        return Reason.BASE_EXPIRED, (
+            f"base snapshot {proposal.base_snapshot_id} is older than {state.floor_snapshot_id}, the oldest one kept: "
+            "read again and propose from there"
+        )
+    return None
+
+
+def _check_form(state: SequencerState, proposal: Proposal, source: Position, decided_at_ms: int) -> None:
+    """Check what a proposal says of itself and its limits."""
+    settings = state.settings
+    check_name(proposal.writer_id, "writer", settings.name_length_max)
+    check_text(proposal.author, "the author")
+    check_text(proposal.message, "the message", multiline=True)
+    check_text(proposal.extra, "the extra text", multiline=True)
+    for name in ("base_snapshot_id", "writer_epoch", "writer_seq"):
+        value: int | None = getattr(proposal, name)
+        if value is not None and value < 0:
+            raise InvalidChangeError(f"{name} {value} is negative")
+    for name in ("created_at_ms", "decide_before_ms"):
+        value = getattr(proposal, name)
+        if value is not None and not m.TIME_US_MIN <= value * 1000 <= m.TIME_US_MAX:
+            raise InvalidChangeError(f"{name} {value} is beyond PostgreSQL's times")
+    made_at_ms = id_time_ms(proposal.proposal_id)
+    if made_at_ms is not None and made_at_ms > decided_at_ms + settings.clock_skew_ms_max:
+        raise InvalidChangeError(f"the id was made at {made_at_ms} ms, later than the sequencer's {decided_at_ms} ms allows")
+    expected = partition_for(proposal.writer_id, state.partitions)
+    if source.partition != expected:
+        raise InvalidChangeError(f"writer {proposal.writer_id!r} belongs to partition {expected}, not {source.partition}")
+    if len(proposal.changes) > settings.changes_max:
+        raise InvalidChangeError(f"{len(proposal.changes)} changes are more than {settings.changes_max}")
+    _check_read_form(settings, proposal)
+    files = sum(len(c.files) for c in proposal.changes if isinstance(c, m.Append | m.Compact | m.Flush))
+    if files > settings.files_max:
+        raise InvalidChangeError(f"{files} files are more than {settings.files_max}")
+
+
+def _check_read_form(settings: m.LogSettings, proposal: Proposal) -> None:
+    if not proposal.reads:
+        return
+    if len(proposal.reads) > settings.reads_max:
+        raise InvalidChangeError(f"{len(proposal.reads)} reads are more than {settings.reads_max}")
+    for read in proposal.reads:
+        check_read_text(read)
+        if isinstance(read, m.RowsRead) and len(read.keys) > settings.read_keys_max:
+            raise InvalidChangeError(f"a read of {len(read.keys)} keys is more than {settings.read_keys_max}")
+
+
+def _collect_conflicts(plan: Plan, decode_statistics: StatisticsDecoder | None) -> list[m.Conflict]:
+    state, base, changes = plan.state, plan.base, plan.proposal.changes
+    found: list[m.Conflict] = []
+    for footprint in plan.footprints:
+        for hit in check_footprint(state, footprint, base):
+            attempt = attempt_text(footprint.kind, footprint.object)
+            found.append(make_conflict(state, hit, attempt=attempt, base_snapshot_id=base, change=footprint.change))
+    for index, hit in plan.rows.hits:
+        change = changes[index]
+        assert isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow)
+        attempt = attempt_text(change.kind, m.ConflictObject(change.schema, change.table))
+        found.append(make_conflict(state, hit, attempt=attempt, base_snapshot_id=base, change=index))
+    if plan.proposal.isolation is m.Isolation.SERIALIZABLE:
+        for index, read in enumerate(plan.proposal.reads):
+            for hit in find_read_hits(state, read, base, decode_statistics):
+                attempt = _read_text(read)
+                found.append(make_conflict(state, hit, attempt=attempt, base_snapshot_id=base, read=index))
+    return sorted_conflicts(found) if found else found
+
+
+def _read_text(read: m.Read) -> str:
+    match read:
+        case m.TableRead():
+            return f"commit what was read from table {read.schema}.{read.table}"
+        case m.NameRead():
+            return f"commit what relied on the name {read.schema}" + (f".{read.name}" if read.name is not None else "")
+        case m.RowsRead():
+            return f"commit what was read from rows of table {read.schema}.{read.table}"
+
+
+class _Decision:
+    """The outcome in the making: what every kind of answer has in common."""
+
+    def __init__(
+        self, state: SequencerState, decided_at_ms: int, source: Position, epoch: int, proposal_bytes: bytes | None
+    ) -> None:
+        self.state = state
+        self.decided_at_ms = min(decided_at_ms, m.TIME_US_MAX // 1000)
+        self.source = source
+        self.epoch = epoch
+        self.proposal_bytes = proposal_bytes
+
+    def malformed(self, proposal: m.MalformedProposal) -> Outcome:
+        return self._refusal(proposal.proposal_id, proposal.writer_id, Reason.MALFORMED, proposal.detail, None)
+
+    def rejected(self, proposal: Proposal, reason: Reason, detail: str) -> Outcome:
+        return self._refusal(proposal.proposal_id, proposal.writer_id, reason, detail, proposal)
+
+    def conflicting(self, proposal: Proposal, conflicts: list[m.Conflict]) -> Outcome:
+        more = f" (and {len(conflicts) - 1} more conflicts)" if len(conflicts) > 1 else ""
+        listed = tuple(conflicts[: self.state.settings.conflicts_max])
+        return self._refusal(
+            proposal.proposal_id,
+            proposal.writer_id,
+            Reason.CONFLICT,
+            conflicts[0].detail + more,
+            proposal,
+            conflicts=listed,
+            conflict_count=len(conflicts),
+        )
+
+    def _refusal(
+        self,
+        proposal_id: m.ProposalId | None,
+        writer_id: str | None,
+        reason: Reason,
+        detail: str,
+        proposal: Proposal | None,
+        conflicts: tuple[m.Conflict, ...] = (),
+        conflict_count: int = 0,
+    ) -> Outcome:
+        state = self.state
+        return Outcome(
+            seq=state.next_seq,
+            epoch=self.epoch,
+            source=self.source,
+            decided_at_ms=self.decided_at_ms,
+            verdict=Verdict.REJECTED,
+            head_snapshot_id=state.head_snapshot_id,
+            proposal_id=proposal_id,
+            writer_id=writer_id,
+            reason=reason,
+            detail=detail,
+            conflicts=conflicts,
+            conflict_count=conflict_count,
+            assigned=m.Assigned(schema_version=state.schema_version),
+            next_catalog_id=state.next_catalog_id,
+            next_file_id=state.next_file_id,
+            proposal=proposal,
+            proposal_bytes=self.proposal_bytes,
+        )
+
+    def duplicate(self, proposal: Proposal, first: Answer) -> Outcome:
+        state = self.state
+        return Outcome(
+            seq=state.next_seq,
+            epoch=self.epoch,
+            source=self.source,
+            decided_at_ms=self.decided_at_ms,
+            verdict=Verdict.DUPLICATE,
+            head_snapshot_id=state.head_snapshot_id,
+            proposal_id=proposal.proposal_id,
+            writer_id=proposal.writer_id,
+            assigned=m.Assigned(schema_version=state.schema_version),
+            next_catalog_id=state.next_catalog_id,
+            next_file_id=state.next_file_id,
+            original_seq=first.seq if first is not _FORGOTTEN else None,
+            proposal=proposal,
+            proposal_bytes=self.proposal_bytes,
+        )
+
+    def committed(self, proposal: Proposal, plan: Plan) -> Outcome:
+        state, ids = self.state, plan.ids
+        snapshot_id = state.head_snapshot_id + 1
+        return Outcome(
+            seq=state.next_seq,
+            epoch=self.epoch,
+            source=self.source,
+            decided_at_ms=self.decided_at_ms,
+            verdict=Verdict.COMMITTED,
+            head_snapshot_id=snapshot_id,
+            proposal_id=proposal.proposal_id,
+            writer_id=proposal.writer_id,
+            snapshot_id=snapshot_id,
+            snapshot_time_us=max(self.decided_at_ms * 1000, state.snapshot_time_us + 1),
+            resolutions=tuple(plan.rows.resolutions),
+            assigned=m.Assigned(
+                schema_ids=tuple(ids.schema_ids),
+                table_ids=tuple(ids.table_ids),
+                view_ids=tuple(ids.view_ids),
+                partition_ids=tuple(ids.partition_ids),
+                column_ids=tuple(ids.column_ids),
+                mapping_ids=tuple(ids.mapping_ids),
+                data_file_ids=tuple(ids.data_file_ids),
+                delete_file_ids=tuple(ids.delete_file_ids),
+                row_id_starts=tuple(ids.row_id_starts),
+                schema_version=state.schema_version + plan.changes_schema,
+                writer_epoch=self._opened_epoch(proposal) if proposal.open_writer else None,
+            ),
+            effects=tuple(plan.effects),
+            next_catalog_id=ids.next_catalog_id,
+            next_file_id=ids.next_file_id,
+            proposal=proposal,
+            proposal_bytes=self.proposal_bytes,
+        )
+
+    def _opened_epoch(self, proposal: Proposal) -> int:
+        writer = self.state.writer(proposal.writer_id)
+        known = 0 if writer is None or writer.epoch is None else writer.epoch
+        return max(known, proposal.writer_epoch or 0) + 1
+
+
+def receipt_for(state: SequencerState, outcome: Outcome) -> m.Receipt:
+    """The receipt of an outcome that ``state`` has replayed; for a DUPLICATE with the first answer, if it is remembered."""
+    first: Answer | None = None
+    if outcome.verdict is Verdict.DUPLICATE and outcome.proposal is not None:
+        first = first_answer(state, outcome.proposal, outcome.source.partition)
+    return m.Receipt(
+        seq=outcome.seq,
+        source=outcome.source,
+        proposal_id=outcome.proposal_id,
+        verdict=outcome.verdict,
+        snapshot_id=outcome.snapshot_id,
+        head_snapshot_id=outcome.head_snapshot_id,
+        reason=outcome.reason,
+        detail=outcome.detail,
+        assigned=outcome.assigned,
+        decided_at_ms=outcome.decided_at_ms,
+        original_seq=outcome.original_seq,
+        answered_verdict=None if first is None else first.verdict,
+        answered_snapshot_id=None if first is None else first.snapshot_id,
+        answered_reason=None if first is None else first.reason,
+        answered_detail=None if first is None else first.detail,
+    )

@@ -1,0 +1,379 @@
+"""DuckLake column types: their names, which may be widened to which, and their values in one comparable form.
+
+The names are those of the DuckLake 1.0 specification ("Data Types"). Nested types are written
+``struct(a int64, b list(varchar))``, ``list(int64)`` or ``int64[]``, ``map(varchar, int64)``; angle brackets are read too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from uuid import UUID
+
+from commitlog.domain.model import RowValue
+
+INTEGER_BITS = {
+    "int8": (True, 8), "int16": (True, 16), "int32": (True, 32), "int64": (True, 64), "int128": (True, 128),
+    "uint8": (False, 8), "uint16": (False, 16), "uint32": (False, 32), "uint64": (False, 64), "uint128": (False, 128),
+}  # fmt: skip
+FLOATS = frozenset({"float32", "float64"})
+TIMESTAMPS = frozenset({"timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
+NESTED = frozenset({"struct", "list", "map"})
+_PLAIN = (
+    set(INTEGER_BITS) | FLOATS | TIMESTAMPS
+    | {"boolean", "date", "time", "timetz", "interval", "varchar", "blob", "uuid", "json", "variant", "geometry"}
+)  # fmt: skip
+_UNKEYABLE = FLOATS | NESTED | {"interval", "json", "variant", "geometry"}
+_WIDENING_LADDERS = (("int8", "int16", "int32", "int64"), ("uint8", "uint16", "uint32", "uint64"), ("float32", "float64"))
+_DEPTH_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """A parsed type. ``fields`` of a struct are (name, type); of a list ("element", t); of a map "key" and "value"."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+    fields: tuple[tuple[str, ColumnType], ...] = ()
+
+    @property
+    def catalog_name(self) -> str:
+        """The text of ``ducklake_column.column_type``: nested types by their bare name."""
+        return f"decimal({self.precision},{self.scale})" if self.name == "decimal" else self.name
+
+    def __str__(self) -> str:
+        match self.name:
+            case "struct":
+                return "struct(" + ", ".join(f"{quote(name)} {inner}" for name, inner in self.fields) + ")"
+            case "list" | "map":
+                return f"{self.name}(" + ", ".join(str(inner) for _, inner in self.fields) + ")"
+            case _:
+                return self.catalog_name
+
+
+def quote(name: str) -> str:
+    """Quote a name where the type grammar needs it."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else '"' + name.replace('"', '""') + '"'
+
+
+_TOKEN = re.compile(r'\s*(?:("(?:[^"]|"")*")|([A-Za-z_]\w*)|(\d+)|(\[\])|([(){}<>,:]))')
+
+
+class _TypeParser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens: list[str] = []
+        at = 0
+        stripped = text.rstrip()
+        while at < len(stripped):
+            match = _TOKEN.match(stripped, at)
+            if match is None:
+                raise ValueError(f"unknown type {text!r}")
+            self.tokens.append(match.group().strip())
+            at = match.end()
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def expect(self, *allowed: str) -> str:
+        token = self.take()
+        if token not in allowed:
+            raise ValueError(f"unknown type {self.text!r}")
+        return token
+
+    def parse(self, depth: int = 0) -> ColumnType:
+        if depth > _DEPTH_MAX:
+            raise ValueError(f"type {self.text[:40]!r}... is nested more than {_DEPTH_MAX} deep")
+        name = self.take().lower()
+        if name == "decimal":
+            kind = self.decimal()
+        elif name in NESTED:
+            kind = self.nested(name, depth)
+        elif name in _PLAIN:
+            kind = ColumnType(name)
+        else:
+            raise ValueError(f"unknown type {self.text!r}")
+        while self.peek() == "[]":
+            self.take()
+            kind = ColumnType("list", fields=(("element", kind),))
+        return kind
+
+    def decimal(self) -> ColumnType:
+        self.expect("(")
+        precision = self.take()
+        self.expect(",")
+        scale = self.take()
+        self.expect(")")
+        if not (precision.isdigit() and scale.isdigit() and 1 <= int(precision) <= 38 and int(scale) <= int(precision)):
+            raise ValueError(f"{self.text!r}: decimal takes a precision of 1 to 38 and a scale of at most that")
+        return ColumnType("decimal", int(precision), int(scale))
+
+    def nested(self, name: str, depth: int) -> ColumnType:
+        closing = ")" if self.expect("(", "<") == "(" else ">"
+        if name == "struct":
+            return ColumnType(name, fields=self.struct_fields(closing, depth))
+        inner = [self.parse(depth + 1)]
+        if name == "map":
+            self.expect(",")
+            inner.append(self.parse(depth + 1))
+        self.expect(closing)
+        names = ("element",) if name == "list" else ("key", "value")
+        return ColumnType(name, fields=tuple(zip(names, inner, strict=True)))
+
+    def struct_fields(self, closing: str, depth: int) -> tuple[tuple[str, ColumnType], ...]:
+        fields: list[tuple[str, ColumnType]] = []
+        while True:
+            name = self.take()
+            if name.startswith('"'):
+                name = name[1:-1].replace('""', '"')
+            if not name or name in "(){}<>,:[]":
+                raise ValueError(f"unknown type {self.text!r}: a struct field needs a name")
+            if self.peek() == ":":
+                self.take()
+            fields.append((name, self.parse(depth + 1)))
+            if self.expect(",", closing) == closing:
+                break
+        if len({fold(name) for name, _ in fields}) < len(fields):
+            raise ValueError(f"{self.text!r} has two fields of one name")
+        return tuple(fields)
+
+
+@lru_cache(maxsize=4096)
+def parse_type(text: str) -> ColumnType:
+    """Parse the name of a type; raise ValueError that names the text when DuckLake has no such type."""
+    parser = _TypeParser(text)
+    kind = parser.parse()
+    if parser.at != len(parser.tokens):
+        raise ValueError(f"unknown type {text!r}")
+    return kind
+
+
+_FOLD = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 1)})
+
+
+def fold(name: str) -> str:
+    """ASCII case folding, by which names are compared (DESIGN 12, ruling 1)."""
+    return name.translate(_FOLD)
+
+
+def is_keyable(kind: ColumnType) -> bool:
+    """Whether equality of values is exact enough for a primary key, a UNIQUE constraint or a reference."""
+    return kind.name not in _UNKEYABLE
+
+
+def can_widen(old: ColumnType, new: ColumnType) -> bool:
+    """Whether DuckLake promotes ``old`` to ``new`` without rewriting files (DESIGN 12, ruling 25)."""
+    for ladder in _WIDENING_LADDERS:
+        if old.name in ladder and new.name in ladder:
+            return ladder.index(old.name) < ladder.index(new.name)
+    if old.name == new.name == "decimal":
+        wider = new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
+        return wider and new != old
+    return False
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _boolean(value: RowValue, _: ColumnType) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise ValueError("is no boolean")
+
+
+def _integer(value: RowValue, kind: ColumnType) -> int:
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,40}", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError("is no integer")
+    signed, bits = INTEGER_BITS[kind.name]
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    if not low <= value <= high:
+        raise ValueError(f"is out of range for {kind.name}")
+    return value
+
+
+_FLOAT_WORDS = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "-inf": -math.inf, "-infinity": -math.inf}
+
+
+def _float(value: RowValue, _: ColumnType) -> float:
+    if isinstance(value, str) and value.lower() in _FLOAT_WORDS:
+        return _FLOAT_WORDS[value.lower()]
+    if isinstance(value, str) and re.fullmatch(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", value):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("is no number")
+    return float(value)
+
+
+def _decimal(value: RowValue, kind: ColumnType) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("is no decimal number")
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        raise ValueError("is no decimal number") from None
+    if not number.is_finite():
+        raise ValueError("is no finite decimal number")
+    digits = number.normalize().as_tuple()
+    assert isinstance(digits.exponent, int)
+    if -digits.exponent > kind.scale or len(digits.digits) + digits.exponent > kind.precision - kind.scale:
+        raise ValueError(f"does not fit {kind.catalog_name}")
+    return number.normalize() + 0
+
+
+def _text(value: RowValue, _: ColumnType) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is no text")
+    return value
+
+
+def _uuid(value: RowValue, _: ColumnType) -> str:
+    try:
+        return str(UUID(_text(value, _)))
+    except ValueError:
+        raise ValueError("is no uuid") from None
+
+
+def _date(value: RowValue, _: ColumnType) -> date:
+    text = _text(value, _)
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+        raise ValueError("is no date of the form 2024-01-31")
+    return date.fromisoformat(text)
+
+
+_CLOCK = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
+_ZONE = re.compile(r"(Z|[+-]\d{2}(?::?\d{2})?)$", re.IGNORECASE)
+
+
+def _clock_ns(text: str) -> int:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        raise ValueError("is no time of the form 12:30:00")
+    hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError("is no time of day")
+    return ((hour * 60 + minute) * 60 + second) * 1_000_000_000 + int((match[4] or "0").ljust(9, "0"))
+
+
+def _zone_ns(text: str) -> tuple[str, int]:
+    match = _ZONE.search(text)
+    if match is None:
+        return text, 0
+    zone = match[1]
+    rest = text[: match.start()].rstrip()
+    if zone in "Zz":
+        return rest, 0
+    digits = zone[1:].replace(":", "").ljust(4, "0")
+    minutes = int(digits[:2]) * 60 + int(digits[2:])
+    return rest, (-minutes if zone[0] == "-" else minutes) * 60_000_000_000
+
+
+def _time(value: RowValue, kind: ColumnType) -> int:
+    text = _text(value, kind)
+    offset = 0
+    if kind.name == "timetz":
+        text, offset = _zone_ns(text)
+    return _clock_ns(text) - offset
+
+
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def _timestamp(value: RowValue, kind: ColumnType) -> int:
+    text = _text(value, kind)
+    offset = 0
+    if kind.name == "timestamptz":
+        day, _, clock = text.replace("T", " ", 1).partition(" ")
+        clock, offset = _zone_ns(clock)
+    else:
+        day, _, clock = text.replace("T", " ", 1).partition(" ")
+    days = _date(day, kind).toordinal() - _EPOCH
+    return days * 86_400_000_000_000 + (_clock_ns(clock) if clock else 0) - offset
+
+
+def _anything(value: RowValue, _: ColumnType) -> RowValue:
+    return value
+
+
+def _struct(value: RowValue, kind: ColumnType) -> object:
+    if not isinstance(value, dict):
+        raise ValueError("is no struct")
+    given = {fold(name): inner for name, inner in value.items()}
+    if len(given) < len(value):
+        raise ValueError("names one struct field twice")
+    known = {fold(name) for name, _ in kind.fields}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"has no struct field {name!r}")
+    return {name: canonical_value(inner, given.get(fold(name))) for name, inner in kind.fields}
+
+
+def _list(value: RowValue, kind: ColumnType) -> object:
+    if not isinstance(value, list):
+        raise ValueError("is no list")
+    return [canonical_value(kind.fields[0][1], item) for item in value]
+
+
+def _map(value: RowValue, kind: ColumnType) -> object:
+    if not isinstance(value, dict):
+        raise ValueError("is no map")
+    return {canonical_value(kind.fields[0][1], k): canonical_value(kind.fields[1][1], v) for k, v in value.items()}
+
+
+_READERS: dict[str, Callable[[RowValue, ColumnType], object]] = {
+    "boolean": _boolean, "decimal": _decimal, "varchar": _text, "blob": _text, "uuid": _uuid, "json": _anything,
+    "date": _date, "time": _time, "timetz": _time, "interval": _text, "variant": _anything, "geometry": _text,
+    "struct": _struct, "list": _list, "map": _map,
+    **dict.fromkeys(INTEGER_BITS, _integer), **dict.fromkeys(FLOATS, _float), **dict.fromkeys(TIMESTAMPS, _timestamp),
+}  # fmt: skip
+
+
+def canonical_value(kind: ColumnType, value: RowValue) -> object:
+    """Return ``value`` in the one form in which values of the type are compared; None stays None.
+
+    Raises ValueError with a phrase that continues "the value ...", such as "is no integer".
+    """
+    return None if value is None else _READERS[kind.name](value, kind)
+
+
+def value_text(kind: ColumnType, value: object) -> str:
+    """The text of a canonical value, as a key is shown and as DuckLake stores bounds: '1', 'true', '2024-01-01'."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, int) and kind.name in TIMESTAMPS:
+        return _timestamp_text(value) + ("+00" if kind.name == "timestamptz" else "")
+    if isinstance(value, int) and kind.name in ("time", "timetz"):
+        return _clock_text(value % 86_400_000_000_000)
+    return str(value)
+
+
+def _clock_text(nanoseconds: int) -> str:
+    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
+    text = time(seconds // 3600, seconds // 60 % 60, seconds % 60).isoformat()
+    return f"{text}.{fraction:09d}".rstrip("0") if fraction else text
+
+
+def _timestamp_text(nanoseconds: int) -> str:
+    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
+    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=seconds)
+    text = moment.strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0")
+    return f"{text}.{fraction:09d}".rstrip("0") if fraction else text
