@@ -178,7 +178,7 @@ class RuntimeStatus:
         data_path: likewise the lake.
         kafka_answers: whether something listens at the broker's address.
         postgres_answers: likewise at PostgreSQL's.
-        services: name, pid and number of starts of each service process.
+        services: name, pid and number of starts of each service process; empty when nobody runs the home.
     """
 
     home: Path
@@ -297,7 +297,7 @@ def status(settings: Settings) -> RuntimeStatus:
         data_path=str(told["data_path"]),
         kafka_answers=is_listening(_port(bootstrap_servers)),
         postgres_answers=is_listening(_port(database_url.rpartition("/")[0])),
-        services=tuple(services) if isinstance(services, list) else (),
+        services=tuple(services) if pid is not None and isinstance(services, list) else (),
     )
 
 

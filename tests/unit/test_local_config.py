@@ -1,0 +1,137 @@
+"""Settings: the order of the sources, and what is said about a wrong value."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def running_home(tmp_path: Path, **told: object) -> None:
+    (tmp_path / ".commitlog").mkdir()
+    (tmp_path / ".commitlog" / "run.json").write_text(json.dumps({"pid": 1, **told}))
+
+
+def test_load_when_nothing_is_set_then_gives_the_defaults(tmp_path: Path) -> None:
+    settings = Settings.load(environment={})
+    assert settings.log == "main"
+    assert settings.home == tmp_path / ".commitlog"
+    assert settings.data_path == str(tmp_path / ".commitlog" / "data")
+    assert settings.sources["log"] == "default of log"
+
+
+def test_load_when_several_sources_have_it_then_takes_the_first_in_order(tmp_path: Path) -> None:
+    def load(**arguments: object) -> tuple[str, str]:
+        settings = Settings.load(environment=environment, **arguments)
+        return settings.bootstrap_servers, settings.sources["bootstrap_servers"]
+
+    environment: dict[str, str] = {}
+    running_home(tmp_path, bootstrap_servers="run:1")
+    assert load() == ("run:1", f"{tmp_path}/.commitlog/run.json: bootstrap_servers")
+    (tmp_path / "commitlog.toml").write_text('bootstrap_servers = "file:1"')
+    assert load() == ("file:1", "commitlog.toml: bootstrap_servers")
+    environment["COMMITLOG_BOOTSTRAP_SERVERS"] = "env:1"
+    assert load() == ("env:1", "environment variable COMMITLOG_BOOTSTRAP_SERVERS")
+    assert load(bootstrap_servers="arg:1") == ("arg:1", "argument bootstrap_servers")
+    assert load(bootstrap_servers=None)[0] == "env:1"
+
+
+def test_load_when_home_is_set_then_reads_that_home(tmp_path: Path) -> None:
+    running_home(tmp_path, database_url="postgresql://here/x")
+    settings = Settings.load(environment={"COMMITLOG_HOME": str(tmp_path / "other")})
+    assert settings.checkpoint_dir == tmp_path / "other" / "checkpoints"
+    assert "127.0.0.1" in settings.database_url
+
+
+def test_load_when_kafka_options_come_from_several_sources_then_merges_them(tmp_path: Path) -> None:
+    (tmp_path / "commitlog.toml").write_text('[kafka]\n"sasl.mechanism" = "PLAIN"\n"enable.ssl.x" = true\n')
+    environment = {"COMMITLOG_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512", "COMMITLOG_KAFKA_PORT": "9999"}
+    settings = Settings.load(environment=environment)
+    assert settings.kafka == {"sasl.mechanism": "SCRAM-SHA-512", "enable.ssl.x": "true"}
+    assert settings.kafka_port == 9999
+
+
+def test_environment_when_given_to_a_child_then_it_loads_equal_settings(tmp_path: Path) -> None:
+    settings = Settings.load(
+        environment={}, log="orders", partitions=7, kafka={"sasl.password": "s"}, genesis={"conflicts_max": 5}
+    )
+    child = settings.environment()
+    (tmp_path / "commitlog.toml").write_text("partitions = 3")
+    assert Settings.load(environment=child) == settings
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+def test_shown_when_there_are_passwords_then_masks_them() -> None:
+    settings = Settings.load(
+        environment={},
+        database_url="postgresql://me:hush@db:5/c",
+        kafka={"sasl.password": "hush", "ssl.key.pem": "hush"},
+    )
+    assert "hush" not in str(list(settings.shown()))
+    assert "hush" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("partitions", "many", "whole number from 1 to 1,000, not 'many'"),
+        ("partitions", "0", "whole number"),
+        ("http_port", "65536", "whole number from 0"),
+        ("log", "a/b", "names Kafka topics"),
+        ("log", " ", "not empty"),
+        ("database_url", "mysql://x", "must start with postgresql://"),
+    ],
+)
+def test_load_when_a_value_is_wrong_then_names_the_setting_and_its_source(name: str, value: str, problem: str) -> None:
+    variable = f"COMMITLOG_{name.upper()}"
+    with pytest.raises(ConfigurationError) as error:
+        Settings.load(environment={variable: value})
+    assert str(error.value).startswith(f"environment variable {variable}")
+    assert problem in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("partition = 3", "unknown setting partition; known are log,"),
+        ("partitions = [", "is not valid TOML"),
+        ("partitions = true", "whole number"),
+        ("kafka = 3", "must be a table"),
+        ('checkpoint_dir = "lake/c"\ndata_path = "lake"', "under data_path"),
+        ('[kafka]\n"bootstrap.servers" = "x"', "as bootstrap_servers"),
+    ],
+)
+def test_load_when_the_file_is_wrong_then_says_what(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "commitlog.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match=problem.replace("(", r"\(")) as error:
+        Settings.load(environment={})
+    assert "commitlog.toml" in str(error.value)
+
+
+def test_load_when_a_named_file_is_missing_then_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        Settings.load(config_file=tmp_path / "none.toml", environment={})
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        Settings.load(environment={"COMMITLOG_CONFIG": str(tmp_path / "none.toml")})
+
+
+def test_load_when_an_argument_is_unknown_then_says_which() -> None:
+    with pytest.raises(ConfigurationError, match="unknown setting bootstrap;"):
+        Settings.load(environment={}, bootstrap="x")
+
+
+def test_load_when_the_run_file_is_damaged_then_names_it(tmp_path: Path) -> None:
+    running_home(tmp_path)
+    (tmp_path / ".commitlog" / "run.json").write_text("{")
+    with pytest.raises(ConfigurationError, match=r"run\.json is not valid JSON"):
+        Settings.load(environment={})

@@ -1,0 +1,108 @@
+"""The jar cache: only what is pinned is ever used. Ivy is real but reads from a directory instead of the network."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from commitlog.errors import LocalRuntimeError
+from commitlog.local.jars import KAFKA_VERSION, Jar, ensure_jars, pinned_jars
+from commitlog.local.java import find_java
+
+
+def published(repository: Path, artifact: str, content: bytes) -> Jar:
+    place = repository / "org" / "example" / artifact / "1.0"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{artifact}-1.0.jar").write_bytes(content)
+    return Jar("org.example", artifact, "1.0", hashlib.sha256(content).hexdigest())
+
+
+def test_pinned_jars_when_read_then_name_kafka_and_each_file_once() -> None:
+    jars = pinned_jars()
+    assert Jar("org.apache.kafka", "kafka_2.13", KAFKA_VERSION, jars_by_name()["kafka_2.13"].sha256) in jars
+    assert len({jar.file_name for jar in jars}) == len(jars)
+    assert all(len(jar.sha256) == 64 for jar in jars)
+
+
+def jars_by_name() -> dict[str, Jar]:
+    return {jar.artifact: jar for jar in pinned_jars()}
+
+
+def test_ensure_jars_when_many_start_at_once_then_one_downloads(tmp_path: Path) -> None:
+    jars = [published(tmp_path / "maven", "a", b"first"), published(tmp_path / "maven", "b", b"second")]
+    said: list[str] = []
+
+    def ensure(_: int) -> tuple[Path, ...]:
+        url = (tmp_path / "maven").as_uri()
+        return ensure_jars(tmp_path / "cache", find_java(), maven_url=url, progress=said.append, jars=jars)
+
+    with ThreadPoolExecutor(4) as pool:
+        results = set(pool.map(ensure, range(4)))
+
+    assert [path.read_bytes() for path in results.pop()] == [b"first", b"second"]
+    assert not results
+    assert len([line for line in said if line.startswith("downloading 2 jars")]) == 1
+
+
+def test_ensure_jars_when_a_cached_jar_is_damaged_then_downloads_it_again(tmp_path: Path) -> None:
+    jars = [published(tmp_path / "maven", "a", b"first"), published(tmp_path / "maven", "b", b"second")]
+    url = (tmp_path / "maven").as_uri()
+    first, _ = ensure_jars(tmp_path / "cache", find_java(), maven_url=url, jars=jars)
+    first.write_bytes(b"damaged")
+    said: list[str] = []
+
+    ensure_jars(tmp_path / "cache", find_java(), maven_url=url, progress=said.append, jars=jars)
+
+    assert first.read_bytes() == b"first"
+    assert said[0].startswith("downloading 1 jars")
+
+
+def test_ensure_jars_when_the_repository_serves_another_file_then_refuses_and_keeps_nothing(tmp_path: Path) -> None:
+    jar = published(tmp_path / "maven", "a", b"right")
+    published(tmp_path / "maven", "a", b"wrong")
+
+    with pytest.raises(LocalRuntimeError, match=r"a-1\.0\.jar is not the pinned file"):
+        ensure_jars(tmp_path / "cache", find_java(), maven_url=(tmp_path / "maven").as_uri(), jars=[jar])
+
+    assert not list((tmp_path / "cache").rglob("*.jar"))
+
+
+def test_ensure_jars_when_the_repository_has_it_not_then_says_what_to_do(tmp_path: Path) -> None:
+    jar = Jar("org.example", "a", "1.0", "0" * 64)
+    (tmp_path / "maven").mkdir()
+    with pytest.raises(LocalRuntimeError, match="COMMITLOG_MAVEN_URL"):
+        ensure_jars(tmp_path / "cache", find_java(), maven_url=(tmp_path / "maven").as_uri(), jars=[jar])
+
+
+@pytest.mark.parametrize(
+    ("shown", "why"),
+    [('openjdk version "11.0.2" 2019-01-15', "too old"), ('java version "1.8.0_381"', "too old"), ("what?", "too old")],
+)
+def test_find_java_when_it_is_too_old_then_says_how_to_get_one(tmp_path: Path, shown: str, why: str) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{shown}' >&2\n")
+    java.chmod(0o755)
+    with pytest.raises(LocalRuntimeError, match=why) as error:
+        find_java(tmp_path)
+    assert "apt-get install" in str(error.value)
+
+
+@pytest.mark.parametrize("shown", ['openjdk version "17.0.15" 2025-04-15', 'openjdk version "25" 2025-09-16'])
+def test_find_java_when_it_is_new_enough_then_gives_it(tmp_path: Path, shown: str) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{shown}' >&2\n")
+    java.chmod(0o755)
+    assert find_java(tmp_path) == java
+
+
+def test_find_java_when_there_is_none_then_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LocalRuntimeError, match="no java on PATH"):
+        find_java()
+    with pytest.raises(LocalRuntimeError, match="JAVA_HOME is"):
+        find_java(tmp_path)

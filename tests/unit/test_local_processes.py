@@ -1,0 +1,71 @@
+"""Locks and ports: what tells a home that runs from one whose process was killed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from commitlog.local.processes import HOST, DirectoryLock, find_processes, free_port, is_listening, stop_processes
+
+HOLD = """\
+import sys, time, pathlib
+from commitlog.local.processes import DirectoryLock
+lock = DirectoryLock(pathlib.Path(sys.argv[1]))
+print(lock.acquire(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_lock_when_another_object_holds_it_then_is_refused_until_released(tmp_path: Path) -> None:
+    first, second = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
+    assert first.acquire()
+    assert not second.acquire()
+    assert second.holder_pid() == os.getpid()
+    first.release()
+    first.release()
+    assert second.holder_pid() is None
+    assert second.acquire()
+    second.release()
+
+
+def test_lock_when_its_holder_is_killed_then_is_free(tmp_path: Path) -> None:
+    lock = DirectoryLock(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+        assert lock.holder_pid() == holder.pid
+        assert not lock.acquire()
+        holder.kill()
+    assert lock.holder_pid() is None
+    assert lock.acquire()
+    lock.release()
+
+
+def test_lock_when_nobody_ever_held_it_then_has_no_holder(tmp_path: Path) -> None:
+    assert DirectoryLock(tmp_path / "never").holder_pid() is None
+
+
+def test_free_port_when_the_preferred_one_is_taken_then_gives_another() -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        assert is_listening(port)
+        assert free_port(port) not in {0, port}
+    assert free_port(0, port) == port
+    assert not is_listening(port)
+
+
+def test_stop_processes_when_one_ignores_the_signal_then_kills_it() -> None:
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", stubborn], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = find_processes(lambda each: each.pid == process.pid)
+        stop_processes(found, 15, timeout_s=0.3)
+        assert not found[0].is_running()
