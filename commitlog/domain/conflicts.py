@@ -67,7 +67,9 @@ class Rule:
     check: Check | None
 
 
-def object_of(entry: Entry | SchemaState, *, data_file_id: int | None = None, row_key: str | None = None) -> ConflictObject:
+def object_of(
+    entry: Entry | SchemaState, *, data_file_id: int | None = None, row_key: str | None = None
+) -> ConflictObject:
     """Name a schema, table, view, file or row as conflicts do."""
     if isinstance(entry, SchemaState):
         return ConflictObject(schema=entry.name)
@@ -161,7 +163,8 @@ def _name(state: SequencerState, footprint: Footprint, base: int, committed: Cha
 
 def _name_means_another(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
     table = footprint.entry
-    assert footprint.old_name is not None and table is not None
+    assert footprint.old_name is not None
+    assert table is not None
     events = list(state.name_events_after(table.schema, footprint.old_name, base))
     if events and events[-1].kind == committed and events[-1].entry not in (None, table):
         other = events[-1].entry
@@ -276,7 +279,9 @@ NEVER = Rule("NEVER", "Both commit.", None)
 SCHEMA_NAME = Rule("SCHEMA_NAME", "A schema of this name was created.", _schema_name)
 SCHEMA_DROPPED = Rule("SCHEMA_DROPPED", "The schema was dropped.", _schema_dropped)
 ENTRY_CREATED = Rule("ENTRY_CREATED", "A table or view was created in the schema.", _entry_created)
-CONTAINED = Rule("CONTAINED", "With cascade: an entry of the schema was dropped, replaced or renamed.", _contained_entry)
+CONTAINED = Rule(
+    "CONTAINED", "With cascade: an entry of the schema was dropped, replaced or renamed.", _contained_entry
+)
 NAME = Rule("NAME", "An entry was created with, or renamed to, this name in this schema.", _name)
 SAME = Rule("SAME", "The same table or view.", _same_object)
 DEFINITION = Rule("DEFINITION", "The table was altered by more than a comment, default or property.", _definition)
@@ -285,7 +290,9 @@ CONSTRAINED = Rule(
     "The alteration constrains rows: not nullable, a new column without default that may not be NULL, partitioning.",
     _rows_constrained,
 )
-PARENT = Rule("PARENT", "The schema, or a table that a foreign key refers to, was dropped, renamed or altered.", _parent)
+PARENT = Rule(
+    "PARENT", "The schema, or a table that a foreign key refers to, was dropped, renamed or altered.", _parent
+)
 DELETES = Rule("DELETES", "Rows were deleted, at the table's granularity: TABLE, FILE or ROW.", _deletes)
 COMPACTIONS = Rule("COMPACTIONS", "The same files were compacted; at granularity TABLE any files.", _compactions)
 SAME_FILES = Rule("SAME_FILES", "The same files were compacted.", _same_files)

@@ -283,7 +283,9 @@ def reference(table: TableDefinition, spec: ForeignKeySpec, parent: TableDefinit
     own = _key_columns(table, spec.columns, "a foreign key")
     theirs = _key_columns(parent, spec.ref_columns, "a foreign key")
     if len(own) != len(theirs):
-        raise InvalidChangeError(f"a foreign key of table {quoted(table.name)} has another number of columns on each side")
+        raise InvalidChangeError(
+            f"a foreign key of table {quoted(table.name)} has another number of columns on each side"
+        )
     if theirs != parent.primary_key and theirs not in parent.unique:
         raise InvalidChangeError(
             f"a foreign key of table {quoted(table.name)} refers to columns of {quoted(parent.name)} that are neither its "
@@ -301,7 +303,9 @@ def reference(table: TableDefinition, spec: ForeignKeySpec, parent: TableDefinit
 # --- altering one -----------------------------------------------------------------------------------------------------
 
 
-def alter(table: TableDefinition, alterations: tuple[Alteration, ...], *, partition_ids: tuple[int, ...]) -> TableDefinition:
+def alter(
+    table: TableDefinition, alterations: tuple[Alteration, ...], *, partition_ids: tuple[int, ...]
+) -> TableDefinition:
     """Apply alterations one after another; raise InvalidChangeError at the first that cannot be.
 
     ``partition_ids`` are given in order to the SET_PARTITION_BY steps that set a key.
@@ -354,10 +358,13 @@ def _is_key(table: TableDefinition, column_id: int) -> bool:
 
 
 def _rename_column(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    assert step.name is not None and step.new_name is not None
+    assert step.name is not None
+    assert step.new_name is not None
     column = table.column(step.name)
     if _is_key(table, column.column_id):
-        raise InvalidChangeError(f"column {quoted(step.name)} of table {quoted(table.name)} is a key column: not renamed")
+        raise InvalidChangeError(
+            f"column {quoted(step.name)} of table {quoted(table.name)} is a key column: not renamed"
+        )
     if any(fold(c.name) == fold(step.new_name) and c is not column for c in table.columns):
         raise InvalidChangeError(f"table {quoted(table.name)} already has a column {quoted(step.new_name)}")
     if column.name == step.new_name:
@@ -366,19 +373,23 @@ def _rename_column(table: TableDefinition, step: Alteration, _: Iterator[int]) -
 
 
 def _set_type(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    assert step.name is not None and step.type is not None
+    assert step.name is not None
+    assert step.type is not None
     column = table.column(step.name)
     kind = _column_type(step.type)
     if not can_widen(column.type, kind):
         raise InvalidChangeError(f"column {quoted(step.name)} is {column.type} and cannot be widened to {kind}")
     if _is_key(table, column.column_id):
-        raise InvalidChangeError(f"column {quoted(step.name)} of table {quoted(table.name)} is a key column: keeps its type")
+        raise InvalidChangeError(
+            f"column {quoted(step.name)} of table {quoted(table.name)} is a key column: keeps its type"
+        )
     _check_default(step.name, kind, column.default)
     return _replaced(table, replace(column, type=kind))
 
 
 def _set_nullable(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    assert step.name is not None and step.nullable is not None
+    assert step.name is not None
+    assert step.nullable is not None
     column = table.column(step.name)
     if step.nullable and column.column_id in table.primary_key:
         raise InvalidChangeError(f"column {quoted(step.name)} is in the primary key and cannot be NULL")

@@ -208,7 +208,9 @@ def _plan_positions(plan: Plan, table: TableState, positions: m.PositionDelete) 
         if deletes is not None and since is not None:
             repeated = (rows & deletes.inlined | rows & deletes.filed) - since
             if repeated:
-                raise InvalidChangeError(f"position {repeated.min()} of data file {positions.data_file_id} is deleted already")
+                raise InvalidChangeError(
+                    f"position {repeated.min()} of data file {positions.data_file_id} is deleted already"
+                )
     return rows
 
 

@@ -24,7 +24,7 @@ MAIN_SCHEMA_ID = 0
 ProposalId: TypeAlias = bytes
 """The 16 bytes of a UUID. ``json_form.format_id`` and ``parse_id`` turn it into text and back."""
 
-Scalar: TypeAlias = None | bool | int | float | str
+Scalar: TypeAlias = bool | int | float | str | None
 RowValue: TypeAlias = "Scalar | list[RowValue] | dict[str, RowValue]"
 Row: TypeAlias = Mapping[str, RowValue]
 """A full row image, column name to value; values as JSON has them (dates, times, uuids and decimals as text)."""
@@ -720,4 +720,3 @@ class Genesis:
     settings: LogSettings = LogSettings()
     rules_version: int = RULES_VERSION
     data_path: str | None = None
-

@@ -116,7 +116,9 @@ class Plan:
         schema = self.state.schema_at(folded, self.base)
         if schema is None:
             now = self.state.schema_at(folded, self.state.head_snapshot_id)
-            raise InvalidChangeError(_unseen(f"schema {quoted(name)}", self.base, None if now is None else now.created_at))
+            raise InvalidChangeError(
+                _unseen(f"schema {quoted(name)}", self.base, None if now is None else now.created_at)
+            )
         return schema
 
     def entry(self, schema_name: str, name: str, what: str) -> Entry:
@@ -154,7 +156,9 @@ class Plan:
         """What a name means at the head, overlaid; None when its schema does not exist there (if_exists and the like)."""
         folded_schema = fold(schema_name)
         head = self.state.head_snapshot_id
-        schema = self.schemas[folded_schema] if folded_schema in self.schemas else self.state.schema_at(folded_schema, head)
+        schema = (
+            self.schemas[folded_schema] if folded_schema in self.schemas else self.state.schema_at(folded_schema, head)
+        )
         if schema is None:
             return None
         key = schema.schema_id, fold(name)
@@ -178,7 +182,9 @@ class Plan:
     def not_created_here(self, thing: Entry | SchemaState, verb: str) -> None:
         """Refuse to drop, rename or alter what the changeset itself creates."""
         if id(thing) in self.created:
-            raise InvalidChangeError(f"{quoted(thing.name)} is created by this changeset, which cannot {verb} it as well")
+            raise InvalidChangeError(
+                f"{quoted(thing.name)} is created by this changeset, which cannot {verb} it as well"
+            )
 
     def definition(self, table: TableState) -> TableDefinition | None:
         """The table's columns as the writer knows them; None when they were changed since the base (ruling 2)."""
@@ -186,7 +192,10 @@ class Plan:
             return self.definitions[table.table_id]
         if id(table) in self.created:
             return table.definition
-        if table.dropped_at is not None or max(table.definition_changed_at, table.last.get(m.ChangeKind.RENAME_TABLE, -1)) > self.base:
+        if (
+            table.dropped_at is not None
+            or max(table.definition_changed_at, table.last.get(m.ChangeKind.RENAME_TABLE, -1)) > self.base
+        ):
             return None
         return table.definition
 
@@ -242,7 +251,11 @@ def _create_schema(plan: Plan, change: m.CreateSchema, index: int) -> Planned:
     check_name(change.schema, "schema", plan.state.settings.name_length_max)
     folded = fold(change.schema)
     if change.if_not_exists:
-        head = plan.schemas[folded] if folded in plan.schemas else plan.state.schema_at(folded, plan.state.head_snapshot_id)
+        head = (
+            plan.schemas[folded]
+            if folded in plan.schemas
+            else plan.state.schema_at(folded, plan.state.head_snapshot_id)
+        )
         if head is not None:
             plan.schemas[folded] = head
             return m.Effect(head.schema_id, skipped=True), None
@@ -261,7 +274,11 @@ def _drop_schema(plan: Plan, change: m.DropSchema, index: int) -> Planned:
     check_name(change.schema, "schema", plan.state.settings.name_length_max)
     folded = fold(change.schema)
     if change.if_exists:
-        head = plan.schemas[folded] if folded in plan.schemas else plan.state.schema_at(folded, plan.state.head_snapshot_id)
+        head = (
+            plan.schemas[folded]
+            if folded in plan.schemas
+            else plan.state.schema_at(folded, plan.state.head_snapshot_id)
+        )
         if head is None:
             plan.schemas[folded] = None
             return m.Effect(skipped=True), None
@@ -270,9 +287,13 @@ def _drop_schema(plan: Plan, change: m.DropSchema, index: int) -> Planned:
     if schema.schema_id == m.MAIN_SCHEMA_ID:
         raise InvalidChangeError("schema main cannot be dropped")
     held = [entry for entry in schema.entries.values() if _is_held(plan, entry)]
-    created = [e for (schema_id, _), e in plan.names.items() if schema_id == schema.schema_id and e and id(e) in plan.created]
+    created = [
+        e for (schema_id, _), e in plan.names.items() if schema_id == schema.schema_id and e and id(e) in plan.created
+    ]
     if (held or created) and not change.cascade:
-        raise InvalidChangeError(f"schema {quoted(change.schema)} is not empty; drop it with cascade, or its entries first")
+        raise InvalidChangeError(
+            f"schema {quoted(change.schema)} is not empty; drop it with cascade, or its entries first"
+        )
     for entry in created:
         plan.not_created_here(entry, "drop")
     plan.dropped.update(id(entry) for entry in held)
@@ -370,7 +391,11 @@ def _current_name(plan: Plan, entry: Entry) -> str:
 
 
 def _create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
-    if change.if_not_exists and (found := plan.at_head(change.schema, change.table)) and isinstance(found[1], TableState):
+    if (
+        change.if_not_exists
+        and (found := plan.at_head(change.schema, change.table))
+        and isinstance(found[1], TableState)
+    ):
         schema, table = found[0], found[1]
         plan.schemas[fold(change.schema)] = schema
         plan.names[schema.schema_id, fold(change.table)] = table
@@ -416,13 +441,17 @@ def _referring(plan: Plan, table: TableState) -> list[TableState]:
     """Tables whose foreign keys refer to ``table`` and that were created since the base; older ones make it INVALID."""
     for child, ref_table_id in plan.new_referrers:
         if ref_table_id == table.table_id and child is not table and id(child) not in plan.dropped:
-            raise InvalidChangeError(f"table {quoted(table.name)} is referred to by a foreign key of {quoted(child.name)}")
+            raise InvalidChangeError(
+                f"table {quoted(table.name)} is referred to by a foreign key of {quoted(child.name)}"
+            )
     recent: list[TableState] = []
     for child, _ in plan.state.referrers.get(table.table_id, ()):
         if child is table or id(child) in plan.dropped:
             continue
         if child.created_at <= plan.base:
-            raise InvalidChangeError(f"table {quoted(table.name)} is referred to by a foreign key of {quoted(child.name)}")
+            raise InvalidChangeError(
+                f"table {quoted(table.name)} is referred to by a foreign key of {quoted(child.name)}"
+            )
         recent.append(child)
     return recent
 

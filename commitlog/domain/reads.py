@@ -65,7 +65,9 @@ def _read_table(state: SequencerState, schema_name: str, name: str, base: int) -
     entry = None if schema is None else state.entry_at(schema, fold(name), base)
     if not isinstance(entry, TableState):
         what = "is a view" if isinstance(entry, ViewState) else "did not exist"
-        raise InvalidChangeError(f"a read names table {quoted(schema_name)}.{quoted(name)}, which {what} at snapshot {base}")
+        raise InvalidChangeError(
+            f"a read names table {quoted(schema_name)}.{quoted(name)}, which {what} at snapshot {base}"
+        )
     return entry
 
 
@@ -326,7 +328,9 @@ def _range_excludes(
         case FilterOp.LE:
             return _below(literal, low)
         case FilterOp.GT:
-            return _above(literal, high, exact) or (literal is not None and literal == high and (exact or not _cut(high)))
+            return _above(literal, high, exact) or (
+                literal is not None and literal == high and (exact or not _cut(high))
+            )
         case FilterOp.GE:
             return _above(literal, high, exact)
     return False

@@ -58,7 +58,8 @@ def replay(state: SequencerState, outcome: Outcome) -> SequencerState:
     if proposal is not None:
         _raise_epoch(state, outcome, proposal)
     if outcome.verdict is Verdict.COMMITTED:
-        assert proposal is not None and outcome.snapshot_id == state.head_snapshot_id + 1
+        assert proposal is not None
+        assert outcome.snapshot_id == state.head_snapshot_id + 1
         _Replay(state, outcome, proposal).run()
     _remember_answer(state, outcome)
     return state
@@ -68,7 +69,11 @@ def replay(state: SequencerState, outcome: Outcome) -> SequencerState:
 
 
 def _raise_epoch(state: SequencerState, outcome: Outcome, proposal: m.Proposal) -> None:
-    epoch = outcome.assigned.writer_epoch if proposal.open_writer and outcome.assigned.writer_epoch else proposal.writer_epoch
+    epoch = (
+        outcome.assigned.writer_epoch
+        if proposal.open_writer and outcome.assigned.writer_epoch
+        else proposal.writer_epoch
+    )
     if epoch is None or epoch < 0:
         return
     writer = state.writers.setdefault(proposal.writer_id, WriterState())
@@ -124,7 +129,8 @@ class _Replay:
     """One committed changeset on its way into the state."""
 
     def __init__(self, state: SequencerState, outcome: Outcome, proposal: m.Proposal) -> None:
-        assert outcome.snapshot_id is not None and outcome.snapshot_time_us is not None
+        assert outcome.snapshot_id is not None
+        assert outcome.snapshot_time_us is not None
         self.state = state
         self.outcome = outcome
         self.proposal = proposal
@@ -401,12 +407,17 @@ class _Replay:
             versions.append((self.snapshot_id, version))
         self.rows.append((table, key))
 
+    def touch_row(self, rows: KeyedRows, row_id: int, kind: ChangeKind) -> None:
+        """Note a row's last change, the newest at the end."""
+        rows.row_touches.pop(row_id, None)
+        rows.row_touches[row_id] = (self.snapshot_id, kind)
+
     def end_row(self, table: TableState, rows: KeyedRows, key: str, kind: ChangeKind) -> None:
         """Take a row out of the live ones."""
         self.note_row(table, rows, key, None)
         version = rows.live.pop(key)
         rows.inlined.discard(version.row_id)
-        rows.row_touches[version.row_id] = (self.snapshot_id, kind)
+        self.touch_row(rows, version.row_id, kind)
         self.state.keyed_rows -= 1
         for holders, value in zip(rows.unique, version.unique, strict=True):
             if value is not None and holders.get(value) == key:
@@ -418,7 +429,12 @@ class _Replay:
                     del children[value]
 
     def start_row(
-        self, table: TableState, rows: KeyedRows, change: m.InsertRow | m.UpdateRow | m.DeleteRow, image: Row, row_id: int
+        self,
+        table: TableState,
+        rows: KeyedRows,
+        change: m.InsertRow | m.UpdateRow | m.DeleteRow,
+        image: Row,
+        row_id: int,
     ) -> None:
         """Make a row live; one that stands under its key already gives way."""
         key = key_of(table.definition, image)
@@ -432,7 +448,7 @@ class _Replay:
         self.note_row(table, rows, key, version)
         rows.live[key] = version
         rows.inlined.add(row_id)
-        rows.row_touches[row_id] = (self.snapshot_id, change.kind)
+        self.touch_row(rows, row_id, change.kind)
         self.state.keyed_rows += 1
         for holders, value in zip(rows.unique, version.unique, strict=True):
             if value is not None:
@@ -447,7 +463,7 @@ class _Replay:
         for _id, file in self.add_files(table, change.files):
             for row_id in file.row_ids or ():
                 table.rows.inlined.discard(row_id)
-                table.rows.row_touches[row_id] = (self.snapshot_id, change.kind)
+                self.touch_row(table.rows, row_id, change.kind)
         self.touch(table, change.kind)
 
     # --- the log itself -----------------------------------------------------------------------------------------------
@@ -512,7 +528,7 @@ def _forget_commit(state: SequencerState, snapshot_id: int, commit: Commit) -> N
     for table in commit.tables:
         if table.rows is not None and table.rows.row_touches:
             touches = table.rows.row_touches
-            while touches and (oldest := next(iter(touches))) is not None and touches[oldest][0] <= snapshot_id:
+            while touches and touches[oldest := next(iter(touches))][0] <= snapshot_id:
                 del touches[oldest]
 
 

@@ -47,7 +47,9 @@ def given_key(table: TableDefinition, key: Row) -> str:
         try:
             canonical_value(column.type, value)
         except ValueError as error:
-            raise InvalidChangeError(f"key column {quoted(column.name)}: the value {quoted(str(value))!r} {error}") from None
+            raise InvalidChangeError(
+                f"key column {quoted(column.name)}: the value {quoted(str(value))!r} {error}"
+            ) from None
         image[column.name] = value
     return key_of(table, image)
 
@@ -72,7 +74,9 @@ def make_version(
     )
 
 
-def provided_value(parent: TableDefinition, ref_column_ids: tuple[int, ...], key: str, version: RowVersion) -> str | None:
+def provided_value(
+    parent: TableDefinition, ref_column_ids: tuple[int, ...], key: str, version: RowVersion
+) -> str | None:
     """What a row of ``parent`` offers to references to ``ref_column_ids``."""
     if ref_column_ids == parent.primary_key:
         return key

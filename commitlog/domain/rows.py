@@ -415,9 +415,7 @@ class _RowCheck:
         where = object_of(self.table, row_key=shown_key(meeting.key))
         self.rows.hits.append((self.index, Hit(meeting.kind, meeting.snapshot_id, where, detail)))
 
-    def _resolve(
-        self, meeting: Meeting, action: ResolutionAction, proposed: Row | None, image: Row | None
-    ) -> None:
+    def _resolve(self, meeting: Meeting, action: ResolutionAction, proposed: Row | None, image: Row | None) -> None:
         commit = self.rows.state.commits.get(meeting.snapshot_id)
         self.rows.resolutions.append(
             m.Resolution(
@@ -506,7 +504,9 @@ class _RowCheck:
     def _parent(self, table_id: int) -> TableState:
         parent = self.rows.state.tables.get(table_id)
         if parent is None:
-            parent = next(t for t in self.rows.plan.names.values() if isinstance(t, TableState) and t.table_id == table_id)
+            parent = next(
+                t for t in self.rows.plan.names.values() if isinstance(t, TableState) and t.table_id == table_id
+            )
         return parent
 
     def _parent_missing(self, parent: TableState, ref_column_ids: tuple[int, ...], value: str) -> None:

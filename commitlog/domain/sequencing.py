@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from commitlog.domain import model as m
 from commitlog.domain.conflicts import attempt_text, check_footprint, make_conflict, sorted_conflicts
 from commitlog.domain.definitions import InvalidChangeError
+from commitlog.domain.dumping import dump_state, load_state, state_hash
 from commitlog.domain.model import Outcome, Position, Proposal, Reason, Verdict
 from commitlog.domain.partitioning import partition_for
 from commitlog.domain.planning import Plan
@@ -21,9 +22,20 @@ from commitlog.domain.rows import RowHandler
 from commitlog.domain.state import Answer, SequencerState
 from commitlog.domain.texts import check_name, check_text
 
-__all__ = ["decide", "find_conflicts", "first_answer", "new_state", "receipt_for", "replay"]
+__all__ = [
+    "decide",
+    "dump_state",
+    "find_conflicts",
+    "first_answer",
+    "load_state",
+    "new_state",
+    "receipt_for",
+    "replay",
+    "state_hash",
+]
 
 _NO_HANDLERS: Mapping[str, RowHandler] = {}
+_START = Position(0, 0)
 
 
 def new_state(genesis: m.Genesis) -> SequencerState:
@@ -41,7 +53,7 @@ def decide(
     proposal: Proposal | m.MalformedProposal,
     *,
     now_ms: int,
-    source: Position = Position(0, 0),
+    source: Position = _START,
     epoch: int = 0,
     proposal_bytes: bytes | None = None,
     decode_statistics: StatisticsDecoder | None = None,
@@ -94,7 +106,7 @@ def first_answer(state: SequencerState, proposal: Proposal, partition: int) -> A
     if proposal.writer_seq is None or proposal.open_writer:
         return None
     writer = state.writer(proposal.writer_id)
-    if writer is None or writer.committed_seqs is None or not 0 <= proposal.writer_seq:
+    if writer is None or writer.committed_seqs is None or not proposal.writer_seq >= 0:
         return None
     if proposal.writer_seq not in writer.committed_seqs:
         return None
@@ -118,15 +130,18 @@ def _refused_unseen(
                 "send a new id if there is none"
             )
     writer = state.writer(proposal.writer_id)
-    if writer is not None and writer.epoch is not None and not proposal.open_writer:
-        if proposal.writer_epoch is None or proposal.writer_epoch < writer.epoch:
-            return Reason.WRITER_FENCED, (
-                f"writer epoch {proposal.writer_epoch} is below {writer.epoch}: a newer writer has taken over"
-            )
+    fenced_below = None if writer is None or proposal.open_writer else writer.epoch
+    if fenced_below is not None and (proposal.writer_epoch is None or proposal.writer_epoch < fenced_below):
+        return Reason.WRITER_FENCED, (
+            f"writer epoch {proposal.writer_epoch} is below {fenced_below}: a newer writer has taken over"
+        )
     if proposal.decide_before_ms is not None and decided_at_ms > proposal.decide_before_ms:
         return Reason.TOO_LATE, f"decided at {decided_at_ms} ms, after decide_before_ms {proposal.decide_before_ms}"
     if proposal.base_snapshot_id > state.head_snapshot_id:
-        return Reason.BASE_UNKNOWN, f"base snapshot {proposal.base_snapshot_id} is beyond the head {state.head_snapshot_id}"
+        return (
+            Reason.BASE_UNKNOWN,
+            f"base snapshot {proposal.base_snapshot_id} is beyond the head {state.head_snapshot_id}",
+        )
     if 0 <= proposal.base_snapshot_id < state.floor_snapshot_id:
         return Reason.BASE_EXPIRED, (
             f"base snapshot {proposal.base_snapshot_id} is older than {state.floor_snapshot_id}, the oldest one kept: "
@@ -152,10 +167,14 @@ def _check_form(state: SequencerState, proposal: Proposal, source: Position, dec
             raise InvalidChangeError(f"{name} {value} is beyond PostgreSQL's times")
     made_at_ms = id_time_ms(proposal.proposal_id)
     if made_at_ms is not None and made_at_ms > decided_at_ms + settings.clock_skew_ms_max:
-        raise InvalidChangeError(f"the id was made at {made_at_ms} ms, later than the sequencer's {decided_at_ms} ms allows")
+        raise InvalidChangeError(
+            f"the id was made at {made_at_ms} ms, later than the sequencer's {decided_at_ms} ms allows"
+        )
     expected = partition_for(proposal.writer_id, state.partitions)
     if source.partition != expected:
-        raise InvalidChangeError(f"writer {proposal.writer_id!r} belongs to partition {expected}, not {source.partition}")
+        raise InvalidChangeError(
+            f"writer {proposal.writer_id!r} belongs to partition {expected}, not {source.partition}"
+        )
     if len(proposal.changes) > settings.changes_max:
         raise InvalidChangeError(f"{len(proposal.changes)} changes are more than {settings.changes_max}")
     _check_read_form(settings, proposal)

@@ -10,7 +10,13 @@ from commitlog.domain.definitions import InvalidChangeError, check_policy
 from commitlog.domain.model import Granularity, LogSettings, Scalar
 
 _OPTIONAL = frozenset({"expire_older_than_ms", "expire_keep_snapshots"})
-_AT_LEAST = {"proposal_bytes_max": 1024, "name_length_max": 1, "changes_max": 1, "files_max": 1, "expire_keep_snapshots": 1}
+_AT_LEAST = {
+    "proposal_bytes_max": 1024,
+    "name_length_max": 1,
+    "changes_max": 1,
+    "files_max": 1,
+    "expire_keep_snapshots": 1,
+}
 _AT_MOST = {"window_snapshots": 10_000_000, "proposal_bytes_max": 64 * 1024 * 1024}
 _BOUND_MAX = 2**53
 

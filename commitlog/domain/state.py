@@ -55,6 +55,14 @@ class RecordCounts:
         """Return a live file's record count."""
         return self._chunks[data_file_id // _CHUNK][data_file_id % _CHUNK]
 
+    def chunks(self) -> Iterator[tuple[int, array[int]]]:
+        """Every chunk with its number; the last item of a chunk counts its live files."""
+        yield from self._chunks.items()
+
+    def put_chunk(self, number: int, chunk: array[int]) -> None:
+        """Take back what ``chunks`` gave."""
+        self._chunks[number] = chunk
+
     def drop(self, data_file_id: int) -> None:
         """Forget a file."""
         number, at = divmod(data_file_id, _CHUNK)

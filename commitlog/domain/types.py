@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from uuid import UUID
@@ -29,7 +29,11 @@ _PLAIN = (
     | {"boolean", "date", "time", "timetz", "interval", "varchar", "blob", "uuid", "json", "variant", "geometry"}
 )  # fmt: skip
 _UNKEYABLE = FLOATS | NESTED | {"interval", "json", "variant", "geometry"}
-_WIDENING_LADDERS = (("int8", "int16", "int32", "int64"), ("uint8", "uint16", "uint32", "uint64"), ("float32", "float64"))
+_WIDENING_LADDERS = (
+    ("int8", "int16", "int32", "int64"),
+    ("uint8", "uint16", "uint32", "uint64"),
+    ("float32", "float64"),
+)
 _DEPTH_MAX = 64
 
 
@@ -374,6 +378,6 @@ def _clock_text(nanoseconds: int) -> str:
 
 def _timestamp_text(nanoseconds: int) -> str:
     seconds, fraction = divmod(nanoseconds, 1_000_000_000)
-    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=seconds)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     text = moment.strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0")
     return f"{text}.{fraction:09d}".rstrip("0") if fraction else text
