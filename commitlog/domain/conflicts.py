@@ -106,21 +106,20 @@ def hit_kind(entry: Entry, committed: ChangeKind) -> ConflictKind:
     return (_TABLE_HITS if isinstance(entry, TableState) else _VIEW_HITS)[committed]
 
 
-def _touched(entry: Entry, committed: ChangeKind, base: int) -> Iterator[Hit]:
+def _touched(entry: Entry, committed: ChangeKind, base: int) -> tuple[Hit, ...]:
     snapshot_id = entry.last.get(committed, -1)
-    if snapshot_id > base:
-        yield Hit(hit_kind(entry, committed), snapshot_id, object_of(entry))
+    return (Hit(hit_kind(entry, committed), snapshot_id, object_of(entry)),) if snapshot_id > base else ()
 
 
-def _same_object(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
-    if footprint.entry is not None:
-        yield from _touched(footprint.entry, committed, base)
+def _same_object(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> tuple[Hit, ...]:
+    return () if footprint.entry is None else _touched(footprint.entry, committed, base)
 
 
-def _definition(_: SequencerState, footprint: Footprint, base: int, __: ChangeKind) -> Iterator[Hit]:
+def _definition(_: SequencerState, footprint: Footprint, base: int, __: ChangeKind) -> tuple[Hit, ...]:
     table = footprint.entry
     if isinstance(table, TableState) and table.definition_changed_at > base:
-        yield Hit(ConflictKind.TABLE_ALTERED, table.definition_changed_at, object_of(table))
+        return (Hit(ConflictKind.TABLE_ALTERED, table.definition_changed_at, object_of(table)),)
+    return ()
 
 
 def _schema_name(state: SequencerState, footprint: Footprint, base: int, _: ChangeKind) -> Iterator[Hit]:
@@ -375,7 +374,8 @@ def check_footprint(state: SequencerState, footprint: Footprint, base_snapshot_i
     """Everything committed since the base that the proposed change cannot live with."""
     hits: list[Hit] = []
     for committed, check in RULES_OF[footprint.kind]:
-        hits.extend(check(state, footprint, base_snapshot_id, committed))
+        if found := check(state, footprint, base_snapshot_id, committed):
+            hits.extend(found)
     return hits
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pyroaring import AbstractBitMap64, BitMap64, FrozenBitMap64
@@ -41,9 +40,10 @@ def give_file_id(plan: Plan, file: m.DataFile, row_id_start: int | None) -> int:
     return plan.ids.file(plan.ids.data_file_ids)
 
 
-def _check_files(plan: Plan, table: TableState, files: Iterable[m.DataFile]) -> int:
+def _check_files(plan: Plan, table: TableState, files: tuple[m.DataFile, ...]) -> int:
     """Check new files; return how many rows they hold together."""
     known = plan.definition(table)
+    plan.count_files(len(files))
     rows = size = 0
     for file in files:
         check_file(file)
@@ -60,13 +60,13 @@ def check_file(file: m.DataFile | m.DeleteFile) -> None:
     """Check what a file says of itself."""
     if not file.path:
         raise InvalidChangeError("a file has an empty path")
-    check_text(file.path, f"the path of file {quoted(file.path)}")
-    counts = {"file_size_bytes": file.file_size_bytes, "footer_size": file.footer_size}
-    if isinstance(file, m.DataFile):
-        counts["record_count"] = file.record_count
-    for name, count in counts.items():
-        if count is not None and count < 0:
-            raise InvalidChangeError(f"file {quoted(file.path)}: {name} {count} is negative")
+    check_text(file.path, "a file's path")
+    if file.file_size_bytes < 0:
+        raise InvalidChangeError(f"file {quoted(file.path)}: file_size_bytes {file.file_size_bytes} is negative")
+    if file.footer_size is not None and file.footer_size < 0:
+        raise InvalidChangeError(f"file {quoted(file.path)}: footer_size {file.footer_size} is negative")
+    if isinstance(file, m.DataFile) and file.record_count < 0:
+        raise InvalidChangeError(f"file {quoted(file.path)}: record_count {file.record_count} is negative")
 
 
 def _check_columns(table: TableDefinition, file: m.DataFile) -> None:

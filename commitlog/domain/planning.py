@@ -7,12 +7,12 @@ get a ``Footprint`` per change. Nothing here changes the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from commitlog.domain import model as m
-from commitlog.domain.conflicts import Footprint, object_of, view_or_table
+from commitlog.domain.conflicts import Footprint, Hit, object_of, view_or_table
 from commitlog.domain.definitions import (
     BENIGN_OPS,
     ForeignKey,
@@ -24,7 +24,7 @@ from commitlog.domain.definitions import (
     reference,
 )
 from commitlog.domain.files import plan_append, plan_compact, plan_delete
-from commitlog.domain.rows import RowHandler, RowPlanner
+from commitlog.domain.rows import RowHandler, RowPlanner, new_keyed_rows
 from commitlog.domain.settings import changed_settings
 from commitlog.domain.state import Entry, SchemaState, SequencerState, TableState, ViewState
 from commitlog.domain.texts import check_name, check_text
@@ -86,7 +86,10 @@ class Plan:
         self.new_referrers: list[tuple[TableState, int]] = []
         self.files_named: set[int] = set()
         self.next_row_ids: dict[int, int] = {}
-        self.rows = RowPlanner(self, decided_at_ms=decided_at_ms, handlers=handlers)
+        self.files_added = 0
+        self._decided_at_ms = decided_at_ms
+        self._handlers = handlers
+        self._rows: RowPlanner | None = None
 
     def run(self) -> None:
         """Look at every change in order; raise InvalidChangeError at the first that cannot be."""
@@ -101,6 +104,29 @@ class Plan:
             self.effects.append(effect)
             if footprint is not None:
                 self.footprints.append(footprint)
+
+    @property
+    def rows(self) -> RowPlanner:
+        """What judges row changes; made when the first one comes."""
+        if self._rows is None:
+            self._rows = RowPlanner(self, decided_at_ms=self._decided_at_ms, handlers=self._handlers)
+        return self._rows
+
+    @property
+    def row_hits(self) -> Sequence[tuple[int, Hit]]:
+        """Races on rows that nothing settled, by index of the change."""
+        return () if self._rows is None else self._rows.hits
+
+    @property
+    def resolutions(self) -> Sequence[m.Resolution]:
+        """Races on rows that were settled."""
+        return () if self._rows is None else self._rows.resolutions
+
+    def count_files(self, count: int) -> None:
+        """Count new files against the log's limit."""
+        self.files_added += count
+        if self.files_added > self.state.settings.files_max:
+            raise InvalidChangeError(f"{self.files_added} files are more than {self.state.settings.files_max}")
 
     # --- names --------------------------------------------------------------------------------------------------------
 
@@ -126,14 +152,11 @@ class Plan:
         schema = self.schema(schema_name)
         check_name(name, what, self.state.settings.name_length_max)
         key = schema.schema_id, fold(name)
-        shown = f"{what} {quoted(schema.name)}.{quoted(name)}"
-        if key in self.names:
-            entry = self.names[key]
-            if entry is None:
-                raise InvalidChangeError(f"{shown} was dropped or renamed earlier in this changeset")
-        else:
-            entry = self.state.entry_at(schema, key[1], self.base)
+        entry = self.names[key] if key in self.names else self.state.entry_at(schema, key[1], self.base)
         if entry is None:
+            shown = f"{what} {quoted(schema.name)}.{quoted(name)}"
+            if key in self.names:
+                raise InvalidChangeError(f"{shown} was dropped or renamed earlier in this changeset")
             now = self.state.entry_at(schema, key[1], self.state.head_snapshot_id)
             raise InvalidChangeError(_unseen(shown, self.base, None if now is None else now.created_at))
         if view_or_table(entry) != what:
@@ -410,7 +433,7 @@ def _create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
     plan.created.add(id(table))
     plan.names[schema.schema_id, folded] = table
     parents = _resolve_references(plan, change, table)
-    plan.rows.start_table(table)
+    table.rows = new_keyed_rows(table.definition)
     plan.ids.column_ids.append(tuple(column.column_id for column in definition.all_columns()))
     plan.changes_schema = True
     footprint = _new_name(plan, index, change, schema, change.table, folded, parents=parents)

@@ -18,7 +18,7 @@ from commitlog.domain.files import check_file, give_file_id
 from commitlog.domain.model import ConflictKind, Effect, ResolutionAction, Row
 from commitlog.domain.rowkeys import given_key, key_of, make_version, provided_value, shown_key
 from commitlog.domain.state import LOCAL, KeyedRows, Origin, RowVersion, TableState
-from commitlog.domain.texts import check_row_text
+from commitlog.domain.texts import check_row_text, check_text, check_time_ms
 
 if TYPE_CHECKING:
     from commitlog.domain.planning import Plan
@@ -64,10 +64,6 @@ class RowPlanner:
         self._named: set[tuple[int, str]] = set()
         self._file_ids_given: set[int] = set()
         self._rows_added = 0
-
-    def start_table(self, table: TableState) -> None:
-        """Let a table that the changeset creates take rows."""
-        table.rows = new_keyed_rows(table.definition)
 
     def plan_change(self, table: TableState, change: RowChange, index: int) -> Effect:
         """Judge one row change; races go to ``hits`` or ``resolutions``."""
@@ -194,6 +190,7 @@ class RowPlanner:
             raise InvalidChangeError(f"table {quoted(table.name)} has no primary key: it takes no FLUSH")
         if not change.files:
             raise InvalidChangeError("FLUSH without files: nothing to commit")
+        self.plan.count_files(len(change.files))
         row_ids: list[int] = []
         for file in change.files:
             check_file(file)
@@ -225,9 +222,8 @@ def check_row_time(change: RowChange) -> None:
             raise InvalidChangeError("the origin's node name is empty")
         if change.origin.tick < 0 or change.origin.priority < 0:
             raise InvalidChangeError("the origin's tick or priority is negative")
-        if not m.TIME_US_MIN <= change.origin.stamp_ms * 1000 <= m.TIME_US_MAX:
-            raise InvalidChangeError(f"the origin's stamp_ms {change.origin.stamp_ms} is beyond PostgreSQL's times")
-        check_row_text({change.origin.node: None}, "the origin")
+        check_time_ms("the origin's stamp_ms", change.origin.stamp_ms)
+        check_text(change.origin.node, "the origin's node")
 
 
 class _RowCheck:

@@ -20,7 +20,7 @@ from commitlog.domain.reads import StatisticsDecoder, check_read_text, find_read
 from commitlog.domain.replaying import replay
 from commitlog.domain.rows import RowHandler
 from commitlog.domain.state import Answer, SequencerState
-from commitlog.domain.texts import check_name, check_text
+from commitlog.domain.texts import check_name, check_text, check_time_ms
 
 __all__ = [
     "decide",
@@ -157,14 +157,11 @@ def _check_form(state: SequencerState, proposal: Proposal, source: Position, dec
     check_text(proposal.author, "the author")
     check_text(proposal.message, "the message", multiline=True)
     check_text(proposal.extra, "the extra text", multiline=True)
-    for name in ("base_snapshot_id", "writer_epoch", "writer_seq"):
-        value: int | None = getattr(proposal, name)
-        if value is not None and value < 0:
-            raise InvalidChangeError(f"{name} {value} is negative")
-    for name in ("created_at_ms", "decide_before_ms"):
-        value = getattr(proposal, name)
-        if value is not None and not m.TIME_US_MIN <= value * 1000 <= m.TIME_US_MAX:
-            raise InvalidChangeError(f"{name} {value} is beyond PostgreSQL's times")
+    _not_negative("base_snapshot_id", proposal.base_snapshot_id)
+    _not_negative("writer_epoch", proposal.writer_epoch)
+    _not_negative("writer_seq", proposal.writer_seq)
+    check_time_ms("created_at_ms", proposal.created_at_ms)
+    check_time_ms("decide_before_ms", proposal.decide_before_ms)
     made_at_ms = id_time_ms(proposal.proposal_id)
     if made_at_ms is not None and made_at_ms > decided_at_ms + settings.clock_skew_ms_max:
         raise InvalidChangeError(
@@ -178,9 +175,11 @@ def _check_form(state: SequencerState, proposal: Proposal, source: Position, dec
     if len(proposal.changes) > settings.changes_max:
         raise InvalidChangeError(f"{len(proposal.changes)} changes are more than {settings.changes_max}")
     _check_read_form(settings, proposal)
-    files = sum(len(c.files) for c in proposal.changes if isinstance(c, m.Append | m.Compact | m.Flush))
-    if files > settings.files_max:
-        raise InvalidChangeError(f"{files} files are more than {settings.files_max}")
+
+
+def _not_negative(name: str, value: int | None) -> None:
+    if value is not None and value < 0:
+        raise InvalidChangeError(f"{name} {value} is negative")
 
 
 def _check_read_form(settings: m.LogSettings, proposal: Proposal) -> None:
@@ -201,7 +200,7 @@ def _collect_conflicts(plan: Plan, decode_statistics: StatisticsDecoder | None) 
         for hit in check_footprint(state, footprint, base):
             attempt = attempt_text(footprint.kind, footprint.object)
             found.append(make_conflict(state, hit, attempt=attempt, base_snapshot_id=base, change=footprint.change))
-    for index, hit in plan.rows.hits:
+    for index, hit in plan.row_hits:
         change = changes[index]
         assert isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow)
         attempt = attempt_text(change.kind, m.ConflictObject(change.schema, change.table))
@@ -319,7 +318,7 @@ class _Decision:
             writer_id=proposal.writer_id,
             snapshot_id=snapshot_id,
             snapshot_time_us=max(self.decided_at_ms * 1000, state.snapshot_time_us + 1),
-            resolutions=tuple(plan.rows.resolutions),
+            resolutions=tuple(plan.resolutions),
             assigned=m.Assigned(
                 schema_ids=tuple(ids.schema_ids),
                 table_ids=tuple(ids.table_ids),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from commitlog.domain.definitions import InvalidChangeError, quoted
-from commitlog.domain.model import RowValue
+from commitlog.domain.model import TIME_US_MAX, TIME_US_MIN, RowValue
 
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _FORBIDDEN_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -48,3 +48,9 @@ def check_value_text(value: RowValue, what: str) -> None:
         for key, item in value.items():
             check_text(key, f"a field name of {what}", multiline=True)
             check_value_text(item, what)
+
+
+def check_time_ms(what: str, time_ms: int | None) -> None:
+    """Raise InvalidChangeError for a time, ms since 1970, that PostgreSQL cannot hold."""
+    if time_ms is not None and not TIME_US_MIN <= time_ms * 1000 <= TIME_US_MAX:
+        raise InvalidChangeError(f"{what} {time_ms} is beyond PostgreSQL's times")
