@@ -41,6 +41,9 @@ DETACHED_START_TIMEOUT_S = 600.0
 DOWN_TIMEOUT_S = 90.0
 LOG_BYTES_MAX = 20 * 1024 * 1024
 
+# What `up` finds out by itself, by the environment variable that would say otherwise.
+_NOT_USED = {"bootstrap_servers": "COMMITLOG_BOOTSTRAP_SERVERS", "database_url": "COMMITLOG_DATABASE_URL"}
+
 Say = Callable[[str], None]
 
 
@@ -241,12 +244,12 @@ def up(
     running = status(settings)
     if running.running:
         return _said(running, "already running; nothing was started", say)
+    _say_what_is_not_used(settings, say)
     if detach:
         return _up_detached(settings, detached_command or _command_line("up"), say)
     home = EmbeddedHome(settings, progress=say)
     if not home.acquire():
         return _said(status(settings), "another `up` is just starting here; nothing was started", say)
-    _say_what_is_not_used(settings, say)
     with _stopped_by_signal():
         try:
             _serve(home, settings, service_factory, say)
@@ -336,7 +339,7 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=settings.environment(),
+            env={name: value for name, value in settings.environment().items() if name not in _NOT_USED.values()},
             start_new_session=True,
         )
         deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
@@ -370,7 +373,7 @@ def _said(running: RuntimeStatus, why: str, say: Say) -> RuntimeStatus:
 
 
 def _say_what_is_not_used(settings: Settings, say: Say) -> None:
-    for name in ("bootstrap_servers", "database_url"):
+    for name in _NOT_USED:
         source = settings.sources[name]
         if source.startswith(("argument", "environment")):
             say(f"{name} ({source}) is not used: `up` runs its own; `commitlog serve` uses yours")
@@ -379,8 +382,9 @@ def _say_what_is_not_used(settings: Settings, say: Say) -> None:
 @contextmanager
 def _stopped_by_signal() -> Iterator[None]:
     """Turns the first signal that asks for an end into KeyboardInterrupt; the orderly stop is then left alone."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    # A signal that is ignored already (nohup) stays so.
+    numbers = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
 
     def interrupt(*_: object) -> None:
         for number in numbers:

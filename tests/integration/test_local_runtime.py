@@ -207,6 +207,7 @@ def test_up_when_detached_then_returns_and_down_stops_it(home: Settings, start_u
     )
     assert running.running
     assert any(line.startswith("running in the background") for line in said)
+    assert not any("is not used" in line for line in said)
     assert oct((home.home / "run.json").stat().st_mode & 0o777) == "0o600"
     found = Settings.load(environment={}, home=home.home)
     assert (found.bootstrap_servers, found.database_url) == (running.bootstrap_servers, running.database_url)
