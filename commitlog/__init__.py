@@ -1,0 +1,68 @@
+"""commitlog: an event-sourced commit log service on Kafka for lakehouse tables. These are the public names.
+
+They are loaded when they are asked for, so that the command line starts without Kafka, SQL and Arrow.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome, Transaction
+    from commitlog.config import Settings
+    from commitlog.domain.model import (
+        ColumnSpec,
+        Conflict,
+        DataFile,
+        DeleteFile,
+        ForeignKeySpec,
+        Isolation,
+        Outcome,
+        PartitionSpec,
+        Predicate,
+        Proposal,
+        Verdict,
+    )
+    from commitlog.errors import CommitLogError, OutcomeUnknownError, ProposalRejectedError
+
+__all__ = [
+    "ColumnSpec",
+    "CommitLog",
+    "CommitLogError",
+    "Conflict",
+    "DataFile",
+    "DeleteFile",
+    "ForeignKeySpec",
+    "Isolation",
+    "Outcome",
+    "OutcomeState",
+    "OutcomeUnknownError",
+    "PartitionSpec",
+    "Predicate",
+    "Proposal",
+    "ProposalRejectedError",
+    "ProposalStatus",
+    "Settings",
+    "SubmittedOutcome",
+    "Transaction",
+    "Verdict",
+]
+
+_HOMES = {
+    "commitlog.client": ("CommitLog", "OutcomeState", "ProposalStatus", "SubmittedOutcome", "Transaction"),
+    "commitlog.config": ("Settings",),
+    "commitlog.errors": ("CommitLogError", "OutcomeUnknownError", "ProposalRejectedError"),
+}
+_MODEL = "commitlog.domain.model"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'commitlog' has no attribute {name!r}")
+    home = next((module for module, names in _HOMES.items() if name in names), _MODEL)
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
