@@ -36,6 +36,8 @@ class ScanFile:
 
     data_file_id: int
     path: str
+    record_count: int = 0
+    file_size_bytes: int = 0
     deleted: Sequence[int] = ()
     name_mapping: tuple[MappedColumn, ...] | None = None
 
@@ -81,6 +83,13 @@ def with_positions(spark: SparkSession, scan: Scan) -> DataFrame:
         deleted = [each for each in files if each.deleted]
         parts.append(_without_deleted(rows, deleted, names) if deleted else rows)
     return reduce(DataFrame.union, parts)
+
+
+def positions(rows: DataFrame, scan: Scan) -> dict[int, tuple[int, ...]]:
+    """Where the rows of ``with_positions``, perhaps filtered, stand: positions by data file id."""
+    ids = {_plain(each.path): each.data_file_id for each in scan.files}
+    found = rows.groupBy(FILE).agg(sf.sort_array(sf.collect_set(POSITION)).alias(POSITION)).collect()
+    return {ids[_plain(row[FILE])]: tuple(row[POSITION]) for row in found}
 
 
 Load: TypeAlias = "Callable[[Sequence[str], Sequence[Expression]], DataFrame]"

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from commitlog.domain.definitions import Column, build_column
 from commitlog.domain.model import ColumnSpec, MappedColumn
-from commitlog.spark.reading import Scan, ScanFile, dataframe, with_positions
+from commitlog.spark.reading import Scan, ScanFile, dataframe, positions, with_positions
 
 ID = build_column(ColumnSpec("id", "int64"), 1)
 NAME = build_column(ColumnSpec("name", "varchar"), 2)
@@ -92,8 +92,9 @@ def test_with_positions_when_rows_are_deleted_then_gives_the_place_of_the_others
     spark: SparkSession, tmp_path: Path
 ) -> None:
     of = scan((ID, NAME), ScanFile(7, write(tmp_path / "a.parquet", [1, 2, 3]), deleted=[1]))
-    rows = with_positions(spark, of).collect()
-    assert sorted((row.id, row._commitlog_position) for row in rows) == [(1, 0), (3, 2)]
+    rows = with_positions(spark, of)
+    assert sorted((row.id, row._commitlog_position) for row in rows.collect()) == [(1, 0), (3, 2)]
+    assert positions(rows.where("id > 1"), of) == {7: (2,)}
 
 
 @pytest.mark.parametrize("type_", ["int32", "int64"])
