@@ -1,0 +1,5 @@
+"""Everything that touches Kafka: the codec, topics, transactions, the sequencer, checkpoints, publishing.
+
+What others use: ``codec`` (bytes to values and back), ``results`` (the verified log), ``publisher`` (proposals out,
+receipts in). The rules are not here but in ``domain``.
+"""

@@ -1,0 +1,581 @@
+"""The codec: every value comes back as it was, and bytes that are no record say so in one way."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import string
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyroaring import BitMap64, FrozenBitMap64
+
+from commitlog.domain import model as m
+from commitlog.errors import MalformedRecordError
+from commitlog.log import _changes, codec
+from commitlog.log._framing import HEADER_SIZE_BYTES, MARKER, NEWEST, load_schemas, schemas_dir
+
+BIGINTS = st.integers(m.BIGINT_MIN, m.BIGINT_MAX)
+INTS = st.integers(-(2**31), 2**31 - 1)
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.one_of(st.none(), st.booleans(), BIGINTS, FLOATS, TEXTS)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3))
+ROWS = st.dictionaries(TEXTS, VALUES, max_size=4)
+IDS = st.binary(min_size=16, max_size=16)
+
+
+def optional(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | values
+
+
+def tuples(values: st.SearchStrategy[Any], size_max: int = 3) -> st.SearchStrategy[Any]:
+    return st.lists(values, max_size=size_max).map(tuple)
+
+
+POSITIONS = st.one_of(
+    st.sets(st.integers(0, m.BIGINT_MAX), max_size=6).map(FrozenBitMap64),
+    st.sampled_from([(3, 3), (-1,), (5, 1, 5)]),
+)
+STATISTICS = st.builds(
+    m.ColumnStatistics,
+    column=TEXTS,
+    min=SCALARS,
+    max=SCALARS,
+    null_count=optional(BIGINTS),
+    value_count=optional(BIGINTS),
+    contains_nan=optional(st.booleans()),
+    size_bytes=optional(BIGINTS),
+)
+MAPPED = st.recursive(
+    st.builds(m.MappedColumn, TEXTS, TEXTS), lambda inner: st.builds(m.MappedColumn, TEXTS, TEXTS, tuples(inner))
+)
+
+
+def files(row_ids: st.SearchStrategy[Any]) -> st.SearchStrategy[m.DataFile]:
+    return st.builds(
+        m.DataFile,
+        path=TEXTS,
+        record_count=BIGINTS,
+        file_size_bytes=BIGINTS,
+        path_is_relative=st.booleans(),
+        footer_size=optional(BIGINTS),
+        statistics=st.just(()) | st.binary(min_size=1, max_size=20),
+        partition_values=optional(tuples(SCALARS)),
+        name_mapping=optional(tuples(MAPPED)),
+        row_ids=row_ids,
+    )
+
+
+COLUMNS = st.builds(m.ColumnSpec, TEXTS, TEXTS, st.booleans(), optional(TEXTS))
+PARTITION_BY = tuples(st.builds(m.PartitionSpec, TEXTS, TEXTS))
+FOREIGN_KEYS = st.builds(m.ForeignKeySpec, tuples(TEXTS), TEXTS, TEXTS, tuples(TEXTS))
+ORIGINS = optional(st.builds(m.RowOrigin, TEXTS, BIGINTS, BIGINTS, BIGINTS))
+ALTERATIONS = st.one_of(
+    st.builds(m.Alteration, st.just(m.AlterOp.ADD_COLUMN), column=COLUMNS),
+    st.builds(m.Alteration, st.just(m.AlterOp.DROP_COLUMN), name=TEXTS),
+    st.builds(m.Alteration, st.just(m.AlterOp.RENAME_COLUMN), name=TEXTS, new_name=TEXTS),
+    st.builds(m.Alteration, st.just(m.AlterOp.SET_TYPE), name=TEXTS, type=TEXTS),
+    st.builds(m.Alteration, st.just(m.AlterOp.SET_NULLABLE), name=TEXTS, nullable=st.booleans()),
+    st.builds(m.Alteration, st.just(m.AlterOp.SET_DEFAULT), name=TEXTS, default=optional(TEXTS)),
+    st.builds(m.Alteration, st.just(m.AlterOp.SET_PARTITION_BY), partition_by=PARTITION_BY),
+    st.builds(m.Alteration, st.just(m.AlterOp.SET_COMMENT), name=optional(TEXTS), comment=optional(TEXTS)),
+    st.builds(m.Alteration, st.just(m.AlterOp.SET_PROPERTY), key=TEXTS, value=optional(TEXTS)),
+)
+FILES, FLUSHED = tuples(files(st.none())), tuples(files(tuples(BIGINTS)))
+CHANGES: dict[type, st.SearchStrategy[Any]] = {
+    m.CreateSchema: st.builds(m.CreateSchema, TEXTS, st.booleans()),
+    m.DropSchema: st.builds(m.DropSchema, TEXTS, st.booleans(), st.booleans()),
+    m.CreateTable: st.builds(
+        m.CreateTable,
+        TEXTS,
+        TEXTS,
+        columns=tuples(COLUMNS),
+        primary_key=tuples(TEXTS),
+        unique=tuples(tuples(TEXTS)),
+        foreign_keys=tuples(FOREIGN_KEYS),
+        partition_by=PARTITION_BY,
+        exclusion_constraints=tuples(TEXTS),
+        properties=st.dictionaries(TEXTS, TEXTS, max_size=3),
+        if_not_exists=st.booleans(),
+    ),
+    m.DropTable: st.builds(m.DropTable, TEXTS, TEXTS, st.booleans()),
+    m.RenameTable: st.builds(m.RenameTable, TEXTS, TEXTS, TEXTS),
+    m.AlterTable: st.builds(m.AlterTable, TEXTS, TEXTS, tuples(ALTERATIONS)),
+    m.CreateView: st.builds(m.CreateView, TEXTS, TEXTS, TEXTS, TEXTS, st.booleans()),
+    m.ReplaceView: st.builds(m.ReplaceView, TEXTS, TEXTS, TEXTS, TEXTS),
+    m.DropView: st.builds(m.DropView, TEXTS, TEXTS, st.booleans()),
+    m.Append: st.builds(m.Append, TEXTS, TEXTS, FILES),
+    m.Delete: st.builds(
+        m.Delete,
+        TEXTS,
+        TEXTS,
+        positions=tuples(st.builds(m.PositionDelete, BIGINTS, POSITIONS)),
+        delete_files=tuples(
+            st.builds(m.DeleteFile, BIGINTS, TEXTS, POSITIONS, BIGINTS, st.booleans(), optional(BIGINTS))
+        ),
+        whole_files=tuples(BIGINTS),
+    ),
+    m.Compact: st.builds(m.Compact, TEXTS, TEXTS, tuples(BIGINTS), FILES),
+    m.InsertRow: st.builds(m.InsertRow, TEXTS, TEXTS, ROWS, optional(BIGINTS), ORIGINS),
+    m.UpdateRow: st.builds(m.UpdateRow, TEXTS, TEXTS, ROWS, ROWS, optional(BIGINTS), ORIGINS),
+    m.DeleteRow: st.builds(m.DeleteRow, TEXTS, TEXTS, ROWS, optional(BIGINTS), ORIGINS),
+    m.Flush: st.builds(m.Flush, TEXTS, TEXTS, FLUSHED),
+    m.ExpireSnapshots: st.builds(m.ExpireSnapshots, BIGINTS),
+    m.Configure: st.builds(m.Configure, st.dictionaries(TEXTS, SCALARS, max_size=4)),
+}
+ONE_LITERAL = frozenset({m.FilterOp.EQ, m.FilterOp.LT, m.FilterOp.LE, m.FilterOp.GT, m.FilterOp.GE})
+PREDICATES = st.one_of(
+    st.builds(m.Predicate, TEXTS, st.sampled_from(sorted(ONE_LITERAL)), SCALARS),
+    st.builds(m.Predicate, TEXTS, st.just(m.FilterOp.IN), tuples(SCALARS)),
+    st.builds(m.Predicate, TEXTS, st.just(m.FilterOp.BETWEEN), st.tuples(SCALARS, SCALARS)),
+    st.builds(m.Predicate, TEXTS, st.sampled_from([m.FilterOp.IS_NULL, m.FilterOp.IS_NOT_NULL])),
+)
+READS = st.one_of(
+    st.builds(m.TableRead, TEXTS, TEXTS, tuples(PREDICATES), optional(tuples(BIGINTS))),
+    st.builds(m.NameRead, TEXTS, optional(TEXTS)),
+    st.builds(m.RowsRead, TEXTS, TEXTS, tuples(ROWS)),
+)
+
+
+def proposals(changes: st.SearchStrategy[Any]) -> st.SearchStrategy[m.Proposal]:
+    return st.builds(
+        m.Proposal,
+        proposal_id=IDS,
+        writer_id=TEXTS,
+        base_snapshot_id=BIGINTS,
+        changes=changes,
+        writer_epoch=optional(BIGINTS),
+        writer_seq=BIGINTS,
+        open_writer=st.booleans(),
+        decide_before_ms=optional(BIGINTS),
+        isolation=st.sampled_from(m.Isolation),
+        reads=tuples(READS),
+        author=optional(TEXTS),
+        message=optional(TEXTS),
+        extra=optional(TEXTS),
+        created_at_ms=BIGINTS,
+    )
+
+
+OBJECTS = st.builds(m.ConflictObject, *[optional(each) for each in (TEXTS, TEXTS, BIGINTS, BIGINTS, TEXTS)])
+CONFLICTS = st.builds(
+    m.Conflict,
+    kind=st.sampled_from(m.ConflictKind),
+    proposed_change=optional(INTS),
+    proposed_read=optional(INTS),
+    object=OBJECTS,
+    committed_snapshot_id=BIGINTS,
+    committed_proposal_id=optional(IDS),
+    committed_writer_id=optional(TEXTS),
+    detail=TEXTS,
+)
+RESOLUTIONS = st.builds(
+    m.Resolution,
+    change=INTS,
+    kind=st.sampled_from(m.ConflictKind),
+    action=st.sampled_from(m.ResolutionAction),
+    policy=TEXTS,
+    object=OBJECTS,
+    committed_snapshot_id=BIGINTS,
+    committed_proposal_id=optional(IDS),
+    committed_writer_id=optional(TEXTS),
+    committed_row=optional(ROWS),
+    proposed_row=optional(ROWS),
+    row=optional(ROWS),
+)
+ASSIGNED = st.builds(
+    m.Assigned,
+    *[tuples(BIGINTS)] * 4,
+    column_ids=tuples(tuples(BIGINTS)),
+    mapping_ids=tuples(BIGINTS),
+    data_file_ids=tuples(BIGINTS),
+    delete_file_ids=tuples(BIGINTS),
+    row_id_starts=tuples(optional(BIGINTS)),
+    schema_version=BIGINTS,
+    writer_epoch=optional(BIGINTS),
+)
+POSITION = st.builds(m.Position, INTS, BIGINTS)
+REASONS = optional(st.sampled_from([reason for reason in m.Reason if reason is not m.Reason.MALFORMED]))
+OUTCOMES = st.builds(
+    m.Outcome,
+    seq=BIGINTS,
+    epoch=BIGINTS,
+    source=POSITION,
+    decided_at_ms=BIGINTS,
+    verdict=st.sampled_from(m.Verdict),
+    head_snapshot_id=BIGINTS,
+    proposal_id=optional(IDS),
+    writer_id=optional(TEXTS),
+    rules_version=INTS,
+    snapshot_id=optional(BIGINTS),
+    snapshot_time_us=optional(BIGINTS),
+    reason=REASONS,
+    detail=optional(TEXTS),
+    conflicts=tuples(CONFLICTS),
+    conflict_count=INTS,
+    resolutions=tuples(RESOLUTIONS),
+    assigned=ASSIGNED,
+    effects=tuples(st.builds(m.Effect, optional(BIGINTS), st.booleans(), optional(BIGINTS), optional(BIGINTS))),
+    next_catalog_id=BIGINTS,
+    next_file_id=BIGINTS,
+    original_seq=optional(BIGINTS),
+    proposal=optional(proposals(tuples(CHANGES[m.DropTable]))),
+)
+RECEIPTS = st.builds(
+    m.Receipt,
+    seq=BIGINTS,
+    source=st.builds(m.Position, st.just(3), BIGINTS),
+    proposal_id=optional(IDS),
+    verdict=st.sampled_from(m.Verdict),
+    snapshot_id=optional(BIGINTS),
+    head_snapshot_id=BIGINTS,
+    reason=REASONS,
+    detail=optional(TEXTS),
+    assigned=ASSIGNED,
+    decided_at_ms=BIGINTS,
+    original_seq=optional(BIGINTS),
+    answered_verdict=optional(st.sampled_from(m.Verdict)),
+    answered_snapshot_id=optional(BIGINTS),
+    answered_reason=REASONS,
+    answered_detail=optional(TEXTS),
+)
+LOG_ID, HASH = b"L" * 16, b"H" * 32
+QUICK = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
+def proposal(*changes: m.Change, **more: Any) -> m.Proposal:
+    """A proposal with a version 7 id."""
+    return m.Proposal(bytes.fromhex("01934f3e7c0070008000000000000001"), "w1", 4, changes, **more)
+
+
+def append(file: m.DataFile) -> m.Proposal:
+    return proposal(m.Append("main", "t", (file,)))
+
+
+# --- round trips ------------------------------------------------------------------------------------------------------
+
+
+def test_changes_when_a_kind_is_added_then_the_codec_and_this_test_know_it() -> None:
+    assert {kind.kind for kind in CHANGES} == set(m.ChangeKind)
+    assert set(_changes._CHANGES) == set(CHANGES)
+
+
+@pytest.mark.parametrize("kind", CHANGES, ids=lambda kind: kind.__name__)
+def test_proposal_when_encoded_then_decodes_to_the_same(kind: type) -> None:
+    @QUICK
+    @given(proposals(st.lists(CHANGES[kind], min_size=1, max_size=2).map(tuple)))
+    def check(given_proposal: m.Proposal) -> None:
+        assert codec.decode_proposal(codec.encode_proposal(given_proposal)) == given_proposal
+
+    check()
+
+
+def test_proposal_when_values_differ_only_in_type_then_the_type_is_kept() -> None:
+    row = {"a": 1, "b": 1.0, "c": True, "d": "1", "e": [1, 1.0, True, {"f": None}]}
+    decoded = codec.decode_proposal(codec.encode_proposal(proposal(m.InsertRow("main", "k", row))))
+    assert repr(decoded.changes[0].row) == repr(row)
+
+
+@QUICK
+@given(OUTCOMES)
+def test_outcome_when_encoded_then_decodes_to_the_same(outcome: m.Outcome) -> None:
+    record = codec.decode_record(codec.encode_outcome(outcome, log_id=LOG_ID, prev_hash=HASH))
+    assert record == codec.OutcomeRecord(outcome, LOG_ID, HASH)
+
+
+@QUICK
+@given(st.lists(RECEIPTS, max_size=4))
+def test_receipts_when_encoded_then_decode_to_the_same(receipts: list[m.Receipt]) -> None:
+    decoded = codec.decode_receipts(codec.encode_receipts(receipts, log_id=LOG_ID, partition=3))
+    assert decoded == codec.Receipts(LOG_ID, 3, tuple(receipts))
+
+
+@QUICK
+@given(tuples(STATISTICS))
+def test_statistics_when_encoded_then_decode_to_the_same(statistics: tuple[m.ColumnStatistics, ...]) -> None:
+    assert codec.decode_statistics(codec.encode_statistics(statistics)) == statistics
+
+
+def test_genesis_when_encoded_then_decodes_to_the_same() -> None:
+    changed = m.LogSettings(m.Granularity.ROW, "handler:x", expire_keep_snapshots=7, name_length_max=9)
+    genesis = m.Genesis(LOG_ID, 4, 1_730_000_000_000, changed, data_path="s3://lake")
+    assert codec.decode_record(codec.encode_genesis(genesis)) == genesis
+
+
+def test_dead_letter_and_heartbeat_when_encoded_then_decode_to_the_same() -> None:
+    letter = codec.DeadLetter(LOG_ID, 7, "x.proposals", m.Position(2, 9), "no", 5, b"w", b"\x00\xff", 2)
+    assert codec.decode_dead_letter(codec.encode_dead_letter(letter)) == letter
+    heartbeat = codec.Heartbeat(LOG_ID, b"S" * 16, 3, 8, 9)
+    assert codec.decode_heartbeat(codec.encode_heartbeat(heartbeat)) == heartbeat
+
+
+def test_schemas_when_the_model_has_a_field_then_so_has_the_record() -> None:
+    pairs = {"Outcome": m.Outcome, "Proposal": m.Proposal, "Genesis": m.Genesis}
+    extra = {
+        "Outcome": ({"proposal_bytes"}, {"log_id", "prev_hash"}),
+        "Proposal": (set(), set()),
+        "Genesis": (set(), set()),
+    }
+    for record, kind in pairs.items():
+        in_schema = {field["name"] for field in NEWEST[record].parsed["fields"]}
+        assert {each.name for each in fields(kind)} - extra[record][0] == in_schema - extra[record][1]
+
+
+# --- what the outcome carries -----------------------------------------------------------------------------------------
+
+
+def an_outcome(**more: Any) -> m.Outcome:
+    return m.Outcome(1, 1, m.Position(0, 0), 5, m.Verdict.COMMITTED, 1, b"I" * 16, "w", **more)
+
+
+def test_outcome_when_the_proposal_has_bytes_of_its_own_then_they_are_kept_unchanged() -> None:
+    own = codec.encode_proposal(proposal(m.DropTable("main", "t")))
+    plain = codec.decode_proposal(own)
+    record = codec.decode_record(
+        codec.encode_outcome(an_outcome(proposal=plain, proposal_bytes=own), log_id=LOG_ID, prev_hash=HASH)
+    )
+    assert isinstance(record, codec.OutcomeRecord)
+    assert record.outcome.proposal_bytes == own
+    assert record.outcome.proposal == plain
+
+
+def test_outcome_when_malformed_then_the_bytes_stay_in_the_dead_letters() -> None:
+    refused = replace(an_outcome(proposal_bytes=b"junk"), verdict=m.Verdict.REJECTED, reason=m.Reason.MALFORMED)
+    encoded = codec.encode_outcome(refused, log_id=LOG_ID, prev_hash=HASH)
+    assert b"junk" not in encoded
+    assert codec.decode_record(encoded) == codec.OutcomeRecord(refused, LOG_ID, HASH)
+
+
+# --- malformed bytes --------------------------------------------------------------------------------------------------
+
+
+def samples() -> list[bytes]:
+    rows = {"a": [1, {"b": 2.5}], "c": "x", "d": None}
+    deletes = BitMap64(range(3, 200_000))
+    deletes.run_optimize()
+    return [
+        codec.encode_proposal(proposal(*changes, reads=(m.TableRead("main", "t", (), (1, 2)),), message="hé"))
+        for changes in (
+            (m.Append("main", "t", (m.DataFile("p", 1, 2, statistics=(m.ColumnStatistics("c", 1, 9),)),)),),
+            (m.Delete("main", "t", (m.PositionDelete(1, FrozenBitMap64(deletes)),), (), (3,)),),
+            (m.InsertRow("main", "k", rows), m.UpdateRow("main", "k", {"id": 1}, rows)),
+            (m.CreateTable("main", "t", (m.ColumnSpec("a", "int64"),), properties={"a": "b"}),),
+            (m.AlterTable("main", "t", (m.Alteration(m.AlterOp.DROP_COLUMN, name="x"),)),),
+        )
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bytes_when_damaged_then_nothing_but_malformed_is_raised(seed: int) -> None:
+    chance = random.Random(seed)
+    refused = 0
+    for _ in range(2_000):
+        data = bytearray(
+            chance.choice(samples()) if chance.random() < 0.05 else SAMPLES[chance.randrange(len(SAMPLES))]
+        )
+        for _ in range(chance.randint(1, 3)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        if chance.random() < 0.2:
+            del data[chance.randrange(len(data)) :]
+        try:
+            codec.decode_proposal(bytes(data))
+        except MalformedRecordError:
+            refused += 1
+        codec.readable_ids(bytes(data))
+    assert refused > 700
+
+
+@QUICK
+@given(st.binary(max_size=200))
+def test_bytes_when_random_after_a_right_header_then_malformed_or_a_value(body: bytes) -> None:
+    for record, decode in (
+        ("Proposal", codec.decode_proposal),
+        ("Outcome", codec.decode_record),
+        ("Genesis", codec.decode_record),
+        ("Receipts", codec.decode_receipts),
+        ("DeadLetter", codec.decode_dead_letter),
+        ("Heartbeat", codec.decode_heartbeat),
+    ):
+        try:
+            decode(NEWEST[record].header + body)
+        except MalformedRecordError:
+            continue
+
+
+def damaged(old: bytes, new: bytes, data: bytes) -> bytes:
+    assert data.count(old) == 1
+    return data.replace(old, new)
+
+
+GOOD = codec.encode_proposal(append(m.DataFile("part.parquet", 1, 2)))
+SAMPLES = samples()
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "nothing"),
+        (b"\xc3\x01\x00", "only 3 bytes"),
+        (b"{}", "not c301"),
+        (MARKER + b"12345678" + b"xx", "unknown schema fingerprint 3132333435363738"),
+        (GOOD + b"\x00", "1 bytes too many"),
+        (GOOD[:-1], "no Proposal"),
+        (GOOD[: HEADER_SIZE_BYTES + 7], "no Proposal"),
+        (damaged(b"part.parquet", b"part\xff\xfearquet", GOOD), "Unicode"),
+        (codec.encode_heartbeat(codec.Heartbeat(LOG_ID, LOG_ID, 1, 1, 1)), "kind Heartbeat, not Proposal"),
+        (damaged(bytes.fromhex("7c007000"), bytes.fromhex("7c004000"), GOOD), "not a UUID version 7"),
+    ],
+)
+def test_bytes_when_no_proposal_then_the_reason_is_told(data: bytes, told: str) -> None:
+    with pytest.raises(MalformedRecordError, match=told):
+        codec.decode_proposal(data)
+
+
+def test_bytes_when_an_enum_has_no_such_symbol_then_malformed() -> None:
+    good = codec.encode_proposal(proposal(m.DropTable("main", "t"), isolation=m.Isolation.SERIALIZABLE))
+    at = HEADER_SIZE_BYTES + 16 + 3 + 2 + 1
+    assert good[at] == 2  # isolation, zigzag of 1
+    with pytest.raises(MalformedRecordError):
+        codec.decode_proposal(good[:at] + b"\x0a" + good[at + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (m.AlterTable("s", "t", (m.Alteration(m.AlterOp.RENAME_COLUMN, name="a"),)), "'new_name' is missing"),
+        (m.AlterTable("s", "t", (m.Alteration(m.AlterOp.DROP_COLUMN, name="a", type="x"),)), "takes no 'type'"),
+        (m.Append("s", "t", (m.DataFile("p", 1, 2, row_ids=(1,)),)), "only a file of FLUSH"),
+        (m.Flush("s", "t", (m.DataFile("p", 1, 2),)), "'row_ids' is missing"),
+        (m.InsertRow("s", "t", {"a": float("nan")}), "none that JSON can hold"),
+        (m.Configure({"a": float("inf")}), "none that JSON can hold"),
+        (m.InsertRow("s", "t", {"a": [2**70]}), "beyond a 64-bit integer"),
+        (m.Delete("s", "t", (m.PositionDelete(1, FrozenBitMap64([2**63])),)), "beyond a 64-bit integer"),
+    ],
+)
+def test_proposal_when_json_would_call_it_malformed_then_so_do_the_bytes(change: m.Change, told: str) -> None:
+    with pytest.raises(MalformedRecordError, match=told):
+        codec.decode_proposal(codec.encode_proposal(proposal(change)))
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        m.Predicate("c", m.FilterOp.BETWEEN, (1, 2, 3)),
+        m.Predicate("c", m.FilterOp.IN, 1),
+        m.Predicate("c", m.FilterOp.EQ, (1,)),
+        m.Predicate("c", m.FilterOp.IS_NULL, 1),
+    ],
+)
+def test_filter_when_the_literal_does_not_fit_the_op_then_malformed(predicate: m.Predicate) -> None:
+    given_proposal = proposal(m.DropTable("s", "t"), reads=(m.TableRead("s", "t", (predicate,)),))
+    with pytest.raises(MalformedRecordError, match="filter"):
+        codec.decode_proposal(codec.encode_proposal(given_proposal))
+
+
+def test_row_when_nested_without_bounds_then_malformed_and_the_process_lives() -> None:
+    deep: Any = []
+    for _ in range(70):
+        deep = [deep]
+    given_proposal = proposal(m.InsertRow("s", "t", {"a": deep}))
+    with pytest.raises(MalformedRecordError, match="deeper than 64"):
+        codec.decode_proposal(codec.encode_proposal(given_proposal))
+    text = json.dumps([[]])
+    good = codec.encode_proposal(proposal(m.InsertRow("s", "t", {"a": [[]]})))
+    hostile = damaged(bytes([len(text) * 2]) + text.encode(), b"\xc0\x9a\x0c" + b"[" * 100_000, good)
+    with pytest.raises(MalformedRecordError):
+        codec.decode_proposal(hostile)
+
+
+def test_positions_when_the_bitmap_is_damaged_then_malformed() -> None:
+    rows = FrozenBitMap64([1, 2, 3])
+    good = codec.encode_proposal(proposal(m.Delete("s", "t", (m.PositionDelete(1, rows),))))
+    serialized = bytes(rows.serialize())
+    with pytest.raises(MalformedRecordError, match="roaring"):
+        codec.decode_proposal(damaged(serialized, serialized[:-2] + b"\x00\x00", good))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [m.DropTable("s", "\ud800"), m.ExpireSnapshots(2**63), m.DropTable("s", None)],  # type: ignore[arg-type]
+    ids=["surrogate", "too large", "none"],
+)
+def test_proposal_when_a_record_cannot_hold_it_then_encoding_says_so(change: m.Change) -> None:
+    with pytest.raises(MalformedRecordError, match="cannot be written"):
+        codec.encode_proposal(proposal(change))
+
+
+def test_ids_when_the_rest_is_broken_then_still_readable() -> None:
+    good = codec.encode_proposal(replace(append(m.DataFile("p", 1, 2)), writer_id="wé" * 50))
+    assert codec.readable_ids(good[:200]) == (good[10:26], "wé" * 50)
+    assert codec.readable_ids(good[:100]) == (good[10:26], None)
+    assert codec.readable_ids(good[:20]) == (None, None)
+    assert codec.readable_ids(b"x" * 200) == (None, None)
+
+
+# --- statistics -------------------------------------------------------------------------------------------------------
+
+
+def test_statistics_when_they_do_not_decode_then_there_are_none() -> None:
+    good = codec.encode_statistics((m.ColumnStatistics("a", 1, 2), m.ColumnStatistics("b")))
+    chance = random.Random(3)
+    for _ in range(2_000):
+        data = bytearray(good)
+        data[chance.randrange(len(data))] = chance.randrange(256)
+        assert isinstance(codec.decode_statistics(bytes(data)), tuple)
+    assert codec.decode_statistics(b"junk") == ()
+    assert codec.decode_statistics(good[:-1]) == ()
+
+
+def test_statistics_when_a_bound_is_no_number_then_it_is_unknown() -> None:
+    given_statistics = (m.ColumnStatistics("a", float("nan"), float("inf"), 0),)
+    assert codec.decode_statistics(codec.encode_statistics(given_statistics)) == (
+        m.ColumnStatistics("a", null_count=0),
+    )
+
+
+def test_statistics_when_opaque_then_expanded_on_demand() -> None:
+    statistics = (m.ColumnStatistics("a", 1, 2),)
+    decoded = codec.decode_proposal(codec.encode_proposal(append(m.DataFile("p", 1, 2, statistics=statistics))))
+    assert isinstance(decoded.changes[0].files[0].statistics, bytes)
+    assert codec.with_statistics_expanded(decoded).changes[0].files[0].statistics == statistics
+
+
+# --- framing ----------------------------------------------------------------------------------------------------------
+
+
+def test_header_when_written_then_is_the_marker_and_the_little_endian_fingerprint() -> None:
+    # CRC-64-AVRO of "int" is 0x7275d51a3f395c8f by the specification.
+    assert fastavro.schema.fingerprint('"int"', "CRC-64-AVRO") == "8f5c393f1ad57572"
+    assert GOOD[:10] == b"\xc3\x01" + NEWEST["Proposal"].header[2:]
+
+
+def test_schema_when_an_earlier_version_is_there_then_its_records_read_as_the_newest(tmp_path: Path) -> None:
+    shutil.copy(schemas_dir() / "heartbeat.avsc", tmp_path / "heartbeat.1.avsc")
+    newer = json.loads((schemas_dir() / "heartbeat.avsc").read_text())
+    newer["fields"].append({"name": "host", "type": "string", "default": "?"})
+    (tmp_path / "heartbeat.avsc").write_text(json.dumps(newer))
+    newest, by_header = load_schemas(tmp_path)
+    earlier = by_header[NEWEST["Heartbeat"].header]
+    assert earlier.newer is newest["Heartbeat"].parsed
+    assert newest["Heartbeat"].header != earlier.header
+
+
+def test_confluent_format_when_the_id_is_configured_then_is_read() -> None:
+    framed = b"\x00" + (17).to_bytes(4, "big") + GOOD[HEADER_SIZE_BYTES:]
+    assert codec.from_confluent(framed, {17: "Proposal"}) == GOOD
+    assert codec.from_confluent(GOOD, {17: "Proposal"}) == GOOD
+    with pytest.raises(MalformedRecordError, match="17 is not configured"):
+        codec.from_confluent(framed, {})
+
+
+def test_names_when_in_a_schema_then_plain_ascii() -> None:
+    allowed = set(string.ascii_letters + string.digits + "_")
+    for schema in NEWEST.values():
+        assert all(set(field["name"]) <= allowed for field in schema.parsed["fields"])
