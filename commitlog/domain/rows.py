@@ -295,7 +295,7 @@ class _RowCheck:
             return
         version = self.rows.live(self.table, key)
         if version is not None and not self._changed(version):
-            self._apply(image, key, key, version)
+            self._update_unraced(key, version, image)
         elif version is not None:
             self._settle(Meeting(ConflictKind.UPDATE_UPDATE, key, version.snapshot_id, version), image)
         elif self._at_base(key) is not None:
@@ -305,6 +305,15 @@ class _RowCheck:
             self._settle(Meeting(ConflictKind.INSERT_UPDATE, key, since, None), image)
         else:
             raise InvalidChangeError(self._missing(key))
+
+    def _update_unraced(self, key: str, version: RowVersion, image: Row) -> None:
+        """Apply, unless a raced holder of a UNIQUE value is in the way and a handler is there to decide."""
+        raced = {met: v for met, v in self._rows_met(key, image).items() if met != key and self._changed(v)}
+        if raced and self.policy.startswith(HANDLER_PREFIX):
+            met_key, met = next(iter(raced.items()))
+            self._settle(Meeting(ConflictKind.UNIQUE, met_key, met.snapshot_id, met), image)
+        else:
+            self._apply(image, key, key, version)
 
     def _update_key(self, key: str, new_key: str, image: Row) -> None:
         raced = [
@@ -389,7 +398,7 @@ class _RowCheck:
         self._stand(meeting, image)
 
     def _keys_allowed(self, meeting: Meeting, proposed: Row | None) -> set[str]:
-        allowed = {meeting.key}
+        allowed = set() if meeting.kind is ConflictKind.UNIQUE else {meeting.key}
         if proposed is not None:
             allowed.add(key_of(self.known, proposed))
         if isinstance(self.change, m.UpdateRow):
@@ -399,7 +408,7 @@ class _RowCheck:
     def _stand(self, meeting: Meeting, image: Row | None) -> None:
         """Make ``image`` (None: nothing) the row that the two sides met on."""
         old_key = meeting.key
-        if meeting.kind is ConflictKind.UPDATE_KEY and isinstance(self.change, m.UpdateRow):
+        if meeting.kind in (ConflictKind.UPDATE_KEY, ConflictKind.UNIQUE) and isinstance(self.change, m.UpdateRow):
             old_key = given_key(self.known, self.change.key)
         version = self.rows.live(self.table, old_key)
         if image is not None:

@@ -1,0 +1,273 @@
+"""APPEND, DELETE and COMPACT at the three granularities (DESIGN 3, 12.3-7, 10, 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from deciding import (
+    DecidedLog,
+    alter,
+    append,
+    change,
+    compact,
+    create_table,
+    data_file,
+    delete,
+    delete_file,
+    delete_whole,
+    keyed_table,
+)
+
+
+@pytest.fixture
+def log() -> Iterator[DecidedLog]:
+    """Table t with files 0, 1 and 2 of 10 rows, at head 2."""
+    log = DecidedLog()
+    log.commit(create_table())
+    log.commit(append(data_file(), data_file(), data_file()))
+    yield log
+    log.check_replay()
+
+
+def at(log: DecidedLog, granularity: str) -> int:
+    log.commit(alter("SET_PROPERTY", key="conflict_granularity", value=granularity))
+    return log.head
+
+
+def test_append_beside_append_delete_and_compact_then_commits(log: DecidedLog) -> None:
+    log.commit(append())
+    log.commit(delete({0: [1]}))
+    log.commit(compact([1, 2], 20))
+    log.commit(append(), base=2)
+
+
+def test_delete_when_the_same_file_was_deleted_from_then_conflict_of_another_file_not(log: DecidedLog) -> None:
+    log.commit(delete({0: [1]}))
+    outcome = log.conflict("TABLE_DELETED_FROM@3", on=delete({0: [2]}), base=2)
+    assert outcome.conflicts[0].object.data_file_id == 0
+    log.commit(delete({1: [1]}), base=2)
+    log.commit(delete({0: [2]}))
+
+
+def test_delete_at_table_granularity_then_any_delete_or_compaction_conflicts(log: DecidedLog) -> None:
+    base = at(log, "TABLE")
+    log.commit(delete({0: [1]}))
+    outcome = log.conflict("TABLE_DELETED_FROM@4", on=delete({1: [1]}), base=base)
+    assert outcome.conflicts[0].object.data_file_id is None
+    log.commit(compact([1], 10))
+    log.conflict("TABLE_COMPACTED@5", on=delete({2: [1]}), base=4)
+    log.conflict("TABLE_DELETED_FROM@4", on=compact([2], 10), base=base)
+    log.commit(compact([2], 10), base=4)
+
+
+def test_delete_at_row_granularity_then_other_rows_commit_and_the_same_conflict(log: DecidedLog) -> None:
+    base = at(log, "ROW")
+    log.commit(delete({0: [1, 2]}))
+    log.commit(delete({0: [3]}), base=base)
+    outcome = log.conflict("TABLE_DELETED_FROM@5", on=delete({0: [3, 4]}), base=base)
+    assert "(row 3)" in outcome.conflicts[0].detail
+    outcome = log.conflict("TABLE_DELETED_FROM@4", on=delete({0: [2, 5]}), base=base)
+    assert "(row 2)" in outcome.conflicts[0].detail
+    log.refused("INVALID", delete({0: [3]}))
+    assert sorted(log.state.deletes[0].inlined) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("second", [delete_whole(0), delete_file(0, [8]), compact([0], 10)])
+def test_at_row_granularity_then_whole_requests_touch_every_row_both_ways(log: DecidedLog, second: dict) -> None:
+    base = at(log, "ROW")
+    log.commit(delete({0: [1]}))
+    log.conflict("TABLE_DELETED_FROM@4", on=second, base=base)
+    log.commit(delete_file(1, [5]))
+    log.conflict("TABLE_DELETED_FROM@5", on=delete({1: [6]}), base=base)
+
+
+def test_granularity_is_the_heads_not_the_bases(log: DecidedLog) -> None:
+    log.commit(delete({0: [1]}))
+    at(log, "ROW")
+    log.commit(delete({0: [2]}), base=2)
+    at(log, "TABLE")
+    log.conflict("TABLE_DELETED_FROM@5", on=delete({1: [2]}), base=2)
+
+
+def test_whole_file_delete_and_delete_by_positions_conflict_both_ways(log: DecidedLog) -> None:
+    log.commit(delete_whole(0))
+    log.conflict("TABLE_DELETED_FROM@3", on=delete({0: [1]}), base=2)
+    log.refused("INVALID", delete({0: [1]}))
+    log.commit(delete({1: [1]}), base=2)
+    log.conflict("TABLE_DELETED_FROM@4", on=delete_whole(1), base=2)
+
+
+def test_delete_when_the_file_was_compacted_then_conflict_naming_it(log: DecidedLog) -> None:
+    log.commit(compact([0, 1], 20))
+    outcome = log.conflict("TABLE_COMPACTED@3", on=delete({0: [1]}), base=2, writer_id="w9")
+    assert outcome.conflicts[0].detail == (
+        "delete from table main.t - but snapshot 3 by writer w1 compacted file 0 of table main.t since base 2"
+    )
+    log.commit(delete({3: [1]}), base=2)
+
+
+def test_compact_when_rows_were_deleted_then_conflict_when_of_other_files_not(log: DecidedLog) -> None:
+    log.commit(delete({0: [1]}))
+    log.conflict("TABLE_DELETED_FROM@3", on=compact([0, 1], 20), base=2)
+    log.commit(compact([1, 2], 20), base=2)
+    log.conflict("TABLE_COMPACTED@4", on=compact([2], 10), base=2)
+    log.commit(compact([0], 9), base=3)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        delete({3: [0]}),
+        delete({-1: [0]}),
+        delete({0: [10]}),
+        delete({0: [-1]}),
+        delete({0: [1, 1]}),
+        delete({0: []}),
+        delete_file(0, []),
+        delete_whole(0, 0),
+        delete_whole(99),
+        change("DELETE"),
+        change("DELETE", positions=[{"data_file_id": 0, "rows": [1]}], whole_files=[0]),
+        compact([], 0),
+        compact([0], 9),
+        compact([0, 0], 20),
+        compact([7], 10),
+        append(data_file(-1)),
+        append(data_file(1, file_size_bytes=-1)),
+        append(data_file(1, footer_size=-1)),
+        append(data_file(1, path="")),
+        append(data_file(1, path="a\0b")),
+        append(data_file(1, partition_values=["x"])),
+        append(data_file(2**62), data_file(2**62)),
+        change("APPEND", files=[]),
+    ],
+)
+def test_requests_on_files_that_cannot_be_then_invalid(log: DecidedLog, request_: dict) -> None:
+    log.refused("INVALID", request_)
+    assert log.head == 2
+
+
+def test_a_changeset_may_not_touch_what_it_appends_nor_a_file_twice(log: DecidedLog) -> None:
+    log.refused("INVALID", append(), delete({3: [0]}))
+    log.refused("INVALID", delete({0: [1]}), delete({0: [2]}))
+    log.refused("INVALID", delete({0: [1]}), delete_whole(0))
+    log.commit(delete_whole(0), append())
+
+
+def test_a_file_of_another_table_then_invalid(log: DecidedLog) -> None:
+    log.commit(create_table("u"), append(table="u"))
+    log.refused("INVALID", delete({3: [1]}))
+    log.commit({**delete({3: [1]}), "table": "u"})
+
+
+def test_a_file_that_had_gone_at_the_base_then_invalid_after_it_conflict(log: DecidedLog) -> None:
+    log.commit(delete_whole(0))
+    log.commit(append())
+    log.conflict("TABLE_DELETED_FROM@3", on=delete({0: [1]}), base=2)
+    log.refused("INVALID", delete({0: [1]}), base=3)
+
+
+def test_delete_files_are_cumulative_and_leave_inlined_positions_out(log: DecidedLog) -> None:
+    log.commit(delete_file(0, [1, 2]))
+    log.commit(delete({0: [5]}))
+    log.refused("INVALID", delete_file(0, [3]))
+    log.refused("INVALID", delete_file(0, [1, 2]))
+    log.refused("INVALID", delete_file(0, [1, 2, 3, 5]))
+    log.refused("INVALID", delete({0: [2]}))
+    log.refused("INVALID", delete({0: [5]}))
+    log.commit(delete_file(0, [1, 2, 3]))
+    log.commit(compact([0], 6))
+
+
+def test_delete_files_never_merge(log: DecidedLog) -> None:
+    base = at(log, "ROW")
+    log.commit(delete_file(0, [1]))
+    log.conflict("TABLE_DELETED_FROM@4", on=delete_file(0, [2]), base=base)
+
+
+def test_file_ids_then_mappings_data_and_delete_files_count_together(log: DecidedLog) -> None:
+    mapping = [{"source_name": "ID", "column": "id"}, {"source_name": "V", "column": "v"}]
+    outcome = log.propose(append(data_file(5, name_mapping=mapping), data_file(7)), delete_file(0, [1]))
+    assigned = outcome.assigned
+    assert (assigned.mapping_ids, assigned.data_file_ids, assigned.delete_file_ids) == ((3,), (4, 5), (6,))
+    assert assigned.row_id_starts == (30, 35)
+    assert log.propose(compact([4, 5], 12)).assigned.row_id_starts == (None,)
+
+
+def test_a_base_beyond_the_window_then_judged_per_table(log: DecidedLog) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 2}})
+    log.commit(delete({0: [1]}))
+    log.commit(append())
+    log.commit(append())
+    assert log.state.index_floor == 4
+    log.conflict("TABLE_DELETED_FROM@4", on=delete({1: [1]}), base=3)
+    log.commit(delete({1: [1]}), base=4)
+    assert log.conflict("TABLE_DELETED_FROM@7", on=delete({2: [1]}), base=3).conflicts[0].committed_writer_id == "w1"
+
+
+def test_a_base_at_the_edge_of_the_window_then_still_judged_by_file(log: DecidedLog) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 2}})
+    log.commit(delete({0: [1]}))
+    log.commit(append())
+    log.conflict("TABLE_DELETED_FROM@4", on=delete({0: [2]}), base=3)
+    log.commit(delete({1: [1]}), base=3)
+
+
+def test_beyond_the_window_then_a_file_that_went_is_a_conflict_only_if_the_table_was_deleted_from(
+    log: DecidedLog,
+) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 1}})
+    log.commit(delete_whole(0))
+    log.commit(append())
+    log.commit(append())
+    log.conflict("TABLE_DELETED_FROM@4", on=delete_whole(0), base=2)
+    log.refused("INVALID", delete_whole(0), base=4)
+
+
+def test_nothing_is_refused_for_age_alone(log: DecidedLog) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 0}})
+    for _ in range(5):
+        log.commit(append())
+    log.commit(delete({1: [1]}), base=2)
+    log.commit(compact([2], 10), base=9)
+
+
+def test_expire_then_older_bases_are_expired(log: DecidedLog) -> None:
+    log.commit(append())
+    log.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": 3})
+    assert log.head == 4
+    log.refused("BASE_EXPIRED", append(), base=2)
+    log.commit(append(), base=3)
+    log.refused("INVALID", {"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": 99})
+    log.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": 1})
+    log.refused("BASE_EXPIRED", append(), base=2)
+
+
+def test_expire_by_setting_then_the_floor_follows_the_head(log: DecidedLog) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"expire_keep_snapshots": 2}})
+    log.commit(append())
+    log.commit(append())
+    assert log.state.floor_snapshot_id == 4
+
+
+def test_keyed_tables_take_no_files(log: DecidedLog) -> None:
+    log.commit(keyed_table())
+    for request in (append(table="k"), delete({0: [1]}, "k"), compact([0], 10, table="k")):
+        log.refused("INVALID", request)
+
+
+def test_partition_values_then_as_many_as_keys(log: DecidedLog) -> None:
+    log.commit(create_table("p", "d date, v int64", partition_by=[{"column": "d", "transform": "identity"}]))
+    log.refused("INVALID", append(data_file(1, partition_values=["2024-01-01", 1]), table="p"))
+    log.refused("INVALID", append(data_file(1, partition_values=["yesterday"]), table="p"))
+    log.commit(append(data_file(1, partition_values=["2024-01-01"]), data_file(1), table="p"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"colour": 1}, {"conflict_granularity": "PAGE"}, {"window_snapshots": -1}, {"window_snapshots": 1.5},
+     {"conflicts_max": None}, {"on_conflict": "GUESS"}],
+)  # fmt: skip
+def test_configure_when_it_cannot_be_then_invalid(log: DecidedLog, settings: dict) -> None:
+    log.refused("INVALID", {"kind": "CONFIGURE", "settings": settings})

@@ -1,0 +1,234 @@
+"""Read sets: what SERIALIZABLE refuses and SNAPSHOT allows (DESIGN 4, 12.13-14, 20, 24)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from deciding import (
+    DecidedLog,
+    alter,
+    append,
+    change,
+    compact,
+    create_table,
+    data_file,
+    delete,
+    delete_row,
+    delete_whole,
+    insert,
+    keyed_table,
+    read_table,
+    update,
+)
+
+COLUMNS = "i int64, f float64, s varchar, d date, c decimal(9,2), b boolean, ts timestamp"
+
+
+@pytest.fixture
+def log() -> Iterator[DecidedLog]:
+    """Tables t (read) and u (written), files 0 and 1 in t; head 2."""
+    log = DecidedLog()
+    log.commit(create_table("t", COLUMNS), create_table("u"))
+    log.commit(append(data_file(), data_file()))
+    yield log
+    log.check_replay()
+
+
+def serializable(log: DecidedLog, *reads: dict[str, Any], base: int = 2, isolation: str = "SERIALIZABLE") -> list[str]:
+    outcome = log.propose(append(table="u"), base=base, isolation=isolation, reads=list(reads))
+    if outcome.snapshot_id is not None:
+        return []
+    assert outcome.reason == "CONFLICT", outcome.detail
+    return [f"{c.kind}@{c.committed_snapshot_id}" for c in outcome.conflicts]
+
+
+def test_write_skew_over_two_tables_then_caught_only_under_serializable() -> None:
+    log = DecidedLog()
+    log.commit(create_table("a"), create_table("b"))
+    for isolation in ("SNAPSHOT", "SERIALIZABLE"):
+        base = log.head
+        log.commit(append(table="a"), base=base, isolation=isolation, reads=[read_table("b")])
+        second = log.propose(append(table="b"), base=base, isolation=isolation, reads=[read_table("a")])
+        assert (second.reason == "CONFLICT") == (isolation == "SERIALIZABLE")
+
+
+def test_trinitylakes_example_then_other_tables_do_not_matter_but_the_read_one_does(log: DecidedLog) -> None:
+    log.commit(append(table="u"))
+    assert serializable(log, read_table("t")) == []
+    log.commit(append())
+    assert serializable(log, read_table("t")) == ["TABLE_APPENDED@5"]
+    assert serializable(log, read_table("t"), isolation="SNAPSHOT") == []
+
+
+def test_a_table_read_when_rows_were_deleted_then_files_listed_help(log: DecidedLog) -> None:
+    log.commit(delete({0: [1]}))
+    assert serializable(log, read_table("t")) == ["TABLE_DELETED_FROM@3"]
+    assert serializable(log, read_table("t", files=[0, 1])) == ["TABLE_DELETED_FROM@3"]
+    assert serializable(log, read_table("t", files=[1])) == []
+    log.commit(delete_whole(1))
+    assert serializable(log, read_table("t", files=[1])) == ["TABLE_DELETED_FROM@5"]
+
+
+def test_maintenance_and_comments_then_no_conflict(log: DecidedLog) -> None:
+    log.commit(compact([0, 1], 20))
+    log.commit(alter("SET_COMMENT", name="i", comment="x"))
+    log.commit(alter("SET_DEFAULT", name="i", default="1"))
+    log.commit(alter("SET_PROPERTY", key="conflict_granularity", value="ROW"))
+    log.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": 1})
+    assert serializable(log, read_table("t", files=[0])) == []
+
+
+def test_ddl_on_a_read_table_then_conflict(log: DecidedLog) -> None:
+    log.commit(alter("ADD_COLUMN", column={"name": "x", "type": "int8"}))
+    assert serializable(log, read_table("t", ("i", "=", 5))) == ["TABLE_ALTERED@3"]
+    log.commit(change("RENAME_TABLE", new_table="w"))
+    assert serializable(log, read_table("t"), base=3) == ["TABLE_RENAMED@4"]
+    log.commit(change("DROP_TABLE", "w"))
+    assert serializable(log, read_table("w"), base=4) == ["TABLE_DROPPED@5"]
+
+
+def test_reads_that_never_could_be_then_invalid_under_serializable_only(log: DecidedLog) -> None:
+    log.commit({"kind": "CREATE_VIEW", "schema": "main", "view": "v", "sql": "SELECT 1"})
+    rows = {"kind": "ROWS", "schema": "main", "table": "t", "keys": [{"i": 1}]}
+    for read in (read_table("none"), read_table("v"), read_table("t", ("x", "=", 1)), read_table("t", files=[9]), rows):
+        log.refused("INVALID", append(table="u"), isolation="SERIALIZABLE", reads=[read])
+        log.commit(append(table="u"), reads=[read])
+
+
+def test_names_then_creation_and_drop_are_caught(log: DecidedLog) -> None:
+    def name(schema: str, name: str | None) -> dict[str, Any]:
+        return {"kind": "NAME", "schema": schema, "name": name}
+
+    log.commit(create_table("n"))
+    assert serializable(log, name("main", "n")) == ["TABLE_CREATED@3"]
+    assert serializable(log, name("main", "other")) == []
+    base = log.head
+    log.commit(change("RENAME_TABLE", "n", new_table="m"))
+    assert serializable(log, name("main", "n"), base=base) == ["TABLE_RENAMED@5"]
+    assert serializable(log, name("main", "m"), base=base) == ["TABLE_RENAMED@5"]
+    assert serializable(log, name("main", None), base=base) == ["TABLE_RENAMED@5"]
+    base = log.head
+    log.commit(alter("ADD_COLUMN", "m", column={"name": "x", "type": "int8"}))
+    assert serializable(log, name("main", None), base=base) == []
+    base = log.head
+    log.commit({"kind": "CREATE_SCHEMA", "schema": "s"})
+    assert serializable(log, name("s", "t"), base=base) == [f"SCHEMA_CREATED@{base + 1}"]
+    base = log.head
+    log.commit({"kind": "DROP_SCHEMA", "schema": "s"})
+    assert serializable(log, name("s", "t"), base=base) == [f"SCHEMA_DROPPED@{base + 1}"]
+
+
+def test_rows_read_then_only_changes_of_those_keys_conflict(log: DecidedLog) -> None:
+    def rows(*keys: int) -> dict[str, Any]:
+        return {"kind": "ROWS", "schema": "main", "table": "k", "keys": [{"id": key} for key in keys]}
+
+    log.commit(keyed_table("k", on_conflict="KEEP_EXISTING"))
+    log.commit(insert(id=1), insert(id=2))
+    base = log.head
+    log.commit(update(1, v="x"))
+    assert serializable(log, rows(2, 3), base=base) == []
+    assert serializable(log, rows(1, 2), base=base) == ["ROW_CHANGED@5"]
+    assert serializable(log, read_table("k"), base=base) == ["TABLE_ROWS_CHANGED@5"]
+    middle = log.head
+    log.commit(insert(id=3))
+    log.commit(delete_row(2))
+    assert serializable(log, rows(2, 3), base=middle) == [f"ROW_CHANGED@{middle + 2}", f"ROW_CHANGED@{middle + 1}"]
+    late = log.head
+    assert log.propose(update(1, v="late"), base=base).effects[0].skipped
+    assert serializable(log, rows(1), base=late) == []
+    assert serializable(log, read_table("k"), base=late) == []
+    log.refused("INVALID", append(table="u"), isolation="SERIALIZABLE", reads=[{**rows(), "keys": [{"v": "x"}]}])
+
+
+def bounds(column: str, low: Any, high: Any, **more: Any) -> dict[str, Any]:
+    return {"column": column, "min": low, "max": high, **more}
+
+
+@pytest.mark.parametrize(
+    ("statistics", "conjunct", "excluded"),
+    [
+        (bounds("i", 10, 20), ("i", "=", 9), True),
+        (bounds("i", 10, 20), ("i", "=", 10), False),
+        (bounds("i", 10, 20), ("i", "=", 20.5), True),
+        (bounds("i", 10, 20), ("i", "<", 10), True),
+        (bounds("i", 10, 20), ("i", "<=", 10), False),
+        (bounds("i", 10, 20), ("i", ">", 20), True),
+        (bounds("i", 10, 20), ("i", ">=", 20), False),
+        (bounds("i", 10, 20), ("i", "in", [1, 2, 30]), True),
+        (bounds("i", 10, 20), ("i", "in", [1, 15]), False),
+        (bounds("i", 10, 20), ("i", "in", []), True),
+        (bounds("i", 10, 20), ("i", "between", [1, 9]), True),
+        (bounds("i", 10, 20), ("i", "between", [9, 10]), False),
+        (bounds("i", 10, 20), ("i", "between", [18, 11]), True),
+        (bounds("i", 10, 20), ("i", "=", "9"), False),
+        (bounds("i", 10, 20), ("i", "=", None), False),
+        (bounds("i", None, 20), ("i", "=", 9), False),
+        (bounds("i", None, 20), ("i", "=", 21), True),
+        (bounds("i", 10, 20), ("i", "is_null"), False),
+        (bounds("i", 10, 20, null_count=0), ("i", "is_null"), True),
+        (bounds("i", None, None, null_count=10), ("i", "=", 5), True),
+        (bounds("i", None, None, null_count=10), ("i", "is_not_null"), True),
+        (bounds("i", None, None, null_count=10), ("i", "is_null"), False),
+        (bounds("i", None, None, value_count=0), ("i", ">", 5), True),
+        (bounds("f", 1.5, 2.5), ("f", ">", 3), False),
+        (bounds("f", 1.5, 2.5, contains_nan=True), ("f", ">", 3), False),
+        (bounds("f", 1.5, 2.5, contains_nan=False), ("f", ">", 3), True),
+        (bounds("f", 1.5, 2.5), ("f", "<", 1), True),
+        (bounds("s", "b", "d"), ("s", "=", "a"), True),
+        (bounds("s", "b", "d"), ("s", ">", "da"), True),
+        (bounds("s", "b", "delta-one-and-tw"), ("s", "=", "delta-one-and-two"), False),
+        (bounds("s", "b", "delta-one-and-tw"), ("s", "=", "delta-three"), True),
+        (bounds("s", "Z", "Z"), ("s", "=", "a"), True),
+        (bounds("d", "2024-01-01", "2024-01-31"), ("d", ">=", "2024-02-01"), True),
+        (bounds("d", "2024-01-01", "2024-01-31"), ("d", ">=", "2024-01-31"), False),
+        (bounds("d", "2024-01-01", "2024-01-31"), ("d", ">=", "soon"), False),
+        (bounds("c", "1.50", "10.00"), ("c", "<", "1.5"), True),
+        (bounds("c", "1.50", "10.00"), ("c", "=", "9"), False),
+        (bounds("b", False, False), ("b", "=", True), True),
+        (bounds("b", False, True), ("b", "=", True), False),
+        (bounds("ts", "2024-01-01 03:00:00", "2024-01-01 04:00:00"), ("ts", "<", "2024-01-01T03:00:00"), True),
+        (bounds("i", 10, 20), ("f", "=", 1), False),
+    ],
+)
+def test_filter_against_statistics_then_a_proof_lets_the_append_pass(
+    log: DecidedLog, statistics: dict, conjunct: tuple, excluded: bool
+) -> None:
+    log.commit(append(data_file(10, statistics=[statistics])))
+    read = {"column": conjunct[0], "op": conjunct[1]} | ({"value": conjunct[2]} if len(conjunct) == 3 else {})
+    reads = [{"kind": "TABLE", "schema": "main", "table": "t", "filter": [read]}]
+    assert serializable(log, *reads) == ([] if excluded else ["TABLE_APPENDED@3"])
+
+
+def test_a_conjunction_then_one_proof_is_enough(log: DecidedLog) -> None:
+    log.commit(append(data_file(10, statistics=[bounds("i", 10, 20)])))
+    assert serializable(log, read_table("t", ("f", ">", 0), ("i", ">", 20))) == []
+
+
+def test_an_append_of_no_rows_then_it_matches_nothing(log: DecidedLog) -> None:
+    log.commit(append(data_file(0)))
+    assert serializable(log, read_table("t", ("i", "=", 1))) == []
+
+
+def test_partition_values_then_identity_only_proves() -> None:
+    log = DecidedLog()
+    keys = [{"column": "d", "transform": "identity"}, {"column": "ts", "transform": "year"}]
+    log.commit(create_table("t", COLUMNS, partition_by=keys), create_table("u"))
+    log.commit(append())
+    log.commit(append(data_file(5, partition_values=["2024-01-02", 54])))
+    assert serializable(log, read_table("t", ("d", "=", "2024-01-01"))) == []
+    assert serializable(log, read_table("t", ("d", "=", "2024-01-02"))) == ["TABLE_APPENDED@3"]
+    assert serializable(log, read_table("t", ("ts", "<", "1999-01-01 00:00:00"))) == ["TABLE_APPENDED@3"]
+    base = log.head
+    log.commit(append(data_file(5, partition_values=[None, 54])))
+    assert serializable(log, read_table("t", ("d", "=", "2024-01-02")), base=base) == []
+    assert serializable(log, {**read_table("t"), "filter": [{"column": "d", "op": "is_null"}]}, base=base) != []
+
+
+def test_a_read_beyond_the_window_then_judged_per_table(log: DecidedLog) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 1}})
+    log.commit(append(data_file(10, statistics=[bounds("i", 10, 20)])))
+    log.commit(append(table="u"))
+    assert serializable(log, read_table("t", ("i", "=", 9)), base=3) == ["TABLE_APPENDED@4"]
+    assert serializable(log, read_table("t", ("i", "=", 9)), base=4) == []

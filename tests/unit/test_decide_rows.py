@@ -1,0 +1,361 @@
+"""Keyed tables: row conflicts by BDR's names, under each policy (DESIGN 5, 12.15-18, 23)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from deciding import DecidedLog, alter, change, delete_row, insert, keyed_table, update
+
+REFERS = [{"columns": ["parent"], "ref_schema": "main", "ref_table": "p", "ref_columns": ["id"]}]
+
+
+def log_of(policy: str | None = None, **settings: Any) -> DecidedLog:
+    """Tables p and k (unique v and w, parent refers to p), rows p1, p2 and k1, k2; head 2."""
+    log = DecidedLog(**settings)
+    columns = "id int64, v varchar, w varchar, parent int64"
+    log.commit(
+        keyed_table("p", "id int64", on_conflict=policy),
+        keyed_table("k", columns, on_conflict=policy, unique=[["v"], ["w"]], foreign_keys=REFERS),
+    )
+    log.commit(
+        insert("p", id=1), insert("p", id=2), insert(id=1, v="a", w="a", time=10), insert(id=2, v="b", w="b", time=10)
+    )
+    return log
+
+
+@pytest.fixture(params=["ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING"])
+def any_log(request: pytest.FixtureRequest) -> Iterator[DecidedLog]:
+    log = log_of(request.param)
+    yield log
+    log.check_replay()
+
+
+@pytest.fixture
+def log() -> Iterator[DecidedLog]:
+    log = log_of()
+    yield log
+    log.check_replay()
+
+
+@pytest.fixture
+def last_wins() -> Iterator[DecidedLog]:
+    log = log_of("LAST_UPDATE_WINS")
+    yield log
+    log.check_replay()
+
+
+@pytest.fixture
+def keeping() -> Iterator[DecidedLog]:
+    log = log_of("KEEP_EXISTING")
+    yield log
+    log.check_replay()
+
+
+def row(log: DecidedLog, key: str, table_id: int = 2) -> dict[str, Any] | None:
+    rows = log.state.tables[table_id].rows
+    assert rows is not None
+    return dict(rows.live[key].image or {}) if key in rows.live else None
+
+
+def settled(log: DecidedLog, *changes: dict[str, Any], base: int) -> list[str]:
+    outcome = log.propose(*changes, base=base)
+    assert outcome.snapshot_id is not None, outcome.detail
+    return [f"{r.kind} {r.action}" for r in outcome.resolutions]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        insert(id=1, v="z"),
+        insert(id=9, v="a"),
+        insert(id=9, v="z", parent=7),
+        insert(id=None),
+        insert(id="one"),
+        insert(id=9, colour="red"),
+        update(9, v="z"),
+        update(1, v="b"),
+        update(1, v="a", parent=7),
+        delete_row(9),
+        change("DELETE_ROW", "k", key={"id": 1, "v": "a"}),
+        change("DELETE_ROW", "k", key={"v": "a"}),
+        change("UPDATE_ROW", "k", key={"id": 1}, row={"id": 2}),
+        insert(id=9, ID=9),
+        insert(id=9, v="\x01"),
+        insert(id=9, time=-(2**62)),
+    ],
+)
+def test_without_a_race_then_what_cannot_be_is_invalid(any_log: DecidedLog, request_: dict) -> None:
+    any_log.refused("INVALID", request_)
+
+
+def test_one_key_twice_in_a_changeset_then_invalid(any_log: DecidedLog) -> None:
+    any_log.refused("INVALID", update(1, v="x"), delete_row(1))
+    any_log.refused("INVALID", insert(id=7), insert(id=7))
+
+
+def test_parent_and_child_then_inserted_together(any_log: DecidedLog) -> None:
+    any_log.commit(insert("p", id=5), insert(id=5, parent=5))
+    any_log.refused("INVALID", delete_row(5, "p"))
+    any_log.commit(delete_row(5), delete_row(5, "p"))
+
+
+def test_insert_insert_when_aborting_then_conflict(log: DecidedLog) -> None:
+    log.commit(insert(id=3, v="c"))
+    outcome = log.conflict("INSERT_INSERT@3", on=insert(id=3, v="d"), base=2)
+    assert outcome.conflicts[0].object.row_key == "3"
+    log.conflict("INSERT_INSERT@3", on=insert(id=4, v="c"), base=2)
+    log.refused("INVALID", insert(id=3, v="d"))
+
+
+def test_insert_insert_when_the_last_wins_then_it_becomes_an_update(last_wins: DecidedLog) -> None:
+    log = last_wins
+    log.commit(insert(id=3, v="c", time=50))
+    assert settled(log, insert(id=3, v="old", time=40), base=2) == ["INSERT_INSERT SKIPPED"]
+    assert row(log, "3") == {"id": 3, "v": "c", "w": None, "parent": None}
+    before = log.state.tables[2].rows.live["3"].row_id
+    assert settled(log, insert(id=3, v="new", time=60), base=2) == ["INSERT_INSERT APPLIED"]
+    assert row(log, "3") == {"id": 3, "v": "new", "w": None, "parent": None}
+    assert log.state.tables[2].rows.live["3"].row_id == before
+
+
+def test_insert_insert_through_a_unique_value_then_the_losers_row_is_gone_whatever_its_key(
+    last_wins: DecidedLog,
+) -> None:
+    log = last_wins
+    log.commit(insert(id=3, v="c", time=50))
+    assert settled(log, insert(id=4, v="c", time=60), base=2) == ["INSERT_INSERT APPLIED"]
+    assert row(log, "3") is None
+    assert row(log, "4") == {"id": 4, "v": "c", "w": None, "parent": None}
+    log.commit(insert(id=3, v="free"))
+
+
+def test_insert_that_hits_two_raced_rows_then_conflict_whatever_the_policy(any_log: DecidedLog) -> None:
+    any_log.commit(insert(id=3, v="c", w="c"), insert(id=4, v="d", w="d"))
+    any_log.conflict("MULTIPLE_UNIQUE@3", "MULTIPLE_UNIQUE@3", on=insert(id=5, v="c", w="d", time=99), base=2)
+    any_log.refused("INVALID", insert(id=5, v="c", w="a"), base=2)
+
+
+def test_insert_that_hits_one_raced_row_through_all_its_constraints_then_one_row(last_wins: DecidedLog) -> None:
+    last_wins.commit(insert(id=3, v="c", w="c", time=50))
+    assert settled(last_wins, insert(id=3, v="c", w="c", time=60), base=2) == ["INSERT_INSERT APPLIED"]
+
+
+def test_insert_when_the_row_went_since_the_base_then_a_plain_insert(any_log: DecidedLog) -> None:
+    any_log.commit(delete_row(1))
+    outcome = any_log.propose(insert(id=1, v="new"), base=2)
+    assert (outcome.snapshot_id, outcome.resolutions) == (4, ())
+
+
+def test_update_update_then_by_policy(log: DecidedLog, last_wins: DecidedLog, keeping: DecidedLog) -> None:
+    for each in (log, last_wins, keeping):
+        each.commit(update(1, v="x", time=50))
+    log.conflict("UPDATE_UPDATE@3", on=update(1, v="y", time=60), base=2)
+    assert settled(last_wins, update(1, v="y", time=60), base=2) == ["UPDATE_UPDATE APPLIED"]
+    assert settled(last_wins, update(1, v="z", time=55), base=2) == ["UPDATE_UPDATE SKIPPED"]
+    assert settled(keeping, update(1, v="y", time=60), base=2) == ["UPDATE_UPDATE SKIPPED"]
+    assert [row(each, "1")["v"] for each in (log, last_wins, keeping)] == ["x", "y", "x"]
+
+
+def test_a_skipped_change_then_the_rest_of_the_changeset_applies_and_conflicts_with_nothing(
+    keeping: DecidedLog,
+) -> None:
+    log = keeping
+    log.commit(update(1, v="x"))
+    assert settled(log, update(1, v="y"), update(2, v="y"), base=2) == ["UPDATE_UPDATE SKIPPED"]
+    assert (row(log, "1")["v"], row(log, "2")["v"]) == ("x", "y")
+    outcome = log.propose(update(1, v="late"), base=2)
+    assert (outcome.snapshot_id, outcome.effects[0].skipped) == (5, True)
+    log.commit(update(1, v="plain"), base=3)
+
+
+def test_ties_of_last_update_wins_then_priority_node_and_order(last_wins: DecidedLog) -> None:
+    def origin(node: str, priority: int) -> dict[str, Any]:
+        return {"node": node, "tick": 1, "stamp_ms": 1, "priority": priority}
+
+    log = last_wins
+    log.commit(update(1, v="base", time=50, origin=origin("m", 5)))
+    assert settled(log, update(1, v="lower priority", time=50, origin=origin("a", 6)), base=2) == [
+        "UPDATE_UPDATE SKIPPED"
+    ]
+    assert settled(log, update(1, v="later node", time=50, origin=origin("n", 5)), base=2) == ["UPDATE_UPDATE SKIPPED"]
+    assert settled(log, update(1, v="same node", time=50, origin=origin("m", 5)), base=2) == ["UPDATE_UPDATE APPLIED"]
+    assert settled(log, update(1, v="earlier node", time=50, origin=origin("l", 5)), base=2) == [
+        "UPDATE_UPDATE APPLIED"
+    ]
+    assert settled(log, update(1, v="higher priority", time=50, origin=origin("z", 4)), base=2) == [
+        "UPDATE_UPDATE APPLIED"
+    ]
+    assert row(log, "1")["v"] == "higher priority"
+
+
+def test_update_delete_then_the_update_is_discarded(
+    log: DecidedLog, last_wins: DecidedLog, keeping: DecidedLog
+) -> None:
+    for each in (log, last_wins, keeping):
+        each.commit(delete_row(1, time=20))
+    log.conflict("UPDATE_DELETE@3", on=update(1, v="y", time=99), base=2)
+    for each in (last_wins, keeping):
+        assert settled(each, update(1, v="y", time=99), base=2) == ["UPDATE_DELETE SKIPPED"]
+        assert row(each, "1") is None
+
+
+def test_delete_of_an_updated_row_then_by_policy(log: DecidedLog, last_wins: DecidedLog, keeping: DecidedLog) -> None:
+    for each in (log, last_wins, keeping):
+        each.commit(update(1, v="x", time=99))
+    log.conflict("UPDATE_DELETE@3", on=delete_row(1), base=2)
+    assert settled(last_wins, delete_row(1, time=1), base=2) == ["UPDATE_DELETE APPLIED"]
+    assert row(last_wins, "1") is None
+    assert settled(keeping, delete_row(1), base=2) == ["UPDATE_DELETE SKIPPED"]
+    assert row(keeping, "1")["v"] == "x"
+
+
+def test_delete_delete_then_harmless_under_every_policy_and_recorded(any_log: DecidedLog) -> None:
+    any_log.commit(delete_row(1))
+    assert settled(any_log, delete_row(1), base=2) == ["DELETE_DELETE SKIPPED"]
+
+
+def test_insert_update_only_of_replicated_changes(log: DecidedLog, last_wins: DecidedLog) -> None:
+    origin = {"node": "b", "tick": 3, "stamp_ms": 1, "priority": 1}
+    last_wins.refused("INVALID", update(9, v="z"))
+    assert settled(last_wins, update(9, v="z", origin=origin), base=2) == ["INSERT_UPDATE SKIPPED"]
+    log.refused("CONFLICT", update(9, v="z", origin=origin))
+
+
+def test_update_of_the_key_then_a_delete_and_an_insert_with_a_new_row_id(any_log: DecidedLog) -> None:
+    old = any_log.state.tables[2].rows.live["1"].row_id
+    outcome = any_log.propose(change("UPDATE_ROW", "k", key={"id": 1}, row={"id": 7, "v": "a"}))
+    assert (outcome.effects[0].ended_row_id, outcome.effects[0].row_id) == (old, 2)
+    assert (row(any_log, "1"), row(any_log, "7")["v"]) == (None, "a")
+
+
+def test_update_of_the_key_when_raced_then_divergent(any_log: DecidedLog) -> None:
+    moved = change("UPDATE_ROW", "k", key={"id": 1}, row={"id": 7}, row_time_us=99)
+    any_log.commit(update(1, v="x"))
+    any_log.conflict("UPDATE_KEY@3", on=moved, base=2)
+    any_log.commit(insert(id=7))
+    outcome = any_log.conflict("UPDATE_KEY@3", "UPDATE_KEY@4", on=moved, base=2)
+    assert [c.object.row_key for c in outcome.conflicts] == ["1", "7"]
+
+
+def test_update_that_takes_a_raced_unique_value_then_divergent(any_log: DecidedLog) -> None:
+    any_log.commit(insert(id=3, v="c"))
+    outcome = any_log.conflict("UNIQUE@3", on=update(1, v="c", time=99), base=2)
+    assert outcome.conflicts[0].object.row_key == "3"
+
+
+def test_foreign_key_when_the_parent_went_or_a_child_came_then_conflict(any_log: DecidedLog) -> None:
+    any_log.commit(delete_row(2, "p"))
+    any_log.conflict("FOREIGN_KEY@3", on=insert(id=5, parent=2), base=2)
+    any_log.refused("INVALID", insert(id=5, parent=2))
+    any_log.commit(insert(id=6, parent=1))
+    any_log.conflict("FOREIGN_KEY@4", on=delete_row(1, "p"), base=3)
+    any_log.refused("INVALID", delete_row(1, "p"))
+    any_log.commit(update(6, v="no parent"))
+    any_log.commit(delete_row(1, "p"))
+
+
+def test_foreign_key_when_the_parent_was_made_anew_then_fine(any_log: DecidedLog) -> None:
+    any_log.commit(delete_row(1, "p"))
+    any_log.commit(insert("p", id=1))
+    any_log.commit(insert(id=5, parent=1), base=2)
+
+
+def test_rows_when_the_table_was_altered_then_conflict(log: DecidedLog) -> None:
+    log.commit(alter("ADD_COLUMN", "k", column={"name": "x", "type": "int64", "default": "4"}))
+    log.conflict("TABLE_ALTERED@3", on=update(1, v="y"), base=2)
+    log.commit(insert(id=3))
+    assert row(log, "3")["x"] == 4
+
+
+def test_rows_beyond_the_window_then_no_policy_applies() -> None:
+    log = log_of("LAST_UPDATE_WINS", window_snapshots=1)
+    log.commit(update(1, v="x", time=50))
+    log.commit(insert("p", id=8))
+    log.conflict("TABLE_ROWS_CHANGED@3", on=update(2, v="y", time=60), base=2)
+    log.commit(update(2, v="y", time=60), base=3)
+    log.check_replay()
+
+
+def test_keys_then_one_canonical_form_by_type() -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", "id decimal(9,2), v varchar"))
+    log.commit(insert(id="1.50", v="x"))
+    log.refused("INVALID", insert(id=1.5, v="y"))
+    log.commit(delete_row("1.5"))
+
+
+def test_flush_then_rows_leave_the_inlined_ones_and_conflict_with_their_changes(log: DecidedLog) -> None:
+    def flush(*row_ids: int) -> dict[str, Any]:
+        file = {"path": "f", "record_count": len(row_ids), "file_size_bytes": 1, "row_ids": list(row_ids)}
+        return change("FLUSH", "k", files=[file])
+
+    log.commit(flush(0))
+    log.refused("INVALID", flush(0))
+    log.conflict("TABLE_FLUSHED@3", on=flush(0, 1), base=2)
+    log.commit(update(2, v="y"), base=2)
+    log.conflict("TABLE_ROWS_CHANGED@4", on=flush(1), base=3)
+    log.commit(insert(id=8))
+    log.commit(flush(1), base=4)
+    log.commit(update(2, v="z"))
+
+
+# --- handlers ---------------------------------------------------------------------------------------------------------
+
+
+def handled(answer: Any) -> DecidedLog:
+    asked: list[tuple[str, Any, Any]] = []
+
+    def handler(kind: str, committed: Any, proposed: Any) -> Any:
+        asked.append((kind, committed, proposed))
+        return answer(committed, proposed)
+
+    log = log_of("handler:merge")
+    log.handlers = {"merge": handler}
+    return log
+
+
+def test_handler_then_its_image_stands_and_is_never_asked_again_on_replay() -> None:
+    log = handled(lambda committed, proposed: {**proposed, "v": committed["v"] + "+" + proposed["v"]})
+    log.commit(update(1, v="x"))
+    assert settled(log, update(1, v="y"), base=2) == ["UPDATE_UPDATE HANDLED"]
+    assert row(log, "1")["v"] == "x+y"
+    log.handlers.clear()
+    log.check_replay()
+
+
+def test_handler_of_update_delete_then_it_may_insert_or_discard() -> None:
+    log = handled(lambda committed, proposed: proposed if proposed["v"] == "keep" else None)
+    log.commit(delete_row(1), delete_row(2))
+    assert settled(log, update(1, v="keep"), update(2, v="drop"), base=2) == ["UPDATE_DELETE HANDLED"] * 2
+    assert (row(log, "1")["v"], row(log, "2")) == ("keep", None)
+    log.check_replay()
+
+
+def test_handler_that_fails_or_is_missing_then_conflict_with_its_text() -> None:
+    log = handled(lambda committed, proposed: 1 / 0)
+    log.commit(update(1, v="x"))
+    assert "division by zero" in log.refused("CONFLICT", update(1, v="y"), base=2).conflicts[0].detail
+    log.handlers.clear()
+    assert "not installed" in log.refused("CONFLICT", update(1, v="y"), base=2).conflicts[0].detail
+
+
+def test_handler_of_a_raced_key_update_then_it_decides() -> None:
+    log = handled(lambda committed, proposed: proposed)
+    log.commit(update(1, v="x"))
+    moved = change("UPDATE_ROW", "k", key={"id": 1}, row={"id": 7, "v": "moved"})
+    assert settled(log, moved, base=2) == ["UPDATE_KEY HANDLED"]
+    assert (row(log, "1"), row(log, "7")["v"]) == (None, "moved")
+    log.check_replay()
+
+
+def test_handler_of_a_raced_unique_value_then_it_decides_and_is_checked_again() -> None:
+    log = handled(lambda committed, proposed: {**proposed, "v": proposed["v"] + "2"})
+    log.commit(insert(id=3, v="c"))
+    assert settled(log, update(1, v="c"), base=2) == ["UNIQUE HANDLED"]
+    assert row(log, "1")["v"] == "c2"
+    stubborn = handled(lambda committed, proposed: proposed)
+    stubborn.commit(insert(id=3, v="c"))
+    stubborn.conflict("UNIQUE@3", on=update(1, v="c"), base=2)
+    log.check_replay()
