@@ -1,0 +1,11 @@
+"""Spark on a log's tables: native reads and writes, and exactly-once streams.
+
+`append`, `read`, `stream_into` and the others here use Spark's own Parquet reader and writer, which is the fast way;
+`format("commitlog")` (`commitlog.spark.source`) is there without an import. Both publish by the same code.
+"""
+
+from commitlog.spark.appending import append, stream_into
+from commitlog.spark.columns import column_specs
+from commitlog.spark.publishing import Key
+
+__all__ = ["Key", "append", "column_specs", "stream_into"]

@@ -18,7 +18,6 @@ from commitlog.errors import DataFileError
 from commitlog.spark.columns import FIELD_ID, default_expression, identified_type, spark_type
 
 _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
-_UNSIGNED_MAX = {f"uint{bits}": 2**bits - 1 for bits in (8, 16, 32, 64)}
 
 
 def fit(df: DataFrame, table: TableDefinition) -> DataFrame:
@@ -66,6 +65,8 @@ def _problem(column: Column, given: st.StructField | None) -> str | None:
         if column.nullable or column.default is not None:
             return None
         return f"column {column.name} is missing, expected {expected.simpleString()} ({column.type}, never NULL)"
+    if column.type.name.startswith("uint"):
+        return f"column {column.name} is {column.type}, which Spark's writer has no type for: use format('commitlog')"
     if not _widens(given.dataType, expected):
         shown = f"expected {expected.simpleString()} ({column.type}), found {given.dataType.simpleString()}"
         return f"column {column.name}: {shown}"
@@ -110,22 +111,9 @@ def _expression(column: Column, given: st.StructField | None) -> Expression:
         value = sf.col("`" + given.name.replace("`", "``") + "`")
         if given.dataType != expected:
             value = _conformed(value, given.dataType, expected)
-    value = _checked(value, column, nullable=given is None or given.nullable)
-    return value.alias(column.name, metadata={FIELD_ID: column.column_id})
-
-
-def _checked(value: Expression, column: Column, *, nullable: bool) -> Expression:
-    """Values that the table's type forbids though Spark's holds them end the job instead of reaching a file."""
-    limit = _UNSIGNED_MAX.get(column.type.name)
-    if limit is not None:
-        fits = value.cast("decimal(20,0)").between(sf.lit(0), sf.lit(str(limit)).cast("decimal(20,0)"))
-        problem = sf.lit(f"column {column.name}: out of the range of {column.type.name}: ")
-        value = sf.when(value.isNull() | fits, value).otherwise(
-            sf.raise_error(sf.concat(problem, value.cast("string")))
-        )
-    if nullable and not column.nullable:
+    if not column.nullable and (given is None or given.nullable):
         value = sf.coalesce(value, sf.raise_error(sf.lit(f"column {column.name} may not be NULL")))
-    return value
+    return value.alias(column.name, metadata={FIELD_ID: column.column_id})
 
 
 def _conformed(value: Expression, given: st.DataType, expected: st.DataType) -> Expression:

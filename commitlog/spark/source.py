@@ -1,0 +1,125 @@
+"""`format("commitlog")`: tables as a Spark data source, for Structured Streaming, SQL views and Spark Connect.
+
+Options: `table` (`schema.table`), for reading `snapshot`, for batch writing `key` (see `append`); and every setting of
+commitlog by its name. A streaming write is exactly once: its key is the query's id, which lives in the checkpoint, and
+the number of the batch, so a batch that Spark repeats after a crash is answered with its first commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from commitlog.errors import ConfigurationError, DataFileError
+from commitlog.spark.appending import QUERY_ID
+from commitlog.spark.arrow import write_batches
+from commitlog.spark.columns import scan_schema
+from commitlog.spark.files import remove_files
+from commitlog.spark.fitting import check_fit
+from commitlog.spark.publishing import Key, Target, connect, publish, target
+
+
+@dataclass
+class WrittenFile(WriterCommitMessage):
+    """What one task wrote, and for which streaming query."""
+
+    path: str | None
+    query_id: str | None
+
+
+class CommitLogDataSource(DataSource):
+    """Tables of a log."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "commitlog"
+
+    def schema(self) -> StructType:
+        definition = target(connect(self.options), self._table()).definition
+        return scan_schema(definition.columns)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        if overwrite:
+            raise DataFileError("format('commitlog') appends; use commitlog.spark.overwrite to replace rows")
+        return BatchWriter(self.options, self._table(), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        if overwrite:
+            raise DataFileError("a stream into commitlog appends: use outputMode('append')")
+        return StreamWriter(self.options, self._table(), schema)
+
+    def _table(self) -> str:
+        table = self.options.get("table")
+        if not table:
+            raise ConfigurationError("format('commitlog') needs the option table, such as main.flights")
+        return str(table)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """A batch write: one file a task, one proposal in all."""
+
+    def __init__(self, options: Mapping[str, str], table: str, schema: StructType) -> None:
+        self._options = dict(options)
+        self._target = target(connect(options), table)
+        check_fit(schema, self._target.definition)
+        self._key = Key.parse(options["key"]) if "key" in options else None
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return _write(iterator, self._target)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        publish(connect(self._options), self._target, _paths(messages), key=self._key)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        _remove_unpublished(messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """A streaming write. Spark makes one for each batch, and another for its commit."""
+
+    def __init__(self, options: Mapping[str, str], table: str, schema: StructType) -> None:
+        self._options = dict(options)
+        self._target = target(connect(options), table)
+        check_fit(schema, self._target.definition)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return _write(iterator, self._target)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        paths = _paths(messages)
+        if not paths:
+            return
+        query_id = next(each.query_id for each in messages if isinstance(each, WrittenFile))
+        assert query_id is not None, "Spark gives every streaming task its query's id"
+        key = Key.of_stream(query_id, self._target.definition.table_id, batchId)
+        publish(connect(self._options), self._target, paths, key=key)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        _remove_unpublished(messages)
+
+
+def _write(batches: Iterator[pa.RecordBatch], to: Target) -> WrittenFile:
+    context = TaskContext.get()
+    query_id = context.getLocalProperty(QUERY_ID) if context else None
+    return WrittenFile(write_batches(batches, to.definition.columns, to.path), query_id)
+
+
+def _paths(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
+    return [each.path for each in messages if isinstance(each, WrittenFile) and each.path is not None]
+
+
+def _remove_unpublished(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Spark also aborts after a commit that raised, and then the proposal may still be accepted. Only when a task has
+    failed, whose message is missing, was there no commit."""
+    if any(each is None for each in messages):
+        remove_files(_paths(messages))

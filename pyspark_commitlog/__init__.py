@@ -1,0 +1,7 @@
+"""Makes `format("commitlog")` known to Spark: it looks for a `DefaultSource` in every module named `pyspark_*`."""
+
+from commitlog.spark.source import CommitLogDataSource
+
+
+class DefaultSource(CommitLogDataSource):
+    """What Spark finds."""
