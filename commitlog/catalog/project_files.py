@@ -1,0 +1,256 @@
+"""Data files and delete files in the catalog: added, ended, replaced, expired, with the statistics that cover them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from commitlog.catalog.statistics import (
+    ColumnBounds,
+    StatisticsDecoder,
+    bound,
+    bound_text,
+    expand,
+    named_leaves,
+)
+from commitlog.catalog.tracking import KnownTable, Tracker
+from commitlog.catalog.writing import CopyBuffer
+from commitlog.domain import model as m
+from commitlog.domain.definitions import Column, TableDefinition
+from commitlog.domain.types import FLOATS, fold
+
+
+class FileProjection:
+    """Projects changes of files."""
+
+    def __init__(self, buffer: CopyBuffer, tracker: Tracker, decode_statistics: StatisticsDecoder | None) -> None:
+        self.buffer = buffer
+        self.tracker = tracker
+        self.decode = decode_statistics
+
+    def add(
+        self,
+        table_id: int,
+        data_file_id: int,
+        file: m.DataFile,
+        snapshot_id: int,
+        mapping_id: int | None,
+        row_id_start: int | None,
+    ) -> None:
+        """Add a data file; ``row_id_start`` None: its rows carry their ids themselves and were counted before."""
+        known = self.tracker.table(table_id)
+        definition = known.definition
+        partition_id = definition.partition_id if file.partition_values is not None else None
+        self.buffer.add(
+            "ducklake_data_file",
+            (
+                data_file_id,
+                table_id,
+                snapshot_id,
+                None,
+                None,
+                file.path,
+                file.path_is_relative,
+                "parquet",
+                file.record_count,
+                file.file_size_bytes,
+                file.footer_size,
+                row_id_start,
+                partition_id,
+                None,
+                mapping_id,
+                None,
+            ),
+        )
+        if file.partition_values is not None:
+            for index, value in enumerate(file.partition_values):
+                text = None if value is None else _partition_text(value)
+                self.buffer.add("ducklake_file_partition_value", (data_file_id, table_id, index, text))
+        if file.name_mapping is not None and mapping_id is not None:
+            self._add_mapping(definition, mapping_id, file.name_mapping)
+        statistics = known.statistics
+        statistics.file_size_bytes += file.file_size_bytes
+        statistics.record_count += file.record_count if row_id_start is not None else 0
+        if row_id_start is not None:
+            statistics.next_row_id = row_id_start + file.record_count
+        known.dirty = True
+        self._add_statistics(known, data_file_id, file)
+
+    def _add_mapping(self, definition: TableDefinition, mapping_id: int, mapped: Sequence[m.MappedColumn]) -> None:
+        self.buffer.add("ducklake_column_mapping", (mapping_id, definition.table_id, "map_by_name"))
+        counter = iter(range(2**31))
+        for column in mapped:
+            self._add_mapped(definition.columns, mapping_id, column, None, counter)
+
+    def _add_mapped(
+        self,
+        columns: Sequence[Column],
+        mapping_id: int,
+        mapped: m.MappedColumn,
+        parent: int | None,
+        counter: Iterator[int],
+    ) -> None:
+        target = next((c for c in columns if fold(c.name) == fold(mapped.column)), None)
+        if target is None:
+            return
+        number = next(counter)
+        self.buffer.add(
+            "ducklake_name_mapping", (mapping_id, number, mapped.source_name, target.column_id, parent, False)
+        )
+        for child in mapped.children:
+            self._add_mapped(target.children, mapping_id, child, number, counter)
+
+    def _add_statistics(self, known: KnownTable, data_file_id: int, file: m.DataFile) -> None:
+        told: set[int] = set()
+        table_id = known.definition.table_id
+        if not known.leaves:
+            known.leaves = named_leaves(known.definition)
+        for entry in expand(file.statistics, self.decode):
+            leaf = known.leaves.get(fold(entry.column))
+            if leaf is None or leaf.column_id in told:
+                continue
+            told.add(leaf.column_id)
+            low, high = bound(leaf.type, entry.min), bound(leaf.type, entry.max)
+            nulls, values = _counts(entry, file.record_count)
+            self.buffer.add(
+                "ducklake_file_column_stats",
+                (
+                    data_file_id,
+                    table_id,
+                    leaf.column_id,
+                    entry.size_bytes,
+                    values,
+                    nulls,
+                    bound_text(leaf.type, low),
+                    bound_text(leaf.type, high),
+                    entry.contains_nan if leaf.type.name in FLOATS else None,
+                    None,
+                ),
+            )
+            empty = values == 0 or (nulls is not None and nulls == file.record_count)
+            null = None if nulls is None else nulls > 0
+            known.statistics.bounds(leaf).widen(low=low, high=high, empty=empty, null=null, nan=entry.contains_nan)
+        if file.record_count > 0 and len(told) < len(known.leaves):
+            for leaf in known.leaves.values():
+                if leaf.column_id not in told:
+                    known.statistics.forget_bounds(leaf)
+
+    def delete_positions(self, table_id: int, positions: Sequence[m.PositionDelete], snapshot_id: int) -> None:
+        """Delete rows by position, without a delete file."""
+        name = self.tracker.ensure_deletes_table(table_id)
+        for entry in positions:
+            for row in entry.rows:
+                self.buffer.add_text(name, (entry.data_file_id, row, snapshot_id))
+
+    def add_delete_file(self, table_id: int, delete_file_id: int, file: m.DeleteFile, snapshot_id: int) -> None:
+        """Add a delete file, which takes the place of the data file's earlier one."""
+        self.buffer.execute(
+            "UPDATE ducklake_delete_file SET end_snapshot = %s WHERE data_file_id = %s AND end_snapshot IS NULL",
+            (snapshot_id, file.data_file_id),
+        )
+        self.buffer.add(
+            "ducklake_delete_file",
+            (
+                delete_file_id,
+                table_id,
+                snapshot_id,
+                None,
+                file.data_file_id,
+                file.path,
+                file.path_is_relative,
+                "parquet",
+                len(file.rows),
+                file.file_size_bytes,
+                file.footer_size,
+                None,
+                None,
+            ),
+        )
+
+    def end(self, data_file_ids: Sequence[int], snapshot_id: int) -> None:
+        """End data files and their delete files."""
+        for table in ("ducklake_data_file", "ducklake_delete_file"):
+            self.buffer.execute(
+                f"UPDATE {table} SET end_snapshot = %s WHERE data_file_id = ANY(%s) AND end_snapshot IS NULL",
+                (snapshot_id, list(data_file_ids)),
+            )
+
+    def replace(
+        self, table_id: int, change: m.Compact, file_ids: Iterator[int], mapping_ids: Iterator[int], snapshot_id: int
+    ) -> None:
+        """A compaction: the replaced files end, the new ones carry their rows' ids (as rewrite_data_files writes it)."""
+        known = self.tracker.table(table_id)
+        row = self.buffer.execute(
+            "SELECT coalesce(sum(file_size_bytes), 0)::bigint FROM ducklake_data_file WHERE data_file_id = ANY(%s)",
+            (list(change.replaced),),
+        ).fetchone()
+        known.statistics.file_size_bytes -= row[0] if row else 0
+        self.end(change.replaced, snapshot_id)
+        for file in change.files:
+            mapping_id = next(mapping_ids) if file.name_mapping is not None else None
+            self.add(table_id, next(file_ids), file, snapshot_id, mapping_id, None)
+
+    def expire(self, floor: int) -> None:
+        """Forget snapshots below ``floor`` and what only they could see; their files are scheduled for deletion."""
+        execute = self.buffer.execute
+        execute("DELETE FROM ducklake_snapshot WHERE snapshot_id < %s", (floor,))
+        execute("DELETE FROM ducklake_snapshot_changes WHERE snapshot_id < %s", (floor,))
+        now = datetime.now(UTC)
+        for table, key in (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id")):
+            execute(
+                f"""INSERT INTO ducklake_files_scheduled_for_deletion
+                    SELECT f.{key}, CASE WHEN f.path_is_relative THEN s.path || t.path || f.path ELSE f.path END,
+                           f.path_is_relative, %s
+                    FROM {table} f
+                    JOIN LATERAL (SELECT path, schema_id FROM ducklake_table WHERE table_id = f.table_id LIMIT 1) t ON true
+                    JOIN LATERAL (SELECT path FROM ducklake_schema WHERE schema_id = t.schema_id LIMIT 1) s ON true
+                    WHERE f.end_snapshot <= %s AND NOT EXISTS (
+                        SELECT 1 FROM {table} o WHERE o.path = f.path AND o.table_id = f.table_id
+                        AND (o.end_snapshot IS NULL OR o.end_snapshot > %s))""",
+                (now, floor, floor),
+            )
+        execute(
+            "DELETE FROM ducklake_file_column_stats s USING ducklake_data_file f "
+            "WHERE s.data_file_id = f.data_file_id AND f.end_snapshot <= %s",
+            (floor,),
+        )
+        execute(
+            "DELETE FROM ducklake_file_partition_value v USING ducklake_data_file f "
+            "WHERE v.data_file_id = f.data_file_id AND f.end_snapshot <= %s",
+            (floor,),
+        )
+        for table in (
+            "data_file",
+            "delete_file",
+            "column",
+            "column_tag",
+            "tag",
+            "partition_info",
+            "view",
+            "table",
+            "schema",
+        ):
+            execute(f"DELETE FROM ducklake_{table} WHERE end_snapshot <= %s", (floor,))
+        execute(
+            "DELETE FROM ducklake_schema_versions v WHERE NOT EXISTS "
+            "(SELECT 1 FROM ducklake_table t WHERE t.table_id = v.table_id)"
+        )
+
+
+def _counts(entry: m.ColumnStatistics, record_count: int) -> tuple[int | None, int | None]:
+    """NULL and value counts; one tells the other for a column that is not inside a list or map."""
+    nulls, values = entry.null_count, entry.value_count
+    if values is None and nulls is not None:
+        values = max(record_count - nulls, 0)
+    return nulls, values
+
+
+def _partition_text(value: m.Scalar) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def widen_by_row(bounds: ColumnBounds, column: Column, value: m.RowValue) -> None:
+    """Cover one inlined row's value."""
+    found = bound(column.type, value)
+    nan = column.type.name in FLOATS and isinstance(value, str) and value.lower() == "nan"
+    bounds.widen(low=found, high=found, empty=value is None or nan, null=value is None, nan=nan)

@@ -1,0 +1,289 @@
+"""Schemas, tables and views in the catalog.
+
+Alterations and renames of a table are collected and written at the end of the changeset as the difference between its
+definition before and after, so that a row never begins and ends in one snapshot, whatever a changeset does and undoes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from psycopg import sql
+
+from commitlog.catalog.migrations import object_uuid
+from commitlog.catalog.row_values import rows_table_column
+from commitlog.catalog.tracking import Tracker
+from commitlog.catalog.writing import CopyBuffer
+from commitlog.domain import model as m
+from commitlog.domain.definitions import Column, TableDefinition, alter, define, reference
+from commitlog.domain.types import NESTED, fold
+
+ColumnRow = tuple[int, str, str, str | None, str | None, bool, int | None, str]
+
+
+class ObjectProjection:
+    """Projects changes of schemas, tables and views."""
+
+    def __init__(self, buffer: CopyBuffer, tracker: Tracker) -> None:
+        self.buffer = buffer
+        self.tracker = tracker
+        self.snapshot_id = 0
+        self.schema_version = 0
+        self._before: dict[int, TableDefinition] = {}
+
+    def start(self, snapshot_id: int, schema_version: int) -> None:
+        """A new changeset."""
+        self.snapshot_id = snapshot_id
+        self.schema_version = schema_version
+        self._before.clear()
+
+    def finish(self) -> Iterator[str]:
+        """Write what the changeset's alterations come to; yield their words for ``changes_made``."""
+        for table_id, before in self._before.items():
+            yield from self._write_difference(before, self.tracker.table(table_id).definition)
+
+    # --- schemas ------------------------------------------------------------------------------------------------------
+
+    def create_schema(self, schema_id: int, name: str) -> None:
+        uuid = object_uuid(self.tracker.log_id, "schema", schema_id)
+        self.buffer.add(
+            "ducklake_schema", (schema_id, uuid, self.snapshot_id, None, name, path_of(name, str(uuid)), True)
+        )
+
+    def drop_schema(self, schema_id: int) -> tuple[list[int], list[int]]:
+        """End a schema and what it holds; return the ids of its tables and views."""
+        execute = self.buffer.execute
+        live = "SELECT {0}_id FROM ducklake_{0} WHERE schema_id = %s AND end_snapshot IS NULL ORDER BY 1"
+        tables = [row[0] for row in execute(live.format("table"), (schema_id,)).fetchall()]
+        views = [row[0] for row in execute(live.format("view"), (schema_id,)).fetchall()]
+        for table_id in tables:
+            self.drop_table(table_id)
+        for view_id in views:
+            self.drop_view(view_id)
+        self._end("schema", "schema_id", schema_id)
+        return tables, views
+
+    def schema_id(self, name: str) -> int:
+        """The live schema of that name, which the log says is there."""
+        rows = self.buffer.execute("SELECT schema_id, schema_name FROM ducklake_schema WHERE end_snapshot IS NULL")
+        return next(int(schema_id) for schema_id, found in rows.fetchall() if fold(found) == fold(name))
+
+    def _end(self, table: str, key: str, value: int) -> None:
+        self.buffer.execute(
+            f"UPDATE ducklake_{table} SET end_snapshot = %s WHERE {key} = %s AND end_snapshot IS NULL",
+            (self.snapshot_id, value),
+        )
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def create_table(self, table_id: int, change: m.CreateTable, partition_id: int | None) -> None:
+        schema_id = self.schema_id(change.schema)
+        definition = define(change, table_id=table_id, schema_id=schema_id, partition_id=partition_id)
+        self.tracker.add(definition)
+        for spec in change.foreign_keys:
+            parent = self._live_definition(spec.ref_schema, spec.ref_table)
+            key = reference(definition, spec, parent)
+            definition = replace(definition, foreign_keys=(*definition.foreign_keys, key))
+        uuid = object_uuid(self.tracker.log_id, "table", table_id)
+        path = path_of(change.table, str(uuid))
+        row = (table_id, uuid, self.snapshot_id, None, schema_id, change.table, path, True)
+        self.buffer.add("ducklake_table", row)
+        for column in _column_rows(definition).values():
+            self._add_column(table_id, column)
+        self._add_partitioning(definition)
+        self.tracker.redefine(definition)
+        self._new_version(definition)
+
+    def _live_definition(self, schema_name: str, table_name: str) -> TableDefinition:
+        schema_id = self.schema_id(schema_name)
+        rows = self.buffer.execute(
+            "SELECT table_id, table_name FROM ducklake_table WHERE schema_id = %s AND end_snapshot IS NULL",
+            (schema_id,),
+        ).fetchall()
+        found = [table_id for table_id, name in rows if fold(name) == fold(table_name)]
+        renamed = [t for t in self._before if fold(self.tracker.table(t).definition.name) == fold(table_name)]
+        if found or renamed:
+            return self.tracker.table((found or renamed)[0]).definition
+        raise AssertionError(f"table {schema_name}.{table_name} is not in the catalog")
+
+    def _add_column(self, table_id: int, row: ColumnRow) -> None:
+        column_id, name, kind, initial_default, default, nullable, parent, default_type = row
+        self.buffer.add(
+            "ducklake_column",
+            (
+                column_id,
+                self.snapshot_id,
+                None,
+                table_id,
+                column_id,
+                name,
+                kind,
+                initial_default,
+                "NULL" if default is None else default,
+                nullable,
+                parent,
+                default_type,
+                "duckdb",
+            ),
+        )
+
+    def _add_partitioning(self, definition: TableDefinition) -> None:
+        if not definition.partition_by:
+            return
+        table_id, partition_id = definition.table_id, definition.partition_id
+        self.buffer.add("ducklake_partition_info", (partition_id, table_id, self.snapshot_id, None))
+        for index, key in enumerate(definition.partition_by):
+            self.buffer.add("ducklake_partition_column", (partition_id, table_id, index, key.column_id, key.transform))
+
+    def _new_version(self, definition: TableDefinition) -> None:
+        """Note the schema version, and make the inlined data table that clients expect of it."""
+        table_id = definition.table_id
+        self.buffer.add("ducklake_schema_versions", (self.snapshot_id, self.schema_version, table_id))
+        name = f"ducklake_inlined_data_{table_id}_{self.schema_version}"
+        columns = [sql.SQL("row_id bigint, begin_snapshot bigint, end_snapshot bigint")]
+        made = [
+            sql.Identifier(column.name) + sql.SQL(" " + rows_table_column(column.type)) for column in definition.columns
+        ]
+        self.buffer.execute(
+            sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(name), sql.SQL(", ").join([*columns, *made]))
+        )
+        self.buffer.execute(sql.SQL("CREATE INDEX ON {} (row_id)").format(sql.Identifier(name)))
+        self.buffer.add("ducklake_inlined_data_tables", (table_id, name, self.schema_version))
+        self.tracker.table(table_id).rows_tables.append(name)
+
+    def drop_table(self, table_id: int) -> None:
+        """End a table and everything of it."""
+        self._before.pop(table_id, None)
+        for table in ("table", "column", "data_file", "delete_file", "partition_info", "column_tag"):
+            self._end(table, "table_id", table_id)
+        self._end("tag", "object_id", table_id)
+        self.tracker.forget(table_id)
+
+    def rename_table(self, table_id: int, name: str) -> None:
+        definition = self.tracker.table(table_id).definition
+        self._before.setdefault(table_id, definition)
+        self.tracker.redefine(replace(definition, name=name))
+
+    def alter_table(self, table_id: int, change: m.AlterTable, partition_ids: tuple[int, ...]) -> None:
+        definition = self.tracker.table(table_id).definition
+        self._before.setdefault(table_id, definition)
+        self.tracker.redefine(alter(definition, change.alterations, partition_ids=partition_ids))
+
+    def _write_difference(self, before: TableDefinition, after: TableDefinition) -> Iterator[str]:
+        table_id = after.table_id
+        if before.name != after.name:
+            yield self._write_name(table_id, after.name)
+        old, new = _column_rows(before), _column_rows(after)
+        ended = [column_id for column_id, row in old.items() if new.get(column_id) != row]
+        added = [row for column_id, row in new.items() if old.get(column_id) != row]
+        if ended:
+            self.buffer.execute(
+                "UPDATE ducklake_column SET end_snapshot = %s WHERE table_id = %s AND column_id = ANY(%s) "
+                "AND end_snapshot IS NULL",
+                (self.snapshot_id, table_id, ended),
+            )
+        for row in added:
+            self._add_column(table_id, row)
+        repartitioned = (before.partition_id, before.partition_by) != (after.partition_id, after.partition_by)
+        if repartitioned:
+            self._end("partition_info", "table_id", table_id)
+            self._add_partitioning(after)
+        commented = self._write_comments(before, after)
+        if ended or added or repartitioned:
+            self._new_version(after)
+        if ended or added or repartitioned or commented:
+            yield f"altered_table:{table_id}"
+
+    def _write_name(self, table_id: int, name: str) -> str:
+        row = self.buffer.execute(
+            "UPDATE ducklake_table SET end_snapshot = %s WHERE table_id = %s AND end_snapshot IS NULL "
+            "RETURNING table_uuid, schema_id, path, path_is_relative",
+            (self.snapshot_id, table_id),
+        ).fetchone()
+        assert row is not None
+        uuid, schema_id, path, is_relative = row
+        self.buffer.add("ducklake_table", (table_id, uuid, self.snapshot_id, None, schema_id, name, path, is_relative))
+        found = self.buffer.execute(
+            "SELECT schema_name FROM ducklake_schema WHERE schema_id = %s AND end_snapshot IS NULL", (schema_id,)
+        ).fetchone()
+        assert found is not None
+        quoted = ['"' + part.replace('"', '""') + '"' for part in (found[0], name)]
+        return "created_table:" + ".".join(quoted)
+
+    def _write_comments(self, before: TableDefinition, after: TableDefinition) -> bool:
+        changed = False
+        if before.comment != after.comment:
+            changed = True
+            self._end("tag", "object_id", after.table_id)
+            if after.comment is not None:
+                self.buffer.add("ducklake_tag", (after.table_id, self.snapshot_id, None, "comment", after.comment))
+        old = {column.column_id: column.comment for column in before.columns}
+        for column in after.columns:
+            if old.get(column.column_id) != column.comment:
+                changed = True
+                self.buffer.execute(
+                    "UPDATE ducklake_column_tag SET end_snapshot = %s WHERE table_id = %s AND column_id = %s "
+                    "AND end_snapshot IS NULL",
+                    (self.snapshot_id, after.table_id, column.column_id),
+                )
+                if column.comment is not None:
+                    row = (after.table_id, column.column_id, self.snapshot_id, None, "comment", column.comment)
+                    self.buffer.add("ducklake_column_tag", row)
+        return changed
+
+    # --- views --------------------------------------------------------------------------------------------------------
+
+    def create_view(self, view_id: int, schema: str, name: str, text: str, dialect: str) -> None:
+        uuid = object_uuid(self.tracker.log_id, "view", view_id)
+        row = (view_id, uuid, self.snapshot_id, None, self.schema_id(schema), name, dialect, text, "")
+        self.buffer.add("ducklake_view", row)
+
+    def replace_view(self, view_id: int, text: str, dialect: str) -> None:
+        row = self.buffer.execute(
+            "UPDATE ducklake_view SET end_snapshot = %s WHERE view_id = %s AND end_snapshot IS NULL "
+            "RETURNING view_uuid, schema_id, view_name",
+            (self.snapshot_id, view_id),
+        ).fetchone()
+        assert row is not None
+        self.buffer.execute(
+            "DELETE FROM ducklake_view WHERE view_id = %s AND begin_snapshot = end_snapshot", (view_id,)
+        )
+        uuid, schema_id, name = row
+        self.buffer.add("ducklake_view", (view_id, uuid, self.snapshot_id, None, schema_id, name, dialect, text, ""))
+
+    def drop_view(self, view_id: int) -> None:
+        self._end("view", "view_id", view_id)
+        self.buffer.execute(
+            "DELETE FROM ducklake_view WHERE view_id = %s AND begin_snapshot = end_snapshot", (view_id,)
+        )
+
+
+def path_of(name: str, fallback: str) -> str:
+    """The folder of a schema or table: its name where that is plain, else its uuid."""
+    return f"{name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else fallback}/"
+
+
+def _column_rows(definition: TableDefinition) -> dict[int, ColumnRow]:
+    """What ``ducklake_column`` holds of a definition, by column id, nested fields included."""
+    rows: dict[int, ColumnRow] = {}
+
+    def add(column: Column, parent: int | None) -> None:
+        default_type = "" if column.type.name in NESTED else "literal"
+        rows[column.column_id] = (
+            column.column_id,
+            column.name,
+            column.type.catalog_name,
+            column.initial_default,
+            column.default,
+            column.nullable,
+            parent,
+            default_type,
+        )
+        for child in column.children:
+            add(child, column.column_id)
+
+    for column in definition.columns:
+        add(column, None)
+    return rows

@@ -1,0 +1,269 @@
+"""project: outcomes into the rows of a DuckLake 1.0 catalog (DESIGN 7).
+
+One call runs in the caller's SQL transaction, which also writes the applied position. What is written is the net effect of
+each changeset: no row begins and ends in one snapshot. Names are not resolved again: an outcome's effects carry the ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from commitlog.catalog.project_files import FileProjection
+from commitlog.catalog.project_objects import ObjectProjection
+from commitlog.catalog.project_rows import RowProjection
+from commitlog.catalog.statistics import StatisticsDecoder
+from commitlog.catalog.tracking import Tracker
+from commitlog.catalog.writing import Connection, CopyBuffer, to_time
+from commitlog.domain import model as m
+from commitlog.domain.json_form import conflict_to_json, to_json
+from commitlog.domain.model import ChangeKind, Outcome, Verdict
+
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def project(
+    conn: Connection, outcomes: Sequence[Outcome], *, log_id: bytes, decode_statistics: StatisticsDecoder | None = None
+) -> None:
+    """Project outcomes that follow what the catalog holds; the caller owns the SQL transaction."""
+    Projection(conn, log_id=log_id, decode_statistics=decode_statistics).project(outcomes)
+
+
+class Projection:
+    """Projects batch after batch, keeping in memory what it knows of the tables; throw it away when a batch fails."""
+
+    def __init__(self, conn: Connection, *, log_id: bytes, decode_statistics: StatisticsDecoder | None = None) -> None:
+        self.buffer = CopyBuffer(conn)
+        self.tracker = Tracker(self.buffer, log_id)
+        self.objects = ObjectProjection(self.buffer, self.tracker)
+        self.files = FileProjection(self.buffer, self.tracker, decode_statistics)
+        self.rows = RowProjection(self.buffer, self.tracker, self.files)
+
+    def project(self, outcomes: Sequence[Outcome]) -> None:
+        """Project a batch, up to the last row: nothing waits in memory when it returns."""
+        for outcome in outcomes:
+            self.buffer.add("commitlog.outcomes", outcome_row(outcome))
+            if outcome.verdict is Verdict.COMMITTED:
+                _ChangesetProjection(self, outcome).run()
+        self.tracker.store()
+        self.buffer.flush()
+
+
+def _jsonb(values: Sequence[Any]) -> Any:
+    if not values:
+        return None
+    from psycopg.types.json import Jsonb
+
+    return Jsonb(values, dumps=_dumps)
+
+
+def outcome_row(outcome: Outcome) -> tuple[Any, ...]:
+    """The row of ``commitlog.outcomes``."""
+    proposal = outcome.proposal
+    return (
+        outcome.seq,
+        None if outcome.proposal_id is None else UUID(bytes=outcome.proposal_id),
+        _storable(outcome.writer_id),
+        None if proposal is None else proposal.writer_epoch,
+        None if proposal is None else proposal.writer_seq,
+        None if proposal is None else proposal.base_snapshot_id,
+        None if proposal is None else proposal.isolation.value,
+        None if proposal is None else ",".join(dict.fromkeys(change.kind.value for change in proposal.changes)),
+        outcome.verdict.value,
+        outcome.snapshot_id,
+        outcome.head_snapshot_id,
+        None if outcome.reason is None else outcome.reason.value,
+        _storable(outcome.detail),
+        outcome.conflict_count,
+        _jsonb([conflict_to_json(conflict) for conflict in outcome.conflicts]),
+        _jsonb(to_json(outcome.resolutions)),
+        outcome.original_seq,
+        to_time(outcome.decided_at_ms * 1000),
+        outcome.epoch,
+        outcome.source.partition,
+        outcome.source.offset,
+    )
+
+
+def _storable(text: str | None) -> str | None:
+    """Text of a refused proposal may hold what PostgreSQL cannot; it is shown escaped."""
+    if text is None or (text.isascii() and text.isprintable()):
+        return text
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def quote_change(name: str) -> str:
+    """A name as ``changes_made`` quotes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class _ChangesetProjection:
+    """One committed changeset."""
+
+    def __init__(self, projection: Projection, outcome: Outcome) -> None:
+        assert outcome.proposal is not None
+        assert outcome.snapshot_id is not None
+        assert outcome.snapshot_time_us is not None
+        self.buffer = projection.buffer
+        self.tracker = projection.tracker
+        self.objects = projection.objects
+        self.files = projection.files
+        self.rows = projection.rows
+        self.outcome = outcome
+        self.proposal = outcome.proposal
+        self.snapshot_id = outcome.snapshot_id
+        self.changes_made: dict[str, None] = {}
+        assigned = outcome.assigned
+        self.mapping_ids = iter(assigned.mapping_ids)
+        self.data_file_ids = iter(assigned.data_file_ids)
+        self.delete_file_ids = iter(assigned.delete_file_ids)
+        self.row_id_starts = iter(assigned.row_id_starts)
+        self.partition_ids = iter(assigned.partition_ids)
+        self.handled = {r.change: r.row for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED}
+
+    def run(self) -> None:
+        outcome, proposal = self.outcome, self.proposal
+        assert outcome.snapshot_time_us is not None
+        self.objects.start(self.snapshot_id, outcome.assigned.schema_version)
+        for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
+            if not effect.skipped:
+                _PROJECT[change.kind](self, change, effect, index)
+        for entry in self.objects.finish():
+            self.changes_made[entry] = None
+        self.buffer.add(
+            "ducklake_snapshot",
+            (
+                self.snapshot_id,
+                to_time(outcome.snapshot_time_us),
+                outcome.assigned.schema_version,
+                outcome.next_catalog_id,
+                outcome.next_file_id,
+            ),
+        )
+        changes = ",".join(self.changes_made) or None
+        self.buffer.add(
+            "ducklake_snapshot_changes", (self.snapshot_id, changes, proposal.author, proposal.message, proposal.extra)
+        )
+
+    def note(self, entry: str) -> None:
+        """Announce a change in ``changes_made``."""
+        self.changes_made[entry] = None
+
+    def create_schema(self, change: m.CreateSchema, effect: m.Effect, _: int) -> None:
+        assert effect.object_id is not None
+        self.objects.create_schema(effect.object_id, change.schema)
+        self.note(f"created_schema:{quote_change(change.schema)}")
+
+    def drop_schema(self, _: m.DropSchema, effect: m.Effect, __: int) -> None:
+        assert effect.object_id is not None
+        self.note(f"dropped_schema:{effect.object_id}")
+        tables, views = self.objects.drop_schema(effect.object_id)
+        for table_id in tables:
+            self.note(f"dropped_table:{table_id}")
+        for view_id in views:
+            self.note(f"dropped_view:{view_id}")
+
+    def create_table(self, change: m.CreateTable, effect: m.Effect, _: int) -> None:
+        assert effect.object_id is not None
+        partition_id = next(self.partition_ids) if change.partition_by else None
+        self.objects.create_table(effect.object_id, change, partition_id)
+        self.note(f"created_table:{quote_change(change.schema)}.{quote_change(change.table)}")
+
+    def drop_table(self, _: m.DropTable, effect: m.Effect, __: int) -> None:
+        assert effect.object_id is not None
+        self.objects.drop_table(effect.object_id)
+        self.note(f"dropped_table:{effect.object_id}")
+
+    def rename_table(self, change: m.RenameTable, effect: m.Effect, _: int) -> None:
+        assert effect.object_id is not None
+        self.objects.rename_table(effect.object_id, change.new_table)
+
+    def alter_table(self, change: m.AlterTable, effect: m.Effect, _: int) -> None:
+        assert effect.object_id is not None
+        keys = sum(1 for step in change.alterations if step.partition_by)
+        self.objects.alter_table(effect.object_id, change, tuple(next(self.partition_ids) for _ in range(keys)))
+
+    def create_view(self, change: m.CreateView, effect: m.Effect, _: int) -> None:
+        assert effect.object_id is not None
+        self.objects.create_view(effect.object_id, change.schema, change.view, change.sql, change.dialect)
+        self.note(f"created_view:{quote_change(change.schema)}.{quote_change(change.view)}")
+
+    def replace_view(self, change: m.ReplaceView, effect: m.Effect, _: int) -> None:
+        assert effect.object_id is not None
+        self.objects.replace_view(effect.object_id, change.sql, change.dialect)
+        self.note(f"altered_view:{effect.object_id}")
+
+    def drop_view(self, _: m.DropView, effect: m.Effect, __: int) -> None:
+        assert effect.object_id is not None
+        self.objects.drop_view(effect.object_id)
+        self.note(f"dropped_view:{effect.object_id}")
+
+    def append(self, change: m.Append, effect: m.Effect, _: int) -> None:
+        assert effect.object_id is not None
+        for file in change.files:
+            mapping_id = next(self.mapping_ids) if file.name_mapping is not None else None
+            self.files.add(
+                effect.object_id, next(self.data_file_ids), file, self.snapshot_id, mapping_id, next(self.row_id_starts)
+            )
+        self.note(f"inserted_into_table:{effect.object_id}")
+
+    def delete(self, change: m.Delete, effect: m.Effect, _: int) -> None:
+        assert effect.object_id is not None
+        if change.positions:
+            self.files.delete_positions(effect.object_id, change.positions, self.snapshot_id)
+            self.note(f"inlined_delete:{effect.object_id}")
+        for delete_file in change.delete_files:
+            self.files.add_delete_file(effect.object_id, next(self.delete_file_ids), delete_file, self.snapshot_id)
+        if change.whole_files:
+            self.files.end(change.whole_files, self.snapshot_id)
+        if change.delete_files or change.whole_files:
+            self.note(f"deleted_from_table:{effect.object_id}")
+
+    def compact(self, change: m.Compact, effect: m.Effect, _: int) -> None:
+        assert effect.object_id is not None
+        self.files.replace(effect.object_id, change, self.data_file_ids, self.mapping_ids, self.snapshot_id)
+        self.note(f"rewrite_delete:{effect.object_id}")
+
+    def row(self, change: m.InsertRow | m.UpdateRow | m.DeleteRow, effect: m.Effect, index: int) -> None:
+        assert effect.object_id is not None
+        image = self.handled.get(index, None if isinstance(change, m.DeleteRow) else change.row)
+        self.rows.change(effect.object_id, effect, image, self.snapshot_id)
+        if effect.row_id is not None:
+            self.note(f"inlined_insert:{effect.object_id}")
+        if effect.ended_row_id is not None:
+            self.note(f"inlined_delete:{effect.object_id}")
+
+    def flush(self, change: m.Flush, effect: m.Effect, _: int) -> None:
+        assert effect.object_id is not None
+        self.rows.flush_rows(effect.object_id, change, self.data_file_ids, self.mapping_ids, self.snapshot_id)
+        self.note(f"inline_flush:{effect.object_id}")
+
+    def expire(self, change: m.ExpireSnapshots, _: m.Effect, __: int) -> None:
+        self.files.expire(change.older_than_snapshot_id)
+
+    def configure(self, _: m.Configure, __: m.Effect, ___: int) -> None:
+        """A setting of the log changes no row of the lake; its snapshot is there all the same."""
+
+
+_PROJECT: dict[ChangeKind, Callable[[_ChangesetProjection, Any, m.Effect, int], None]] = {
+    ChangeKind.CREATE_SCHEMA: _ChangesetProjection.create_schema,
+    ChangeKind.DROP_SCHEMA: _ChangesetProjection.drop_schema,
+    ChangeKind.CREATE_TABLE: _ChangesetProjection.create_table,
+    ChangeKind.DROP_TABLE: _ChangesetProjection.drop_table,
+    ChangeKind.RENAME_TABLE: _ChangesetProjection.rename_table,
+    ChangeKind.ALTER_TABLE: _ChangesetProjection.alter_table,
+    ChangeKind.CREATE_VIEW: _ChangesetProjection.create_view,
+    ChangeKind.REPLACE_VIEW: _ChangesetProjection.replace_view,
+    ChangeKind.DROP_VIEW: _ChangesetProjection.drop_view,
+    ChangeKind.APPEND: _ChangesetProjection.append,
+    ChangeKind.DELETE: _ChangesetProjection.delete,
+    ChangeKind.COMPACT: _ChangesetProjection.compact,
+    ChangeKind.INSERT_ROW: _ChangesetProjection.row,
+    ChangeKind.UPDATE_ROW: _ChangesetProjection.row,
+    ChangeKind.DELETE_ROW: _ChangesetProjection.row,
+    ChangeKind.FLUSH: _ChangesetProjection.flush,
+    ChangeKind.EXPIRE_SNAPSHOTS: _ChangesetProjection.expire,
+    ChangeKind.CONFIGURE: _ChangesetProjection.configure,
+}

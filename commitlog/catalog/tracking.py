@@ -1,0 +1,169 @@
+"""What the projection knows of the tables it touches: definitions, statistics, inlined tables; read once, kept in step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from commitlog.catalog.statistics import TableStatistics, bound, leaves
+from commitlog.catalog.writing import CopyBuffer
+from commitlog.domain.definitions import Column, TableDefinition
+from commitlog.domain.dumping import dump_definition, load_definition
+
+
+@dataclass(slots=True)
+class KnownTable:
+    """A table as the catalog has it after what was projected so far.
+
+    rows_table: the inlined data table of the newest schema version; all of them are in ``rows_tables``.
+    """
+
+    definition: TableDefinition
+    statistics: TableStatistics
+    rows_tables: list[str] = field(default_factory=list)
+    leaves: dict[str, Column] = field(default_factory=dict)
+    deletes_table_exists: bool = False
+    dirty: bool = False
+
+
+class Tracker:
+    """Knows tables by id."""
+
+    def __init__(self, buffer: CopyBuffer, log_id: bytes) -> None:
+        self.buffer = buffer
+        self.log_id = log_id
+        self._tables: dict[int, KnownTable] = {}
+        self._touched: set[int] = set()
+        self._definitions_changed: set[int] = set()
+
+    def table(self, table_id: int) -> KnownTable:
+        """A table that exists; its statistics are written when the batch ends."""
+        known = self._tables.get(table_id)
+        if known is None:
+            known = self._tables[table_id] = self._read(table_id)
+        self._touched.add(table_id)
+        return known
+
+    def add(self, definition: TableDefinition) -> KnownTable:
+        """A new table."""
+        known = KnownTable(definition, TableStatistics())
+        self._tables[definition.table_id] = known
+        self._definitions_changed.add(definition.table_id)
+        return known
+
+    def redefine(self, definition: TableDefinition) -> None:
+        """A table has another definition from now on."""
+        known = self.table(definition.table_id)
+        known.definition = definition
+        known.leaves = {}
+        self._definitions_changed.add(definition.table_id)
+
+    def forget(self, table_id: int) -> None:
+        """A table is dropped."""
+        self._tables.pop(table_id, None)
+        self._touched.discard(table_id)
+        self._definitions_changed.discard(table_id)
+
+    def _read(self, table_id: int) -> KnownTable:
+        execute = self.buffer.execute
+        row = execute("SELECT definition FROM commitlog.table_definitions WHERE table_id = %s", (table_id,)).fetchone()
+        assert row is not None, f"table {table_id} is not in the catalog"
+        known = KnownTable(load_definition(row[0]), TableStatistics())
+        found = execute(
+            "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version",
+            (table_id,),
+        )
+        known.rows_tables = [name for (name,) in found.fetchall()]
+        exists = execute("SELECT to_regclass(%s)", (f"ducklake_inlined_delete_{table_id}",)).fetchone()
+        known.deletes_table_exists = exists is not None and exists[0] is not None
+        self._read_statistics(table_id, known)
+        return known
+
+    def _read_statistics(self, table_id: int, known: KnownTable) -> None:
+        statistics = known.statistics
+        row = self.buffer.execute(
+            "SELECT record_count, next_row_id, file_size_bytes FROM ducklake_table_stats WHERE table_id = %s",
+            (table_id,),
+        ).fetchone()
+        if row is not None:
+            statistics.record_count, statistics.next_row_id, statistics.file_size_bytes = row
+            statistics.stored = True
+        by_id = {leaf.column_id: leaf for column in known.definition.columns for leaf in leaves(column)}
+        rows = self.buffer.execute(
+            "SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats "
+            "WHERE table_id = %s",
+            (table_id,),
+        )
+        for column_id, null, nan, low, high in rows.fetchall():
+            statistics.stored_columns.add(column_id)
+            if column_id not in by_id:
+                continue
+            leaf = by_id[column_id]
+            bounds = statistics.bounds(leaf)
+            bounds.contains_null, bounds.contains_nan = null, nan
+            bounds.low, bounds.high = bound(leaf.type, low), bound(leaf.type, high)
+            bounds.unknown = bounds.low is None or bounds.high is None
+        statistics.dirty_columns.clear()
+
+    def ensure_deletes_table(self, table_id: int) -> str:
+        """The table of a table's inlined deletes, made when the first one comes; clients look for it by its name."""
+        name = f"ducklake_inlined_delete_{table_id}"
+        known = self.table(table_id)
+        if not known.deletes_table_exists:
+            self.buffer.execute(
+                sql.SQL("CREATE TABLE IF NOT EXISTS {} (file_id bigint, row_id bigint, begin_snapshot bigint)").format(
+                    sql.Identifier(name)
+                )
+            )
+            known.deletes_table_exists = True
+        return name
+
+    def store(self) -> None:
+        """Write the statistics of touched tables and the definitions that changed."""
+        self.buffer.flush()
+        for table_id in sorted(self._definitions_changed):
+            definition = Jsonb(dump_definition(self._tables[table_id].definition))
+            self.buffer.execute(
+                "INSERT INTO commitlog.table_definitions VALUES (%s, %s) "
+                "ON CONFLICT (table_id) DO UPDATE SET definition = excluded.definition",
+                (table_id, definition),
+            )
+        for table_id in sorted(self._touched):
+            self._store_statistics(table_id, self._tables[table_id])
+        self._definitions_changed.clear()
+        self._touched.clear()
+
+    def _store_statistics(self, table_id: int, known: KnownTable) -> None:
+        statistics = known.statistics
+        if not known.dirty:
+            return
+        known.dirty = False
+        totals = (statistics.record_count, statistics.next_row_id, statistics.file_size_bytes, table_id)
+        if statistics.stored:
+            self.buffer.execute(
+                "UPDATE ducklake_table_stats SET record_count = %s, next_row_id = %s, file_size_bytes = %s WHERE table_id = %s",
+                totals,
+            )
+        else:
+            self.buffer.execute(
+                "INSERT INTO ducklake_table_stats (record_count, next_row_id, file_size_bytes, table_id) "
+                "VALUES (%s, %s, %s, %s)",
+                totals,
+            )
+            statistics.stored = True
+        for column_id in sorted(statistics.dirty_columns):
+            bounds = statistics.columns[column_id]
+            low, high = bounds.texts()
+            values = (bounds.contains_null, bounds.contains_nan, low, high, table_id, column_id)
+            if column_id in statistics.stored_columns:
+                self.buffer.execute(
+                    "UPDATE ducklake_table_column_stats SET contains_null = %s, contains_nan = %s, min_value = %s, "
+                    "max_value = %s WHERE table_id = %s AND column_id = %s",
+                    values,
+                )
+            else:
+                self.buffer.add("ducklake_table_column_stats", (table_id, column_id, *values[:4], None))
+                statistics.stored_columns.add(column_id)
+        statistics.dirty_columns.clear()

@@ -1,0 +1,81 @@
+"""Rows on their way into the catalog: collected per table, sent by COPY, flushed before anything has to find them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import sql
+
+from commitlog.catalog.tables import DUCKLAKE_COLUMNS
+
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+_COPY_TYPES = {"i": "int8", "s": "varchar", "b": "bool", "t": "timestamptz", "u": "uuid"}
+_OUTCOME_TYPES = (
+    "int8", "uuid", "text", "int8", "int8", "int8", "text", "text", "text", "int8", "int8", "text", "text", "int4", "jsonb",
+    "jsonb", "int8", "timestamptz", "int8", "int4", "int8",
+)  # fmt: skip
+COPY_TYPES: dict[str, tuple[str, ...]] = {
+    **{
+        f"ducklake_{name}": tuple(_COPY_TYPES[item.split(":")[1][0]] for item in text.split())
+        for name, text in DUCKLAKE_COLUMNS.items()
+    },
+    "commitlog.outcomes": _OUTCOME_TYPES,
+    "commitlog.flushed_rows": ("int8", "int8", "int8", "int8"),
+}
+_TIME_MAX = datetime(9999, 12, 31, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME_US_MAX = 253_402_214_400_000_000
+
+
+def to_time(time_us: int) -> datetime:
+    """A time in microseconds since 1970; what Python and stock readers cannot hold is cut to the year 9999."""
+    if 0 <= time_us < _TIME_US_MAX:
+        seconds, micros = divmod(time_us, 1_000_000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros)
+    return _TIME_MAX if time_us > 0 else _EPOCH
+
+
+class CopyBuffer:
+    """Rows per table, in the order of arrival. ``execute`` sends what waits before it runs, so it sees every row."""
+
+    def __init__(self, conn: Connection) -> None:
+        self.conn = conn
+        self._rows: dict[str, list[Sequence[Any]]] = {}
+        self._texts: dict[str, list[Sequence[Any]]] = {}
+
+    def add(self, table: str, row: Sequence[Any]) -> None:
+        """Add a row of a table whose types are known here."""
+        rows = self._rows.get(table)
+        if rows is None:
+            rows = self._rows[table] = []
+        rows.append(row)
+
+    def add_text(self, table: str, row: Sequence[Any]) -> None:
+        """Add a row of a table made at run time (inlined rows and deletes)."""
+        self._texts.setdefault(table, []).append(row)
+
+    def flush(self) -> None:
+        """Send everything that waits."""
+        with self.conn.cursor() as cursor:
+            for table, rows in self._rows.items():
+                with cursor.copy(f"COPY {table} FROM STDIN (FORMAT BINARY)".encode()) as copy:
+                    copy.set_types(COPY_TYPES[table])
+                    for row in rows:
+                        copy.write_row(row)
+            for table, rows in self._texts.items():
+                with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(sql.Identifier(table))) as copy:
+                    for row in rows:
+                        copy.write_row(row)
+        self._rows.clear()
+        self._texts.clear()
+
+    def execute(self, statement: str | sql.Composed, parameters: Sequence[Any] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run a statement that must see the rows added so far."""
+        if self._rows or self._texts:
+            self.flush()
+        query = statement.encode() if isinstance(statement, str) else statement
+        return self.conn.execute(query, parameters)
