@@ -1,0 +1,106 @@
+"""What a client needs of a log: the border between the API and where the log is (a broker, or memory in tests).
+
+``CommitLog`` and ``Transaction`` are written against this alone, so that the in-memory log of ``commitlog.testing`` has
+the same surface by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from commitlog.domain.definitions import TableDefinition
+from commitlog.domain.model import LogSettings, Outcome, Position, Proposal, ProposalId, Receipt
+
+
+class OutcomeState(StrEnum):
+    """What is known of a proposal id."""
+
+    DECIDED = "DECIDED"
+    UNDECIDED = "UNDECIDED"
+    NEVER_SEEN = "NEVER_SEEN"
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalStatus:
+    """The answer to "what became of it".
+
+    Attributes:
+        proposal_id: the id that was asked for.
+        state: DECIDED, UNDECIDED (sent, and still queued), or NEVER_SEEN up to ``positions``.
+        outcome: the first outcome of the id, when it is decided.
+        positions: the end of each proposals partition that was searched.
+    """
+
+    proposal_id: ProposalId
+    state: OutcomeState
+    outcome: Outcome | None = None
+    positions: tuple[Position, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableAt:
+    """A table as of a snapshot: its definition, and where its files are (None: not known yet)."""
+
+    definition: TableDefinition
+    path: str | None
+
+
+class LogAccess(Protocol):
+    """A log, wherever it is."""
+
+    @property
+    def settings(self) -> LogSettings:
+        """The limits and windows of the log."""
+        ...
+
+    def head_snapshot_id(self) -> int:
+        """The newest snapshot that readers can see."""
+        ...
+
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        """A table as of a snapshot, None when there is none of that name."""
+        ...
+
+    def new_table_path(self, schema: str, table: str) -> str | None:
+        """Where the files of a table will be that does not exist yet; None when that is not known."""
+        ...
+
+    def encoded_size(self, proposal: Proposal) -> int:
+        """How many bytes the proposal takes in the log."""
+        ...
+
+    def publish(self, proposal: Proposal, timeout_ms: int) -> Receipt:
+        """Send a proposal and wait for its receipt.
+
+        Raises:
+            OutcomeUnknownError: no answer in time.
+            LogUnavailableError: the log does not answer; nothing was sent.
+        """
+        ...
+
+    def find(self, proposal_id: ProposalId) -> ProposalStatus:
+        """What became of a proposal."""
+        ...
+
+    def outcome_at(self, receipt: Receipt) -> Outcome | None:
+        """The whole outcome of a receipt, with its conflicts; None if it cannot be had soon."""
+        ...
+
+    def subscribe(self, from_snapshot: int, *, follow: bool) -> Iterator[Outcome]:
+        """Outcomes in order, from the one after a snapshot's; with ``follow`` also those to come, for ever."""
+        ...
+
+    def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
+        """Wait until readers can see a snapshot.
+
+        Raises:
+            SnapshotNotFoundError: not in time.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...

@@ -1,0 +1,138 @@
+"""Arrow types and DuckLake types: which column a schema asks for, and whether a file's column fits a table's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from commitlog.domain.model import ColumnSpec
+from commitlog.domain.types import ColumnType, can_widen, parse_type, quote
+from commitlog.errors import DataFileError
+
+_PLAIN = {
+    pa.bool_(): "boolean",
+    pa.int8(): "int8", pa.int16(): "int16", pa.int32(): "int32", pa.int64(): "int64",
+    pa.uint8(): "uint8", pa.uint16(): "uint16", pa.uint32(): "uint32", pa.uint64(): "uint64",
+    pa.float16(): "float32", pa.float32(): "float32", pa.float64(): "float64",
+    pa.string(): "varchar", pa.large_string(): "varchar", pa.string_view(): "varchar",
+    pa.binary(): "blob", pa.large_binary(): "blob", pa.binary_view(): "blob",
+    pa.date32(): "date", pa.date64(): "date",
+}  # fmt: skip
+_TIMESTAMPS = {"s": "timestamp_s", "ms": "timestamp_ms", "us": "timestamp", "ns": "timestamp_ns"}
+_EXTENSIONS = {"arrow.uuid": "uuid", "arrow.json": "json"}
+_TIMESTAMP_NAMES = frozenset(_TIMESTAMPS.values())
+# What Parquet has no type for is stored as one of these.
+_STORED_AS = {
+    "json": {"varchar"},
+    "blob": {"varchar"},
+    "varchar": {"json"},
+    "uuid": {"blob", "varchar"},
+    "interval": {"blob"},
+    "geometry": {"blob"},
+    "int128": {"float64", "int64", "uint64", "decimal"},
+    "uint128": {"float64", "int64", "uint64", "decimal"},
+    "timetz": {"time"},
+}
+
+
+def columns_of(schema: pa.Schema) -> tuple[ColumnSpec, ...]:
+    """The columns that an Arrow schema asks for.
+
+    Raises:
+        DataFileError: a column's type has no DuckLake type; the message names it.
+    """
+    return tuple(ColumnSpec(field.name, _type_text(field), nullable=field.nullable) for field in schema)
+
+
+def _type_text(field: pa.Field) -> str:
+    text = type_text(field.type)
+    if text is None:
+        raise DataFileError(
+            f"column {field.name}: the Arrow type {field.type} has no DuckLake type; cast it first, for example to "
+            f"{_nearest(field.type)}"
+        )
+    return text
+
+
+def _nearest(kind: pa.DataType) -> str:
+    return "int64" if pa.types.is_duration(kind) else "string"
+
+
+def type_text(kind: pa.DataType) -> str | None:
+    """The DuckLake type of an Arrow type; None when there is none."""
+    plain = _PLAIN.get(kind)
+    if plain is not None:
+        return plain
+    if isinstance(kind, pa.BaseExtensionType):
+        return _EXTENSIONS.get(kind.extension_name) or type_text(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return type_text(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return "timestamptz" if kind.tz is not None else _TIMESTAMPS[kind.unit]
+    if pa.types.is_time(kind):
+        return "time"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})" if kind.precision <= 38 and kind.scale >= 0 else None
+    if pa.types.is_fixed_size_binary(kind):
+        return "blob"
+    return _nested_text(kind)
+
+
+def _nested_text(kind: pa.DataType) -> str | None:
+    if pa.types.is_struct(kind):
+        inner = [(field.name, type_text(field.type)) for field in fields_of(kind)]
+        if not inner or any(text is None for _, text in inner):
+            return None
+        return "struct(" + ", ".join(f"{quote(name)} {text}" for name, text in inner) + ")"
+    if pa.types.is_map(kind):
+        key, value = type_text(kind.key_type), type_text(kind.item_type)
+        return f"map({key}, {value})" if key and value else None
+    if is_list(kind):
+        element = type_text(kind.value_type)
+        return f"list({element})" if element else None
+    return None
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it is one of Arrow's list types."""
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
+
+
+def fields_of(kind: pa.DataType) -> Iterator[Any]:
+    """The fields inside a nested type, by their roles in DuckLake's order: a map's key comes before its value."""
+    if pa.types.is_struct(kind):
+        yield from (kind.field(index) for index in range(kind.num_fields))
+    elif pa.types.is_map(kind):
+        yield kind.key_field
+        yield kind.item_field
+    elif is_list(kind):
+        yield kind.value_field
+
+
+def leaf_count(kind: pa.DataType) -> int:
+    """How many Parquet columns a field of this type takes."""
+    inner = list(fields_of(kind))
+    return sum(leaf_count(field.type) for field in inner) if inner else 1
+
+
+def fits(expected: ColumnType, found: pa.DataType) -> bool:
+    """Whether a reader can take values of a file's flat column as the table's type without loss."""
+    text = type_text(found)
+    if text is None:
+        return False
+    given = parse_type(text)
+    if given == expected or can_widen(given, expected) or given.name in _STORED_AS.get(expected.name, ()):
+        return True
+    if given.name in _TIMESTAMP_NAMES and expected.name in _TIMESTAMP_NAMES:
+        return True
+    if expected.name == "decimal" and given.name == "decimal":
+        return expected.scale >= given.scale and expected.precision - expected.scale >= given.precision - given.scale
+    return expected.name == "variant"

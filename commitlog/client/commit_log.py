@@ -1,0 +1,288 @@
+"""The log as a program sees it: transactions, outcomes, subscriptions.
+
+It adds to ``LogAccess`` what does not depend on where the log is: bases, repeats, retries, and the order of a writer's
+proposals.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from commitlog.client.access import LogAccess, OutcomeState, ProposalStatus, TableAt
+from commitlog.client.explaining import explain_status
+from commitlog.client.ids import as_proposal_id, new_proposal_id
+from commitlog.client.limits import check_limits
+from commitlog.client.names import TableName, parse_table_name
+from commitlog.client.outcomes import SubmittedOutcome, answered
+from commitlog.client.sequences import UnansweredProposals
+from commitlog.client.transaction import Transaction, make_options
+from commitlog.domain import model as m
+from commitlog.errors import ProposalRejectedError, TableNotFoundError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+DEFAULT_TIMEOUT_MS = 30_000
+_RETRIED = (m.Reason.CONFLICT, m.Reason.BASE_EXPIRED)
+
+
+class CommitLog:
+    """A connection to a log. Made by ``CommitLog.connect()``; usable by several threads.
+
+    Args:
+        access: where the log is.
+        writer_id: who writes, where a transaction does not say; None makes a name of this process's own.
+        timeout_ms: how long an answer is waited for, where a call does not say.
+    """
+
+    def __init__(
+        self, access: LogAccess, *, writer_id: str | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ) -> None:
+        self._access = access
+        self._timeout_ms = timeout_ms
+        self._unanswered = UnansweredProposals(self._is_decided)
+        self._seen_snapshot_id = 0
+        self.writer_id = writer_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+    @classmethod
+    def connect(cls, *, writer_id: str | None = None, **settings: Any) -> CommitLog:
+        """Connect to a log by its settings: arguments, ``COMMITLOG_*``, ``commitlog.toml``, or the embedded runtime.
+
+        Args:
+            writer_id: who writes; None makes a name of this process's own.
+            settings: see ``Settings.load``; ``settings=Settings(...)`` takes them as they are.
+
+        Raises:
+            ConfigurationError: a setting is wrong; the message names it and its source.
+            LogUnavailableError: the broker does not answer.
+        """
+        from commitlog.client.kafka_access import KafkaAccess
+        from commitlog.config import Settings
+
+        given = settings.pop("settings", None)
+        if given is not None and (settings or not isinstance(given, Settings)):
+            raise TypeError("give settings=Settings(...) or single settings, not both")
+        loaded = given if given is not None else Settings.load(**settings)
+        return cls(KafkaAccess(loaded), writer_id=writer_id, timeout_ms=loaded.receipts_timeout_ms)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._access.close()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def transaction(
+        self,
+        *,
+        isolation: str | m.Isolation = m.Isolation.SNAPSHOT,
+        message: str | None = None,
+        author: str | None = None,
+        extra: str | None = None,
+        writer_id: str | None = None,
+        writer_epoch: int | None = None,
+        writer_seq: int | None = None,
+        base_snapshot_id: int | None = None,
+        proposal_id: bytes | str | UUID | None = None,
+        decide_before_ms: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> Transaction:
+        """Begin a transaction; it commits when its ``with`` block ends without an exception.
+
+        Args:
+            isolation: "snapshot" (only writes are checked) or "serializable" (also what was read).
+            message: shown in the history.
+            author: shown in the history.
+            extra: any text that is to travel with the commit, such as offsets of a stream.
+            writer_id: who writes; else the connection's.
+            writer_epoch: from ``open_writer``; a lower one than the highest seen is refused.
+            writer_seq: a number of the writer's own that commits once only, whatever happens.
+            base_snapshot_id: what the changes are computed from; else the newest snapshot that readers can see, and
+                at least the last one that this connection has committed.
+            proposal_id: the id to send with; else a new one. With the same id, a proposal is decided once.
+            decide_before_ms: a proposal that comes to the sequencer later than this is refused.
+            timeout_ms: how long to wait for the answer.
+        """
+        options = make_options(
+            base_snapshot_id=self._base() if base_snapshot_id is None else base_snapshot_id,
+            writer_id=self.writer_id if writer_id is None else writer_id,
+            proposal_id=None if proposal_id is None else as_proposal_id(proposal_id),
+            isolation=_isolation(isolation),
+            writer_epoch=writer_epoch,
+            writer_seq=writer_seq,
+            decide_before_ms=decide_before_ms,
+            author=author,
+            message=message,
+            extra=extra,
+            timeout_ms=timeout_ms,
+        )
+        return Transaction(self, options)
+
+    def run(self, fn: Callable[[Transaction], object], *, attempts: int = 5, **options: Any) -> SubmittedOutcome:
+        """Commit what ``fn`` puts into a transaction; after a conflict call it again on the new head.
+
+        Args:
+            fn: reads what it needs at ``tx.base_snapshot_id`` and makes its changes; it may be called several times.
+            attempts: how often it is called at most.
+            options: see ``transaction``.
+
+        Raises:
+            ProposalRejectedError: the last attempt was refused too, or for a reason that a rebase does not mend.
+        """
+        if attempts < 1:
+            raise ValueError(f"attempts must be at least 1, not {attempts}")
+        for remaining in range(attempts - 1, -1, -1):
+            transaction = self.transaction(**options)
+            fn(transaction)
+            try:
+                return transaction.commit()
+            except ProposalRejectedError as error:
+                if remaining == 0 or error.outcome.reason not in _RETRIED:
+                    raise
+                self._see(getattr(error.outcome, "head_snapshot_id", None))
+        raise AssertionError("the last attempt returns or raises")
+
+    def submit(self, proposal: m.Proposal, *, timeout_ms: int | None = None) -> SubmittedOutcome:
+        """Send a proposal as it is and wait for its answer, whichever it is.
+
+        Raises:
+            OutcomeUnknownError: no answer in time.
+            ProposalTooLargeError: it is over the log's limit; nothing was sent.
+        """
+        check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
+        with self._unanswered.turn(proposal):
+            receipt = self._access.publish(proposal, self._timeout_ms if timeout_ms is None else timeout_ms)
+        outcome = answered(proposal, receipt, self._conflicting(proposal, receipt))
+        self._see(outcome.snapshot_id)
+        return outcome
+
+    def commit(self, proposal: m.Proposal, *, timeout_ms: int | None = None) -> SubmittedOutcome:
+        """Like ``submit``, for a commit that must succeed.
+
+        Raises:
+            ProposalRejectedError: it was refused; ``conflicts`` say what it met.
+            ValueError: it has no changes; nothing was sent.
+        """
+        if not proposal.changes and not proposal.open_writer:
+            raise ValueError("there is nothing to commit: the transaction has no changes; nothing was sent")
+        outcome = self.submit(proposal, timeout_ms=timeout_ms)
+        if not outcome.committed:
+            raise ProposalRejectedError(outcome)
+        return outcome
+
+    def open_writer(self, writer_id: str | None = None, *, timeout_ms: int | None = None) -> int:
+        """Take over a writer id: the answer is its new epoch, and proposals with a lower one are refused from now on."""
+        proposal = m.Proposal(
+            proposal_id=new_proposal_id(),
+            writer_id=self.writer_id if writer_id is None else writer_id,
+            base_snapshot_id=self._access.head_snapshot_id(),
+            changes=(),
+            open_writer=True,
+            created_at_ms=time.time_ns() // 1_000_000,
+        )
+        epoch = self.commit(proposal, timeout_ms=timeout_ms).assigned.writer_epoch
+        assert epoch is not None
+        return epoch
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def outcome(self, proposal_id: bytes | str | UUID) -> ProposalStatus:
+        """What became of a proposal: DECIDED (with its outcome), UNDECIDED or NEVER_SEEN."""
+        return self._access.find(as_proposal_id(proposal_id))
+
+    def explain(self, proposal_id: bytes | str | UUID) -> str:
+        """The story of a proposal in plain words, with the cheapest way out when it was refused."""
+        return explain_status(self.outcome(proposal_id))
+
+    def subscribe(self, from_snapshot: int = 0, *, follow: bool = True) -> Iterator[m.Outcome]:
+        """Outcomes in the log's order, from the one after the commit of a snapshot.
+
+        Args:
+            from_snapshot: the last snapshot that is known already; 0 starts at the beginning.
+            follow: wait for outcomes to come, for ever; else stop at the end of the log as it is now.
+        """
+        return self._access.subscribe(from_snapshot, follow=follow)
+
+    def head_snapshot_id(self) -> int:
+        """The newest snapshot that readers can see."""
+        return self._access.head_snapshot_id()
+
+    def wait_for_snapshot(self, snapshot_id: int, timeout: float | None = None) -> None:
+        """Wait until readers can see a snapshot.
+
+        Args:
+            snapshot_id: which.
+            timeout: in seconds.
+
+        Raises:
+            SnapshotNotFoundError: not in time.
+        """
+        timeout_ms = self._timeout_ms if timeout is None else int(timeout * 1000)
+        self._access.wait_for_snapshot(snapshot_id, timeout_ms)
+
+    def table(self, table: str, *, snapshot_id: int | None = None) -> TableAt:
+        """A table's definition and where its files are.
+
+        Raises:
+            TableNotFoundError: there is none of that name.
+        """
+        name = parse_table_name(table)
+        at = self._base() if snapshot_id is None else snapshot_id
+        found = self.table_at(name, at)
+        if found is None:
+            raise TableNotFoundError(str(name), snapshot_id=at)
+        return found
+
+    def table_at(self, name: TableName, snapshot_id: int) -> TableAt | None:
+        """A table as of a snapshot; None when there is none of that name."""
+        return self._access.table_at(name.schema, name.name, snapshot_id)
+
+    def new_table_path(self, name: TableName) -> str | None:
+        """Where the files of a table will be that does not exist yet; None when that is not known."""
+        return self._access.new_table_path(name.schema, name.name)
+
+    @property
+    def settings(self) -> m.LogSettings:
+        """The limits and windows of the log."""
+        return self._access.settings
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _base(self) -> int:
+        """A program sees what it has committed itself, even if readers are behind."""
+        if self._seen_snapshot_id:
+            self._access.wait_for_snapshot(self._seen_snapshot_id, self._timeout_ms)
+        return self._access.head_snapshot_id()
+
+    def _see(self, snapshot_id: int | None) -> None:
+        self._seen_snapshot_id = max(self._seen_snapshot_id, snapshot_id or 0)
+
+    def _is_decided(self, proposal_id: m.ProposalId) -> bool:
+        return self._access.find(proposal_id).state is OutcomeState.DECIDED
+
+    def _conflicting(self, proposal: m.Proposal, receipt: m.Receipt) -> m.Outcome | None:
+        """The outcome behind a receipt, where the receipt alone does not say enough."""
+        if receipt.verdict is m.Verdict.DUPLICATE and receipt.answered_reason is m.Reason.CONFLICT:
+            return self._access.find(proposal.proposal_id).outcome
+        return self._access.outcome_at(receipt) if receipt.reason is m.Reason.CONFLICT else None
+
+
+def _isolation(given: str | m.Isolation) -> m.Isolation:
+    try:
+        return m.Isolation(given.upper())
+    except ValueError:
+        raise ValueError(f"isolation is 'snapshot' or 'serializable', not {given!r}") from None

@@ -1,0 +1,46 @@
+"""Ids of proposals: UUID version 7, made by the client before it sends, so that a repeat can be recognised."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from uuid import UUID
+
+_COUNTER_BITS = 12
+_lock = threading.Lock()
+_last = 0
+
+
+def new_proposal_id() -> bytes:
+    """The 16 bytes of a new id; ids of one process are in the order in which they were made."""
+    global _last
+    with _lock:
+        # The time in units of 1/4096 ms, so that the 12 bits behind the milliseconds keep the order.
+        tick = max((time.time_ns() << _COUNTER_BITS) // 1_000_000, _last + 1)
+        _last = tick
+    return id_at(tick >> _COUNTER_BITS, tick & 0xFFF, int.from_bytes(os.urandom(8), "big"))
+
+
+def id_at(time_ms: int, counter: int, noise: int) -> bytes:
+    """The UUID version 7 of a time, a 12-bit counter and 62 bits of noise."""
+    value = (time_ms & (2**48 - 1)) << 80 | 0x7 << 76 | (counter & 0xFFF) << 64 | 0b10 << 62 | noise & (2**62 - 1)
+    return value.to_bytes(16, "big")
+
+
+def as_proposal_id(value: bytes | str | UUID) -> bytes:
+    """The 16 bytes of an id given as bytes, text or UUID.
+
+    Raises:
+        ValueError: the value is no UUID.
+    """
+    if isinstance(value, UUID):
+        return value.bytes
+    if isinstance(value, bytes):
+        if len(value) != 16:
+            raise ValueError(f"a proposal id has 16 bytes, not {len(value)}")
+        return value
+    try:
+        return UUID(value).bytes
+    except ValueError:
+        raise ValueError(f"{value!r} is no proposal id: it must be a UUID") from None

@@ -1,0 +1,65 @@
+"""What a writer is told of its proposal: the receipt, and what stands behind it when the proposal was refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from commitlog.domain.model import Assigned, Conflict, Outcome, Proposal, Reason, Receipt, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedOutcome:
+    """The answer to a proposal that was sent.
+
+    Attributes:
+        proposal_id: the id it was sent with.
+        verdict: COMMITTED or REJECTED; for a repeat the first answer.
+        snapshot_id: the snapshot that it made; None when refused, or when a repeat's first answer is too long ago.
+        head_snapshot_id: the head after this decision.
+        reason: why it was refused.
+        detail: the same in words.
+        conflicts: what it met; a refused one's whole list as far as it could be had in time.
+        assigned: the ids that it was given; empty for a repeat.
+        seq: the place of this answer in the log.
+        decided_at_ms: when it was decided.
+        is_repeat: whether the same id, or the writer's same writer_seq, had been answered before.
+    """
+
+    proposal_id: UUID
+    verdict: Verdict
+    snapshot_id: int | None
+    head_snapshot_id: int
+    reason: Reason | None
+    detail: str | None
+    conflicts: tuple[Conflict, ...]
+    assigned: Assigned
+    seq: int
+    decided_at_ms: int
+    is_repeat: bool = False
+
+    @property
+    def committed(self) -> bool:
+        """Whether the proposal's changes are in the log."""
+        return self.verdict is Verdict.COMMITTED
+
+
+def answered(proposal: Proposal, receipt: Receipt, first: Outcome | None) -> SubmittedOutcome:
+    """The answer from a receipt, and the outcome that decided the proposal, where it is known."""
+    repeat = receipt.verdict is Verdict.DUPLICATE
+    verdict = receipt.verdict
+    if repeat:
+        verdict = receipt.answered_verdict or (first.verdict if first is not None else Verdict.COMMITTED)
+    return SubmittedOutcome(
+        proposal_id=UUID(bytes=proposal.proposal_id),
+        verdict=verdict,
+        snapshot_id=receipt.answered_snapshot_id if repeat else receipt.snapshot_id,
+        head_snapshot_id=receipt.head_snapshot_id,
+        reason=receipt.answered_reason if repeat else receipt.reason,
+        detail=receipt.answered_detail if repeat else receipt.detail,
+        conflicts=() if first is None else first.conflicts,
+        assigned=receipt.assigned,
+        seq=receipt.seq,
+        decided_at_ms=receipt.decided_at_ms,
+        is_repeat=repeat,
+    )

@@ -1,0 +1,61 @@
+"""One unanswered proposal with a ``writer_seq`` per writer at a time (DESIGN 10): the client sees to it.
+
+Two of them in flight could be decided in another order than they were made, and the seq of a refused one could be taken
+by the next. What one client object can see is enough: two processes of one writer fence each other by epoch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from commitlog.domain.model import Proposal, ProposalId
+from commitlog.errors import OutcomeUnknownError
+
+
+class UnansweredProposals:
+    """Which writer has a proposal out whose answer did not come.
+
+    Args:
+        is_decided: asks the log whether an id has been decided.
+    """
+
+    def __init__(self, is_decided: Callable[[ProposalId], bool]) -> None:
+        self._is_decided = is_decided
+        self._guard = threading.Lock()
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._unanswered: dict[str, ProposalId] = {}
+
+    @contextmanager
+    def turn(self, proposal: Proposal) -> Iterator[None]:
+        """Wait for the writer's turn; proposals without a ``writer_seq`` have none.
+
+        Raises:
+            OutcomeUnknownError: the writer's proposal before is still unanswered, and this is another one.
+        """
+        if proposal.writer_seq is None:
+            yield
+            return
+        with self._guard:
+            turn = self._turns[proposal.writer_id]
+        with turn:
+            self._check(proposal)
+            self._unanswered[proposal.writer_id] = proposal.proposal_id
+            try:
+                yield
+            except OutcomeUnknownError:
+                raise
+            except BaseException:
+                del self._unanswered[proposal.writer_id]
+                raise
+            del self._unanswered[proposal.writer_id]
+
+    def _check(self, proposal: Proposal) -> None:
+        before = self._unanswered.get(proposal.writer_id)
+        if before is None or before == proposal.proposal_id:
+            return
+        if not self._is_decided(before):
+            raise OutcomeUnknownError(UUID(bytes=before))

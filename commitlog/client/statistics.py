@@ -1,0 +1,148 @@
+"""What a Parquet footer knows of each flat column, in the value domain, as the catalog keeps it.
+
+A bound that is missing is safe, one that is too narrow loses rows: whatever is not certainly exact is left out. A
+footer does not tell whether there are NaNs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import pyarrow as pa
+
+from commitlog.domain.definitions import Column
+from commitlog.domain.model import BIGINT_MAX, ColumnStatistics, Scalar
+from commitlog.domain.types import TIMESTAMPS, ColumnType, value_text
+
+TEXT_BYTES_MAX = 256
+"""Longer text is no bound: cut, it would not be exact, and whole, it would fill the proposal."""
+
+Bound: TypeAlias = "bool | int | float | Decimal | str | date"
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_EPOCH = date(1970, 1, 1)
+
+
+def column_statistics(footer: Any, leaf: int, column: Column, found: pa.DataType) -> ColumnStatistics:
+    """The statistics of one flat column of a file.
+
+    Args:
+        footer: pyarrow's metadata of the file.
+        leaf: which of the file's Parquet columns.
+        column: the table's column.
+        found: the Arrow type in the file.
+    """
+    chunks = [footer.row_group(number).column(leaf) for number in range(footer.num_row_groups)]
+    known = [chunk.statistics for chunk in chunks]
+    null_count = _sum(each.null_count if each is not None and each.has_null_count else None for each in known)
+    low, high = _bounds(column.type, found, chunks, footer)
+    return ColumnStatistics(
+        column.name,
+        min=low,
+        max=high,
+        null_count=null_count,
+        value_count=None if null_count is None else footer.num_rows - null_count,
+        size_bytes=sum(chunk.total_compressed_size for chunk in chunks),
+    )
+
+
+def _sum(counts: Iterator[int | None]) -> int | None:
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
+
+
+def _bounds(kind: ColumnType, found: pa.DataType, chunks: list[Any], footer: Any) -> tuple[Scalar, Scalar]:
+    read = _reader(kind, found)
+    if read is None:
+        return None, None
+    lows: list[Any] = []
+    highs: list[Any] = []
+    for number, chunk in enumerate(chunks):
+        statistics = chunk.statistics
+        if statistics is None:
+            return None, None
+        if not statistics.has_min_max:
+            if statistics.has_null_count and statistics.null_count == footer.row_group(number).num_rows:
+                continue
+            return None, None
+        low, high = read(statistics)
+        lows.append(low)
+        highs.append(high)
+    return _end(kind, lows, min), _end(kind, highs, max)
+
+
+def _end(kind: ColumnType, values: list[Bound | None], choose: Callable[[list[Any]], Bound]) -> Scalar:
+    if not values or any(value is None for value in values):
+        return None
+    return _scalar(kind, choose(values))
+
+
+def _scalar(kind: ColumnType, value: Bound) -> Scalar:
+    if isinstance(value, bool | float | str):
+        return value
+    if kind.name in TIMESTAMPS or kind.name == "time":
+        try:
+            return value_text(kind, value)
+        except OverflowError:
+            return None
+    if isinstance(value, int):
+        return value if abs(value) <= BIGINT_MAX else str(value)
+    return value_text(kind, value)
+
+
+_Reader: TypeAlias = Callable[[Any], tuple[Any, Any]]
+
+
+def _both(convert: Callable[[Any], Bound | None]) -> _Reader:
+    return lambda statistics: (convert(statistics.min), convert(statistics.max))
+
+
+def _raw(convert: Callable[[int], Bound | None]) -> _Reader:
+    return lambda statistics: (convert(statistics.min_raw), convert(statistics.max_raw))
+
+
+def _reader(kind: ColumnType, found: pa.DataType) -> _Reader | None:
+    """How bounds of the file's type become values of the table's type; None where they prove nothing."""
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    if kind.name == "uuid" and isinstance(found, pa.BaseExtensionType):
+        return _both(lambda value: str(UUID(bytes=value)))
+    if pa.types.is_boolean(found):
+        return _both(bool)
+    if pa.types.is_integer(found):
+        return _both(int)
+    if pa.types.is_float32(found) or pa.types.is_float64(found):
+        return _both(lambda value: float(value) if math.isfinite(value) else None)
+    if pa.types.is_decimal(found) and kind.name == "decimal":
+        return _both(lambda value: value if isinstance(value, Decimal) else None)
+    if kind.name == "varchar" and (pa.types.is_string(found) or pa.types.is_large_string(found)):
+        return _both(_text)
+    if pa.types.is_date32(found):
+        return _raw(_date)
+    if pa.types.is_timestamp(found) or (pa.types.is_time(found) and kind.name == "time"):
+        factor = _NANOSECONDS[found.unit]
+        return _raw(lambda value: value * factor if isinstance(value, int) else None)
+    return None
+
+
+def _text(value: object) -> str | None:
+    if not isinstance(value, str) or _UNPRINTABLE.search(value) or len(value.encode()) > TEXT_BYTES_MAX:
+        return None
+    return value
+
+
+def _date(days: int) -> date | None:
+    try:
+        return _EPOCH + timedelta(days=days)
+    except OverflowError:
+        return None

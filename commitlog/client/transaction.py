@@ -1,0 +1,404 @@
+"""A changeset in the making: what a program wants to change and what it has read, as of one snapshot.
+
+A transaction does no locking and talks to nobody until it commits, except that it looks up the tables whose files it
+describes. Names and definitions are those of the base, with the transaction's own changes on top.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
+
+import pyarrow as pa
+
+from commitlog.client.access import TableAt
+from commitlog.client.alterations import TableAlteration
+from commitlog.client.arrow_types import columns_of
+from commitlog.client.datafiles import read_data_file
+from commitlog.client.ids import new_proposal_id
+from commitlog.client.names import TableName, parse_table_name
+from commitlog.client.outcomes import SubmittedOutcome
+from commitlog.client.overlay import define_new, table_after
+from commitlog.client.partitions import partition_specs
+from commitlog.client.values import predicates, row_of
+from commitlog.domain import model as m
+from commitlog.domain.json_form import row_positions
+from commitlog.errors import TableNotFoundError
+
+if TYPE_CHECKING:
+    from commitlog.client.commit_log import CommitLog
+
+Columns: TypeAlias = "pa.Schema | Mapping[str, str] | Iterable[m.ColumnSpec]"
+Files: TypeAlias = "Iterable[str | Path | m.DataFile]"
+_FOOTER_READERS_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionOptions:
+    """Everything about a proposal but its changes and reads. See ``CommitLog.transaction``."""
+
+    base_snapshot_id: int
+    writer_id: str
+    proposal_id: m.ProposalId
+    isolation: m.Isolation = m.Isolation.SNAPSHOT
+    writer_epoch: int | None = None
+    writer_seq: int | None = None
+    decide_before_ms: int | None = None
+    author: str | None = None
+    message: str | None = None
+    extra: str | None = None
+    timeout_ms: int | None = None
+
+
+class Transaction:
+    """A changeset in the making. Made by ``CommitLog.transaction``; committed when its ``with`` block ends well."""
+
+    def __init__(self, log: CommitLog, options: TransactionOptions) -> None:
+        self._log = log
+        self._options = options
+        self._changes: list[m.Change] = []
+        self._reads: list[m.Read] = []
+        self._at_base: dict[TableName, TableAt | None] = {}
+        self._outcome: SubmittedOutcome | None = None
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def base_snapshot_id(self) -> int:
+        """The snapshot that the changes were computed from."""
+        return self._options.base_snapshot_id
+
+    @property
+    def proposal_id(self) -> UUID:
+        """The id that the proposal is, or was, sent with."""
+        return UUID(bytes=self._options.proposal_id)
+
+    @property
+    def changes(self) -> tuple[m.Change, ...]:
+        """The changes so far."""
+        return tuple(self._changes)
+
+    @property
+    def reads(self) -> tuple[m.Read, ...]:
+        """The reads declared so far."""
+        return tuple(self._reads)
+
+    @property
+    def outcome(self) -> SubmittedOutcome:
+        """The answer.
+
+        Raises:
+            ValueError: the transaction is not committed yet.
+        """
+        if self._outcome is None:
+            raise ValueError("the transaction has no outcome yet: it is committed when its `with` block ends")
+        return self._outcome
+
+    def proposal(self) -> m.Proposal:
+        """The proposal as it would be sent now."""
+        options = self._options
+        return m.Proposal(
+            proposal_id=options.proposal_id,
+            writer_id=options.writer_id,
+            base_snapshot_id=options.base_snapshot_id,
+            changes=self.changes,
+            writer_epoch=options.writer_epoch,
+            writer_seq=options.writer_seq,
+            decide_before_ms=options.decide_before_ms,
+            isolation=options.isolation,
+            reads=self.reads,
+            author=options.author,
+            message=options.message,
+            extra=options.extra,
+            created_at_ms=time.time_ns() // 1_000_000,
+        )
+
+    def commit(self) -> SubmittedOutcome:
+        """Send the proposal and wait for its answer. After an unknown outcome it can be called again.
+
+        Raises:
+            ProposalRejectedError: it was refused; ``conflicts`` say what it met.
+            OutcomeUnknownError: no answer in time.
+            ProposalTooLargeError: it is over the log's limit; nothing was sent.
+            ValueError: there is nothing to commit, or it is over another limit; nothing was sent.
+        """
+        if self._outcome is None:
+            self._outcome = self._log.commit(self.proposal(), timeout_ms=self._options.timeout_ms)
+        return self._outcome
+
+    # --- schemas, tables, views ---------------------------------------------------------------------------------------
+
+    def create_schema(self, schema: str, *, if_not_exists: bool = False) -> None:
+        """Create a schema."""
+        self._changes.append(m.CreateSchema(schema, if_not_exists))
+
+    def drop_schema(self, schema: str, *, cascade: bool = False, if_exists: bool = False) -> None:
+        """Drop a schema; with ``cascade`` also what is in it."""
+        self._changes.append(m.DropSchema(schema, cascade, if_exists))
+
+    def create_table(
+        self,
+        table: str,
+        schema: Columns,
+        *,
+        partition_by: Iterable[str | m.PartitionSpec] = (),
+        primary_key: Iterable[str] = (),
+        unique: Iterable[Iterable[str]] = (),
+        foreign_keys: Iterable[m.ForeignKeySpec] = (),
+        properties: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> None:
+        """Create a table.
+
+        Args:
+            table: its name, ``schema.table`` or ``table``.
+            schema: an Arrow schema, column name to DuckLake type, or ColumnSpecs.
+            partition_by: columns, or ``"month(day)"``, ``"bucket(16, id)"``.
+            primary_key: columns; the table then takes rows (``insert_row``, ...) instead of files.
+            unique: further unique constraints of a keyed table.
+            foreign_keys: references of a keyed table.
+            properties: ``conflict_granularity`` (TABLE, FILE, ROW) and ``on_conflict``.
+            if_not_exists: do nothing when there is one.
+
+        Raises:
+            InvalidChangeError: there can be no such table; the message says why.
+        """
+        name = parse_table_name(table)
+        change = m.CreateTable(
+            schema=name.schema,
+            table=name.name,
+            columns=_columns(schema),
+            primary_key=tuple(primary_key),
+            unique=tuple(tuple(columns) for columns in unique),
+            foreign_keys=tuple(foreign_keys),
+            partition_by=partition_specs(partition_by),
+            properties=dict(properties or {}),
+            if_not_exists=if_not_exists,
+        )
+        define_new(change)
+        self._changes.append(change)
+
+    def drop_table(self, table: str, *, if_exists: bool = False) -> None:
+        """Drop a table."""
+        name = parse_table_name(table)
+        self._changes.append(m.DropTable(name.schema, name.name, if_exists))
+
+    def rename_table(self, table: str, new_name: str) -> None:
+        """Rename a table within its schema; ``new_name`` is the name alone."""
+        name = parse_table_name(table)
+        self._changes.append(m.RenameTable(name.schema, name.name, new_name))
+
+    def alter(self, table: str) -> TableAlteration:
+        """Alter a table by the steps that are called on the result; together they are one change."""
+        name = parse_table_name(table)
+        at = len(self._changes)
+        self._changes.append(m.AlterTable(name.schema, name.name, ()))
+
+        def take(step: m.Alteration) -> None:
+            change = self._changes[at]
+            assert isinstance(change, m.AlterTable)
+            self._changes[at] = replace(change, alterations=(*change.alterations, step))
+
+        return TableAlteration(take)
+
+    def create_view(self, view: str, sql: str, *, dialect: str = "duckdb", if_not_exists: bool = False) -> None:
+        """Create a view."""
+        name = parse_table_name(view)
+        self._changes.append(m.CreateView(name.schema, name.name, sql, dialect, if_not_exists))
+
+    def replace_view(self, view: str, sql: str, *, dialect: str = "duckdb") -> None:
+        """Give a view another query."""
+        name = parse_table_name(view)
+        self._changes.append(m.ReplaceView(name.schema, name.name, sql, dialect))
+
+    def drop_view(self, view: str, *, if_exists: bool = False) -> None:
+        """Drop a view."""
+        name = parse_table_name(view)
+        self._changes.append(m.DropView(name.schema, name.name, if_exists))
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def append(self, table: str, files: Files) -> None:
+        """Add Parquet files to a table. Their footers are read and checked against the table now.
+
+        Args:
+            table: its name.
+            files: paths or URLs; or DataFiles, which are taken as they are.
+
+        Raises:
+            TableNotFoundError: there is no such table at the base.
+            DataFileError: a file is missing, is not Parquet, or does not fit the table.
+        """
+        name = parse_table_name(table)
+        self._changes.append(m.Append(name.schema, name.name, self._described(name, files)))
+
+    def delete(
+        self,
+        table: str,
+        positions: Mapping[int, Iterable[int]] | None = None,
+        *,
+        delete_files: Iterable[m.DeleteFile] = (),
+        whole_files: Iterable[int] = (),
+    ) -> None:
+        """Delete rows.
+
+        Args:
+            table: its name.
+            positions: by data file id, the positions of the rows in the file.
+            delete_files: Parquet delete files, each with the positions that it holds.
+            whole_files: ids of data files of which every row goes.
+        """
+        name = parse_table_name(table)
+        rows = [m.PositionDelete(file, row_positions(tuple(rows))) for file, rows in (positions or {}).items()]
+        change = m.Delete(name.schema, name.name, tuple(rows), tuple(delete_files), tuple(whole_files))
+        self._changes.append(change)
+
+    def compact(self, table: str, replaced: Iterable[int], files: Files) -> None:
+        """Replace data files by others with the same live rows. Nothing else can be in the changeset."""
+        name = parse_table_name(table)
+        self._changes.append(m.Compact(name.schema, name.name, tuple(replaced), self._described(name, files)))
+
+    def flush(self, table: str, files: Mapping[str | Path, Sequence[int]]) -> None:
+        """Move rows of a keyed table into Parquet files: by file the ids of its rows, in the order of the file."""
+        name = parse_table_name(table)
+        described = self._described(name, files)
+        flushed = zip(described, files.values(), strict=True)
+        with_ids = tuple(replace(file, row_ids=tuple(row_ids)) for file, row_ids in flushed)
+        self._changes.append(m.Flush(name.schema, name.name, with_ids))
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def insert_row(
+        self, table: str, row: Mapping[str, Any], *, row_time_us: int | None = None, origin: m.RowOrigin | None = None
+    ) -> None:
+        """Insert a row; columns that are not given are NULL or their default."""
+        name = parse_table_name(table)
+        self._changes.append(m.InsertRow(name.schema, name.name, row_of(row), row_time_us, origin))
+
+    def update_row(
+        self,
+        table: str,
+        key: Mapping[str, Any],
+        row: Mapping[str, Any],
+        *,
+        row_time_us: int | None = None,
+        origin: m.RowOrigin | None = None,
+    ) -> None:
+        """Replace the row of a key by ``row``, a full image."""
+        name = parse_table_name(table)
+        self._changes.append(m.UpdateRow(name.schema, name.name, row_of(key), row_of(row), row_time_us, origin))
+
+    def delete_row(
+        self, table: str, key: Mapping[str, Any], *, row_time_us: int | None = None, origin: m.RowOrigin | None = None
+    ) -> None:
+        """Delete the row of a key."""
+        name = parse_table_name(table)
+        self._changes.append(m.DeleteRow(name.schema, name.name, row_of(key), row_time_us, origin))
+
+    # --- the log itself -----------------------------------------------------------------------------------------------
+
+    def configure(self, **settings: m.Scalar) -> None:
+        """Change settings of the log. Nothing else can be in the changeset."""
+        self._changes.append(m.Configure(settings))
+
+    def expire_snapshots(self, older_than_snapshot_id: int) -> None:
+        """Let go of older snapshots. Nothing else can be in the changeset."""
+        self._changes.append(m.ExpireSnapshots(older_than_snapshot_id))
+
+    # --- reads --------------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        table: str,
+        *,
+        filter: Iterable[m.Predicate | tuple[Any, ...]] = (),
+        files: Iterable[int] | None = None,
+    ) -> None:
+        """Declare that the changes rely on what was read from a table.
+
+        Args:
+            table: its name.
+            filter: a conjunction of ``(column, op, value)``; the narrower, the fewer conflicts.
+            files: ids of the data files that were opened.
+        """
+        name = parse_table_name(table)
+        opened = None if files is None else tuple(files)
+        self._reads.append(m.TableRead(name.schema, name.name, predicates(filter), opened))
+
+    def read_name(self, name: str) -> None:
+        """Declare that the changes rely on what a table's or view's name means, or that there is none."""
+        parsed = parse_table_name(name)
+        self._reads.append(m.NameRead(parsed.schema, parsed.name))
+
+    def read_schema(self, schema: str) -> None:
+        """Declare that the changes rely on which entries a schema has."""
+        self._reads.append(m.NameRead(schema))
+
+    def read_rows(self, table: str, keys: Iterable[Mapping[str, Any]]) -> None:
+        """Declare that the changes rely on rows of a keyed table, by key."""
+        name = parse_table_name(table)
+        self._reads.append(m.RowsRead(name.schema, name.name, tuple(row_of(key) for key in keys)))
+
+    # --- looking up ---------------------------------------------------------------------------------------------------
+
+    def table(self, table: str) -> TableAt:
+        """A table as this transaction sees it.
+
+        Raises:
+            TableNotFoundError: there is none of that name.
+        """
+        return self._table(parse_table_name(table))
+
+    def _table(self, name: TableName) -> TableAt:
+        found = table_after(self._changes, name, self._lookup, self._log.new_table_path)
+        if found is None:
+            raise TableNotFoundError(str(name), snapshot_id=self.base_snapshot_id)
+        return found
+
+    def _lookup(self, name: TableName) -> TableAt | None:
+        if name not in self._at_base:
+            self._at_base[name] = self._log.table_at(name, self.base_snapshot_id)
+        return self._at_base[name]
+
+    def _described(self, name: TableName, files: Files) -> tuple[m.DataFile, ...]:
+        if isinstance(files, str | Path):
+            raise TypeError(f"files is a list of paths, not one path: write files=[{str(files)!r}]")
+        given = list(files)
+        if all(isinstance(file, m.DataFile) for file in given):
+            return tuple(file for file in given if isinstance(file, m.DataFile))
+        at = self._table(name)
+
+        def describe(file: str | Path | m.DataFile) -> m.DataFile:
+            return file if isinstance(file, m.DataFile) else read_data_file(file, at.definition, table_path=at.path)
+
+        with ThreadPoolExecutor(min(len(given), _FOOTER_READERS_MAX)) as pool:
+            return tuple(pool.map(describe, given))
+
+
+def make_options(**options: Any) -> TransactionOptions:
+    """Options with a new proposal id unless one is given."""
+    options["proposal_id"] = options.get("proposal_id") or new_proposal_id()
+    return TransactionOptions(**options)
+
+
+def _columns(schema: Columns) -> tuple[m.ColumnSpec, ...]:
+    if isinstance(schema, pa.Schema):
+        return columns_of(schema)
+    if isinstance(schema, Mapping):
+        return tuple(m.ColumnSpec(name, kind) for name, kind in schema.items())
+    return tuple(schema)

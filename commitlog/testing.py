@@ -1,0 +1,185 @@
+"""A log in memory for unit tests of programs that use commitlog: the same surface, the same rules, no servers.
+
+    def test_my_job(tmp_path):
+        log = InMemoryCommitLog(data_path=tmp_path)
+        with log.transaction() as tx:
+            tx.create_table("main.flights", {"id": "int64"})
+        my_job(log)
+        assert log.outcomes[-1].verdict == "COMMITTED"
+
+Every proposal is decided by the real domain, at once. What is not here is what a broker and a catalog do: there are no
+delays and no unknown outcomes, unless a test asks for one with ``lose_next_answer``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from commitlog.client.access import OutcomeState, ProposalStatus, TableAt
+from commitlog.client.commit_log import CommitLog
+from commitlog.domain import model as m
+from commitlog.domain.definitions import TableDefinition
+from commitlog.domain.sequencing import decide, new_state, receipt_for, replay
+from commitlog.domain.state import TableState
+from commitlog.domain.types import fold
+from commitlog.errors import ConfigurationError, OutcomeUnknownError, SnapshotNotFoundError
+from commitlog.log.codec import decode_proposal, decode_statistics, encode_proposal
+
+__all__ = ["InMemoryCommitLog"]
+
+_LOG_ID = bytes(16)
+
+
+class _InMemoryAccess:
+    """A log whose sequencer is a function call."""
+
+    def __init__(self, data_path: str, settings: m.LogSettings, clock_ms: Callable[[], int]) -> None:
+        self._data_path = data_path
+        self._clock_ms = clock_ms
+        self._changed = threading.Condition()
+        self._state = new_state(m.Genesis(_LOG_ID, settings=settings, data_path=data_path))
+        self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
+        self._offset = 0
+        self._closed = False
+        self.outcomes: list[m.Outcome] = []
+        self.answers_to_lose = 0
+
+    @property
+    def settings(self) -> m.LogSettings:
+        return self._state.settings
+
+    def head_snapshot_id(self) -> int:
+        return self._state.head_snapshot_id
+
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        with self._changed:
+            holder = self._state.schema_at(fold(schema), snapshot_id)
+            entry = None if holder is None else self._state.entry_at(holder, fold(table), snapshot_id)
+            if not isinstance(entry, TableState):
+                return None
+            versions = self._definitions[entry.table_id]
+            definition = next(known for since, known in reversed(versions) if since <= snapshot_id)
+            return TableAt(definition, self.new_table_path(schema, versions[0][1].name))
+
+    def new_table_path(self, schema: str, table: str) -> str | None:
+        return f"{self._data_path}/{schema}/{table}"
+
+    def encoded_size(self, proposal: m.Proposal) -> int:
+        return len(encode_proposal(proposal))
+
+    def publish(self, proposal: m.Proposal, timeout_ms: int) -> m.Receipt:
+        encoded = encode_proposal(proposal)
+        with self._changed:
+            outcome = decide(
+                self._state,
+                decode_proposal(encoded),
+                now_ms=self._clock_ms(),
+                source=m.Position(0, self._offset),
+                proposal_bytes=encoded,
+                decode_statistics=decode_statistics,
+            )
+            self._offset += 1
+            self._state = replay(self._state, outcome)
+            self._remember(outcome)
+            receipt = receipt_for(self._state, outcome)
+            self._changed.notify_all()
+            if self.answers_to_lose:
+                self.answers_to_lose -= 1
+                raise OutcomeUnknownError(UUID(bytes=proposal.proposal_id), waited_ms=timeout_ms)
+            return receipt
+
+    def find(self, proposal_id: m.ProposalId) -> ProposalStatus:
+        with self._changed:
+            found = [each for each in self.outcomes if each.proposal_id == proposal_id]
+            position = m.Position(0, self._offset)
+        first = next((each for each in found if each.verdict is not m.Verdict.DUPLICATE), found[0] if found else None)
+        state = OutcomeState.NEVER_SEEN if first is None else OutcomeState.DECIDED
+        return ProposalStatus(proposal_id, state, first, (position,))
+
+    def outcome_at(self, receipt: m.Receipt) -> m.Outcome | None:
+        return self.outcomes[receipt.seq - 1]
+
+    def subscribe(self, from_snapshot: int, *, follow: bool) -> Iterator[m.Outcome]:
+        at = self._index_after(from_snapshot)
+        while True:
+            with self._changed:
+                while follow and at >= len(self.outcomes) and not self._closed:
+                    self._changed.wait()
+                if at >= len(self.outcomes):
+                    return
+                outcome = self.outcomes[at]
+            at += 1
+            yield outcome
+
+    def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._state.head_snapshot_id >= snapshot_id, timeout_ms / 1000):
+                raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._state.head_snapshot_id)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _index_after(self, snapshot_id: int) -> int:
+        if snapshot_id == 0:
+            return 0
+        with self._changed:
+            for index, outcome in enumerate(self.outcomes):
+                if outcome.snapshot_id == snapshot_id:
+                    return index + 1
+            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._state.head_snapshot_id)
+
+    def _remember(self, outcome: m.Outcome) -> None:
+        self.outcomes.append(outcome)
+        if outcome.snapshot_id is None:
+            return
+        for effect in outcome.effects:
+            table = None if effect.object_id is None else self._state.tables.get(effect.object_id)
+            if table is not None:
+                self._definitions.setdefault(table.table_id, []).append((outcome.snapshot_id, table.definition))
+
+
+class InMemoryCommitLog(CommitLog):
+    """A ``CommitLog`` without servers.
+
+    Args:
+        data_path: where the lake's files are; needed only for paths of data files.
+        clock_ms: what time it is, in milliseconds since 1970; None is this machine's clock.
+        writer_id: who writes, where a transaction does not say.
+        settings: first settings of the log, such as ``conflict_granularity``.
+
+    Raises:
+        ConfigurationError: there is no such setting.
+    """
+
+    def __init__(
+        self,
+        *,
+        data_path: str | Path = "lake",
+        clock_ms: Callable[[], int] | None = None,
+        writer_id: str = "test",
+        **settings: Any,
+    ) -> None:
+        unknown = settings.keys() - {each.name for each in fields(m.LogSettings)}
+        if unknown:
+            raise ConfigurationError(f"a log has no setting {', '.join(sorted(unknown))}")
+        clock = clock_ms or (lambda: time.time_ns() // 1_000_000)
+        self._memory = _InMemoryAccess(os.fspath(data_path), m.LogSettings(**settings), clock)
+        super().__init__(self._memory, writer_id=writer_id)
+
+    @property
+    def outcomes(self) -> tuple[m.Outcome, ...]:
+        """Every outcome so far, in order."""
+        return tuple(self._memory.outcomes)
+
+    def lose_next_answer(self) -> None:
+        """Let the next proposal be decided, and its writer see an ``OutcomeUnknownError``."""
+        self._memory.answers_to_lose += 1
