@@ -13,6 +13,7 @@ from psycopg import sql
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from commitlog.catalog.guard import install_guard
 from commitlog.catalog.tables import DUCKLAKE, OWN, VIEWS
 from commitlog.errors import CatalogMismatchError
 
@@ -56,6 +57,7 @@ def create_catalog(
     for name, text in VIEWS.items():
         conn.execute(sql.SQL("CREATE VIEW commitlog.{} AS ").format(sql.Identifier(name)) + sql.SQL(text))
     _first_rows(conn, log_id, data_path, created_at)
+    install_guard(conn)
 
 
 def _first_rows(

@@ -1,0 +1,201 @@
+"""The projector: follows the results and writes the catalog, one SQL transaction per batch with its new position.
+
+The position is checked against the one it read when it began, under a row lock, so two projectors cannot both write and
+projecting twice changes nothing. After any failure of PostgreSQL it forgets what it knew and starts from the position.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+import psycopg
+
+from commitlog.catalog.guard import mark_projector
+from commitlog.catalog.migrations import catalog_exists, check_version, create_catalog
+from commitlog.catalog.projection import Projection
+from commitlog.catalog.statistics import StatisticsDecoder
+from commitlog.catalog.writing import Connection, to_time
+from commitlog.config import Settings, without_password
+from commitlog.domain.model import Genesis, Outcome
+from commitlog.errors import CatalogMismatchError, CatalogUnavailableError
+from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
+
+RETRY_S_MAX = 2.0
+
+
+@dataclass(slots=True)
+class ProjectorStatus:
+    """What a projector has done, for those who watch it."""
+
+    applied_seq: int = -1
+    head_snapshot_id: int = 0
+    batches: int = 0
+    restarts: int = 0
+
+
+class Projector:
+    """Projects one log into one catalog until it is told to stop.
+
+    Args:
+        settings: the log, the database, and how many outcomes one SQL transaction takes at most.
+        decode_statistics: expands a data file's opaque statistics.
+        on_batch: told after every batch, with the status.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        decode_statistics: StatisticsDecoder,
+        on_batch: Callable[[ProjectorStatus], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.status = ProjectorStatus()
+        self._decode = decode_statistics
+        self._on_batch = on_batch or (lambda _: None)
+
+    def run(self, stop: threading.Event) -> None:
+        """Project until ``stop`` is set; a PostgreSQL that is away is waited for.
+
+        Raises:
+            CatalogMismatchError: the catalog belongs to another log, or another projector writes it.
+            LogIntegrityError, LogLossError: the results do not fit the catalog's position.
+        """
+        pause_s = 0.05
+        while not stop.is_set():
+            try:
+                self._run_connected(stop)
+            except psycopg.OperationalError:
+                self.status.restarts += 1
+                stop.wait(pause_s)
+                pause_s = min(pause_s * 2, RETRY_S_MAX)
+            else:
+                pause_s = 0.05
+
+    def project_to_end(self) -> None:
+        """Project what the log holds now, then return."""
+        with self._connect() as conn, self._reader(conn) as reader:
+            session = _Session(self, conn, reader)
+            for records in reader.read_to_end(records_max=self.settings.projector_outcomes_max):
+                session.apply(records)
+
+    def _run_connected(self, stop: threading.Event) -> None:
+        with self._connect() as conn, self._reader(conn) as reader:
+            session = _Session(self, conn, reader)
+            while not stop.is_set():
+                session.apply(reader.read(records_max=self.settings.projector_outcomes_max))
+
+    def _connect(self) -> Connection:
+        conn = psycopg.connect(self.settings.database_url, connect_timeout=10)
+        mark_projector(conn)
+        return conn
+
+    def _reader(self, conn: Connection) -> ResultsReader:
+        return ResultsReader(self.settings, after=read_position(conn))
+
+    def applied(self, position: LogPosition, outcomes: list[Outcome]) -> None:
+        """Note a batch that is durable."""
+        self.status.applied_seq = position.seq
+        self.status.batches += 1
+        if outcomes:
+            self.status.head_snapshot_id = outcomes[-1].head_snapshot_id
+        self._on_batch(self.status)
+
+
+def read_position(conn: Connection) -> LogPosition | None:
+    """How far the catalog is; None when there is none yet."""
+    with conn.transaction():
+        if not catalog_exists(conn):
+            return None
+        check_version(conn)
+        row = conn.execute("SELECT log_id, seq, epoch, hash, results_offset FROM commitlog.applied").fetchone()
+    if row is None:
+        return None
+    log_id, seq, epoch, digest, offset = row
+    return LogPosition(log_id.bytes, seq, epoch, bytes(digest), offset)
+
+
+class _Session:
+    """One connection's life: what it knows of the catalog ends with it."""
+
+    def __init__(self, projector: Projector, conn: Connection, reader: ResultsReader) -> None:
+        self.projector = projector
+        self.conn = conn
+        self.position = reader.position
+        self.projection: Projection | None = None
+        if self.position is not None:
+            self._open(self.position.log_id)
+
+    def _open(self, log_id: bytes) -> None:
+        self.projection = Projection(self.conn, log_id=log_id, decode_statistics=self.projector._decode)
+
+    def apply(self, records: list[ResultRecord]) -> None:
+        """Project a batch of verified records in one SQL transaction."""
+        if not records:
+            return
+        outcomes = [record.value for record in records if isinstance(record.value, Outcome)]
+        with self.conn.transaction():
+            for record in records:
+                if isinstance(record.value, Genesis):
+                    self._begin(record, record.value)
+            assert self.projection is not None
+            position = _position_after(records[-1], self.projection.tracker.log_id)
+            self._check_position()
+            self.projection.project(outcomes)
+            self._write_position(position)
+        self.position = position
+        self.projector.applied(position, outcomes)
+
+    def _begin(self, record: ResultRecord, genesis: Genesis) -> None:
+        data_path = self.projector.settings.data_path
+        created_at = to_time(genesis.created_at_ms * 1000)
+        create_catalog(self.conn, log_id=genesis.log_id, data_path=str(data_path), created_at=created_at)
+        values = (UUID(bytes=genesis.log_id), record.hash, record.offset, datetime.now(UTC))
+        self.conn.execute(
+            "INSERT INTO commitlog.applied VALUES (1, %s, 0, 0, %s, %s, %s) ON CONFLICT DO NOTHING", values
+        )
+        self.position = LogPosition(genesis.log_id, 0, 0, record.hash, record.offset)
+        self._open(genesis.log_id)
+
+    def _check_position(self) -> None:
+        row = self.conn.execute("SELECT seq, hash FROM commitlog.applied FOR UPDATE").fetchone()
+        assert self.position is not None
+        if row is None or (row[0], bytes(row[1])) != (self.position.seq, self.position.hash):
+            found = None if row is None else row[0]
+            raise CatalogMismatchError(
+                f"the catalog is at outcome {found}, this projector left it at {self.position.seq}: another projector "
+                "writes it; let one of them run"
+            )
+
+    def _write_position(self, position: LogPosition) -> None:
+        self.conn.execute(
+            "UPDATE commitlog.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, applied_at = clock_timestamp()",
+            (position.seq, position.epoch, position.hash, position.results_offset),
+        )
+        self.conn.execute("NOTIFY commitlog_applied")
+
+
+def _position_after(record: ResultRecord, log_id: bytes) -> LogPosition:
+    value = record.value
+    seq, epoch = (value.seq, value.epoch) if isinstance(value, Outcome) else (0, 0)
+    return LogPosition(log_id, seq, epoch, record.hash, record.offset)
+
+
+def wait_for_database(settings: Settings, timeout_s: float) -> None:
+    """Wait until PostgreSQL answers; raise CatalogUnavailableError when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            psycopg.connect(settings.database_url, connect_timeout=2).close()
+            return
+        except psycopg.OperationalError as error:
+            if time.monotonic() > deadline:
+                raise CatalogUnavailableError(
+                    without_password(settings.database_url), waited_ms=int(timeout_s * 1000), detail=str(error).strip()
+                ) from error
+            time.sleep(0.1)

@@ -1,0 +1,375 @@
+"""Reading the catalog: for the client, the CLI and Spark. Nothing here writes.
+
+``Catalog`` holds one connection, opened at first use and opened anew after a failure, so that a restarted PostgreSQL costs
+a reader one error at most.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from commitlog.catalog.writing import Connection
+from commitlog.config import without_password
+from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
+from commitlog.domain.dumping import load_definition
+from commitlog.domain.model import MappedColumn
+from commitlog.domain.types import ColumnType, fold, parse_type
+from commitlog.errors import CatalogUnavailableError, SnapshotNotFoundError
+
+CONNECT_TIMEOUT_S = 10
+_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """A table at a snapshot; ``path`` is the folder of its relative files, with a slash at the end."""
+
+    definition: TableDefinition
+    schema_name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogFile:
+    """A data file that is live at a snapshot.
+
+    path, delete_file_path: absolute. deleted: positions that the catalog holds as inlined deletes, sorted; those in the
+    delete file come on top. row_id_start None: the file carries its rows' ids.
+    """
+
+    data_file_id: int
+    path: str
+    record_count: int
+    file_size_bytes: int
+    footer_size: int | None
+    row_id_start: int | None
+    begin_snapshot: int
+    partition_values: tuple[str | None, ...] | None
+    delete_file_path: str | None
+    delete_count: int
+    deleted: tuple[int, ...]
+    name_mapping: tuple[MappedColumn, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedPosition:
+    """How far the results topic is applied."""
+
+    log_id: bytes
+    seq: int
+    epoch: int
+    hash: bytes
+    results_offset: int
+
+
+class Catalog:
+    """The catalog of one log. Safe to share between threads: they take turns."""
+
+    def __init__(self, database_url: str) -> None:
+        self._url = database_url
+        self._conn: Connection | None = None
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with self._lock:
+            if self._conn is not None:
+                self._conn.close()
+                self._conn = None
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        with self._lock:
+            try:
+                if self._conn is None or self._conn.closed:
+                    self._conn = psycopg.connect(self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+                yield self._conn
+            except psycopg.OperationalError as error:
+                self.close()
+                raise CatalogUnavailableError(without_password(self._url), detail=str(error).strip()) from error
+
+    def _rows(self, query: LiteralString | sql.Composed, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._connected() as conn:
+            return conn.execute(query, parameters).fetchall()
+
+    def _records(self, query: LiteralString, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        with self._connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query, parameters).fetchall()
+
+    # --- snapshots ----------------------------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether the catalog has been made."""
+        return self._rows("SELECT to_regclass('commitlog.applied') IS NOT NULL")[0][0] is True
+
+    def applied(self) -> AppliedPosition | None:
+        """How far the results are applied; None before the first outcome."""
+        rows = self._rows("SELECT log_id, seq, epoch, hash, results_offset FROM commitlog.applied")
+        if not rows:
+            return None
+        log_id, seq, epoch, digest, offset = rows[0]
+        return AppliedPosition(log_id.bytes, seq, epoch, digest, offset)
+
+    def head_snapshot_id(self) -> int:
+        """The newest snapshot that readers see."""
+        return int(self._rows("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
+
+    def snapshot_at(self, moment: datetime) -> int:
+        """The newest snapshot not later than ``moment``; SnapshotNotFoundError when all are."""
+        rows = self._rows(
+            "SELECT max(snapshot_id), min(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= %s", (moment,)
+        )
+        if rows[0][0] is None:
+            self.check_snapshot(-1)
+        return int(rows[0][0])
+
+    def check_snapshot(self, snapshot_id: int) -> None:
+        """Raise SnapshotNotFoundError, which says which ones there are, unless the snapshot exists."""
+        low, high, found = self._rows(
+            "SELECT min(snapshot_id), max(snapshot_id), bool_or(snapshot_id = %s) FROM ducklake_snapshot",
+            (snapshot_id,),
+        )[0]
+        if not found:
+            raise SnapshotNotFoundError(snapshot_id, floor_snapshot_id=low, head_snapshot_id=high)
+
+    def wait_for_snapshot(self, snapshot_id: int, timeout_s: float) -> bool:
+        """Wait until readers see a snapshot; False when the timeout came first."""
+        return self._wait(lambda: self.head_snapshot_id() >= snapshot_id, timeout_s)
+
+    def wait_for_seq(self, seq: int, timeout_s: float) -> bool:
+        """Wait until an outcome is applied; False when the timeout came first."""
+        return self._wait(lambda: (at := self.applied()) is not None and at.seq >= seq, timeout_s)
+
+    def _wait(self, reached: Any, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while not reached():
+            if time.monotonic() >= deadline:
+                return False
+            with self._connected() as conn:
+                conn.execute("LISTEN commitlog_applied")
+                list(conn.notifies(timeout=min(0.5, max(deadline - time.monotonic(), _POLL_S)), stop_after=1))
+        return True
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def data_path(self) -> str:
+        """Where the lake's files are, with a slash at the end."""
+        return str(self._rows("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL")[0][0])
+
+    def schema_path(self, schema: str, snapshot_id: int) -> str | None:
+        """The folder of a schema; None when there is none of that name."""
+        for name, path in self._rows(
+            "SELECT schema_name, path FROM ducklake_schema WHERE begin_snapshot <= %s "
+            "AND (end_snapshot IS NULL OR end_snapshot > %s)",
+            (snapshot_id, snapshot_id),
+        ):
+            if fold(name) == fold(schema):
+                return self.data_path() + str(path)
+        return None
+
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None:
+        """A table as of a snapshot; None when there is none of that name."""
+        rows = self._rows(
+            """SELECT t.table_id, t.table_name, t.schema_id, s.schema_name, s.path, t.path
+               FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
+               WHERE lower(t.table_name) = lower(%s) AND lower(s.schema_name) = lower(%s)
+               AND t.begin_snapshot <= %s AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)
+               AND s.begin_snapshot <= %s AND (s.end_snapshot IS NULL OR s.end_snapshot > %s)""",
+            (table, schema, *[snapshot_id] * 4),
+        )
+        for table_id, table_name, schema_id, schema_name, schema_path, table_path in rows:
+            if fold(table_name) == fold(table) and fold(schema_name) == fold(schema):
+                definition = self._definition_at(table_id, schema_id, table_name, snapshot_id)
+                return CatalogTable(definition, schema_name, f"{self.data_path()}{schema_path}{table_path}")
+        return None
+
+    def _definition_at(self, table_id: int, schema_id: int, name: str, snapshot_id: int) -> TableDefinition:
+        stored = self._rows("SELECT definition FROM commitlog.table_definitions WHERE table_id = %s", (table_id,))
+        now = load_definition(stored[0][0])
+        rows = self._rows(
+            """SELECT column_id, column_name, column_type, initial_default, default_value, nulls_allowed, parent_column
+               FROM ducklake_column WHERE table_id = %s AND begin_snapshot <= %s
+               AND (end_snapshot IS NULL OR end_snapshot > %s) ORDER BY column_order, column_id""",
+            (table_id, snapshot_id, snapshot_id),
+        )
+        partitions = self._rows(
+            """SELECT i.partition_id, c.column_id, c.transform FROM ducklake_partition_info i
+               JOIN ducklake_partition_column c USING (partition_id, table_id)
+               WHERE i.table_id = %s AND i.begin_snapshot <= %s AND (i.end_snapshot IS NULL OR i.end_snapshot > %s)
+               ORDER BY c.partition_key_index""",
+            (table_id, snapshot_id, snapshot_id),
+        )
+        return TableDefinition(
+            table_id=table_id,
+            schema_id=schema_id,
+            name=name,
+            columns=tuple(_columns(rows, None)),
+            next_column_id=now.next_column_id,
+            primary_key=now.primary_key,
+            unique=now.unique,
+            foreign_keys=now.foreign_keys,
+            partition_id=partitions[0][0] if partitions else None,
+            partition_by=tuple(PartitionKey(column_id, transform) for _, column_id, transform in partitions),
+            comment=now.comment,
+            properties=now.properties,
+        )
+
+    def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]:
+        """Every table at a snapshot: schema, name, id."""
+        rows = self._rows(
+            """SELECT s.schema_name, t.table_name, t.table_id FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
+               WHERE t.begin_snapshot <= %s AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)
+               AND s.begin_snapshot <= %s AND (s.end_snapshot IS NULL OR s.end_snapshot > %s) ORDER BY 1, 2""",
+            [snapshot_id] * 4,
+        )
+        return [(schema, table, table_id) for schema, table, table_id in rows]
+
+    def column_names_ever(self, table_id: int) -> dict[str, frozenset[int]]:
+        """Every (folded) name that a top-level column of the table ever had, with the ids of its columns."""
+        found: dict[str, set[int]] = {}
+        for name, column_id in self._rows(
+            "SELECT DISTINCT column_name, column_id FROM ducklake_column WHERE table_id = %s AND parent_column IS NULL",
+            (table_id,),
+        ):
+            found.setdefault(fold(name), set()).add(column_id)
+        return {name: frozenset(ids) for name, ids in found.items()}
+
+    # --- contents -----------------------------------------------------------------------------------------------------
+
+    def files_at(self, table: CatalogTable, snapshot_id: int, *, after: int = -1) -> list[CatalogFile]:
+        """The data files that are live at a snapshot; with ``after`` only those that came after that snapshot."""
+        table_id = table.definition.table_id
+        rows = self._rows(
+            """SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, f.footer_size,
+                      f.row_id_start, f.begin_snapshot, f.mapping_id, f.partition_id, d.path, d.path_is_relative, d.delete_count
+               FROM ducklake_data_file f
+               LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
+                    AND (d.end_snapshot IS NULL OR d.end_snapshot > %s)
+               WHERE f.table_id = %s AND f.begin_snapshot <= %s AND f.begin_snapshot > %s
+               AND (f.end_snapshot IS NULL OR f.end_snapshot > %s) ORDER BY f.data_file_id""",
+            (snapshot_id, snapshot_id, table_id, snapshot_id, after, snapshot_id),
+        )
+        deleted = self._inlined_deletes(table_id, snapshot_id)
+        values = self._partition_values(table_id, [row[0] for row in rows if row[9] is not None])
+        mappings = self._mappings({row[8] for row in rows if row[8] is not None}, table.definition)
+        return [
+            CatalogFile(
+                data_file_id=row[0],
+                path=_absolute(table.path, row[1], row[2]),
+                record_count=row[3],
+                file_size_bytes=row[4],
+                footer_size=row[5],
+                row_id_start=row[6],
+                begin_snapshot=row[7],
+                partition_values=values.get(row[0]),
+                delete_file_path=None if row[10] is None else _absolute(table.path, row[10], row[11]),
+                delete_count=row[12] or 0,
+                deleted=tuple(deleted.get(row[0], ())),
+                name_mapping=None if row[8] is None else mappings[row[8]],
+            )
+            for row in rows
+        ]
+
+    def _inlined_deletes(self, table_id: int, snapshot_id: int) -> dict[int, list[int]]:
+        name = f"ducklake_inlined_delete_{table_id}"
+        if self._rows("SELECT to_regclass(%s) IS NULL", (name,))[0][0]:
+            return {}
+        query = sql.SQL("SELECT file_id, row_id FROM {} WHERE begin_snapshot <= %s ORDER BY 1, 2")
+        found: dict[int, list[int]] = {}
+        for data_file_id, row in self._rows(query.format(sql.Identifier(name)), (snapshot_id,)):
+            found.setdefault(data_file_id, []).append(row)
+        return found
+
+    def _partition_values(self, table_id: int, data_file_ids: list[int]) -> dict[int, tuple[str | None, ...]]:
+        if not data_file_ids:
+            return {}
+        found: dict[int, list[str | None]] = {}
+        for data_file_id, value in self._rows(
+            "SELECT data_file_id, partition_value FROM ducklake_file_partition_value WHERE table_id = %s "
+            "AND data_file_id = ANY(%s) ORDER BY data_file_id, partition_key_index",
+            (table_id, data_file_ids),
+        ):
+            found.setdefault(data_file_id, []).append(value)
+        return {data_file_id: tuple(values) for data_file_id, values in found.items()}
+
+    def _mappings(self, mapping_ids: set[int], definition: TableDefinition) -> dict[int, tuple[MappedColumn, ...]]:
+        if not mapping_ids:
+            return {}
+        names = {column.column_id: column.name for column in definition.all_columns()}
+        rows = self._rows(
+            "SELECT mapping_id, column_id, source_name, target_field_id, parent_column FROM ducklake_name_mapping "
+            "WHERE mapping_id = ANY(%s) ORDER BY mapping_id, column_id",
+            (list(mapping_ids),),
+        )
+
+        def mapped(mapping_id: int, parent: int | None) -> tuple[MappedColumn, ...]:
+            return tuple(
+                MappedColumn(source, names[target], mapped(mapping_id, number))
+                for found, number, source, target, above in rows
+                if found == mapping_id and above == parent and target in names
+            )
+
+        return {mapping_id: mapped(mapping_id, None) for mapping_id in mapping_ids}
+
+    def inlined_rows_at(self, table_id: int, snapshot_id: int) -> list[dict[str, Any]]:
+        """The rows that are in no file at a snapshot, by the names of their columns, with ``row_id``; values as stored."""
+        rows: list[dict[str, Any]] = []
+        for (name,) in self._rows(
+            "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version",
+            (table_id,),
+        ):
+            query = sql.SQL(
+                "SELECT * FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s) ORDER BY row_id"
+            ).format(sql.Identifier(name))
+            with self._connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
+                rows += cursor.execute(query, (snapshot_id, snapshot_id)).fetchall()
+        return rows
+
+    # --- outcomes -----------------------------------------------------------------------------------------------------
+
+    def outcome(self, proposal_id: bytes) -> dict[str, Any] | None:
+        """The first outcome of a proposal id that is not DUPLICATE, as the columns of ``commitlog.outcomes``."""
+        rows = self._records(
+            "SELECT * FROM commitlog.outcomes WHERE proposal_id = %s ORDER BY (verdict = 'DUPLICATE'), seq LIMIT 1",
+            (UUID(bytes=proposal_id),),
+        )
+        return rows[0] if rows else None
+
+    def history(self, *, limit: int, before_seq: int | None = None) -> list[dict[str, Any]]:
+        """The newest outcomes first, with the time, author and message of the snapshots they made."""
+        return self._records(
+            """SELECT o.*, s.snapshot_time, c.author, c.commit_message AS message, c.changes_made
+               FROM commitlog.outcomes o
+               LEFT JOIN ducklake_snapshot s USING (snapshot_id)
+               LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id)
+               WHERE o.seq < coalesce(%s, 9223372036854775807) ORDER BY o.seq DESC LIMIT %s""",
+            (before_seq, limit),
+        )
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], parent: int | None) -> Iterator[Column]:
+    for column_id, name, kind, initial_default, default, nullable, above in rows:
+        if above != parent:
+            continue
+        children = tuple(_columns(rows, column_id))
+        if children:
+            parsed = ColumnType(kind, fields=tuple((child.name, child.type) for child in children))
+        else:
+            parsed = parse_type(kind)
+        given = None if default in (None, "NULL") else default
+        yield Column(column_id, name, parsed, nullable, given, initial_default, children=children)
+
+
+def _absolute(folder: str, path: str, is_relative: bool) -> str:
+    return folder + path if is_relative else path
