@@ -1,0 +1,188 @@
+"""Messages of the proposals topic to the records of one transaction: decode, decide, replay, encode, one by one.
+
+Here is all of the sequencer that does no I/O, so that it can be tested and measured without a broker.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from commitlog.domain.model import MalformedProposal, Outcome, Position, Proposal, Reason, Receipt, Verdict
+from commitlog.domain.rows import RowHandler
+from commitlog.domain.sequencing import decide, receipt_for, replay
+from commitlog.domain.state import SequencerState
+from commitlog.errors import MalformedRecordError
+from commitlog.log.codec import (
+    DeadLetter,
+    decode_proposal,
+    decode_statistics,
+    encode_dead_letter,
+    encode_outcome,
+    encode_receipts,
+    from_confluent,
+    hash_record,
+    readable_ids,
+)
+from commitlog.log.topics import Topics, outcome_bytes_max
+from commitlog.log.transaction import Records
+
+RECEIPTS_BYTES_MAX = 512 * 1024
+RECORD_OVERHEAD_BYTES = 4 * 1024
+DETAIL_LENGTH_MAX = 16 * 1024
+
+
+class Incoming(NamedTuple):
+    """A message of the proposals topic."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction writes."""
+
+    outcomes: list[bytes] = field(default_factory=list)
+    receipts: dict[int, list[Receipt]] = field(default_factory=lambda: defaultdict(list))
+    dead_letters: list[bytes] = field(default_factory=list)
+    verdicts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
+    size_bytes: int = 0
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+
+class Decider:
+    """Decides messages in order; the state moves ahead of what is written, and is thrown away if the writing fails.
+
+    Args:
+        state: at the end of the log.
+        prev_hash: of the last record in the log.
+        epoch: of this sequencer; above every epoch in the log.
+        topics: where the messages come from and the records go.
+        handlers: row handlers by name.
+        schema_ids: a schema registry's ids, if Confluent's wire format is accepted.
+    """
+
+    def __init__(
+        self,
+        state: SequencerState,
+        *,
+        prev_hash: bytes,
+        epoch: int,
+        topics: Topics,
+        handlers: Mapping[str, RowHandler],
+        schema_ids: Mapping[int, str],
+    ) -> None:
+        self.state = state
+        self.prev_hash = prev_hash
+        self.epoch = epoch
+        self._topics = topics
+        self._handlers = handlers
+        self._schema_ids = schema_ids
+
+    def decide_all(self, messages: Iterable[Incoming], batch: Batch, *, now_ms: int) -> None:
+        """Decides messages and adds the records to the batch."""
+        for message in messages:
+            outcome = self._decide(message, now_ms)
+            encoded = self._encoded(outcome)
+            if len(encoded) > self._outcome_bytes_max():
+                outcome = without_images(outcome)
+                encoded = self._encoded(outcome)
+            replay(self.state, outcome)
+            self.prev_hash = hash_record(encoded)
+            batch.outcomes.append(encoded)
+            batch.receipts[message.partition].append(receipt_for(self.state, outcome))
+            batch.verdicts[outcome.verdict] += 1
+            batch.size_bytes += len(encoded)
+            if outcome.reason is Reason.MALFORMED:
+                batch.dead_letters.append(self._dead_letter(message, outcome))
+
+    def sealed(self, batch: Batch) -> list[Records]:
+        """The records of the batch's transaction."""
+        records = [
+            Records(
+                self._topics.receipts,
+                partition,
+                packed_receipts(receipts, log_id=self.state.log_id, partition=partition),
+            )
+            for partition, receipts in batch.receipts.items()
+        ]
+        if batch.outcomes:
+            records.append(Records(self._topics.results, 0, batch.outcomes))
+        if batch.dead_letters:
+            records.append(Records(self._topics.dead_letters, 0, batch.dead_letters))
+        return records
+
+    def _decide(self, message: Incoming, now_ms: int) -> Outcome:
+        proposal, raw = self._decoded(message.value)
+        return decide(
+            self.state,
+            proposal,
+            now_ms=now_ms,
+            source=Position(message.partition, message.offset),
+            epoch=self.epoch,
+            proposal_bytes=raw,
+            decode_statistics=decode_statistics,
+            handlers=self._handlers,
+        )
+
+    def _decoded(self, value: bytes | None) -> tuple[Proposal | MalformedProposal, bytes]:
+        if value is None:
+            return MalformedProposal("a message without a value"), b""
+        limit = self.state.settings.proposal_bytes_max
+        if len(value) > limit:
+            detail = f"the proposal takes {len(value):,} bytes, the log's limit is {limit:,}"
+            return MalformedProposal(detail, *readable_ids(value)), value
+        try:
+            if self._schema_ids:
+                value = from_confluent(value, self._schema_ids)
+            return decode_proposal(value), value
+        except MalformedRecordError as error:
+            return MalformedProposal(str(error), *readable_ids(value)), value
+
+    def _encoded(self, outcome: Outcome) -> bytes:
+        return encode_outcome(outcome, log_id=self.state.log_id, prev_hash=self.prev_hash)
+
+    def _outcome_bytes_max(self) -> int:
+        return outcome_bytes_max(self.state.settings.proposal_bytes_max) - RECORD_OVERHEAD_BYTES
+
+    def _dead_letter(self, message: Incoming, outcome: Outcome) -> bytes:
+        value, key = message.value, message.key
+        room = self._outcome_bytes_max() - 2 * RECORD_OVERHEAD_BYTES - DETAIL_LENGTH_MAX
+        return encode_dead_letter(
+            DeadLetter(
+                log_id=self.state.log_id,
+                seq=outcome.seq,
+                topic=self._topics.proposals,
+                source=outcome.source,
+                detail=(outcome.detail or "")[: DETAIL_LENGTH_MAX // 4],
+                decided_at_ms=outcome.decided_at_ms,
+                key=None if key is None else key[:RECORD_OVERHEAD_BYTES],
+                value=None if value is None else value[:room],
+                value_size_bytes=0 if value is None else len(value),
+            )
+        )
+
+
+def without_images(outcome: Outcome) -> Outcome:
+    """An outcome too large for the topic, without the row images that are only there to be looked at."""
+    resolutions = tuple(replace(each, committed_row=None, proposed_row=None) for each in outcome.resolutions)
+    return replace(outcome, resolutions=resolutions)
+
+
+def packed_receipts(receipts: list[Receipt], *, log_id: bytes, partition: int) -> list[bytes]:
+    """The receipts in as few messages as their size allows."""
+    packed = encode_receipts(receipts, log_id=log_id, partition=partition)
+    if len(packed) <= RECEIPTS_BYTES_MAX or len(receipts) == 1:
+        return [packed]
+    half = len(receipts) // 2
+    return [
+        *packed_receipts(receipts[:half], log_id=log_id, partition=partition),
+        *packed_receipts(receipts[half:], log_id=log_id, partition=partition),
+    ]

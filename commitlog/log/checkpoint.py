@@ -1,0 +1,313 @@
+"""Checkpoints: the sequencer's state at a place in the log, so that a start need not replay everything.
+
+A checkpoint is a cache. It is an Avro container file of plain values, named by log, seq, rules version and its own
+SHA-256; written aside, synced and renamed. One that is broken, or does not fit the results topic, is skipped. They are
+made by a process of their own that replays along, and that then trims the proposals which have been decided.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import fastavro
+from confluent_kafka import KafkaException, TopicPartition
+
+from commitlog.config import Settings
+from commitlog.domain.model import RULES_VERSION
+from commitlog.domain.sequencing import dump_state, load_state
+from commitlog.domain.state import SequencerState
+from commitlog.errors import LogIntegrityError
+from commitlog.log._framing import NEWEST
+from commitlog.log.connection import REQUEST_TIMEOUT_S, first_offsets, make_admin
+from commitlog.log.replica import Replica, SavedState
+from commitlog.log.results import LogPosition
+from commitlog.log.topics import topics_of
+
+CHECKPOINTS_KEPT = 3
+EVERY_OUTCOMES = 50_000
+EVERY_S = 60.0
+SUFFIX = ".avro"
+_PIECE = 1_000
+_DIGEST_DIGITS = 32
+
+_logger = logging.getLogger("commitlog.checkpointer")
+
+
+class CheckpointName(NamedTuple):
+    """What a checkpoint's file name says."""
+
+    log_id: bytes
+    seq: int
+    rules_version: int
+    digest: str
+
+    def file_name(self) -> str:
+        """The name, which sorts by seq within a log."""
+        return f"{self.log_id.hex()}-{self.seq:020d}-r{self.rules_version}-{self.digest}{SUFFIX}"
+
+    @classmethod
+    def parse(cls, path: Path) -> CheckpointName | None:
+        """The parts of a file's name; None when it is no checkpoint."""
+        parts = path.name.removesuffix(SUFFIX).split("-")
+        if path.suffix != SUFFIX or len(parts) != 4 or not parts[1].isdigit() or not parts[2][1:].isdigit():
+            return None
+        try:
+            return cls(bytes.fromhex(parts[0]), int(parts[1]), int(parts[2][1:]), parts[3])
+        except ValueError:
+            return None
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def write_checkpoint(directory: Path, state: SequencerState, position: LogPosition) -> Path:
+    """Writes a checkpoint and removes those that are too many."""
+    assert position.seq + 1 == state.next_seq, (position.seq, state.next_seq)
+    directory.mkdir(parents=True, exist_ok=True)
+    aside = directory / f".{os.getpid()}.writing"
+    with aside.open("wb") as file:
+        hashing = _Hashing(file)
+        metadata = {
+            "commitlog.log_id": position.log_id.hex(),
+            "commitlog.seq": str(position.seq),
+            "commitlog.epoch": str(position.epoch),
+            "commitlog.hash": position.hash.hex(),
+            "commitlog.results_offset": str(position.results_offset),
+        }
+        parsed = NEWEST["CheckpointSection"].parsed
+        fastavro.writer(hashing, parsed, _sections(dump_state(state)), codec="deflate", metadata=metadata)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
+    name = CheckpointName(position.log_id, position.seq, RULES_VERSION, hashing.digest())
+    path = directory / name.file_name()
+    aside.replace(path)
+    _sync_directory(directory)
+    for older in _checkpoint_files(directory, position.log_id)[CHECKPOINTS_KEPT:]:
+        older.unlink(missing_ok=True)
+    return path
+
+
+class _Hashing:
+    """A file that hashes what it is given."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self._hash.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def seekable(self) -> bool:
+        return False
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()[:_DIGEST_DIGITS]
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _checkpoint_files(directory: Path, log_id: bytes | None = None) -> list[Path]:
+    """Newest first."""
+    named = [(CheckpointName.parse(path), path) for path in directory.glob(f"*{SUFFIX}")]
+    known = [(name, path) for name, path in named if name is not None and log_id in (None, name.log_id)]
+    return [path for _, path in sorted(known, key=lambda pair: (pair[0].seq, pair[0].digest), reverse=True)]
+
+
+def checkpoint_dir_of(settings: Settings) -> Path:
+    """Where a log's checkpoints are."""
+    return settings.checkpoint_dir / settings.log
+
+
+def load_checkpoints(settings: Settings) -> Iterator[SavedState]:
+    """The log's checkpoints, newest first; a broken one is skipped, the state is only read when it is asked for."""
+    directory = checkpoint_dir_of(settings)
+    for path in _checkpoint_files(directory) if directory.is_dir() else []:
+        name = CheckpointName.parse(path)
+        assert name is not None
+        if name.rules_version != RULES_VERSION:
+            _logger.info("%s was made under other rules: skipped", path.name)
+            continue
+        try:
+            saved = _open_checkpoint(path, name)
+        except Exception as error:  # a cache: whatever is wrong with it, there is another way
+            _logger.warning("%s is broken and skipped: %s", path.name, error)
+            continue
+        yield saved
+
+
+def _open_checkpoint(path: Path, name: CheckpointName) -> SavedState:
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest()[:_DIGEST_DIGITS] != name.digest:
+            raise ValueError("its content is not what its name says")
+        file.seek(0)
+        told = fastavro.reader(file).metadata
+    position = LogPosition(
+        bytes.fromhex(told["commitlog.log_id"]),
+        int(told["commitlog.seq"]),
+        int(told["commitlog.epoch"]),
+        bytes.fromhex(told["commitlog.hash"]),
+        int(told["commitlog.results_offset"]),
+    )
+    return SavedState(position, lambda: _read_state(path))
+
+
+def _read_state(path: Path) -> SequencerState:
+    plain: dict[str, Any] = {}
+    with path.open("rb") as file:
+        for section in fastavro.reader(file):
+            assert isinstance(section, dict)
+            items = [_from_avro(item) for item in section["items"]]
+            if section["whole"]:
+                plain[section["name"]] = items[0]
+            else:
+                plain.setdefault(section["name"], []).extend(items)
+    return load_state(plain)
+
+
+# --- plain values in Avro ---------------------------------------------------------------------------------------------
+
+_BRANCHES: dict[type, str] = {bool: "boolean", int: "long", float: "double", str: "string", bytes: "bytes"}
+
+
+def _sections(plain: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, value in plain.items():
+        if not isinstance(value, list):
+            yield {"name": name, "whole": True, "items": [_to_avro(value)]}
+            continue
+        for start in range(0, max(len(value), 1), _PIECE):
+            items = [_to_avro(item) for item in value[start : start + _PIECE]]
+            yield {"name": name, "whole": False, "items": items}
+
+
+def _to_avro(value: Any) -> Any:
+    if value is None:
+        return None
+    branch = _BRANCHES.get(type(value))
+    if branch is not None:
+        return branch, value
+    if isinstance(value, dict):
+        return "commitlog.PlainMap", {"entries": {key: _to_avro(item) for key, item in value.items()}}
+    if isinstance(value, list | tuple):
+        return "commitlog.PlainList", {"items": [_to_avro(item) for item in value]}
+    if isinstance(value, str):
+        return "string", str(value)
+    raise TypeError(f"a state holds a {type(value).__name__}, which is no plain value")
+
+
+def _from_avro(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "items" in value:
+        return [_from_avro(item) for item in value["items"]]
+    return {key: _from_avro(item) for key, item in value["entries"].items()}
+
+
+# --- the process ------------------------------------------------------------------------------------------------------
+
+
+class Checkpointer:
+    """Replays along, saves the state from time to time, and trims the proposals that were decided before.
+
+    Args:
+        settings: which log, where, and the directory of the checkpoints.
+        every_outcomes: write one after so many outcomes,
+        every_s: or after so many seconds, if there were any.
+    """
+
+    def __init__(self, settings: Settings, *, every_outcomes: int = EVERY_OUTCOMES, every_s: float = EVERY_S) -> None:
+        self._settings = settings
+        self._directory = checkpoint_dir_of(settings)
+        self._every_outcomes = every_outcomes
+        self._every_s = every_s
+        self._admin = make_admin(settings)
+        self._replica = Replica(settings, checkpoints=load_checkpoints(settings), on_skipped=_skipped)
+        self._written_seq = self._replica.start_seq
+        self._written_at = time.monotonic()
+
+    def run(self, stop: threading.Event) -> None:
+        """Works until the event is set.
+
+        Raises:
+            LogIntegrityError: the log is not what it was.
+            LogUnavailableError: no broker has answered.
+        """
+        try:
+            while not stop.is_set():
+                self._replica.follow()
+                if self._is_due():
+                    self.checkpoint()
+        finally:
+            self._replica.close()
+
+    def checkpoint_now(self) -> Path | None:
+        """Replays to the end of the log and saves that; None when there is nothing to save."""
+        for _ in self._replica.follow_to_end():
+            pass
+        return self.checkpoint()
+
+    def checkpoint(self) -> Path | None:
+        """Saves the state as it is, and trims; None when the log is empty."""
+        if not self._replica.has_genesis:
+            return None
+        position = self._replica.position
+        path = write_checkpoint(self._directory, self._replica.state, position)
+        self._written_seq, self._written_at = position.seq, time.monotonic()
+        _logger.info("checkpoint at outcome %d: %s", position.seq, path.name)
+        trim_proposals(self._settings, self._replica.state.next_offsets)
+        return path
+
+    def close(self) -> None:
+        """Ends following the log."""
+        self._replica.close()
+
+    def _is_due(self) -> bool:
+        if not self._replica.has_genesis:
+            return False
+        outcomes = self._replica.position.seq - self._written_seq
+        return outcomes >= self._every_outcomes or (
+            outcomes > 0 and time.monotonic() - self._written_at >= self._every_s
+        )
+
+
+def _skipped(error: LogIntegrityError) -> None:
+    _logger.warning("a checkpoint does not fit the log: %s", error)
+
+
+def trim_proposals(settings: Settings, next_offsets: dict[int, int]) -> None:
+    """Deletes the proposals below the decided positions; their bytes are in the outcomes."""
+    admin, topic = make_admin(settings), topics_of(settings.log).proposals
+    firsts = first_offsets(settings, admin, topic, next_offsets)
+    below = [
+        TopicPartition(topic, partition, offset)
+        for partition, offset in next_offsets.items()
+        if offset > firsts[partition]
+    ]
+    if not below:
+        return
+    for where, future in admin.delete_records(below, request_timeout=REQUEST_TIMEOUT_S).items():
+        try:
+            future.result()
+        except KafkaException as error:
+            _logger.warning("%s partition %d could not be trimmed: %s", topic, where.partition, error)
+
+
+def run_checkpointer(settings: Settings, *, stop: threading.Event | None = None) -> None:
+    """Runs a checkpointer until it is stopped."""
+    Checkpointer(settings).run(stop or threading.Event())

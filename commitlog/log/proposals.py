@@ -1,0 +1,70 @@
+"""The proposals topic as the sequencer reads it: from positions that the outcomes say, never from a consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from commitlog.config import Settings
+from commitlog.domain.model import Position
+from commitlog.errors import LogUnavailableError
+from commitlog.log.batches import Incoming
+from commitlog.log.connection import is_no_answer, make_consumer
+from commitlog.log.topics import topics_of
+from commitlog.log.transaction import DoubtError
+
+_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+
+class ProposalSource:
+    """Proposals in the order of each partition; librdkafka fetches ahead by itself.
+
+    Args:
+        settings: which log, and where.
+        starts: the next offset to decide, by partition.
+    """
+
+    def __init__(self, settings: Settings, starts: Mapping[int, int]) -> None:
+        self._settings = settings
+        self._next = dict(starts)
+        self._consumer = make_consumer(settings, queued_min_messages=100_000)
+        topic = topics_of(settings.log).proposals
+        self._consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in starts.items()])
+
+    def poll(self, records_max: int, timeout_s: float) -> list[Incoming]:
+        """What is there, or the first that comes within the timeout.
+
+        Raises:
+            DoubtError: an offset is not what was expected.
+            LogUnavailableError: the topic cannot be read.
+        """
+        messages = self._consumer.consume(records_max, 0)
+        if not messages:
+            messages = self._consumer.consume(1, timeout_s)
+            if messages and records_max > 1:
+                messages += self._consumer.consume(records_max - 1, 0)
+        return [self._incoming(message) for message in messages if self._is_proposal(message)]
+
+    def close(self) -> None:
+        """Ends reading."""
+        self._consumer.close()
+
+    def _incoming(self, message: Message) -> Incoming:
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        if offset < self._next[partition]:
+            raise DoubtError(f"proposal {Position(partition, offset)} came again")
+        self._next[partition] = offset + 1
+        return Incoming(partition, offset, message.key(), message.value())
+
+    def _is_proposal(self, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return True
+        if error.code() in _GONE:
+            raise DoubtError(f"the next proposal is not there: {error.str()}")
+        if not error.retriable() and not is_no_answer(error):
+            raise LogUnavailableError(self._settings.bootstrap_servers, detail=f"{error.name()}: {error.str()}")
+        return False

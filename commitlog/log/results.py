@@ -1,0 +1,319 @@
+"""The results topic, verified: whoever reads it gets only records that fit the ones before, or one clear error.
+
+``Chain`` is the rule (DESIGN 1, "the log verifies itself"), without Kafka; ``ResultsReader`` reads a topic through it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from commitlog.config import Settings
+from commitlog.domain.json_form import format_id
+from commitlog.domain.model import RULES_VERSION, Genesis, Outcome
+from commitlog.errors import (
+    LogIntegrityError,
+    LogLossError,
+    LogUnavailableError,
+    MalformedRecordError,
+    RulesVersionError,
+)
+from commitlog.log.codec import OutcomeRecord, decode_record, hash_record
+from commitlog.log.connection import end_offset, first_offsets, is_no_answer, make_admin, make_consumer
+
+HASHES_KEPT = 4_096
+END_TIMEOUT_S = 60.0
+READ_RECORDS_MAX = 5_000
+POLL_TIMEOUT_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """A place in a log that can be found again and checked: what applied rows and checkpoints hold."""
+
+    log_id: bytes
+    seq: int
+    epoch: int
+    hash: bytes
+    results_offset: int
+
+
+class ResultRecord(NamedTuple):
+    """One verified record: the genesis (seq 0) or an outcome, its offset, its hash and its bytes."""
+
+    value: Genesis | Outcome
+    offset: int
+    hash: bytes
+    raw: bytes
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome, where the caller knows that it is no genesis."""
+        assert isinstance(self.value, Outcome)
+        return self.value
+
+
+class Chain:
+    """Decides of each record whether it is the next one of this log.
+
+    Args:
+        after: the last record that was applied; None is a reader that has nothing yet.
+    """
+
+    def __init__(self, after: LogPosition | None = None) -> None:
+        self.position = after
+        self.zombies = 0
+        self._hashes: OrderedDict[int, bytes] = OrderedDict()
+        if after is not None:
+            self._hashes[after.seq] = after.hash
+
+    def accept(self, raw: bytes | None, offset: int) -> ResultRecord | None:
+        """The record, or None when it is to be skipped (a zombie's, or one that was applied already).
+
+        Raises:
+            LogIntegrityError: it does not fit; nothing has changed.
+            RulesVersionError: it was decided under newer rules.
+        """
+        try:
+            value = decode_record(raw or b"")
+        except MalformedRecordError as error:
+            raise LogIntegrityError(f"results offset {offset} holds no record of a log: {error}") from None
+        assert raw is not None
+        if isinstance(value, Genesis):
+            return self._accept_genesis(value, raw, offset)
+        return self._accept_outcome(value, raw, offset)
+
+    def _accept_genesis(self, genesis: Genesis, raw: bytes, offset: int) -> ResultRecord | None:
+        digest = hash_record(raw)
+        if self.position is not None:
+            self._check_log_id(genesis.log_id, offset)
+            self._check_applied(0, digest, offset)
+            return None
+        _check_rules(genesis.rules_version)
+        self._advance(genesis.log_id, 0, 0, digest, offset)
+        return ResultRecord(genesis, offset, digest, raw)
+
+    def _accept_outcome(self, record: OutcomeRecord, raw: bytes, offset: int) -> ResultRecord | None:
+        outcome, last = record.outcome, self.position
+        if last is None:
+            raise LogIntegrityError(
+                f"the log starts at results offset {offset} with outcome {outcome.seq} instead of its genesis"
+            )
+        if record.log_id != last.log_id:
+            self._check_log_id(record.log_id, offset)
+        if outcome.epoch < last.epoch:
+            self.zombies += 1
+            return None
+        digest = hash_record(raw)
+        if outcome.seq <= last.seq:
+            self._check_applied(outcome.seq, digest, offset)
+            return None
+        if outcome.seq != last.seq + 1:
+            raise LogIntegrityError(
+                f"results offset {offset} holds outcome {outcome.seq}, but {last.seq + 1} comes after {last.seq}: "
+                "outcomes are missing"
+            )
+        if record.prev_hash != last.hash:
+            raise LogIntegrityError(
+                f"outcome {outcome.seq} at results offset {offset} was written after another outcome {last.seq} "
+                f"(hash {record.prev_hash.hex()[:16]}) than the one here (hash {last.hash.hex()[:16]})"
+            )
+        _check_rules(outcome.rules_version)
+        self._advance(record.log_id, outcome.seq, outcome.epoch, digest, offset)
+        return ResultRecord(outcome, offset, digest, raw)
+
+    def _check_log_id(self, log_id: bytes, offset: int) -> None:
+        assert self.position is not None
+        if log_id != self.position.log_id:
+            raise LogIntegrityError(
+                f"results offset {offset} belongs to log {format_id(log_id)}, not to {format_id(self.position.log_id)}"
+            )
+
+    def _check_applied(self, seq: int, digest: bytes, offset: int) -> None:
+        known = self._hashes.get(seq)
+        if known == digest:
+            return
+        why = "which is too old to compare" if known is None else "with another content"
+        raise LogIntegrityError(
+            f"results offset {offset} holds outcome {seq} again, {why}: another log, or a broker restored from a backup"
+        )
+
+    def _advance(self, log_id: bytes, seq: int, epoch: int, digest: bytes, offset: int) -> None:
+        self.position = LogPosition(log_id, seq, epoch, digest, offset)
+        self._hashes[seq] = digest
+        if len(self._hashes) > HASHES_KEPT:
+            self._hashes.popitem(last=False)
+
+
+def _check_rules(rules_version: int) -> None:
+    if rules_version > RULES_VERSION:
+        raise RulesVersionError(rules_version, supported=RULES_VERSION)
+
+
+class ResultsReader:
+    """Reads a log's results in order, from its genesis or after a known position.
+
+    Args:
+        settings: which log, and where.
+        after: the last record applied; it is read again and must still be there.
+
+    Raises:
+        LogIntegrityError: it is not, or not the same.
+        LogLossError: the results do not start at their first offset any more.
+        LogUnavailableError: no broker has answered.
+    """
+
+    def __init__(self, settings: Settings, *, after: LogPosition | None = None) -> None:
+        self._settings = settings
+        self._topic = f"{settings.log}.results"
+        self._chain = Chain(after)
+        self._end_seen = -1
+        self._failure: LogIntegrityError | RulesVersionError | None = None
+        self._admin = make_admin(settings)
+        self._consumer = make_consumer(settings, enable_partition_eof=True)
+        try:
+            self._assign(after)
+            if after is not None:
+                self._check_start(after)
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    @property
+    def position(self) -> LogPosition | None:
+        """The last record that was given out; None before the genesis."""
+        return self._chain.position
+
+    @property
+    def zombies(self) -> int:
+        """How many records of a lower epoch were skipped."""
+        return self._chain.zombies
+
+    def read(self, *, records_max: int = READ_RECORDS_MAX, timeout_s: float = POLL_TIMEOUT_S) -> list[ResultRecord]:
+        """The next records, as many as come within the timeout; none at the end of the log.
+
+        Raises:
+            LogIntegrityError: a record does not fit; those before it have been given out.
+            LogLossError: the position is gone from the topic.
+        """
+        if self._failure is not None:
+            raise self._failure
+        messages = self._consumer.consume(1, timeout_s)
+        if messages and records_max > 1:
+            messages += self._consumer.consume(records_max - 1, 0)
+        accepted: list[ResultRecord] = []
+        for message in messages:
+            try:
+                record = self._taken(message)
+            except (LogIntegrityError, RulesVersionError) as error:
+                self._failure = error
+                if not accepted:
+                    raise
+                break
+            if record is not None:
+                accepted.append(record)
+        return accepted
+
+    def read_to_end(self, *, records_max: int = READ_RECORDS_MAX) -> Iterator[list[ResultRecord]]:
+        """All that the log held when this was called; waits until no transaction is open any more.
+
+        Empty batches come while it waits, so that the caller can show that it lives.
+        """
+        target = -1
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while target < 0 or self._end_seen < target:
+            records = self.read(records_max=records_max)
+            if records:
+                deadline = time.monotonic() + END_TIMEOUT_S
+            elif target < 0:
+                target = self._stable_end()
+            if time.monotonic() > deadline:
+                detail = f"the end of {self._topic} (offset {target}) was not reached"
+                servers = self._settings.bootstrap_servers
+                raise LogUnavailableError(servers, waited_ms=int(END_TIMEOUT_S * 1000), detail=detail)
+            yield records
+
+    def lag(self) -> int:
+        """About how many records come after the position (offsets of transaction markers count)."""
+        end = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
+        at = self._end_seen if self._end_seen >= 0 else 0
+        last = self.position.results_offset + 1 if self.position is not None else 0
+        return max(0, end - max(at, last))
+
+    def close(self) -> None:
+        """Ends reading."""
+        self._consumer.close()
+
+    def __enter__(self) -> ResultsReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _assign(self, after: LogPosition | None) -> None:
+        first = first_offsets(self._settings, self._admin, self._topic, [0])[0]
+        if first > 0:
+            raise LogLossError(
+                f"{self._topic} starts at offset {first}: the results before it are gone (retention, or deleted "
+                "records), and with them the log's history"
+            )
+        start = 0
+        if after is not None:
+            start = after.results_offset
+            end = end_offset(self._settings, self._admin, self._topic, 0, committed=False)
+            if start >= end:
+                raise LogIntegrityError(
+                    f"{self._topic} ends at offset {end}, but outcome {after.seq} was read from offset {start}: "
+                    "another log, or a broker restored from a backup"
+                )
+        self._consumer.assign([TopicPartition(self._topic, 0, start)])
+
+    def _check_start(self, after: LogPosition) -> None:
+        """Reads the record at the position again, which also moves on to the one after it."""
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while self._end_seen <= after.results_offset:
+            for message in self._consumer.consume(1, POLL_TIMEOUT_S):
+                error = message.error()
+                if error is not None:
+                    self._on_error(error, message)
+                    continue
+                raw = message.value()
+                if message.offset() == after.results_offset and raw is not None and hash_record(raw) == after.hash:
+                    return
+                self._end_seen = after.results_offset + 1
+            if time.monotonic() > deadline:
+                waited_ms = int(END_TIMEOUT_S * 1000)
+                raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms)
+        raise LogIntegrityError(
+            f"results offset {after.results_offset} does not hold the outcome {after.seq} that was read from it: "
+            "another log, or a broker restored from a backup"
+        )
+
+    def _stable_end(self) -> int:
+        """The high watermark if no transaction is open below it, else -1."""
+        high = end_offset(self._settings, self._admin, self._topic, 0, committed=False)
+        stable = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
+        return high if stable == high else -1
+
+    def _taken(self, message: Message) -> ResultRecord | None:
+        error = message.error()
+        if error is not None:
+            self._on_error(error, message)
+            return None
+        offset = message.offset()
+        assert offset is not None
+        return self._chain.accept(message.value(), offset)
+
+    def _on_error(self, error: KafkaError, message: Message) -> None:
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            self._end_seen = max(self._end_seen, message.offset() or 0)
+        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise LogLossError(f"{self._topic}: the next record is gone: {error.str()}")
+        elif not is_no_answer(error):
+            raise KafkaException(error)

@@ -1,0 +1,321 @@
+"""A log's topics: their names, how they must be set, and the birth of a log.
+
+``init_log`` writes the genesis. Two of them at once must not write two, so it takes the sequencer's place for that
+moment: whoever fences last looks again whether the topic is still empty.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from commitlog.config import Settings
+from commitlog.domain.definitions import InvalidChangeError
+from commitlog.domain.model import Genesis, LogSettings
+from commitlog.domain.settings import changed_settings
+from commitlog.errors import ConfigurationError, FencedError, LogUnavailableError
+from commitlog.log.codec import encode_genesis
+from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, answered, make_admin
+from commitlog.log.results import ResultsReader
+from commitlog.log.transaction import DoubtError, Records, TransactionalProducer
+
+OUTCOME_ROOM_BYTES = 64 * 1024
+"""What an outcome may take beside twice its proposal, so that it always fits."""
+
+VISIBLE_TIMEOUT_S = 30.0
+RECEIPTS_KEPT_MS = 60 * 60 * 1000
+HEARTBEATS_KEPT_MS = 10 * 60 * 1000
+INIT_ATTEMPTS_MAX = 5
+
+
+class Topics(NamedTuple):
+    """The names of a log's topics."""
+
+    proposals: str
+    results: str
+    receipts: str
+    dead_letters: str
+    control: str
+
+
+def topics_of(log: str) -> Topics:
+    """The names of a log's topics."""
+    return Topics(f"{log}.proposals", f"{log}.results", f"{log}.receipts", f"{log}.dead-letters", f"{log}.control")
+
+
+def transactional_id_of(log: str) -> str:
+    """Whoever holds this id with Kafka is the log's sequencer."""
+    return f"{log}.sequencer"
+
+
+def outcome_bytes_max(proposal_bytes_max: int) -> int:
+    """The largest message of the results and dead-letters topics."""
+    return 2 * proposal_bytes_max + OUTCOME_ROOM_BYTES
+
+
+# --- creating and checking --------------------------------------------------------------------------------------------
+
+_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+def _for(kept_ms: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(kept_ms), "segment.ms": str(kept_ms)}
+
+
+def _wanted(log: str, partitions: int, proposal_bytes_max: int) -> dict[str, tuple[int, dict[str, str]]]:
+    """Partitions and settings by topic. Proposals are kept until the checkpointer trims them."""
+    names = topics_of(log)
+    small = {"max.message.bytes": str(proposal_bytes_max + FRAME_BYTES)}
+    large = {"max.message.bytes": str(outcome_bytes_max(proposal_bytes_max))}
+    return {
+        names.proposals: (partitions, {**_FOR_EVER, **small}),
+        names.results: (1, {**_FOR_EVER, **large}),
+        names.receipts: (partitions, {**_for(RECEIPTS_KEPT_MS), **large}),
+        names.dead_letters: (1, {**_FOR_EVER, **large}),
+        names.control: (1, _for(HEARTBEATS_KEPT_MS)),
+    }
+
+
+def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int) -> None:
+    """Creates those of the log's topics that are not there, and checks the others.
+
+    Raises:
+        ConfigurationError: a topic is there with settings under which the log could lose or refuse something.
+        LogUnavailableError: no broker has answered.
+    """
+    admin = make_admin(settings)
+    existing = _partition_counts(settings, admin)
+    wanted = _wanted(settings.log, partitions, proposal_bytes_max)
+    missing = [
+        NewTopic(name, num_partitions=count, config=config)
+        for name, (count, config) in wanted.items()
+        if name not in existing
+    ]
+    if missing:
+        _create(settings, admin, missing)
+    check_topics(settings, partitions, proposal_bytes_max)
+
+
+def _create(settings: Settings, admin: AdminClient, topics: list[NewTopic]) -> None:
+    futures = admin.create_topics(topics, request_timeout=REQUEST_TIMEOUT_S)
+    for name, future in futures.items():
+        try:
+            answered(settings, future.result)
+        except KafkaException as error:
+            # Another `init` at the same moment is as good.
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise ConfigurationError(f"the topic {name} cannot be created: {error.args[0].str()}") from None
+    _wait_until_visible(settings, admin, [topic.topic for topic in topics])
+
+
+def _wait_until_visible(settings: Settings, admin: AdminClient, names: list[str]) -> None:
+    deadline = time.monotonic() + VISIBLE_TIMEOUT_S
+    while not _all_lead(admin, names):
+        if time.monotonic() > deadline:
+            waited_ms = int(VISIBLE_TIMEOUT_S * 1000)
+            detail = f"new topics have no leader yet: {', '.join(names)}"
+            raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
+        time.sleep(0.02)
+
+
+def _all_lead(admin: AdminClient, names: list[str]) -> bool:
+    try:
+        found = admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S)
+        return all(
+            partition.leader is not None for future in found.values() for partition in future.result().partitions
+        )
+    except KafkaException:
+        return False
+
+
+def _partition_counts(settings: Settings, admin: AdminClient) -> dict[str, int]:
+    metadata = answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S))
+    return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+
+
+def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 0) -> None:
+    """Checks that the topics are there and set so that nothing is lost or refused.
+
+    Raises:
+        ConfigurationError: which topic, what is wrong with it, and what to do.
+        LogUnavailableError: no broker has answered.
+    """
+    admin = make_admin(settings)
+    wanted = _wanted(settings.log, partitions, proposal_bytes_max)
+    existing = _partition_counts(settings, admin)
+    for name, (count, _) in wanted.items():
+        if name not in existing:
+            raise ConfigurationError(f"there is no topic {name}: create the log with `commitlog init`")
+        if existing[name] != count:
+            raise ConfigurationError(
+                f"the topic {name} has {existing[name]} partitions, the log {settings.log} has {count}. Partitions of "
+                "a log cannot be changed: use another name for another log"
+            )
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
+    futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
+    for resource, future in futures.items():
+        found = answered(settings, future.result)
+        values = {key: entry.value for key, entry in found.items()}
+        _check_settings(str(resource.name), wanted[str(resource.name)][1], values)
+
+
+def _check_settings(topic: str, wanted: Mapping[str, str], found: Mapping[str, str | None]) -> None:
+    for key, value in wanted.items():
+        actual = found.get(key)
+        if key == "segment.ms" or actual is None or actual == value:
+            continue
+        if value != "-1" and actual.lstrip("-").isdigit() and (actual == "-1" or int(actual) >= int(value)):
+            continue
+        raise ConfigurationError(
+            f"the topic {topic} has {key}={actual}, a log needs {value}: "
+            f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={value}"
+        )
+
+
+def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
+    """Lets the topics take proposals of a size that CONFIGURE has raised; never takes room away."""
+    admin = make_admin(settings)
+    names = topics_of(settings.log)
+    wanted = {
+        name: int(config["max.message.bytes"])
+        for name, (_, config) in _wanted(settings.log, 1, proposal_bytes_max).items()
+        if name != names.control
+    }
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
+    changes = []
+    for resource, future in admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S).items():
+        actual = int(answered(settings, future.result)["max.message.bytes"].value or 0)
+        name = str(resource.name)
+        if actual < wanted[name]:
+            changes.append(_raised(name, wanted[name]))
+    if changes:
+        for future in admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S).values():
+            answered(settings, future.result)
+
+
+def topic_message_bytes_max(settings: Settings, topic: str) -> int:
+    """The largest batch that a topic takes."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    admin = make_admin(settings)  # an answer comes only while it lives
+    future = admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
+    try:
+        return int(answered(settings, future.result)["max.message.bytes"].value)
+    except KafkaException as error:
+        raise ConfigurationError(
+            f"the topic {topic} cannot be looked at ({error.args[0].str()}): create the log with `commitlog init`"
+        ) from None
+
+
+def _raised(topic: str, bytes_max: int) -> ConfigResource:
+    entry = ConfigEntry("max.message.bytes", str(bytes_max), incremental_operation=AlterConfigOpType.SET)
+    return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+
+
+# --- the birth of a log -----------------------------------------------------------------------------------------------
+
+
+def read_genesis(settings: Settings) -> Genesis | None:
+    """What the log is; None when its results topic is empty.
+
+    Raises:
+        LogIntegrityError: the topic starts with something else.
+        LogUnavailableError: no broker has answered.
+    """
+    with ResultsReader(settings) as reader:
+        for records in reader.read_to_end(records_max=1):
+            if records:
+                first = records[0].value
+                assert isinstance(first, Genesis)
+                return first
+    return None
+
+
+def init_log(settings: Settings, *, log_id: bytes | None = None, now_ms: int | None = None) -> Genesis:
+    """Creates the log, or finds that it is there; afterwards a sequencer can start.
+
+    Args:
+        settings: the log's name, partitions, limits and first settings.
+        log_id: 16 bytes; None makes one.
+        now_ms: the time of creation; None is now.
+
+    Raises:
+        ConfigurationError: a topic or a first setting is wrong.
+        LogUnavailableError: no broker has answered.
+    """
+    genesis = Genesis(
+        log_id=log_id or uuid.uuid4().bytes,
+        partitions=settings.partitions,
+        created_at_ms=int(time.time() * 1000) if now_ms is None else now_ms,
+        settings=_first_settings(settings),
+        data_path=settings.data_path,
+    )
+    existing = _existing_genesis(settings)
+    if existing is not None:
+        return existing
+    create_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max)
+    for _ in range(INIT_ATTEMPTS_MAX):
+        written = _write_genesis(settings, genesis)
+        if written is not None:
+            return written
+    raise LogUnavailableError(
+        settings.bootstrap_servers, detail="the genesis could not be written; see the broker's log"
+    )
+
+
+def _existing_genesis(settings: Settings) -> Genesis | None:
+    counts = _partition_counts(settings, make_admin(settings))
+    if topics_of(settings.log).results not in counts:
+        return None
+    existing = read_genesis(settings)
+    if existing is not None:
+        check_topics(settings, existing.partitions, existing.settings.proposal_bytes_max)
+    return existing
+
+
+def _write_genesis(settings: Settings, genesis: Genesis) -> Genesis | None:
+    """The genesis that the log has now; None when somebody came between and it must be looked at again."""
+    size = outcome_bytes_max(genesis.settings.proposal_bytes_max)
+    producer = TransactionalProducer(settings, transactional_id_of(settings.log), batch_bytes_max=size)
+    try:
+        producer.fence()
+        existing = read_genesis(settings)
+        if existing is not None:
+            return existing
+        producer.write_all([Records(topics_of(settings.log).results, 0, [encode_genesis(genesis)])])
+    except (FencedError, DoubtError):
+        return None
+    finally:
+        producer.close()
+    return genesis
+
+
+def _first_settings(settings: Settings) -> LogSettings:
+    first = replace(LogSettings(), proposal_bytes_max=settings.proposal_bytes_max)
+    if not settings.genesis:
+        return first
+    try:
+        return changed_settings(first, settings.genesis)
+    except InvalidChangeError as error:
+        raise ConfigurationError(f"genesis: {error}") from None
+
+
+def require_genesis(settings: Settings) -> Genesis:
+    """What the log is; ConfigurationError when there is no such log."""
+    counts = _partition_counts(settings, make_admin(settings))
+    genesis = read_genesis(settings) if topics_of(settings.log).results in counts else None
+    if genesis is None:
+        raise ConfigurationError(f"there is no log {settings.log!r} at {settings.bootstrap_servers}: `commitlog init`")
+    return genesis
