@@ -55,6 +55,8 @@ _COMMANDS = {
     "tail": _Place("cli_history", "Follow the outcomes as they are decided."),
     "replay": _Place("cli_replay", "Decide proposals from a file, without Kafka."),
     "catalog": _Place("cli_catalog", "Rebuild the catalog from the log."),
+    "digest": _Place("cli_digest", "Compare two sites' versions of a row."),
+    "manual": _Place("cli_manual", "Print what conflicts with what."),
     "bench": _Place("cli_bench", "Measure this machine."),
     "demo": _Place("cli_demo", "Concurrent writers, two refusals, and engines that read the same rows."),
 }

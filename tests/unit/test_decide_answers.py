@@ -99,7 +99,7 @@ def test_an_id_from_the_future_or_in_another_partition_then_invalid(log: Decided
     log.refused("INVALID", append(), id=make_id(1, START_MS + 60_011), now_ms=START_MS + 10)
     log.commit(append(), id=make_id(1, START_MS + 60_010), now_ms=START_MS + 10)
     proposal = parse_proposal(
-        '{"proposal_id": "%s", "writer_id": "w", "base_snapshot_id": 0, "changes": []}' % make_id(99)
+        f'{{"proposal_id": "{make_id(99)}", "writer_id": "w", "base_snapshot_id": 0, "changes": []}}'
     )
     assert not isinstance(proposal, MalformedProposal)
     outcome = decide(log.state, proposal, now_ms=START_MS, source=Position(1, 0))
@@ -121,7 +121,7 @@ def test_texts_that_no_catalog_holds_then_invalid(log: DecidedLog) -> None:
     log.commit(append(), message="two\nlines\tand a tab")
 
 
-GOOD = '{"proposal_id": "%s", "writer_id": "w1", "base_snapshot_id": 0, "changes": []}' % make_id(1)
+GOOD = f'{{"proposal_id": "{make_id(1)}", "writer_id": "w1", "base_snapshot_id": 0, "changes": []}}'
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,13 @@
+"""commitlog manual: the page that is printed from the conflict matrix."""
+
+from __future__ import annotations
+
+import click
+
+from commitlog.ops.manual import conflict_page
+
+
+@click.command()
+def manual() -> None:
+    """Print what conflicts with what."""
+    click.echo(conflict_page(), nl=False)

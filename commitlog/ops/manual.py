@@ -1,0 +1,31 @@
+"""Pages of the manual that are printed from the code they describe, so that they cannot disagree with it."""
+
+from __future__ import annotations
+
+from commitlog.domain.conflicts import CONFLICT_MATRIX, NEVER
+from commitlog.domain.model import ChangeKind
+
+_HEAD = """\
+# What conflicts with what
+
+A proposal conflicts with what was committed after its base. The rows are the proposed change, the columns what another
+proposal committed since; an empty cell means that both commit. This page is printed from `CONFLICT_MATRIX` in
+`commitlog/domain/conflicts.py`.
+"""
+
+
+def conflict_page() -> str:
+    """The page "What conflicts with what", in Markdown."""
+    committed_kinds = [k for k in ChangeKind if any(CONFLICT_MATRIX[p, k] is not NEVER for p in ChangeKind)]
+    lines = [_HEAD]
+    lines.append("| proposed | " + " | ".join(f"{kind}" for kind in committed_kinds) + " |")
+    lines.append("|---" * (len(committed_kinds) + 1) + "|")
+    for proposed in ChangeKind:
+        rules = [CONFLICT_MATRIX[proposed, committed] for committed in committed_kinds]
+        cells = ["" if rule is NEVER else rule.name for rule in rules]
+        lines.append(f"| **{proposed}** | " + " | ".join(cells) + " |")
+    lines.append("\n## The rules\n")
+    used = {rule.name: rule for rule in CONFLICT_MATRIX.values() if rule is not NEVER}
+    for name in sorted(used):
+        lines.append(f"- **{name}**: {used[name].meaning}")
+    return "\n".join(lines) + "\n"
