@@ -67,4 +67,5 @@ def literal(kind: ColumnType, value: RowValue) -> str:
 
 
 def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    """Quoted as DuckDB's cast from text reads it back (doubled quotes, which it writes itself, it loses)."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

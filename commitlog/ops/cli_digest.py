@@ -15,12 +15,12 @@ _FORM = """\b
  "digest": {"N1": {"tick": 6, "priority": 1}, "N2": {"tick": 7, "priority": 2}}}"""
 
 
-@click.group()
-def digest() -> None:
+@click.group("digest")
+def digest_command() -> None:
     """Compare versions of a row by digest."""
 
 
-@digest.command("compare", epilog="A side:\n\n" + _FORM)
+@digest_command.command("compare", epilog="A side:\n\n" + _FORM)
 @click.argument("first")
 @click.argument("second")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")

@@ -7,7 +7,7 @@ import click
 from commitlog.ops.manual import conflict_page
 
 
-@click.command()
-def manual() -> None:
+@click.command("manual")
+def manual_command() -> None:
     """Print what conflicts with what."""
     click.echo(conflict_page(), nl=False)

@@ -26,6 +26,5 @@ def conflict_page() -> str:
         lines.append(f"| **{proposed}** | " + " | ".join(cells) + " |")
     lines.append("\n## The rules\n")
     used = {rule.name: rule for rule in CONFLICT_MATRIX.values() if rule is not NEVER}
-    for name in sorted(used):
-        lines.append(f"- **{name}**: {used[name].meaning}")
+    lines += [f"- **{name}**: {used[name].meaning}" for name in sorted(used)]
     return "\n".join(lines) + "\n"
