@@ -1,0 +1,162 @@
+"""A log on a broker with its catalog: the ``LogAccess`` of programs that are not tests."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+
+from commitlog.catalog.queries import Catalog
+from commitlog.client.access import OutcomeState, ProposalStatus, TableAt
+from commitlog.client.proposals_lookup import find_queued
+from commitlog.client.results_lookup import ResultsLookup
+from commitlog.config import Settings, without_password
+from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
+from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, SnapshotNotFoundError
+from commitlog.log.codec import encode_proposal
+from commitlog.log.publisher import Publisher
+from commitlog.log.results import LogPosition, ResultsReader
+
+CATALOG_TIMEOUT_S = 30.0
+_POLL_S = 0.05
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class KafkaAccess:
+    """A log on a broker. Thread-safe.
+
+    Args:
+        settings: which log, and where it and its catalog are.
+
+    Raises:
+        ConfigurationError: there is no such log.
+        LogUnavailableError: the broker does not answer.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._publisher = Publisher(settings)
+        self._catalog = Catalog(settings.database_url)
+        # Waiting holds the connection, and must not keep others from asking.
+        self._waiting = Catalog(settings.database_url)
+        self._lookup = ResultsLookup(settings)
+        self._catalog_checked = False
+        self._lock = threading.Lock()
+
+    @property
+    def settings(self) -> LogSettings:
+        return self._publisher.genesis.settings
+
+    def close(self) -> None:
+        self._publisher.close()
+        self._catalog.close()
+        self._waiting.close()
+        self._lookup.close()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def encoded_size(self, proposal: Proposal) -> int:
+        return len(encode_proposal(proposal))
+
+    def publish(self, proposal: Proposal, timeout_ms: int) -> Receipt:
+        return self._publisher.submit(proposal, timeout_s=timeout_ms / 1000)
+
+    # --- the catalog --------------------------------------------------------------------------------------------------
+
+    def head_snapshot_id(self) -> int:
+        return self._checked_catalog().head_snapshot_id()
+
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        self.wait_for_snapshot(snapshot_id, int(CATALOG_TIMEOUT_S * 1000))
+        found = self._checked_catalog().table_at(schema, table, snapshot_id)
+        return None if found is None else TableAt(found.definition, found.path)
+
+    def new_table_path(self, schema: str, table: str) -> str | None:
+        """The projector names the folder of a plain name by it; of others nobody knows it before."""
+        catalog = self._checked_catalog()
+        if not _PLAIN_NAME.fullmatch(table):
+            return None
+        path = catalog.schema_path(schema, catalog.head_snapshot_id())
+        return None if path is None else f"{path}{table}/"
+
+    def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
+        self._checked_catalog()
+        if not self._waiting.wait_for_snapshot(snapshot_id, timeout_ms / 1000):
+            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._waiting.head_snapshot_id())
+
+    def _checked_catalog(self) -> Catalog:
+        """The catalog, once it is there and known to be this log's.
+
+        Raises:
+            CatalogUnavailableError: it has not been made in time: no projector runs.
+            CatalogMismatchError: it is another log's.
+        """
+        if self._catalog_checked:
+            return self._catalog
+        with self._lock:
+            deadline = time.monotonic() + CATALOG_TIMEOUT_S
+            while not self._catalog.exists():
+                if time.monotonic() > deadline:
+                    address = without_password(self._settings.database_url)
+                    detail = "it holds no catalog of this log; is `commitlog serve` or `commitlog projector` running?"
+                    raise CatalogUnavailableError(address, waited_ms=int(CATALOG_TIMEOUT_S * 1000), detail=detail)
+                time.sleep(_POLL_S)
+            applied = self._catalog.applied()
+            if applied is not None and applied.log_id != self._publisher.genesis.log_id:
+                raise CatalogMismatchError(
+                    f"the catalog at {without_password(self._settings.database_url)} is another log's than "
+                    f"{self._settings.log} at {self._settings.bootstrap_servers}: check COMMITLOG_DATABASE_URL"
+                )
+            self._catalog_checked = True
+        return self._catalog
+
+    # --- outcomes -----------------------------------------------------------------------------------------------------
+
+    def find(self, proposal_id: ProposalId) -> ProposalStatus:
+        decided = self._decided(proposal_id)
+        if decided is not None:
+            return ProposalStatus(proposal_id, OutcomeState.DECIDED, decided)
+        searched = find_queued(self._settings, self._publisher.genesis.partitions, proposal_id)
+        if searched.found:
+            # It may have been decided while it was looked for.
+            decided = self._decided(proposal_id)
+            state = OutcomeState.UNDECIDED if decided is None else OutcomeState.DECIDED
+            return ProposalStatus(proposal_id, state, decided, searched.positions)
+        return ProposalStatus(proposal_id, OutcomeState.NEVER_SEEN, None, searched.positions)
+
+    def _decided(self, proposal_id: ProposalId) -> Outcome | None:
+        """From the catalog, then from the results that it has not applied yet."""
+        catalog = self._checked_catalog()
+        applied = catalog.applied()
+        row = catalog.outcome(proposal_id)
+        known = None if row is None else self._lookup.by_seq(row["seq"])
+        if known is not None and known.outcome is not None and known.outcome.verdict is not Verdict.DUPLICATE:
+            return known.outcome
+        after: LogPosition | None = None
+        if applied is not None:
+            after = LogPosition(applied.log_id, applied.seq, applied.epoch, bytes(applied.hash), applied.results_offset)
+        with ResultsReader(self._settings, after=after) as reader:
+            for records in reader.read_to_end():
+                for record in records:
+                    if isinstance(record.value, Outcome) and record.value.proposal_id == proposal_id:
+                        return record.value
+        return None if known is None else known.outcome
+
+    def outcome_at(self, receipt: Receipt) -> Outcome | None:
+        found = self._lookup.by_seq(receipt.seq)
+        return None if found is None else found.outcome
+
+    def subscribe(self, from_snapshot: int, *, follow: bool) -> Iterator[Outcome]:
+        after: LogPosition | None = None
+        if from_snapshot:
+            found = self._lookup.by_snapshot(from_snapshot)
+            if found is None:
+                raise SnapshotNotFoundError(from_snapshot)
+            after = found.position
+        with ResultsReader(self._settings, after=after) as reader:
+            for records in reader.read_to_end():
+                yield from (record.value for record in records if isinstance(record.value, Outcome))
+            while follow:
+                records = reader.read()
+                yield from (record.value for record in records if isinstance(record.value, Outcome))

@@ -1,0 +1,121 @@
+"""One outcome out of the results topic, whole: found by its seq or by the snapshot it made, without reading the rest.
+
+Offsets are not dense, but they rise with seq and with the head, so a few dozen seeks find any place in a log of any
+length. What is found is the starting point of a verified reader, or shown to people; nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from commitlog.config import Settings
+from commitlog.domain.model import Genesis, Outcome
+from commitlog.errors import LogIntegrityError, LogUnavailableError, MalformedRecordError
+from commitlog.log.codec import decode_record, hash_record
+from commitlog.log.connection import end_offset, is_no_answer, make_admin, make_consumer
+from commitlog.log.results import LogPosition
+from commitlog.log.topics import topics_of
+
+POLL_S = 0.5
+SILENT_POLLS_MAX = 20
+
+
+class FoundOutcome(NamedTuple):
+    """An outcome and its place. ``outcome`` is None for the genesis."""
+
+    outcome: Outcome | None
+    position: LogPosition
+
+    @property
+    def seq(self) -> int:
+        """Its place in the log."""
+        return self.position.seq
+
+    @property
+    def head_snapshot_id(self) -> int:
+        """The head after it."""
+        return 0 if self.outcome is None else self.outcome.head_snapshot_id
+
+
+class ResultsLookup:
+    """Finds single outcomes. Thread-safe: callers take turns.
+
+    Args:
+        settings: which log, and where.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._topic = topics_of(settings.log).results
+        self._admin = make_admin(settings)
+        self._lock = threading.Lock()
+        self._consumer: Consumer | None = None
+
+    def by_seq(self, seq: int) -> FoundOutcome | None:
+        """The outcome with that seq; None when the log does not reach so far."""
+        found = self._first(lambda at: at.seq, seq)
+        return found if found is not None and found.seq == seq else None
+
+    def by_snapshot(self, snapshot_id: int) -> FoundOutcome | None:
+        """The outcome that made a snapshot, for 0 the genesis; None when the log does not reach so far."""
+        return self._first(lambda at: at.head_snapshot_id, snapshot_id)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with self._lock:
+            if self._consumer is not None:
+                self._consumer.close()
+                self._consumer = None
+
+    def _first(self, key: Callable[[FoundOutcome], int], wanted: int) -> FoundOutcome | None:
+        """The first record whose key is at least ``wanted``. A key never exceeds its record's offset."""
+        with self._lock:
+            low = max(wanted, 0)
+            high = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
+            best: FoundOutcome | None = None
+            while low < high:
+                middle = (low + high) // 2
+                found = self._at_or_after(middle)
+                if found is None or found.position.results_offset >= high:
+                    high = middle
+                elif key(found) >= wanted:
+                    best, high = found, middle
+                else:
+                    low = found.position.results_offset + 1
+            return best
+
+    def _at_or_after(self, offset: int) -> FoundOutcome | None:
+        """The first record from an offset on; None at the end of the log."""
+        if self._consumer is None:
+            self._consumer = make_consumer(self._settings, enable_partition_eof=True, fetch_wait_max_ms=10)
+        self._consumer.assign([TopicPartition(self._topic, 0, offset)])
+        for _ in range(SILENT_POLLS_MAX):
+            message = self._consumer.poll(POLL_S)
+            error = None if message is None else message.error()
+            if message is None or (error is not None and is_no_answer(error)):
+                continue
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    return None
+                raise KafkaException(error)
+            at = message.offset()
+            assert at is not None
+            return _found(message.value() or b"", at)
+        waited_ms = int(SILENT_POLLS_MAX * POLL_S * 1000)
+        raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms, detail="no results came")
+
+
+def _found(raw: bytes, offset: int) -> FoundOutcome:
+    try:
+        record = decode_record(raw)
+    except MalformedRecordError as error:
+        raise LogIntegrityError(f"results offset {offset} holds no record of a log: {error}") from None
+    digest = hash_record(raw)
+    if isinstance(record, Genesis):
+        return FoundOutcome(None, LogPosition(record.log_id, 0, 0, digest, offset))
+    outcome = record.outcome
+    return FoundOutcome(outcome, LogPosition(record.log_id, outcome.seq, outcome.epoch, digest, offset))

@@ -1,0 +1,80 @@
+"""The two logs of the contract suite: one in memory, one on the real broker with its real catalog."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.testing import InMemoryCommitLog
+
+
+@pytest.fixture(scope="module", params=["memory", "broker"])
+def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommitLog]:
+    """A log that the tests of a module share; each test has tables of its own."""
+    lake = tmp_path_factory.mktemp("lake")
+    if request.param == "memory":
+        with InMemoryCommitLog(data_path=lake) as memory:
+            yield memory
+        return
+    servers = request.getfixturevalue("kafka"), request.getfixturevalue("postgres")
+    with _served(*servers, lake) as settings, CommitLog.connect(settings=settings, writer_id="test") as connected:
+        yield connected
+
+
+@pytest.fixture
+def table() -> str:
+    """The name of a table of this test's own."""
+    return f"t_{uuid.uuid4().hex[:12]}"
+
+
+@contextmanager
+def _served(kafka: str, postgres: str, lake: Path) -> Iterator[Settings]:
+    from commitlog.catalog.projector import Projector
+    from commitlog.log.codec import decode_statistics
+    from commitlog.log.sequencer import run_sequencer
+    from commitlog.log.topics import init_log
+
+    with _database(postgres) as database_url, ExitStack() as services:
+        settings = Settings.load(
+            environment={},
+            log=f"contract-{uuid.uuid4().hex[:12]}",
+            bootstrap_servers=kafka,
+            database_url=database_url,
+            data_path=lake / "data",
+            home=lake / "home",
+        )
+        init_log(settings)
+        projector = Projector(settings, decode_statistics=decode_statistics)
+        services.enter_context(_running(lambda stop: run_sequencer(settings, stop=stop)))
+        services.enter_context(_running(projector.run))
+        yield settings
+
+
+@contextmanager
+def _running(run: Callable[[threading.Event], object]) -> Iterator[None]:
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(run, stop)
+        yield
+        stop.set()
+        done.result()
+
+
+@contextmanager
+def _database(postgres: str) -> Iterator[str]:
+    name = f"contract_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    yield f"{postgres.rpartition('/')[0]}/{name}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))

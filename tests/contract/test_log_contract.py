@@ -1,0 +1,413 @@
+"""What every log does for its writers and readers, in memory and on a broker alike."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commitlog.client import CommitLog, OutcomeState, Transaction
+from commitlog.client.ids import new_proposal_id
+from commitlog.domain.model import ConflictKind, Outcome, Proposal, Reason, Verdict
+from commitlog.errors import (
+    DataFileError,
+    ProposalRejectedError,
+    ProposalTooLargeError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+)
+
+ROWS = pa.table({"id": [1, 2, 3], "day": ["a", "b", "c"]})
+KEYED = {"id": "int64", "v": "varchar"}
+
+
+def parquet(directory: Path, rows: pa.Table = ROWS) -> str:
+    path = directory / f"{uuid.uuid4().hex}.parquet"
+    pq.write_table(rows, path)
+    return str(path)
+
+
+def create(log: CommitLog, table: str, **options: object) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, ROWS.schema, **options)  # type: ignore[arg-type]
+
+
+def append(log: CommitLog, table: str, directory: Path, rows: pa.Table = ROWS) -> int:
+    """Append a file and return its data file id."""
+    with log.transaction() as tx:
+        tx.append(table, [parquet(directory, rows)])
+    return tx.outcome.assigned.data_file_ids[0]
+
+
+def rejected(transaction: Transaction) -> ProposalRejectedError:
+    with pytest.raises(ProposalRejectedError) as raised:
+        transaction.commit()
+    return raised.value
+
+
+# --- committing -------------------------------------------------------------------------------------------------------
+
+
+def test_transaction_when_it_ends_well_then_has_a_snapshot(log: CommitLog, table: str, tmp_path: Path) -> None:
+    with log.transaction(message="daily load", author="ann", extra="{}") as tx:
+        tx.create_table(table, ROWS.schema)
+        tx.append(table, [parquet(tmp_path), parquet(tmp_path)])
+    assert tx.outcome.verdict is Verdict.COMMITTED
+    assert tx.outcome.snapshot_id is not None
+    assert tx.outcome.snapshot_id > tx.base_snapshot_id
+    assert len(tx.outcome.assigned.data_file_ids) == 2
+
+
+def test_transaction_when_its_block_raises_then_nothing_is_sent(log: CommitLog, table: str) -> None:
+    tx = log.transaction()
+    tx.create_table(table, ROWS.schema)
+    with pytest.raises(ValueError, match="no table name"), tx:
+        tx.drop_table("no.such.name")
+    assert log.outcome(tx.proposal_id).state is OutcomeState.NEVER_SEEN
+    with pytest.raises(ValueError, match="no outcome yet"):
+        _ = tx.outcome
+
+
+def test_transaction_when_opened_after_a_commit_then_sees_it(log: CommitLog, table: str, tmp_path: Path) -> None:
+    for _ in range(3):
+        create_or_append = log.transaction()
+        create_or_append.create_table(table, ROWS.schema, if_not_exists=True)
+        create_or_append.append(table, [parquet(tmp_path)])
+        made = create_or_append.commit().snapshot_id
+        assert made is not None
+        assert log.transaction().base_snapshot_id >= made
+
+
+def test_transaction_when_many_writers_create_and_append_then_all_commit(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    transactions = [log.transaction(writer_id=f"{table}-{number}") for number in range(8)]
+    for tx in transactions:
+        tx.create_table(table, ROWS.schema, if_not_exists=True)
+        tx.append(table, [parquet(tmp_path)])
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda tx: tx.commit(), transactions))
+    assert len({outcome.snapshot_id for outcome in outcomes}) == 8
+
+
+def test_transaction_when_a_table_is_altered_and_renamed_then_files_are_judged_by_the_new_one(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    with log.transaction() as tx:
+        tx.alter(table).rename_column("day", "weekday").add_column("n", "int64", default=7)
+    renamed = pa.table({"id": [1], "weekday": ["a"], "n": [1]})
+    append(log, table, tmp_path, renamed)
+    with log.transaction() as tx:
+        tx.rename_table(table, f"{table}_b")
+    append(log, f"{table}_b", tmp_path, renamed)
+    with pytest.raises(DataFileError, match="day not in the table"):
+        append(log, f"{table}_b", tmp_path)
+    with pytest.raises(TableNotFoundError, match=table):
+        append(log, table, tmp_path)
+
+
+def test_table_when_asked_at_an_older_snapshot_then_as_it_was(log: CommitLog, table: str) -> None:
+    create(log, table)
+    before = log.transaction().base_snapshot_id
+    with log.transaction() as tx:
+        tx.alter(table).add_column("n", "int64")
+    assert [c.name for c in log.table(table, snapshot_id=before).definition.columns] == ["id", "day"]
+    assert [c.name for c in log.table(table).definition.columns] == ["id", "day", "n"]
+
+
+def test_table_when_it_has_nested_columns_then_they_come_back_whole(log: CommitLog, table: str) -> None:
+    kinds = {"s": 'struct(x int64, "y z" list(varchar))', "m": "map(varchar, decimal(10,2))", "u": "uuid"}
+    with log.transaction() as tx:
+        tx.create_table(table, kinds)
+    found = log.table(table).definition
+    assert {column.name: str(column.type) for column in found.columns} == kinds
+    assert [column.column_id for column in found.all_columns()] == list(range(1, 9))
+
+
+@pytest.mark.parametrize("name", ['it\'s "odd", really', "späß/../x", "x" * 255, "a.b", "SELECT"])
+def test_create_table_when_its_name_is_odd_then_works(log: CommitLog, name: str, tmp_path: Path) -> None:
+    quoted = '"' + name.replace('"', '""') + '"'
+    with log.transaction() as tx:
+        tx.create_table(quoted, ROWS.schema)
+        tx.append(quoted, [parquet(tmp_path)])
+    append(log, quoted, tmp_path)
+    assert log.table(quoted).definition.name == name
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_delete_when_the_file_was_deleted_from_then_the_conflict_names_the_other(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    file = append(log, table, tmp_path)
+    first, second = log.transaction(writer_id="ann"), log.transaction(writer_id="bob")
+    first.delete(table, {file: [0]})
+    second.delete(table, {file: [1]})
+    committed = first.commit()
+    (conflict,) = rejected(second).conflicts
+    assert conflict.kind is ConflictKind.TABLE_DELETED_FROM  # type: ignore[attr-defined]
+    assert conflict.committed_writer_id == "ann"  # type: ignore[attr-defined]
+    assert conflict.committed_snapshot_id == committed.snapshot_id  # type: ignore[attr-defined]
+    assert conflict.object.data_file_id == file  # type: ignore[attr-defined]
+
+
+def test_read_when_serializable_then_a_filter_tells_appends_apart(log: CommitLog, table: str, tmp_path: Path) -> None:
+    create(log, table)
+    create(log, f"{table}_sums")
+    narrow, wide = (log.transaction(isolation="serializable") for _ in range(2))
+    append(log, table, tmp_path)
+    narrow.read(table, filter=[("id", ">", 3)])
+    wide.read(table, filter=[("id", ">=", 3)])
+    for tx in (narrow, wide):
+        tx.append(f"{table}_sums", [parquet(tmp_path)])
+    assert narrow.commit().committed
+    (conflict,) = rejected(wide).conflicts
+    assert conflict.kind is ConflictKind.TABLE_APPENDED  # type: ignore[attr-defined]
+
+
+def test_run_when_the_first_attempt_conflicts_then_is_called_on_the_new_head(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    file = append(log, table, tmp_path)
+    bases: list[int] = []
+
+    def delete_one(tx: Transaction) -> None:
+        bases.append(tx.base_snapshot_id)
+        if len(bases) == 1:
+            with log.transaction() as other:
+                other.delete(table, {file: [0]})
+        tx.delete(table, {file: [len(bases)]})
+
+    outcome = log.run(delete_one)
+    assert outcome.committed
+    assert len(bases) == 2
+    assert bases[1] > bases[0]
+
+
+def test_run_when_the_request_is_invalid_then_is_not_tried_again(log: CommitLog, table: str) -> None:
+    calls: list[int] = []
+
+    def drop(tx: Transaction) -> None:
+        calls.append(1)
+        tx.drop_table(table)
+
+    with pytest.raises(ProposalRejectedError, match="INVALID"):
+        log.run(drop)
+    assert len(calls) == 1
+
+
+def test_base_when_from_the_future_then_refused(log: CommitLog, table: str) -> None:
+    tx = log.transaction(base_snapshot_id=log.head_snapshot_id() + 1_000_000)
+    tx.create_table(table, ROWS.schema)
+    assert "BASE_UNKNOWN" in str(rejected(tx))
+
+
+def test_decide_before_when_it_has_passed_then_too_late(log: CommitLog, table: str) -> None:
+    tx = log.transaction(decide_before_ms=1)
+    tx.create_table(table, ROWS.schema)
+    assert "TOO_LATE" in str(rejected(tx))
+
+
+def test_append_when_the_table_is_unknown_then_says_which(log: CommitLog, tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError, match="nowhere"):
+        append(log, "nowhere", tmp_path)
+
+
+def test_append_when_a_file_is_missing_then_nothing_is_sent(log: CommitLog, table: str) -> None:
+    create(log, table)
+    with pytest.raises(DataFileError, match="does not exist"), log.transaction() as tx:
+        tx.append(table, ["gone.parquet"])
+    assert log.outcome(tx.proposal_id).state is OutcomeState.NEVER_SEEN
+
+
+def test_commit_when_there_are_no_changes_then_says_so(log: CommitLog) -> None:
+    with pytest.raises(ValueError, match="nothing to commit"), log.transaction():
+        pass
+
+
+def test_commit_when_over_the_size_limit_then_nothing_is_sent(log: CommitLog, table: str) -> None:
+    tx = log.transaction()
+    tx.create_view(table, "SELECT " + "1" * 2_000_000)
+    with pytest.raises(ProposalTooLargeError, match="1,048,576"):
+        tx.commit()
+    assert log.outcome(tx.proposal_id).state is OutcomeState.NEVER_SEEN
+
+
+def test_commit_when_a_name_is_too_long_then_says_how_long_it_may_be(log: CommitLog) -> None:
+    with pytest.raises(ValueError, match="255"), log.transaction() as tx:
+        tx.create_table("n" * 300, ROWS.schema)
+
+
+# --- repeats, writers -------------------------------------------------------------------------------------------------
+
+
+def test_submit_when_the_id_comes_again_then_the_first_answer(log: CommitLog, table: str) -> None:
+    tx = log.transaction()
+    tx.create_table(table, ROWS.schema)
+    proposal = tx.proposal()
+    first, second = log.submit(proposal), log.submit(proposal)
+    assert (first.is_repeat, second.is_repeat) == (False, True)
+    assert second.committed
+    assert second.snapshot_id == first.snapshot_id
+
+
+def test_submit_when_a_refused_id_comes_again_then_refused_with_its_conflicts(log: CommitLog, table: str) -> None:
+    early = log.transaction()
+    create(log, table)
+    early.create_table(table, ROWS.schema)
+    first, second = log.submit(early.proposal()), log.submit(early.proposal())
+    assert second.is_repeat
+    assert (second.verdict, second.reason, second.detail) == (first.verdict, Reason.CONFLICT, first.detail)
+    assert second.conflicts == first.conflicts
+    assert len(first.conflicts) == 1
+
+
+def test_writer_seq_when_it_has_committed_then_another_id_repeats_it(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    made = []
+    for _ in range(2):
+        with log.transaction(writer_id=table, writer_seq=7) as tx:
+            tx.append(table, [parquet(tmp_path)])
+        made.append(tx.outcome)
+    assert [outcome.is_repeat for outcome in made] == [False, True]
+    assert made[1].snapshot_id == made[0].snapshot_id
+
+
+def test_writer_seq_when_refused_then_it_is_not_used_up(log: CommitLog, table: str) -> None:
+    tx = log.transaction(writer_id=table, writer_seq=1)
+    tx.drop_table(table)
+    assert "INVALID" in str(rejected(tx))
+    with log.transaction(writer_id=table, writer_seq=1) as again:
+        again.create_table(table, ROWS.schema)
+    assert not again.outcome.is_repeat
+
+
+def test_open_writer_when_opened_again_then_the_older_one_is_fenced(log: CommitLog, table: str) -> None:
+    first, second = log.open_writer(table), log.open_writer(table)
+    assert second == first + 1
+    stale = log.transaction(writer_id=table, writer_epoch=first)
+    stale.create_table(table, ROWS.schema)
+    assert "WRITER_FENCED" in str(rejected(stale))
+    with log.transaction(writer_id=table, writer_epoch=second) as tx:
+        tx.create_table(table, ROWS.schema)
+    assert tx.outcome.committed
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_when_two_writers_update_one_then_the_second_is_refused(log: CommitLog, table: str) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, KEYED, primary_key=["id"])
+        tx.insert_row(table, {"id": 1, "v": "a"})
+        tx.insert_row(table, {"id": 2})
+    first, second, other = log.transaction(), log.transaction(), log.transaction()
+    first.update_row(table, {"id": 1}, {"id": 1, "v": "b"})
+    second.update_row(table, {"id": 1}, {"id": 1, "v": "c"})
+    other.delete_row(table, {"id": 2})
+    assert first.commit().committed
+    (conflict,) = rejected(second).conflicts
+    assert conflict.kind is ConflictKind.UPDATE_UPDATE  # type: ignore[attr-defined]
+    assert other.commit().committed
+
+
+def test_rows_when_the_last_update_wins_then_the_resolution_is_in_the_outcome(log: CommitLog, table: str) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, KEYED, primary_key=["id"], properties={"on_conflict": "LAST_UPDATE_WINS"})
+    first, second = log.transaction(), log.transaction()
+    first.insert_row(table, {"id": 1, "v": "late"}, row_time_us=9)
+    second.insert_row(table, {"id": 1, "v": "early"}, row_time_us=5)
+    first.commit()
+    second.commit()
+    outcome = log.outcome(second.proposal_id).outcome
+    assert outcome is not None
+    assert [each.action.value for each in outcome.resolutions] == ["SKIPPED"]
+    assert outcome.resolutions[0].committed_row == {"id": 1, "v": "late"}
+
+
+# --- asking -----------------------------------------------------------------------------------------------------------
+
+
+def test_outcome_when_never_sent_then_never_seen_up_to_a_position(log: CommitLog) -> None:
+    status = log.outcome(new_proposal_id())
+    assert status.state is OutcomeState.NEVER_SEEN
+    assert status.positions
+
+
+def test_outcome_when_decided_then_whole(log: CommitLog, table: str) -> None:
+    with log.transaction(message="made here") as tx:
+        tx.create_table(table, ROWS.schema)
+    status = log.outcome(str(tx.proposal_id))
+    assert status.state is OutcomeState.DECIDED
+    assert status.outcome is not None
+    assert status.outcome.snapshot_id == tx.outcome.snapshot_id
+    assert status.outcome.proposal is not None
+    assert status.outcome.proposal.message == "made here"
+
+
+def test_explain_when_refused_then_says_who_what_since_when_and_a_way_out(log: CommitLog, table: str) -> None:
+    early = log.transaction(writer_id="bob")
+    with log.transaction(writer_id="ann") as tx:
+        tx.create_table(table, ROWS.schema)
+    early.create_table(table, ROWS.schema)
+    rejected(early)
+    story = log.explain(early.proposal_id)
+    assert f"create table main.{table} (2 columns)" in story
+    assert "REJECTED, CONFLICT" in story
+    assert "writer ann" in story
+    assert f"snapshot {tx.outcome.snapshot_id}" in story
+    assert "Way out: rebase" in story
+
+
+def test_subscribe_when_from_a_snapshot_then_every_outcome_after_it_in_order(log: CommitLog, table: str) -> None:
+    with log.transaction() as tx:
+        tx.create_schema(table)
+    assert tx.outcome.snapshot_id is not None
+    invalid = log.transaction()
+    invalid.drop_table(table)
+    rejected(invalid)
+    with log.transaction() as last:
+        last.create_schema(f"{table}_2")
+    seen = list(log.subscribe(tx.outcome.snapshot_id, follow=False))
+    assert [each.proposal_id for each in seen] == [invalid.proposal_id.bytes, last.proposal_id.bytes]
+
+
+def test_subscribe_when_it_follows_then_outcomes_come_as_they_are_decided(log: CommitLog, table: str) -> None:
+    with log.transaction() as first:
+        first.create_schema(table)
+    assert first.outcome.snapshot_id is not None
+    follower = log.subscribe(first.outcome.snapshot_id)
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit(taken, follower, 2)
+        for number in range(2):
+            with log.transaction() as tx:
+                tx.create_schema(f"{table}_{number}")
+        assert [each.verdict for each in seen.result(timeout=60)] == [Verdict.COMMITTED] * 2
+
+
+def taken(outcomes: Iterator[Outcome], count: int) -> list[Outcome]:
+    return list(islice(outcomes, count))
+
+
+def test_wait_for_snapshot_when_it_does_not_come_then_says_so(log: CommitLog) -> None:
+    with pytest.raises(SnapshotNotFoundError):
+        log.wait_for_snapshot(log.head_snapshot_id() + 1_000_000, timeout=0.05)
+
+
+def test_open_writer_when_the_proposal_is_made_by_hand_then_the_epoch_is_assigned(log: CommitLog, table: str) -> None:
+    proposal = Proposal(
+        new_proposal_id(), writer_id=table, base_snapshot_id=log.head_snapshot_id(), changes=(), open_writer=True
+    )
+    assert log.submit(proposal).assigned.writer_epoch == 1
