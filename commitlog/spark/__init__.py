@@ -7,5 +7,18 @@
 from commitlog.spark.appending import append, stream_into
 from commitlog.spark.columns import column_specs
 from commitlog.spark.publishing import Key
+from commitlog.spark.rewriting import compact, delete, merge, overwrite, update
+from commitlog.spark.scanning import read
 
-__all__ = ["Key", "append", "column_specs", "stream_into"]
+__all__ = [
+    "Key",
+    "append",
+    "column_specs",
+    "compact",
+    "delete",
+    "merge",
+    "overwrite",
+    "read",
+    "stream_into",
+    "update",
+]

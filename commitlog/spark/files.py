@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from threading import Lock
 from uuid import uuid4
 
+import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
@@ -30,7 +31,18 @@ def write_parquet(df: DataFrame, directory: str) -> tuple[str, ...]:
     """Write ``df``, whose columns carry their field ids, and return the paths of the files that hold rows."""
     with _microseconds(df.sparkSession):
         df.write.option(*_NO_MARKER).option("compression", "snappy").parquet(directory)
-    return tuple(sorted(_listed(directory)))
+    paths = sorted(_listed(directory))
+    # Only Spark's first task writes a file when it has no rows, so that an empty DataFrame keeps its schema.
+    if paths and _is_empty(paths[0]):
+        remove_files(paths[:1])
+        del paths[0]
+    return tuple(paths)
+
+
+def _is_empty(path: str) -> bool:
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    with filesystem.open_input_file(inner) as file:
+        return bool(pq.read_metadata(file).num_rows == 0)
 
 
 def remove_directory(directory: str) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from commitlog.client import CommitLog, SubmittedOutcome
-from commitlog.client.access import TableAt
+from commitlog.catalog.queries import Catalog
+from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.datafiles import normal_path
+from commitlog.client.kafka_access import KafkaAccess
 from commitlog.client.names import parse_table_name
 from commitlog.config import Settings
 from commitlog.domain.definitions import TableDefinition
@@ -64,17 +65,32 @@ def _connected(settings: tuple[tuple[str, str], ...]) -> CommitLog:
     return CommitLog.connect(**dict(settings))
 
 
+def catalog_of(log: CommitLog) -> Catalog:
+    """The catalog of a log's tables, for the list of their files."""
+    access = log._access
+    assert isinstance(access, KafkaAccess), "a log without a catalog has no files to list"
+    return access._checked_catalog()
+
+
 def target(log: CommitLog, table: str) -> Target:
     """The table that is to be written to, as of the newest snapshot.
 
     Raises:
         TableNotFoundError: there is none of that name.
     """
-    with_base = log.transaction()
-    at: TableAt = with_base.table(table)
+    return target_of(log.transaction(), table)
+
+
+def target_of(transaction: Transaction, table: str) -> Target:
+    """The table that is to be written to, as of the transaction's base.
+
+    Raises:
+        TableNotFoundError: there is none of that name.
+    """
+    at = transaction.table(table)
     if at.path is None:
         raise DataFileError(f"where the files of table {table} are is not known yet: wait for the catalog, then write")
-    return Target(str(parse_table_name(table)), with_base.base_snapshot_id, at.definition, at.path)
+    return Target(str(parse_table_name(table)), transaction.base_snapshot_id, at.definition, at.path)
 
 
 def publish(

@@ -40,6 +40,7 @@ class ScanFile:
     file_size_bytes: int = 0
     deleted: Sequence[int] = ()
     name_mapping: tuple[MappedColumn, ...] | None = None
+    partition_values: tuple[str | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,9 @@ def with_positions(spark: SparkSession, scan: Scan) -> DataFrame:
         rows, names = _placed(load, files)
         deleted = [each for each in files if each.deleted]
         parts.append(_without_deleted(rows, deleted, names) if deleted else rows)
+    if not parts:
+        place = (sf.lit("").alias(FILE), sf.lit(0).cast("bigint").alias(POSITION))
+        return _inlined(spark, scan).where("false").select("*", *place)
     return reduce(DataFrame.union, parts)
 
 

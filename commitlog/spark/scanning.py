@@ -1,0 +1,139 @@
+"""What a read needs of the catalog: the table, its files with their deleted rows, and the rows that are in no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
+
+from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
+from commitlog.client import CommitLog
+from commitlog.client.names import parse_table_name
+from commitlog.domain.definitions import Column
+from commitlog.domain.types import NESTED, fold
+from commitlog.errors import DataFileError, TableNotFoundError
+from commitlog.spark.publishing import catalog_of, connect
+from commitlog.spark.reading import Scan, ScanFile, dataframe
+
+_DELETED_POSITION = "pos"
+
+
+def read(spark: SparkSession, table: str, snapshot: int | None = None, *, log: CommitLog | None = None) -> DataFrame:
+    """A table as a native DataFrame.
+
+    Args:
+        spark: the session.
+        table: its name, ``schema.table`` or ``table``.
+        snapshot: as of which snapshot; None is the newest, with all that ``log`` has committed.
+        log: the log; None connects by the settings found.
+
+    Raises:
+        SnapshotNotFoundError: there is no such snapshot, or not any more.
+        TableNotFoundError: there is no such table at the snapshot.
+    """
+    to_log = connect() if log is None else log
+    at = to_log.transaction().base_snapshot_id if snapshot is None else snapshot
+    return dataframe(spark, scan_at(catalog_of(to_log), table, at))
+
+
+def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1) -> Scan:
+    """Everything that a read of a table at a snapshot takes from the catalog.
+
+    Args:
+        catalog: of the log.
+        table: its name at the snapshot.
+        snapshot_id: which snapshot.
+        after: only files that came after this snapshot.
+
+    Raises:
+        SnapshotNotFoundError: there is no such snapshot, or not any more.
+        TableNotFoundError: there is no such table at the snapshot.
+    """
+    catalog.check_snapshot(snapshot_id)
+    name = parse_table_name(table)
+    found = catalog.table_at(name.schema, name.name, snapshot_id)
+    if found is None:
+        raise TableNotFoundError(str(name), snapshot_id=snapshot_id)
+    names = catalog.column_names_ever(found.definition.table_id)
+    return Scan(
+        snapshot_id=snapshot_id,
+        columns=found.definition.columns,
+        names=names,
+        files=tuple(_scan_file(each) for each in catalog.files_at(found, snapshot_id, after=after)),
+        inlined=_inlined(catalog, found, names, snapshot_id),
+    )
+
+
+def _scan_file(file: CatalogFile) -> ScanFile:
+    deleted = np.asarray(file.deleted, dtype=np.int64)
+    if file.delete_file_path is not None:
+        deleted = np.union1d(deleted, _positions(file.delete_file_path))
+    return ScanFile(
+        data_file_id=file.data_file_id,
+        path=file.path,
+        record_count=file.record_count,
+        file_size_bytes=file.file_size_bytes,
+        deleted=tuple(deleted.tolist()),
+        name_mapping=file.name_mapping,
+        partition_values=file.partition_values,
+    )
+
+
+def _positions(path: str) -> npt.NDArray[np.int64]:
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    positions = pq.read_table(inner, columns=[_DELETED_POSITION], filesystem=filesystem)[_DELETED_POSITION]
+    return np.asarray(positions.to_numpy(), dtype=np.int64)
+
+
+def _inlined(catalog: Catalog, table: CatalogTable, names: Mapping[str, frozenset[int]], snapshot_id: int) -> pa.Table:
+    """The rows that are in no file, as text: Spark casts it to the columns' types."""
+    rows = catalog.inlined_rows_at(table.definition.table_id, snapshot_id)
+    columns = table.definition.columns
+    if rows:
+        _check_readable(columns, table.definition.name)
+    by_id = [_by_column_id(row, names, table.definition.name) for row in rows]
+    return pa.table({column.name: _values(column, by_id) for column in columns})
+
+
+def _by_column_id(row: Mapping[str, Any], names: Mapping[str, frozenset[int]], table: str) -> dict[int, Any]:
+    """A row's values by column id. Its names are those of the day it was inserted."""
+    values = {}
+    for name, value in row.items():
+        ids = names.get(fold(name), frozenset())
+        if len(ids) > 1:
+            raise DataFileError(
+                f"table {table} has rows that are in no file, and {len(ids)} of its columns were called {name}: flush the "
+                "table, or read it with DuckDB"
+            )
+        values.update(dict.fromkeys(ids, value))
+    return values
+
+
+def _check_readable(columns: Iterable[Column], table: str) -> None:
+    nested = [column.name for column in columns if column.type.name in NESTED]
+    if nested:
+        raise DataFileError(
+            f"table {table} has rows that are in no file, with nested columns ({', '.join(nested)}), which Spark cannot "
+            "read: flush the table, or read it with DuckDB"
+        )
+
+
+def _values(column: Column, rows: Sequence[Mapping[int, Any]]) -> pa.Array:
+    key = column.column_id
+    if column.type.name == "blob":
+        return pa.array([row.get(key) for row in rows], pa.binary())
+    return pa.array([_text(row.get(key, column.initial_default)) for row in rows], pa.string())
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return bytes(value).decode() if isinstance(value, bytes | memoryview) else str(value)

@@ -1,0 +1,296 @@
+"""Tables written and read by Spark, through a real log and catalog, and read by the stock DuckDB client beside it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.domain.model import Verdict
+from commitlog.errors import DataFileError, OutcomeUnknownError, ProposalRejectedError
+from commitlog.ops.duck import open_lake
+from commitlog.spark import Key, append, compact, delete, merge, overwrite, read, stream_into, update
+
+TABLE = "main.people"
+
+
+@pytest.fixture
+def people(log: CommitLog) -> None:
+    """An empty table: id, name, age."""
+    with log.transaction() as tx:
+        tx.create_table(TABLE, {"id": "int64", "name": "varchar", "age": "int32"})
+
+
+def rows(spark: SparkSession, *ids: int) -> DataFrame:
+    return spark.createDataFrame([(i, f"n{i}", i % 90) for i in ids], "id bigint, name string, age int").coalesce(1)
+
+
+def committed(outcome: object) -> int:
+    snapshot = getattr(outcome, "snapshot_id", None)
+    assert isinstance(snapshot, int)
+    return snapshot
+
+
+def ids(spark: SparkSession, log: CommitLog, snapshot: int | None = None) -> list[int]:
+    return sorted(row.id for row in read(spark, TABLE, snapshot, log=log).collect())
+
+
+def newest(log: CommitLog) -> int:
+    """The last snapshot in the log, once readers see it; other processes may have committed it."""
+    snapshot = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))
+    log.wait_for_snapshot(snapshot)
+    return snapshot
+
+
+def duck_ids(settings: Settings, snapshot: int) -> list[int]:
+    with open_lake(settings.database_url) as connection:
+        found = connection.execute(f"SELECT id FROM {TABLE} AT (VERSION => {snapshot}) ORDER BY id").fetchall()
+    return [row[0] for row in found]
+
+
+def files_below(settings: Settings) -> list[Path]:
+    return sorted(Path(settings.data_path).rglob("*.parquet"))
+
+
+@pytest.mark.usefixtures("people")
+def test_read_when_two_appends_committed_then_equals_what_was_written_at_each_snapshot(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    first = committed(append(rows(spark, 1, 2, 3), TABLE, log=log))
+    second = committed(append(rows(spark, 4, 5), TABLE, log=log))
+    assert ids(spark, log, first) == [1, 2, 3]
+    assert ids(spark, log, second) == ids(spark, log) == [1, 2, 3, 4, 5]
+    assert duck_ids(settings, first) == [1, 2, 3]
+    assert duck_ids(settings, second) == [1, 2, 3, 4, 5]
+    assert read(spark, TABLE, log=log).where("id = 4").first().asDict() == {"id": 4, "name": "n4", "age": 4}
+
+
+@pytest.mark.usefixtures("people")
+def test_append_when_rows_do_not_fit_then_says_why_and_writes_nothing(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    with pytest.raises(DataFileError, match=r"column age: expected int \(int32\), found string"):
+        append(spark.sql("SELECT 1L AS id, 'x' AS age"), TABLE, log=log)
+    assert files_below(settings) == []
+
+
+@pytest.mark.usefixtures("people")
+def test_append_when_there_are_no_rows_then_commits_nothing(spark: SparkSession, log: CommitLog) -> None:
+    assert append(rows(spark, 1).where("false"), TABLE, log=log) is None
+
+
+@pytest.mark.usefixtures("people")
+def test_append_when_the_key_has_committed_then_repeats_the_answer_and_leaves_no_second_files(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    first = append(rows(spark, 1, 2), TABLE, log=log, key="nightly:20240131")
+    again = append(rows(spark, 1, 2), TABLE, log=log, key=Key("nightly", 20240131))
+    assert again is not None
+    assert again.is_repeat
+    assert committed(again) == committed(first)
+    assert ids(spark, log) == [1, 2]
+    assert len(files_below(settings)) == 1
+
+
+class _Interrupted(CommitLog):
+    """Does something between the making of a proposal and its sending, or loses the answer."""
+
+    meanwhile: Callable[[], None] = staticmethod(lambda: None)
+    loses_answer = False
+
+    def commit(self, proposal, *, timeout_ms=None):  # type: ignore[no-untyped-def]
+        self.meanwhile()
+        outcome = super().commit(proposal, timeout_ms=timeout_ms)
+        if self.loses_answer:
+            raise OutcomeUnknownError(outcome.proposal_id)
+        return outcome
+
+
+@pytest.mark.usefixtures("people")
+def test_append_when_the_table_is_altered_meanwhile_then_is_refused_with_the_reason_and_its_files_go(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    def alter() -> None:
+        with log.transaction() as tx:
+            tx.alter(TABLE).add_column("city", "varchar")
+
+    with _Interrupted.connect(settings=settings) as late:
+        late.meanwhile = alter
+        with pytest.raises(ProposalRejectedError, match=r"CONFLICT.*altered"):
+            append(rows(spark, 1), TABLE, log=late)
+    assert files_below(settings) == []
+
+
+@pytest.mark.usefixtures("people")
+def test_append_when_the_answer_is_lost_then_keeps_the_files(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    with _Interrupted.connect(settings=settings) as lossy:
+        lossy.loses_answer = True
+        with pytest.raises(OutcomeUnknownError):
+            append(rows(spark, 1), TABLE, log=lossy)
+    assert ids(spark, log, newest(log)) == [1]
+
+
+@pytest.mark.usefixtures("people")
+def test_read_when_rows_are_deleted_then_leaves_them_out_from_that_snapshot_on(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    before = committed(append(rows(spark, *range(10)), TABLE, log=log))
+    append(rows(spark, *range(10, 20)), TABLE, log=log)
+    first = committed(delete(spark, TABLE, [("id", "in", [1, 2, 15])], log=log))
+    second = committed(delete(spark, TABLE, "id >= 5 AND id < 17", log=log))
+    assert ids(spark, log, before) == list(range(10))
+    assert ids(spark, log, first) == [i for i in range(20) if i not in (1, 2, 15)]
+    assert ids(spark, log) == duck_ids(settings, second) == [0, 3, 4, 17, 18, 19]
+    assert delete(spark, TABLE, "id = 1", log=log) is None
+
+
+@pytest.mark.usefixtures("people")
+def test_read_when_columns_were_added_renamed_and_names_used_again_then_equals_duckdb(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    append(rows(spark, 1, 2), TABLE, log=log)
+    with log.transaction() as tx:
+        tx.alter(TABLE).rename_column("name", "label").add_column("name", "varchar", default="none")
+    append(spark.sql("SELECT 3L AS id, 'x' AS label, 'y' AS name"), TABLE, log=log)
+    found = read(spark, TABLE, log=log).where("name = 'none' AND label = 'n2'").select("id").collect()
+    assert [row.id for row in found] == [2]
+    with open_lake(settings.database_url) as connection:
+        theirs = connection.execute(f"SELECT id, label, age, name FROM {TABLE} ORDER BY id").fetchall()
+    assert [tuple(row) for row in read(spark, TABLE, log=log).orderBy("id").collect()] == theirs
+
+
+@pytest.mark.usefixtures("people")
+def test_update_when_rows_match_then_gives_them_the_values_and_leaves_the_others(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    append(rows(spark, 1, 2, 3), TABLE, log=log)
+    snapshot = committed(update(spark, TABLE, {"name": "new"}, [("id", ">=", 2)], log=log))
+    assert [tuple(row) for row in read(spark, TABLE, log=log).orderBy("id").collect()] == [
+        (1, "n1", 1),
+        (2, "new", 2),
+        (3, "new", 3),
+    ]
+    assert duck_ids(settings, snapshot) == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("people")
+def test_overwrite_when_rows_came_in_meanwhile_then_is_refused_and_without_them_replaces_all(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    append(rows(spark, 1, 2), TABLE, log=log)
+    with _Interrupted.connect(settings=settings) as late:
+        late.meanwhile = lambda: committed(append(rows(spark, 3), TABLE, log=log)) and None
+        with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+            overwrite(rows(spark, 9), TABLE, log=late)
+    assert ids(spark, log) == [1, 2, 3]
+    overwrite(rows(spark, 8), TABLE, log=log)
+    assert ids(spark, log) == [8]
+    overwrite(rows(spark, 7), TABLE, [("id", "=", 8)], log=log)
+    assert ids(spark, log) == [7]
+
+
+@pytest.mark.usefixtures("people")
+def test_merge_when_some_rows_match_then_updates_them_and_inserts_the_rest(spark: SparkSession, log: CommitLog) -> None:
+    append(rows(spark, 1, 2), TABLE, log=log)
+    merge(spark.sql("SELECT id, concat('m', id) AS name FROM VALUES (2L), (3L) AS t(id)"), TABLE, ["id"], log=log)
+    assert [tuple(row) for row in read(spark, TABLE, log=log).orderBy("id").collect()] == [
+        (1, "n1", 1),
+        (2, "m2", 2),
+        (3, "m3", None),
+    ]
+    merge(spark.sql("SELECT 1L AS id"), TABLE, ["id"], matched="delete", not_matched="ignore", log=log)
+    assert ids(spark, log) == [2, 3]
+    with pytest.raises(DataFileError, match="two rows of the source have the same id"):
+        merge(spark.sql("SELECT id FROM VALUES (2L), (2L) AS t(id)"), TABLE, ["id"], log=log)
+
+
+@pytest.mark.usefixtures("people")
+def test_compact_when_files_are_small_and_rows_deleted_then_one_file_has_the_live_rows(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    for start in (0, 10, 20):
+        append(rows(spark, *range(start, start + 10)), TABLE, log=log)
+    before = committed(delete(spark, TABLE, "id % 2 = 1", log=log))
+    [outcome] = compact(spark, TABLE, log=log)
+    assert ids(spark, log) == ids(spark, log, before) == duck_ids(settings, committed(outcome))
+    assert compact(spark, TABLE, log=log) == []
+
+
+def feed(spark: SparkSession, directory: Path) -> DataFrame:
+    schema = "id bigint, name string, age int"
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory))
+
+
+def write_feed(spark: SparkSession, directory: Path, *batches: list[int]) -> None:
+    for batch in batches:
+        rows(spark, *batch).write.mode("append").parquet(str(directory))
+
+
+def forget_last_commit(checkpoint: Path) -> None:
+    """As if Spark had been killed after the sink's commit and before it was noted in the checkpoint."""
+    newest = max(
+        (path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()), key=lambda p: int(p.name)
+    )
+    newest.unlink()
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+
+
+def drain_source(spark: SparkSession, log: CommitLog, settings: Settings, directory: Path, checkpoint: Path) -> None:
+    options = {
+        "table": TABLE,
+        "checkpointLocation": str(checkpoint),
+        "log": settings.log,
+        "bootstrap_servers": settings.bootstrap_servers,
+        "database_url": settings.database_url,
+        "data_path": settings.data_path,
+    }
+    writer = feed(spark, directory).writeStream.format("commitlog").options(**options)
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def drain_foreach_batch(
+    spark: SparkSession, log: CommitLog, settings: Settings, directory: Path, checkpoint: Path
+) -> None:
+    writer = feed(spark, directory).writeStream.foreachBatch(stream_into(TABLE, log=log))
+    writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("drain", [drain_source, drain_foreach_batch])
+def test_stream_when_restarted_on_its_checkpoint_after_a_crash_then_gives_no_second_rows(
+    spark: SparkSession,
+    log: CommitLog,
+    settings: Settings,
+    tmp_path: Path,
+    drain: Callable[[SparkSession, CommitLog, Settings, Path, Path], None],
+) -> None:
+    write_feed(spark, tmp_path / "feed", [1, 2], [3, 4])
+    drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
+    assert ids(spark, log, newest(log)) == [1, 2, 3, 4]
+    forget_last_commit(tmp_path / "checkpoint")
+    drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
+    verdicts = [outcome.verdict for outcome in log.subscribe(follow=False)]
+    assert verdicts.count(Verdict.DUPLICATE) == 1
+    write_feed(spark, tmp_path / "feed", [5])
+    drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
+    assert ids(spark, log, newest(log)) == [1, 2, 3, 4, 5]
+    assert len(files_below(settings)) == 3
+
+
+@pytest.mark.usefixtures("people")
+def test_appends_when_several_threads_write_then_all_commit(spark: SparkSession, log: CommitLog) -> None:
+    threads = [
+        threading.Thread(target=lambda i=i: append(rows(spark, i), TABLE, log=log), name=str(i)) for i in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ids(spark, log) == [0, 1, 2, 3]
