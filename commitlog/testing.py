@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -35,6 +35,20 @@ from commitlog.log.codec import decode_proposal, decode_statistics, encode_propo
 __all__ = ["InMemoryCommitLog"]
 
 _LOG_ID = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """An answer that is there already, or never comes."""
+
+    proposal_id: m.ProposalId
+    receipt: m.Receipt | None
+
+    def wait(self, timeout_s: float | None = None) -> m.Receipt:
+        if self.receipt is None:
+            waited_ms = None if timeout_s is None else int(timeout_s * 1000)
+            raise OutcomeUnknownError(UUID(bytes=self.proposal_id), waited_ms=waited_ms)
+        return self.receipt
 
 
 class _InMemoryAccess:
@@ -74,7 +88,7 @@ class _InMemoryAccess:
     def encoded_size(self, proposal: m.Proposal) -> int:
         return len(encode_proposal(proposal))
 
-    def publish(self, proposal: m.Proposal, timeout_ms: int) -> m.Receipt:
+    def send(self, proposal: m.Proposal) -> _Answered:
         encoded = encode_proposal(proposal)
         with self._changed:
             outcome = decide(
@@ -88,12 +102,10 @@ class _InMemoryAccess:
             self._offset += 1
             self._state = replay(self._state, outcome)
             self._remember(outcome)
-            receipt = receipt_for(self._state, outcome)
+            lost = self.answers_to_lose > 0
+            self.answers_to_lose -= lost
             self._changed.notify_all()
-            if self.answers_to_lose:
-                self.answers_to_lose -= 1
-                raise OutcomeUnknownError(UUID(bytes=proposal.proposal_id), waited_ms=timeout_ms)
-            return receipt
+            return _Answered(proposal.proposal_id, None if lost else receipt_for(self._state, outcome))
 
     def find(self, proposal_id: m.ProposalId) -> ProposalStatus:
         with self._changed:

@@ -48,6 +48,18 @@ class TableAt:
     path: str | None
 
 
+class PendingAnswer(Protocol):
+    """A proposal on its way."""
+
+    def wait(self, timeout_s: float | None = None) -> Receipt:
+        """Wait for the receipt.
+
+        Raises:
+            OutcomeUnknownError: no answer in time.
+        """
+        ...
+
+
 class LogAccess(Protocol):
     """A log, wherever it is."""
 
@@ -72,11 +84,10 @@ class LogAccess(Protocol):
         """How many bytes the proposal takes in the log."""
         ...
 
-    def publish(self, proposal: Proposal, timeout_ms: int) -> Receipt:
-        """Send a proposal and wait for its receipt.
+    def send(self, proposal: Proposal) -> PendingAnswer:
+        """Send a proposal and return at once.
 
         Raises:
-            OutcomeUnknownError: no answer in time.
             LogUnavailableError: the log does not answer; nothing was sent.
         """
         ...

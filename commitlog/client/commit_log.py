@@ -10,12 +10,13 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from commitlog.client.access import LogAccess, OutcomeState, ProposalStatus, TableAt
+from commitlog.client.access import LogAccess, OutcomeState, PendingAnswer, ProposalStatus, TableAt
 from commitlog.client.explaining import explain_status
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
@@ -24,12 +25,13 @@ from commitlog.client.outcomes import SubmittedOutcome, answered
 from commitlog.client.sequences import UnansweredProposals
 from commitlog.client.transaction import Transaction, make_options
 from commitlog.domain import model as m
-from commitlog.errors import ProposalRejectedError, TableNotFoundError
+from commitlog.errors import OutcomeUnknownError, ProposalRejectedError, TableNotFoundError
 
 if TYPE_CHECKING:
     from typing import Self
 
 DEFAULT_TIMEOUT_MS = 30_000
+IN_FLIGHT_MAX = 1_000
 _RETRIED = (m.Reason.CONFLICT, m.Reason.BASE_EXPIRED)
 
 
@@ -165,10 +167,28 @@ class CommitLog:
         """
         check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
         with self._unanswered.turn(proposal):
-            receipt = self._access.publish(proposal, self._timeout_ms if timeout_ms is None else timeout_ms)
-        outcome = answered(proposal, receipt, self._conflicting(proposal, receipt))
-        self._see(outcome.snapshot_id)
-        return outcome
+            receipt = self._access.send(proposal).wait(self._timeout_s(timeout_ms))
+        return self._answered(proposal, receipt)
+
+    def submit_all(
+        self, proposals: Iterable[m.Proposal], *, in_flight_max: int = IN_FLIGHT_MAX, timeout_ms: int | None = None
+    ) -> Iterator[SubmittedOutcome | OutcomeUnknownError]:
+        """Send proposals without waiting for each one's answer; the answers come in the order of the proposals.
+
+        Those with a ``writer_seq`` wait for the one before of their writer.
+
+        Raises:
+            ProposalTooLargeError: one is over the log's limit; it and those after it were not sent.
+        """
+        waiting: deque[tuple[m.Proposal, PendingAnswer]] = deque()
+        timeout_s = self._timeout_s(timeout_ms)
+        for proposal in proposals:
+            check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
+            while waiting and (len(waiting) >= in_flight_max or _is_in_flight(proposal, waiting)):
+                yield self._awaited(*waiting.popleft(), timeout_s)
+            waiting.append((proposal, self._access.send(proposal)))
+        while waiting:
+            yield self._awaited(*waiting.popleft(), timeout_s)
 
     def commit(self, proposal: m.Proposal, *, timeout_ms: int | None = None) -> SubmittedOutcome:
         """Like ``submit``, for a commit that must succeed.
@@ -268,6 +288,22 @@ class CommitLog:
             self._access.wait_for_snapshot(self._seen_snapshot_id, self._timeout_ms)
         return self._access.head_snapshot_id()
 
+    def _timeout_s(self, timeout_ms: int | None) -> float:
+        return (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
+
+    def _answered(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
+        outcome = answered(proposal, receipt, self._conflicting(proposal, receipt))
+        self._see(outcome.snapshot_id)
+        return outcome
+
+    def _awaited(
+        self, proposal: m.Proposal, pending: PendingAnswer, timeout_s: float
+    ) -> SubmittedOutcome | OutcomeUnknownError:
+        try:
+            return self._answered(proposal, pending.wait(timeout_s))
+        except OutcomeUnknownError as error:
+            return error
+
     def _see(self, snapshot_id: int | None) -> None:
         self._seen_snapshot_id = max(self._seen_snapshot_id, snapshot_id or 0)
 
@@ -279,6 +315,13 @@ class CommitLog:
         if receipt.verdict is m.Verdict.DUPLICATE and receipt.answered_reason is m.Reason.CONFLICT:
             return self._access.find(proposal.proposal_id).outcome
         return self._access.outcome_at(receipt) if receipt.reason is m.Reason.CONFLICT else None
+
+
+def _is_in_flight(proposal: m.Proposal, waiting: Iterable[tuple[m.Proposal, PendingAnswer]]) -> bool:
+    """Whether the writer has an unanswered proposal before one with a ``writer_seq``."""
+    if proposal.writer_seq is None:
+        return False
+    return any(other.writer_id == proposal.writer_id and other.writer_seq is not None for other, _ in waiting)
 
 
 def _isolation(given: str | m.Isolation) -> m.Isolation:

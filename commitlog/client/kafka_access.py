@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from commitlog.catalog.queries import Catalog
-from commitlog.client.access import OutcomeState, ProposalStatus, TableAt
+from commitlog.client.access import OutcomeState, PendingAnswer, ProposalStatus, TableAt
 from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings, without_password
@@ -59,8 +59,8 @@ class KafkaAccess:
     def encoded_size(self, proposal: Proposal) -> int:
         return len(encode_proposal(proposal))
 
-    def publish(self, proposal: Proposal, timeout_ms: int) -> Receipt:
-        return self._publisher.submit(proposal, timeout_s=timeout_ms / 1000)
+    def send(self, proposal: Proposal) -> PendingAnswer:
+        return self._publisher.publish(proposal)
 
     # --- the catalog --------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,18 @@ class ResultsLookup:
         """The outcome that made a snapshot, for 0 the genesis; None when the log does not reach so far."""
         return self._first(lambda at: at.head_snapshot_id, snapshot_id)
 
+    def last(self) -> FoundOutcome | None:
+        """The last record of the log; None when there is none."""
+        end = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
+        step = 1
+        with self._lock:
+            # The last offsets are markers of transactions, so it is not the last offset that is looked for.
+            while (found := self._at_or_after(max(end - step, 0))) is None and step < end:
+                step *= 2
+            while found is not None and (after := self._at_or_after(found.position.results_offset + 1)) is not None:
+                found = after
+        return found
+
     def close(self) -> None:
         """Let go of the connection."""
         with self._lock:

@@ -54,7 +54,6 @@ _COMMANDS = {
     "log": _Place("cli_history", "The history: who committed what, when."),
     "tail": _Place("cli_history", "Follow the outcomes as they are decided."),
     "replay": _Place("cli_replay", "Decide proposals from a file, without Kafka."),
-    "catalog": _Place("cli_catalog", "Rebuild the catalog from the log."),
     "digest": _Place("cli_digest", "Compare two sites' versions of a row."),
     "manual": _Place("cli_manual", "Print what conflicts with what."),
     "bench": _Place("cli_bench", "Measure this machine."),

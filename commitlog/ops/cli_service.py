@@ -1,0 +1,98 @@
+"""Commands that run the service, all of it or one process."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import click
+
+from commitlog.config import Settings
+from commitlog.errors import CommitLogError, FencedError
+from commitlog.ops.cli_options import json_option, print_json, settings_options
+from commitlog.ops.logs import log_as_json
+from commitlog.ops.serve import prepare, serve, stopped_by_signal
+
+_logger = logging.getLogger("commitlog")
+
+
+@click.command("init")
+@json_option
+@settings_options
+def init_command(settings: Settings, as_json: bool) -> None:
+    """Create the log's topics, its first record and its catalog; nothing changes where they are there."""
+    from commitlog.domain.json_form import format_id, to_json
+    from commitlog.log.topics import require_genesis
+
+    prepare(settings)
+    genesis = require_genesis(settings)
+    if as_json:
+        print_json({"log": settings.log, **to_json(genesis)})
+    else:
+        click.echo(
+            f"log {settings.log} ({format_id(genesis.log_id)}) with {genesis.partitions} partitions is ready; its data "
+            f"files are below {genesis.data_path}"
+        )
+
+
+@click.command("serve")
+@settings_options
+def serve_command(settings: Settings) -> None:
+    """Run sequencer, projector and checkpointer, and start again what ends, until Ctrl-C or SIGTERM.
+
+    A log that is not there is created. Logs are JSON on standard error.
+    """
+    log_as_json("serve")
+    sys.exit(serve(settings))
+
+
+@click.command("sequencer")
+@click.option("--standby", is_flag=True, help="Wait until the active sequencer has not been heard of, then take over.")
+@settings_options
+def sequencer_command(settings: Settings, standby: bool) -> None:
+    """Decide proposals. A second sequencer takes the first one's place, unless it stands by."""
+    from commitlog.log.sequencer import run_sequencer
+
+    log_as_json("sequencer")
+    with stopped_by_signal() as stop, _logged_errors():
+        sys.exit(run_sequencer(settings, standby=standby, stop=stop))
+
+
+@click.command("projector")
+@settings_options
+def projector_command(settings: Settings) -> None:
+    """Write the decided outcomes into the catalog."""
+    from commitlog.catalog.projector import Projector
+    from commitlog.log.codec import decode_statistics
+
+    log_as_json("projector")
+    with stopped_by_signal() as stop, _logged_errors():
+        Projector(settings, decode_statistics=decode_statistics).run(stop)
+
+
+@click.command("checkpointer")
+@click.option("--once", is_flag=True, help="Write one checkpoint of the log as it is now, and end.")
+@settings_options
+def checkpointer_command(settings: Settings, once: bool) -> None:
+    """Save the sequencer's state from time to time, and trim the proposals that have been decided."""
+    from commitlog.log.checkpoint import Checkpointer, run_checkpointer
+
+    log_as_json("checkpointer")
+    with stopped_by_signal() as stop, _logged_errors():
+        if not once:
+            run_checkpointer(settings, stop=stop)
+            return
+        checkpointer = Checkpointer(settings)
+        path = checkpointer.checkpoint_now()
+        checkpointer.close()
+        click.echo("nothing to save: the log is empty" if path is None else str(path))
+
+
+class _logged_errors:  # noqa: N801
+    """Writes an error of ours into the log too, where the other messages of a service are."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, CommitLogError) and not isinstance(error, FencedError):
+            _logger.error("%s", error)
