@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
+from queue import SimpleQueue
 from types import TracebackType
 from uuid import UUID
 
@@ -43,7 +44,8 @@ from commitlog.log.connection import (
 )
 from commitlog.log.topics import require_genesis, topics_of
 
-POLL_S = 0.02
+POLL_S = 0.01
+IDLE_S = 0.001
 READ_MAX = 1_000
 
 
@@ -120,7 +122,9 @@ class Publisher:
         answered(settings, lambda: self._producer.list_topics(timeout=REQUEST_TIMEOUT_S))
         self._consumer = make_consumer(settings, fetch_wait_max_ms=50, fetch_error_backoff_ms=5)
         self._lock = threading.Lock()
-        self._assigned: set[int] = set()
+        # The consumer belongs to the reading thread; a call from another one would wait for it to be idle.
+        self._to_assign: SimpleQueue[int] = SimpleQueue()
+        self._listening: dict[int, threading.Event] = {}
         self._by_id: dict[ProposalId, list[PendingProposal]] = defaultdict(list)
         self._by_position: dict[Position, PendingProposal] = {}
         self._closing = threading.Event()
@@ -190,13 +194,16 @@ class Publisher:
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def _listen_to(self, partition: int) -> None:
-        if partition in self._assigned:
-            return
-        end = end_offset(self._settings, self._admin, self._topics.receipts, partition, committed=True)
+        """Returns when nothing that is answered from now on can be missed."""
         with self._lock:
-            if partition not in self._assigned:
-                self._consumer.incremental_assign([TopicPartition(self._topics.receipts, partition, end)])
-                self._assigned.add(partition)
+            listening = self._listening.get(partition)
+            if listening is None:
+                listening = self._listening[partition] = threading.Event()
+                self._to_assign.put(partition)
+        if not listening.wait(self._settings.receipts_timeout_ms / 1000):
+            detail = f"partition {partition} of {self._topics.receipts} cannot be read"
+            waited_ms = self._settings.receipts_timeout_ms
+            raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
 
     def _not_sent(self, error: KafkaError, size_bytes: int) -> CommitLogError:
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -233,18 +240,26 @@ class Publisher:
     # --- receiving ----------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        while not self._closing.is_set():
-            self._producer.poll(0)
-            if not self._assigned:
-                self._closing.wait(0.001)
-                continue
-            try:
+        try:
+            while not self._closing.is_set():
+                self._producer.poll(0)
+                self._assign_new()
+                if not self._listening:
+                    self._closing.wait(IDLE_S)
+                    continue
                 for message in self._consumer.consume(READ_MAX, 0) or self._consumer.consume(1, POLL_S):
                     self._take(message)
-            except CommitLogError as error:
-                self._fail_all(error)
-                return
-        self._fail_all(LogUnavailableError(self._settings.bootstrap_servers, detail="the publisher was closed"))
+        except CommitLogError as error:
+            self._fail_all(error)
+        else:
+            self._fail_all(LogUnavailableError(self._settings.bootstrap_servers, detail="the publisher was closed"))
+
+    def _assign_new(self) -> None:
+        while not self._to_assign.empty():
+            partition = self._to_assign.get()
+            end = end_offset(self._settings, self._admin, self._topics.receipts, partition, committed=True)
+            self._consumer.incremental_assign([TopicPartition(self._topics.receipts, partition, end)])
+            self._listening[partition].set()
 
     def _take(self, message: Message) -> None:
         value = message.value()
