@@ -56,7 +56,7 @@ class Projector:
     ) -> None:
         self.settings = settings
         self.status = ProjectorStatus()
-        self._decode = decode_statistics
+        self.decode_statistics = decode_statistics
         self._on_batch = on_batch or (lambda _: None)
 
     def run(self, stop: threading.Event) -> None:
@@ -79,23 +79,25 @@ class Projector:
 
     def project_to_end(self) -> None:
         """Project what the log holds now, then return."""
-        with self._connect() as conn, self._reader(conn) as reader:
-            session = _Session(self, conn, reader)
+        with self.connect() as conn, self.reader(conn) as reader:
+            session = Session(self, conn, reader)
             for records in reader.read_to_end(records_max=self.settings.projector_outcomes_max):
                 session.apply(records)
 
     def _run_connected(self, stop: threading.Event) -> None:
-        with self._connect() as conn, self._reader(conn) as reader:
-            session = _Session(self, conn, reader)
+        with self.connect() as conn, self.reader(conn) as reader:
+            session = Session(self, conn, reader)
             while not stop.is_set():
                 session.apply(reader.read(records_max=self.settings.projector_outcomes_max))
 
-    def _connect(self) -> Connection:
+    def connect(self) -> Connection:
+        """A connection that may write the catalog."""
         conn = psycopg.connect(self.settings.database_url, connect_timeout=10)
         mark_projector(conn)
         return conn
 
-    def _reader(self, conn: Connection) -> ResultsReader:
+    def reader(self, conn: Connection) -> ResultsReader:
+        """The results after what the catalog holds."""
         return ResultsReader(self.settings, after=read_position(conn))
 
     def applied(self, position: LogPosition, outcomes: list[Outcome]) -> None:
@@ -120,7 +122,7 @@ def read_position(conn: Connection) -> LogPosition | None:
     return LogPosition(log_id.bytes, seq, epoch, bytes(digest), offset)
 
 
-class _Session:
+class Session:
     """One connection's life: what it knows of the catalog ends with it."""
 
     def __init__(self, projector: Projector, conn: Connection, reader: ResultsReader) -> None:
@@ -132,7 +134,7 @@ class _Session:
             self._open(self.position.log_id)
 
     def _open(self, log_id: bytes) -> None:
-        self.projection = Projection(self.conn, log_id=log_id, decode_statistics=self.projector._decode)
+        self.projection = Projection(self.conn, log_id=log_id, decode_statistics=self.projector.decode_statistics)
 
     def apply(self, records: list[ResultRecord]) -> None:
         """Project a batch of verified records in one SQL transaction."""

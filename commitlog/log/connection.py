@@ -15,6 +15,7 @@ from commitlog.errors import LogUnavailableError
 
 T = TypeVar("T")
 REQUEST_TIMEOUT_S = 10.0
+NO_LEADER_PAUSE_S = 0.05
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024
 BATCH_BYTES_MAX = 1_000_000
 
@@ -24,6 +25,7 @@ FRAME_BYTES = 8 * 1024
 # librdkafka says on its own what it tries again; it is of use only to somebody who looks for it.
 _logger = logging.getLogger("commitlog.kafka")
 
+_NO_LEADER = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 _NO_ANSWER = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -98,18 +100,26 @@ def make_admin(settings: Settings) -> AdminClient:
 def answered(settings: Settings, ask: Callable[[], T]) -> T:
     """What a request gives; LogUnavailableError when no broker answers.
 
+    A partition whose leader is being elected, as one just created or after a broker's restart, is asked again.
+
     Raises:
         LogUnavailableError: no answer within the request's own timeout.
         KafkaException: any other error.
     """
     started = time.monotonic()
-    try:
-        return ask()
-    except KafkaException as error:
-        if not is_no_answer(error.args[0]):
-            raise
-        waited_ms = int((time.monotonic() - started) * 1000)
-        raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=error.args[0].str()) from None
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            failure = error.args[0]
+            waited_s = time.monotonic() - started
+            if failure.code() in _NO_LEADER and waited_s < REQUEST_TIMEOUT_S:
+                time.sleep(NO_LEADER_PAUSE_S)
+                continue
+            if not is_no_answer(failure) and failure.code() not in _NO_LEADER:
+                raise
+            detail = failure.str()
+        raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(waited_s * 1000), detail=detail) from None
 
 
 def is_no_answer(error: KafkaError) -> bool:
