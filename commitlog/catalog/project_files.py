@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from commitlog.catalog.changesets import FileIds
 from commitlog.catalog.statistics import (
     ColumnBounds,
     StatisticsDecoder,
@@ -28,16 +29,9 @@ class FileProjection:
         self.tracker = tracker
         self.decode = decode_statistics
 
-    def add(
-        self,
-        table_id: int,
-        data_file_id: int,
-        file: m.DataFile,
-        snapshot_id: int,
-        mapping_id: int | None,
-        row_id_start: int | None,
-    ) -> None:
-        """Add a data file; ``row_id_start`` None: its rows carry their ids themselves and were counted before."""
+    def add(self, table_id: int, ids: FileIds, file: m.DataFile, snapshot_id: int) -> None:
+        """Add a data file; without ``row_id_start`` its rows carry their ids themselves and were counted before."""
+        data_file_id, mapping_id, row_id_start = ids
         known = self.tracker.table(table_id)
         definition = known.definition
         partition_id = definition.partition_id if file.partition_values is not None else None
@@ -175,9 +169,7 @@ class FileProjection:
                 (snapshot_id, list(data_file_ids)),
             )
 
-    def replace(
-        self, table_id: int, change: m.Compact, file_ids: Iterator[int], mapping_ids: Iterator[int], snapshot_id: int
-    ) -> None:
+    def replace(self, table_id: int, change: m.Compact, files: Sequence[FileIds], snapshot_id: int) -> None:
         """A compaction: the replaced files end, the new ones carry their rows' ids (as rewrite_data_files writes it)."""
         known = self.tracker.table(table_id)
         row = self.buffer.execute(
@@ -186,9 +178,8 @@ class FileProjection:
         ).fetchone()
         known.statistics.file_size_bytes -= row[0] if row else 0
         self.end(change.replaced, snapshot_id)
-        for file in change.files:
-            mapping_id = next(mapping_ids) if file.name_mapping is not None else None
-            self.add(table_id, next(file_ids), file, snapshot_id, mapping_id, None)
+        for file, ids in zip(change.files, files, strict=True):
+            self.add(table_id, ids, file, snapshot_id)
 
     def expire(self, floor: int) -> None:
         """Forget snapshots below ``floor`` and what only they could see; their files are scheduled for deletion."""

@@ -54,15 +54,20 @@ class ObjectProjection:
 
     def drop_schema(self, schema_id: int) -> tuple[list[int], list[int]]:
         """End a schema and what it holds; return the ids of its tables and views."""
-        execute = self.buffer.execute
-        live = "SELECT {0}_id FROM ducklake_{0} WHERE schema_id = %s AND end_snapshot IS NULL ORDER BY 1"
-        tables = [row[0] for row in execute(live.format("table"), (schema_id,)).fetchall()]
-        views = [row[0] for row in execute(live.format("view"), (schema_id,)).fetchall()]
+        tables, views = self.entries_of(schema_id)
         for table_id in tables:
             self.drop_table(table_id)
         for view_id in views:
             self.drop_view(view_id)
         self._end("schema", "schema_id", schema_id)
+        return tables, views
+
+    def entries_of(self, schema_id: int) -> tuple[list[int], list[int]]:
+        """The live tables and views of a schema."""
+        execute = self.buffer.execute
+        live = "SELECT {0}_id FROM ducklake_{0} WHERE schema_id = %s AND end_snapshot IS NULL ORDER BY 1"
+        tables = [row[0] for row in execute(live.format("table"), (schema_id,)).fetchall()]
+        views = [row[0] for row in execute(live.format("view"), (schema_id,)).fetchall()]
         return tables, views
 
     def schema_id(self, name: str) -> int:

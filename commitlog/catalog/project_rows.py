@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from psycopg import sql
 
+from commitlog.catalog.changesets import FileIds
 from commitlog.catalog.project_files import FileProjection, widen_by_row
 from commitlog.catalog.row_values import to_rows_table
 from commitlog.catalog.tracking import KnownTable, Tracker
@@ -66,14 +67,10 @@ class RowProjection:
         assert row is not None, f"row {row_id} of table {table_id} is not in the catalog"
         self.buffer.add_text(self.tracker.ensure_deletes_table(table_id), (row[0], row[1], snapshot_id))
 
-    def flush_rows(
-        self, table_id: int, change: m.Flush, file_ids: Iterator[int], mapping_ids: Iterator[int], snapshot_id: int
-    ) -> None:
+    def flush_rows(self, table_id: int, change: m.Flush, files: Sequence[FileIds], snapshot_id: int) -> None:
         """Move inlined rows into files: older snapshots go on reading them inlined, later ones from the file."""
         known = self.tracker.table(table_id)
-        for file in change.files:
-            data_file_id = next(file_ids)
-            mapping_id = next(mapping_ids) if file.name_mapping is not None else None
+        for file, ids in zip(change.files, files, strict=True):
             row_ids = list(file.row_ids or ())
             for name in known.rows_tables:
                 self.buffer.execute(
@@ -82,6 +79,6 @@ class RowProjection:
                     ),
                     (snapshot_id, row_ids),
                 )
-            self.files.add(table_id, data_file_id, file, snapshot_id, mapping_id, None)
+            self.files.add(table_id, ids, file, snapshot_id)
             for position, row_id in enumerate(row_ids):
-                self.buffer.add("commitlog.flushed_rows", (table_id, row_id, data_file_id, position))
+                self.buffer.add("commitlog.flushed_rows", (table_id, row_id, ids.data_file_id, position))

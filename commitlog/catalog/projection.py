@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+from commitlog.catalog.changesets import AssignedIds, GivenIds, dropped_objects
 from commitlog.catalog.project_files import FileProjection
 from commitlog.catalog.project_objects import ObjectProjection
 from commitlog.catalog.project_rows import RowProjection
@@ -115,20 +116,20 @@ class _ChangesetProjection:
         self.proposal = outcome.proposal
         self.snapshot_id = outcome.snapshot_id
         self.changes_made: dict[str, None] = {}
-        assigned = outcome.assigned
-        self.mapping_ids = iter(assigned.mapping_ids)
-        self.data_file_ids = iter(assigned.data_file_ids)
-        self.delete_file_ids = iter(assigned.delete_file_ids)
-        self.row_id_starts = iter(assigned.row_id_starts)
-        self.partition_ids = iter(assigned.partition_ids)
+        self.assigned = AssignedIds(outcome.assigned)
+        self.given = GivenIds()
         self.handled = {r.change: r.row for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED}
 
     def run(self) -> None:
         outcome, proposal = self.outcome, self.proposal
         assert outcome.snapshot_time_us is not None
         self.objects.start(self.snapshot_id, outcome.assigned.schema_version)
+        doomed = self._doomed()
         for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
-            if not effect.skipped:
+            if effect.skipped:
+                continue
+            self.given = self.assigned.of(change, effect)
+            if effect.object_id not in doomed or change.kind in _DROPS:
                 _PROJECT[change.kind](self, change, effect, index)
         for entry in self.objects.finish():
             self.changes_made[entry] = None
@@ -146,6 +147,16 @@ class _ChangesetProjection:
         self.buffer.add(
             "ducklake_snapshot_changes", (self.snapshot_id, changes, proposal.author, proposal.message, proposal.extra)
         )
+
+    def _doomed(self) -> set[int]:
+        """The tables and views that this changeset drops: its other changes of them leave no trace."""
+        if len(self.proposal.changes) == 1:
+            return set()
+        entries, schemas = dropped_objects(self.outcome)
+        for schema_id in schemas:
+            tables, views = self.objects.entries_of(schema_id)
+            entries.update(tables, views)
+        return entries
 
     def note(self, entry: str) -> None:
         """Announce a change in ``changes_made``."""
@@ -167,8 +178,7 @@ class _ChangesetProjection:
 
     def create_table(self, change: m.CreateTable, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
-        partition_id = next(self.partition_ids) if change.partition_by else None
-        self.objects.create_table(effect.object_id, change, partition_id)
+        self.objects.create_table(effect.object_id, change, next(iter(self.given.partitions), None))
         self.note(f"created_table:{quote_change(change.schema)}.{quote_change(change.table)}")
 
     def drop_table(self, _: m.DropTable, effect: m.Effect, __: int) -> None:
@@ -182,8 +192,7 @@ class _ChangesetProjection:
 
     def alter_table(self, change: m.AlterTable, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
-        keys = sum(1 for step in change.alterations if step.partition_by)
-        self.objects.alter_table(effect.object_id, change, tuple(next(self.partition_ids) for _ in range(keys)))
+        self.objects.alter_table(effect.object_id, change, self.given.partitions)
 
     def create_view(self, change: m.CreateView, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
@@ -202,11 +211,8 @@ class _ChangesetProjection:
 
     def append(self, change: m.Append, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
-        for file in change.files:
-            mapping_id = next(self.mapping_ids) if file.name_mapping is not None else None
-            self.files.add(
-                effect.object_id, next(self.data_file_ids), file, self.snapshot_id, mapping_id, next(self.row_id_starts)
-            )
+        for file, ids in zip(change.files, self.given.files, strict=True):
+            self.files.add(effect.object_id, ids, file, self.snapshot_id)
         self.note(f"inserted_into_table:{effect.object_id}")
 
     def delete(self, change: m.Delete, effect: m.Effect, _: int) -> None:
@@ -214,8 +220,8 @@ class _ChangesetProjection:
         if change.positions:
             self.files.delete_positions(effect.object_id, change.positions, self.snapshot_id)
             self.note(f"inlined_delete:{effect.object_id}")
-        for delete_file in change.delete_files:
-            self.files.add_delete_file(effect.object_id, next(self.delete_file_ids), delete_file, self.snapshot_id)
+        for delete_file, delete_file_id in zip(change.delete_files, self.given.delete_files, strict=True):
+            self.files.add_delete_file(effect.object_id, delete_file_id, delete_file, self.snapshot_id)
         if change.whole_files:
             self.files.end(change.whole_files, self.snapshot_id)
         if change.delete_files or change.whole_files:
@@ -223,7 +229,7 @@ class _ChangesetProjection:
 
     def compact(self, change: m.Compact, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
-        self.files.replace(effect.object_id, change, self.data_file_ids, self.mapping_ids, self.snapshot_id)
+        self.files.replace(effect.object_id, change, self.given.files, self.snapshot_id)
         self.note(f"rewrite_delete:{effect.object_id}")
 
     def row(self, change: m.InsertRow | m.UpdateRow | m.DeleteRow, effect: m.Effect, index: int) -> None:
@@ -237,7 +243,7 @@ class _ChangesetProjection:
 
     def flush(self, change: m.Flush, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
-        self.rows.flush_rows(effect.object_id, change, self.data_file_ids, self.mapping_ids, self.snapshot_id)
+        self.rows.flush_rows(effect.object_id, change, self.given.files, self.snapshot_id)
         self.note(f"inline_flush:{effect.object_id}")
 
     def expire(self, change: m.ExpireSnapshots, _: m.Effect, __: int) -> None:
@@ -247,6 +253,7 @@ class _ChangesetProjection:
         """A setting of the log changes no row of the lake; its snapshot is there all the same."""
 
 
+_DROPS = frozenset({ChangeKind.DROP_TABLE, ChangeKind.DROP_VIEW})
 _PROJECT: dict[ChangeKind, Callable[[_ChangesetProjection, Any, m.Effect, int], None]] = {
     ChangeKind.CREATE_SCHEMA: _ChangesetProjection.create_schema,
     ChangeKind.DROP_SCHEMA: _ChangesetProjection.drop_schema,

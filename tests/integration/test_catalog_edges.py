@@ -1,0 +1,194 @@
+"""Corners of the projection where a stock client would read wrong rows, or the projector would stop for ever."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from lakes import Lake
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
+
+from deciding import alter, change, create_table, delete, delete_row, insert, keyed_table, update
+
+TYPES = {"id": pa.int64(), "v": pa.string()}
+VERSIONED = ("table", "column", "view", "schema", "data_file", "delete_file", "partition_info", "tag", "column_tag")
+
+
+@pytest.fixture
+def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
+    lake = Lake(database_url, lake_dir)
+    yield lake
+    lake.close()
+
+
+def some(*ids: int) -> list[dict[str, object]]:
+    return [{"id": i, "v": f"v{i}"} for i in ids]
+
+
+def query(lake: Lake, text: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(lake.database_url) as conn:
+        return conn.execute(text.encode()).fetchall()
+
+
+def check_no_empty_life(lake: Lake) -> None:
+    for table in VERSIONED:
+        assert query(lake, f"SELECT * FROM ducklake_{table} WHERE begin_snapshot >= end_snapshot") == [], table
+    for (name,) in query(lake, "SELECT table_name FROM ducklake_inlined_data_tables"):
+        assert query(lake, f'SELECT * FROM "{name}" WHERE begin_snapshot >= end_snapshot') == [], name
+
+
+def test_row_changes_beside_an_append_then_row_ids_do_not_overlap(lake: Lake) -> None:
+    lake.commit(create_table())
+    lake.commit(keyed_table())
+    lake.append("t", some(1, 2, 3), TYPES)
+    file = lake.write("t", some(4, 5), TYPES)
+    lake.commit(insert(id=7, v="k"), change("APPEND", files=[file]))
+    assert lake.rows("SELECT rowid, id FROM t") == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+    file = lake.write("t", some(6), TYPES)
+    lake.commit(update(7, v="kk"), insert(id=8, v="l"), change("APPEND", files=[file]))
+    assert lake.rows("SELECT rowid, id FROM t WHERE id = 6") == [(5, 6)]
+    assert lake.rows("SELECT rowid, id, v FROM k") == [(0, 7, "kk"), (1, 8, "l")]
+
+
+def test_data_changed_and_table_dropped_in_one_changeset_then_no_row_begins_and_ends_there(lake: Lake) -> None:
+    lake.commit(create_table(), keyed_table(), create_table("p"))
+    lake.append("t", some(1, 2, 3), TYPES)
+    lake.append("p", some(1), TYPES)
+    lake.commit(insert(id=1, v="x"))
+    one = lake.write("t", some(4), TYPES)
+    path = lake.delete_file(str(lake.folder / "f1.parquet"), [0])
+    lake.commit(
+        change("APPEND", files=[one]),
+        change(
+            "DELETE",
+            delete_files=[
+                {"data_file_id": 0, "path": path, "path_is_relative": False, "rows": [0], "file_size_bytes": 9}
+            ],
+        ),
+        update(1, v="y"),
+        insert(id=2, v="z"),
+        alter("ADD_COLUMN", column={"name": "x", "type": "int64"}),
+        alter("SET_COMMENT", name=None, comment="c"),
+        change("DROP_TABLE", "t"),
+        change("DROP_TABLE", "k"),
+    )
+    check_no_empty_life(lake)
+    assert lake.rows("SELECT id FROM t AT (VERSION => 2)") == [(1,), (2,), (3,)]
+    assert lake.rows("SELECT id, v FROM k AT (VERSION => 4)") == [(1, "x")]
+    assert len(lake.rows("SELECT snapshot_id FROM ducklake_snapshots('lake')")) == 6
+
+
+def test_schema_dropped_with_what_the_changeset_changed_in_it_then_no_row_begins_and_ends_there(lake: Lake) -> None:
+    lake.commit({"kind": "CREATE_SCHEMA", "schema": "s"})
+    lake.commit(
+        {**create_table(), "schema": "s"}, {"kind": "CREATE_VIEW", "schema": "s", "view": "v", "sql": "SELECT 1"}
+    )
+    file = lake.write("t", some(4), TYPES)
+    lake.commit(
+        {**change("APPEND", files=[file]), "schema": "s"},
+        {"kind": "REPLACE_VIEW", "schema": "s", "view": "v", "sql": "SELECT 2"},
+        {**change("RENAME_TABLE", new_table="u"), "schema": "s"},
+        {"kind": "DROP_SCHEMA", "schema": "s", "cascade": True},
+    )
+    check_no_empty_life(lake)
+    assert lake.rows("SELECT schema_name FROM duckdb_schemas() WHERE database_name = 'lake'") == [("main",)]
+
+
+def test_view_replaced_twice_in_one_changeset_then_the_last_stands(lake: Lake) -> None:
+    lake.commit({"kind": "CREATE_VIEW", "schema": "main", "view": "v", "sql": "SELECT 1 AS a"})
+    lake.commit(
+        {"kind": "REPLACE_VIEW", "schema": "main", "view": "v", "sql": "SELECT 2 AS a"},
+        {"kind": "REPLACE_VIEW", "schema": "main", "view": "v", "sql": "SELECT 3 AS a"},
+    )
+    check_no_empty_life(lake)
+    assert lake.rows("SELECT * FROM v") == [(3,)]
+
+
+def test_null_counts_unknown_then_nulls_are_found(lake: Lake) -> None:
+    lake.commit(create_table())
+    file = lake.write("t", [{"id": 1, "v": "a"}, {"id": None, "v": None}], TYPES)
+    for entry in file["statistics"]:
+        entry["null_count"] = None
+    lake.commit(change("APPEND", files=[file]))
+    bare = lake.write("t", [{"id": None, "v": None}], TYPES)
+    lake.commit(change("APPEND", files=[{**bare, "statistics": []}]))
+    assert lake.rows("SELECT count(*) FROM t WHERE id IS NULL") == [(2,)]
+    assert lake.rows("SELECT count(*) FROM t WHERE v IS NULL") == [(2,)]
+    assert lake.rows("SELECT count(*), count(id) FROM t") == [(3, 1)]
+
+
+def test_deletes_of_a_client_attached_before_then_it_sees_them(lake: Lake) -> None:
+    lake.commit(create_table())
+    lake.append("t", some(*range(10)), TYPES)
+    with lake.reader() as client:
+        assert client.execute("SELECT count(*) FROM t").fetchone() == (10,)
+        lake.commit(delete({0: [0, 1]}))
+        assert client.execute("SELECT count(*) FROM t").fetchone() == (8,)
+        lake.commit(delete({0: [2]}))
+        assert client.execute("SELECT min(id), count(*) FROM t").fetchone() == (3, 7)
+
+
+def test_an_empty_snapshot_then_history_and_time_travel_go_on(lake: Lake) -> None:
+    lake.commit(create_table())
+    opened = lake.commit(open_writer=True, writer_id="opened")
+    configured = lake.commit({"kind": "CONFIGURE", "settings": {"conflict_granularity": "ROW"}})
+    skipped = lake.commit({**create_table(), "if_not_exists": True})
+    prop = lake.commit(alter("SET_PROPERTY", key="conflict_granularity", value="ROW"))
+    lake.append("t", some(1), TYPES)
+    changes = lake.rows("SELECT snapshot_id, changes FROM ducklake_snapshots('lake')")
+    assert [c for s, c in changes if s in (opened, configured, skipped, prop)] == [{}] * 4
+    assert lake.rows(f"SELECT id FROM t AT (VERSION => {skipped})") == []
+
+
+def test_names_of_every_kind_then_snapshots_can_be_listed(lake: Lake) -> None:
+    names = ['we"ird', "a,b", "a b", "Ünï", "x.y", "SELECT", "ab'c", "a:b", "{}", "%s"]
+    for name in names:
+        lake.commit({"kind": "CREATE_SCHEMA", "schema": name})
+        lake.commit({**create_table(name), "schema": name})
+        lake.commit({"kind": "CREATE_VIEW", "schema": name, "view": name + "v", "sql": "SELECT 1 AS a"})
+        lake.commit({"kind": "REPLACE_VIEW", "schema": name, "view": name + "v", "sql": "SELECT 2 AS a"})
+    assert len(lake.rows("SELECT * FROM ducklake_snapshots('lake')")) == 4 * len(names) + 1
+    found = lake.rows("SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'")
+    assert sorted(name for (name,) in found) == sorted(names)
+
+
+def test_a_refused_proposal_with_text_that_postgresql_cannot_hold_then_its_outcome_is_kept(lake: Lake) -> None:
+    lake.commit(create_table())
+    lake.log.refused("INVALID", create_table("nul\0"), writer_id="w1")
+    lake.log.propose(create_table("x"), writer_id="bad\ud800\0")
+    lake.log.propose(
+        create_table("y"), reads=[{"kind": "NAME", "schema": "main", "name": "\0"}], isolation="SERIALIZABLE"
+    )
+    lake.project()
+    assert query(lake, "SELECT count(*) FROM commitlog.outcomes") == [(4,)]
+
+
+def test_key_changed_by_an_update_then_the_old_row_is_gone(lake: Lake) -> None:
+    lake.commit(keyed_table())
+    lake.commit(insert(id=1, v="a"), insert(id=2, v="b"))
+    lake.commit(change("UPDATE_ROW", "k", key={"id": 1}, row={"id": 5, "v": "e"}))
+    assert lake.rows("SELECT rowid, id, v FROM k") == [(1, 2, "b"), (2, 5, "e")]
+    lake.commit(delete_row(5))
+    assert lake.rows("SELECT id FROM k") == [(2,)]
+
+
+def test_partition_set_twice_in_one_changeset_then_files_read(lake: Lake) -> None:
+    lake.commit(create_table("p"))
+    lake.commit(
+        alter("SET_PARTITION_BY", "p", partition_by=[{"column": "v", "transform": "identity"}]),
+        alter("SET_PARTITION_BY", "p", partition_by=[{"column": "id", "transform": "identity"}]),
+    )
+    file = lake.write("p", some(3), TYPES)
+    lake.commit(change("APPEND", "p", files=[{**file, "partition_values": [3]}]))
+    check_no_empty_life(lake)
+    assert lake.rows("SELECT id FROM p WHERE id = 3") == [(3,)]
+    assert len(query(lake, "SELECT * FROM ducklake_partition_column")) == 1
