@@ -62,13 +62,13 @@ class FileProjection:
                 self.buffer.add("ducklake_file_partition_value", (data_file_id, table_id, index, text))
         if file.name_mapping is not None and mapping_id is not None:
             self._add_mapping(definition, mapping_id, file.name_mapping)
+        self._add_statistics(known, data_file_id, file)
         statistics = known.statistics
         statistics.file_size_bytes += file.file_size_bytes
         statistics.record_count += file.record_count if row_id_start is not None else 0
         if row_id_start is not None:
             statistics.next_row_id = row_id_start + file.record_count
         known.dirty = True
-        self._add_statistics(known, data_file_id, file)
 
     def _add_mapping(self, definition: TableDefinition, mapping_id: int, mapped: Sequence[m.MappedColumn]) -> None:
         self.buffer.add("ducklake_column_mapping", (mapping_id, definition.table_id, "map_by_name"))
@@ -112,7 +112,7 @@ class FileProjection:
                     data_file_id,
                     table_id,
                     leaf.column_id,
-                    entry.size_bytes,
+                    _count(entry.size_bytes),
                     values,
                     nulls,
                     bound_text(leaf.type, low),
@@ -230,10 +230,15 @@ class FileProjection:
 
 def _counts(entry: m.ColumnStatistics, record_count: int) -> tuple[int | None, int | None]:
     """NULL and value counts; one tells the other for a column that is not inside a list or map."""
-    nulls, values = entry.null_count, entry.value_count
+    nulls, values = _count(entry.null_count), _count(entry.value_count)
     if values is None and nulls is not None:
         values = max(record_count - nulls, 0)
     return nulls, values
+
+
+def _count(value: int | None) -> int | None:
+    # Opaque statistics were never looked at before: a writer can have put anything there.
+    return None if value is None or value < 0 else value
 
 
 def _partition_text(value: m.Scalar) -> str:

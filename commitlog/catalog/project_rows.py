@@ -38,9 +38,6 @@ class RowProjection:
         values = [to_rows_table(column.type, full[column.name]) for column in definition.columns]
         self.buffer.add_text(known.rows_tables[-1], (row_id, snapshot_id, None, *values))
         statistics = known.statistics
-        statistics.record_count += is_new
-        statistics.next_row_id = max(statistics.next_row_id, row_id + 1)
-        known.dirty = True
         for column in definition.columns:
             if column.children:
                 for child in column.walk():
@@ -48,6 +45,9 @@ class RowProjection:
                         statistics.forget_bounds(child)
             else:
                 widen_by_row(statistics.bounds(column), column, full[column.name])
+        statistics.record_count += is_new
+        statistics.next_row_id = max(statistics.next_row_id, row_id + 1)
+        known.dirty = True
 
     def _end_row(self, known: KnownTable, row_id: int, snapshot_id: int) -> None:
         for name in reversed(known.rows_tables):

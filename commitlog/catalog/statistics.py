@@ -48,7 +48,8 @@ def bound(kind: ColumnType, value: Scalar | RowValue) -> Any | None:
         return None
     try:
         canonical = canonical_value(kind, value)
-    except ValueError:
+        value_text(kind, canonical)
+    except (ValueError, ArithmeticError):
         return None
     return None if isinstance(canonical, float) and canonical != canonical else canonical
 
@@ -60,46 +61,50 @@ def bound_text(kind: ColumnType, value: Any | None) -> str | None:
 
 @dataclass(slots=True)
 class ColumnBounds:
-    """What is known of one column over all files of a table."""
+    """What is known of one column over all rows of a table, also those of files that were written before it was added.
+
+    unknown: some rows are not covered by the bounds, which are gone for good. Without that and without bounds no value was
+    seen yet: nothing is stored, and the row's absence means the same when it is read again.
+    """
 
     kind: ColumnType
-    seen: bool = False
     contains_null: bool | None = False
-    contains_nan: bool | None = None
+    contains_nan: bool | None = False
     low: Any | None = None
     high: Any | None = None
     unknown: bool = False
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether there is something to tell readers."""
+        return self.unknown or self.low is not None
+
     def widen(self, *, low: Any | None, high: Any | None, empty: bool, null: bool | None, nan: bool | None) -> None:
         """Cover one more file or row; ``empty``: it holds no values of this column, so no bounds are missing."""
-        self.seen = True
         if null is None or self.contains_null is None:
             self.contains_null = True if self.contains_null or null else None
         else:
             self.contains_null = self.contains_null or null
-        if self.kind.name in FLOATS:
-            self._widen_nan(nan, empty)
+        if self.kind.name in FLOATS and not (empty and nan is None):
+            self._widen_nan(nan)
         if empty or self.unknown:
             return
         if low is None or high is None:
-            self.unknown = True
-            self.low = self.high = None
+            self.forget()
         else:
             self.low = low if self.low is None or low < self.low else self.low
             self.high = high if self.high is None or high > self.high else self.high
 
-    def _widen_nan(self, nan: bool | None, empty: bool) -> None:
-        if empty:
-            return
-        first = self.low is None and not self.unknown and self.contains_nan is None
-        if nan or self.contains_nan:
-            self.contains_nan = True
-        elif nan is None or (self.contains_nan is None and not first):
-            self.contains_nan = None
-            self.unknown = True
-            self.low = self.high = None
-        else:
-            self.contains_nan = False
+    def forget(self) -> None:
+        """There are rows that the bounds do not cover."""
+        self.unknown = True
+        self.low = self.high = None
+
+    def _widen_nan(self, nan: bool | None) -> None:
+        # NaN sorts above all numbers, so where there may be one the bounds cover nothing.
+        if nan is not False:
+            self.contains_nan = True if nan or self.contains_nan else None
+            self.forget()
 
     def texts(self) -> tuple[str | None, str | None]:
         """Minimum and maximum as the catalog has them."""
@@ -119,17 +124,25 @@ class TableStatistics:
     dirty_columns: set[int] = field(default_factory=set)
 
     def bounds(self, column: Column) -> ColumnBounds:
-        """The bounds of a leaf, about to be widened."""
+        """The bounds of a leaf, about to be widened, before the table's rows are counted."""
         self.dirty_columns.add(column.column_id)
         known = self.columns.get(column.column_id)
         if known is None:
-            known = self.columns[column.column_id] = ColumnBounds(column.type)
+            known = self.columns[column.column_id] = self._first_bounds(column)
         return known
+
+    def _first_bounds(self, column: Column) -> ColumnBounds:
+        """Rows from before the column was added read as its initial default."""
+        first = ColumnBounds(column.type, contains_null=self.record_count > 0)
+        if column.initial_default is not None:
+            first.low = first.high = bound(column.type, column.initial_default)
+            first.unknown = first.low is None
+        return first
 
     def forget_bounds(self, leaf: Column) -> None:
         """A file does not tell anything of a column: its bounds are unknown from now on."""
         known = self.columns.get(leaf.column_id)
-        if known is not None and known.unknown and known.contains_null is None:
+        if known is not None and known.unknown and known.contains_null is not False and known.contains_nan is not False:
             return
         self.bounds(leaf).widen(low=None, high=None, empty=False, null=None, nan=None)
 

@@ -11,6 +11,7 @@ from commitlog.catalog.statistics import TableStatistics, bound, leaves
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.dumping import dump_definition, load_definition
+from commitlog.domain.types import FLOATS
 
 
 @dataclass(slots=True)
@@ -102,9 +103,11 @@ class Tracker:
                 continue
             leaf = by_id[column_id]
             bounds = statistics.bounds(leaf)
-            bounds.contains_null, bounds.contains_nan = null, nan
+            bounds.contains_null = null
+            bounds.contains_nan = nan if leaf.type.name in FLOATS else False
             bounds.low, bounds.high = bound(leaf.type, low), bound(leaf.type, high)
-            bounds.unknown = bounds.low is None or bounds.high is None
+            if bounds.low is None or bounds.high is None:
+                bounds.forget()
         statistics.dirty_columns.clear()
 
     def ensure_deletes_table(self, table_id: int) -> str:
@@ -155,8 +158,11 @@ class Tracker:
             statistics.stored = True
         for column_id in sorted(statistics.dirty_columns):
             bounds = statistics.columns[column_id]
+            if not bounds.is_stored:
+                continue
             low, high = bounds.texts()
-            values = (bounds.contains_null, bounds.contains_nan, low, high, table_id, column_id)
+            nan = bounds.contains_nan if bounds.kind.name in FLOATS else None
+            values = (bounds.contains_null, nan, low, high, table_id, column_id)
             if column_id in statistics.stored_columns:
                 self.buffer.execute(
                     "UPDATE ducklake_table_column_stats SET contains_null = %s, contains_nan = %s, min_value = %s, "

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -113,6 +114,27 @@ def test_view_replaced_twice_in_one_changeset_then_the_last_stands(lake: Lake) -
     assert lake.rows("SELECT * FROM v") == [(3,)]
 
 
+def test_column_added_with_a_default_then_old_rows_are_found_by_it(lake: Lake) -> None:
+    lake.commit(create_table())
+    lake.append("t", some(1, 2), TYPES)
+    lake.commit(alter("ADD_COLUMN", column={"name": "x", "type": "int64", "default": "1000"}))
+    assert lake.rows("SELECT id FROM t WHERE x = 1000") == [(1,), (2,)]
+    lake.append("t", [{"id": 3, "v": "c", "x": 5}], {**TYPES, "x": pa.int64()})
+    assert lake.rows("SELECT id FROM t WHERE x = 1000") == [(1,), (2,)]
+    assert lake.rows("SELECT id FROM t WHERE x > 10") == [(1,), (2,)]
+    assert lake.rows("SELECT max(x), min(x) FROM t") == [(1000, 5)]
+
+
+def test_column_added_without_default_then_its_nulls_are_found(lake: Lake) -> None:
+    lake.commit(create_table())
+    lake.append("t", some(1, 2), TYPES)
+    lake.commit(alter("ADD_COLUMN", column={"name": "x", "type": "int64"}))
+    assert lake.rows("SELECT id FROM t WHERE x IS NULL") == [(1,), (2,)]
+    lake.append("t", [{"id": 3, "v": "c", "x": 5}], {**TYPES, "x": pa.int64()})
+    assert lake.rows("SELECT id FROM t WHERE x IS NULL") == [(1,), (2,)]
+    assert lake.rows("SELECT count(*), count(x) FROM t") == [(3, 1)]
+
+
 def test_null_counts_unknown_then_nulls_are_found(lake: Lake) -> None:
     lake.commit(create_table())
     file = lake.write("t", [{"id": 1, "v": "a"}, {"id": None, "v": None}], TYPES)
@@ -124,6 +146,28 @@ def test_null_counts_unknown_then_nulls_are_found(lake: Lake) -> None:
     assert lake.rows("SELECT count(*) FROM t WHERE id IS NULL") == [(2,)]
     assert lake.rows("SELECT count(*) FROM t WHERE v IS NULL") == [(2,)]
     assert lake.rows("SELECT count(*), count(id) FROM t") == [(3, 1)]
+
+
+@pytest.mark.parametrize("nan", [True, False, None])
+def test_nan_in_a_file_then_filters_and_maximum_are_right(lake: Lake, nan: bool | None) -> None:
+    lake.commit(create_table("f", "id int64, x float64"))
+    kinds = {"id": pa.int64(), "x": pa.float64()}
+    lake.append("f", [{"id": 1, "x": 1.5}], kinds)
+    values = [float("nan"), 7.0] if nan is not False else [6.0, 7.0]
+    file = lake.write("f", [{"id": 2 + n, "x": value} for n, value in enumerate(values)], kinds)
+    path = Path(file["path"])
+    pq.write_table(pq.read_table(path), path, write_statistics=False)
+    raw = path.read_bytes()
+    file.update(file_size_bytes=len(raw), footer_size=int.from_bytes(raw[-8:-4], "little"))
+    file["statistics"] = [
+        {"column": "id", "min": 2, "max": 3, "null_count": 0},
+        {"column": "x", "min": min(6.0, 7.0), "max": 7.0, "null_count": 0, "contains_nan": nan},
+    ]
+    lake.commit(change("APPEND", "f", files=[file]))
+    assert lake.rows("SELECT id FROM f WHERE x = 'nan'::double") == ([(2,)] if nan is not False else [])
+    assert lake.rows("SELECT id FROM f WHERE x > 100") == ([(2,)] if nan is not False else [])
+    assert lake.rows("SELECT id FROM f WHERE x = 1.5") == [(1,)]
+    assert str(lake.rows("SELECT max(x) FROM f")[0][0]) == ("nan" if nan is not False else "7.0")
 
 
 def test_deletes_of_a_client_attached_before_then_it_sees_them(lake: Lake) -> None:
