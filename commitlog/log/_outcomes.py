@@ -229,28 +229,6 @@ def genesis_from_avro(fields: Fields) -> m.Genesis:
 # --- receipts ---------------------------------------------------------------------------------------------------------
 
 
-def receipt_to_avro(receipt: m.Receipt) -> Fields:
-    """A receipt; its partition is said once for all of a batch."""
-    reason, answered_verdict, answered_reason = receipt.reason, receipt.answered_verdict, receipt.answered_reason
-    return {
-        "offset": receipt.source.offset,
-        "seq": receipt.seq,
-        "proposal_id": optional(_ID, receipt.proposal_id),
-        "verdict": receipt.verdict._value_,
-        "snapshot_id": optional("long", receipt.snapshot_id),
-        "head_snapshot_id": receipt.head_snapshot_id,
-        "reason": None if reason is None else ("commitlog.Reason", reason._value_),
-        "detail": optional("string", receipt.detail),
-        "assigned": _assigned_to_avro(receipt.assigned),
-        "decided_at_ms": receipt.decided_at_ms,
-        "original_seq": optional("long", receipt.original_seq),
-        "answered_verdict": None if answered_verdict is None else ("commitlog.Verdict", answered_verdict._value_),
-        "answered_snapshot_id": optional("long", receipt.answered_snapshot_id),
-        "answered_reason": None if answered_reason is None else ("commitlog.Reason", answered_reason._value_),
-        "answered_detail": optional("string", receipt.answered_detail),
-    }
-
-
 def receipt_from_avro(fields: Fields, partition: int) -> m.Receipt:
     """A receipt of a proposal in the partition."""
     answered = fields["answered_verdict"]

@@ -16,6 +16,7 @@ from commitlog.domain import model as m
 from commitlog.domain.json_form import check_id_version
 from commitlog.errors import MalformedRecordError
 from commitlog.log._changes import change_from_avro, change_to_avro, read_from_avro, read_to_avro
+from commitlog.log._direct import outcome_bytes, receipts_bytes
 from commitlog.log._files import decode_statistics, encode_statistics
 from commitlog.log._framing import HEADER_SIZE_BYTES, NEWEST, from_confluent, read, writer_of
 from commitlog.log._outcomes import (
@@ -24,7 +25,6 @@ from commitlog.log._outcomes import (
     outcome_from_avro,
     outcome_to_avro,
     receipt_from_avro,
-    receipt_to_avro,
 )
 from commitlog.log._values import optional
 
@@ -58,7 +58,6 @@ _ID_SIZE_BYTES = 16
 _write_proposal = writer_of("Proposal")
 _write_outcome = writer_of("Outcome")
 _write_genesis = writer_of("Genesis")
-_write_receipts = writer_of("Receipts")
 _write_dead_letter = writer_of("DeadLetter")
 _write_heartbeat = writer_of("Heartbeat")
 
@@ -183,6 +182,8 @@ def encode_outcome(outcome: m.Outcome, *, log_id: bytes, prev_hash: bytes) -> by
         proposal = None
     elif proposal is None and outcome.proposal is not None:
         proposal = encode_proposal(outcome.proposal)
+    if not outcome.conflicts and not outcome.resolutions:
+        return outcome_bytes(outcome, log_id, prev_hash, proposal)
     return _write_outcome(outcome_to_avro(outcome, log_id, prev_hash, proposal))
 
 
@@ -218,9 +219,7 @@ class Receipts(NamedTuple):
 
 def encode_receipts(receipts: Sequence[m.Receipt], *, log_id: bytes, partition: int) -> bytes:
     """One message for the answers of a batch to one partition's proposals."""
-    return _write_receipts(
-        {"log_id": log_id, "partition": partition, "receipts": [receipt_to_avro(receipt) for receipt in receipts]}
-    )
+    return receipts_bytes(receipts, log_id, partition)
 
 
 def decode_receipts(data: bytes) -> Receipts:

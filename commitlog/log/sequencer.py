@@ -10,6 +10,7 @@ comes back as a standby, never as active. What has been consumed is what the out
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -105,7 +106,12 @@ def load_row_handlers() -> dict[str, RowHandler]:
 
 
 def run_sequencer(settings: Settings, *, standby: bool = False, stop: threading.Event | None = None) -> int:
-    """Runs a sequencer until it is stopped (exit code 0) or fenced (`EXIT_FENCED`: come back with ``standby``)."""
+    """Runs a sequencer until it is stopped (exit code 0) or fenced (`EXIT_FENCED`: come back with ``standby``).
+
+    For a process of its own: it changes how the process collects garbage.
+    """
+    # The state is large, long-lived and without cycles: to walk it again and again costs a third of the speed.
+    gc.disable()
     sequencer = Sequencer(settings, handlers=load_row_handlers(), stop=stop)
     try:
         sequencer.run(standby=standby)
@@ -320,6 +326,8 @@ class Sequencer:
         seq, head = decider.state.next_seq - 1, decider.state.head_snapshot_id
         if self._beat_is_due():
             records.append(self._heartbeat(decider.state.log_id, decider.epoch, seq))
+        if not gc.isenabled():
+            gc.collect(1)
         return _Writing(writer.submit(self._producer.write_all, records), seq, head, batch.verdicts)
 
     def _finish(self, writing: _Writing) -> None:

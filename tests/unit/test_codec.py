@@ -19,7 +19,9 @@ from pyroaring import BitMap64, FrozenBitMap64
 from commitlog.domain import model as m
 from commitlog.errors import MalformedRecordError
 from commitlog.log import _changes, codec
-from commitlog.log._framing import HEADER_SIZE_BYTES, MARKER, NEWEST, load_schemas, schemas_dir
+from commitlog.log._direct import outcome_bytes
+from commitlog.log._framing import HEADER_SIZE_BYTES, MARKER, NEWEST, load_schemas, schemas_dir, writer_of
+from commitlog.log._outcomes import outcome_to_avro
 
 BIGINTS = st.integers(m.BIGINT_MIN, m.BIGINT_MAX)
 INTS = st.integers(-(2**31), 2**31 - 1)
@@ -288,6 +290,13 @@ def test_proposal_when_values_differ_only_in_type_then_the_type_is_kept() -> Non
 def test_outcome_when_encoded_then_decodes_to_the_same(outcome: m.Outcome) -> None:
     record = codec.decode_record(codec.encode_outcome(outcome, log_id=LOG_ID, prev_hash=HASH))
     assert record == codec.OutcomeRecord(outcome, LOG_ID, HASH)
+
+
+@QUICK
+@given(OUTCOMES.map(lambda outcome: replace(outcome, conflicts=(), resolutions=(), proposal_bytes=b"own")))
+def test_outcome_when_encoded_directly_then_the_bytes_are_the_generic_encoders(outcome: m.Outcome) -> None:
+    generic = writer_of("Outcome")(outcome_to_avro(outcome, LOG_ID, HASH, b"own"))
+    assert outcome_bytes(outcome, LOG_ID, HASH, b"own") == generic
 
 
 @QUICK
