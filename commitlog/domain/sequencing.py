@@ -36,6 +36,8 @@ __all__ = [
 
 _NO_HANDLERS: Mapping[str, RowHandler] = {}
 _START = Position(0, 0)
+_DECIDED_AT_MS_MAX = 253_402_300_799_000
+"""The end of the year 9999, beyond which neither Python nor stock readers can show a time."""
 
 
 def new_state(genesis: m.Genesis) -> SequencerState:
@@ -230,7 +232,7 @@ class _Decision:
         self, state: SequencerState, decided_at_ms: int, source: Position, epoch: int, proposal_bytes: bytes | None
     ) -> None:
         self.state = state
-        self.decided_at_ms = min(decided_at_ms, m.TIME_US_MAX // 1000)
+        self.decided_at_ms = min(decided_at_ms, _DECIDED_AT_MS_MAX)
         self.source = source
         self.epoch = epoch
         self.proposal_bytes = proposal_bytes

@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -20,7 +20,12 @@ from commitlog.domain.rows import RowHandler
 from commitlog.domain.sequencing import decide, id_time_ms, new_state, replay
 from commitlog.domain.settings import changed_settings
 
+if TYPE_CHECKING:
+    from commitlog.config import Settings
+    from commitlog.domain.state import SequencerState
+
 _LOG_ID = bytes(16)
+_FIRST_SETTINGS = m.LogSettings()
 HANDLER_GROUP = "commitlog.row_handlers"
 
 
@@ -55,9 +60,12 @@ class Overrides:
         given = {"conflict_granularity": granularity, "on_conflict": on_conflict}
         self._properties = {key: value for key, value in given.items() if value is not None}
 
-    def settings(self) -> m.LogSettings:
-        """The settings of the empty log."""
-        return changed_settings(m.LogSettings(), self._properties) if self._properties else m.LogSettings()
+    def __bool__(self) -> bool:
+        return bool(self._properties) or self._isolation is not None
+
+    def settings(self, first: m.LogSettings = _FIRST_SETTINGS) -> m.LogSettings:
+        """The first settings of the log."""
+        return changed_settings(first, self._properties) if self._properties else first
 
     def apply(self, proposal: m.Proposal) -> m.Proposal:
         """The proposal as it would have been."""
@@ -98,10 +106,52 @@ def outcomes_of(lines: Iterator[bytes], overrides: Overrides) -> Iterator[m.Outc
         now_ms = 0
         if isinstance(proposal, m.Proposal):
             proposal = overrides.apply(proposal)
-            now_ms = max(proposal.created_at_ms, id_time_ms(proposal.proposal_id) or 0)
+            now_ms = _clock_ms(proposal)
         outcome = decide(state, proposal, now_ms=now_ms, source=m.Position(0, offset), handlers=handlers)
         state = replay(state, outcome)
         yield outcome
+
+
+def _clock_ms(proposal: m.Proposal) -> int:
+    """The proposal's own time; a created_at_ms that no catalog can hold tells none."""
+    created_at_ms = proposal.created_at_ms
+    if created_at_ms * 1000 > m.TIME_US_MAX:
+        created_at_ms = 0
+    return max(created_at_ms, id_time_ms(proposal.proposal_id) or 0)
+
+
+def history_of(settings: Settings, overrides: Overrides) -> Iterator[tuple[m.Outcome, m.Outcome]]:
+    """Every outcome of a log, with what it would have been under the overrides."""
+    from commitlog.log.codec import decode_statistics
+    from commitlog.log.results import ResultsReader
+    from commitlog.ops.whatif import as_proposed
+
+    handlers = _InstalledHandlers()
+    state: SequencerState | None = None
+    with ResultsReader(settings) as reader:
+        for records in reader.read_to_end():
+            for record in records:
+                if isinstance(record.value, m.Genesis):
+                    genesis = record.value
+                    state = new_state(replace(genesis, settings=overrides.settings(genesis.settings)))
+                    continue
+                assert state is not None
+                decided = record.outcome
+                if decided.proposal is None:
+                    replay(state, decided)
+                    continue
+                proposal = overrides.apply(decided.proposal)
+                what_if = decide(
+                    state,
+                    proposal,
+                    now_ms=decided.decided_at_ms,
+                    source=decided.source,
+                    epoch=decided.epoch,
+                    decode_statistics=decode_statistics,
+                    handlers=handlers,
+                )
+                replay(state, as_proposed(decided, proposal))
+                yield decided, what_if
 
 
 def _lines(files: tuple[BinaryIO, ...]) -> Iterator[bytes]:
@@ -119,7 +169,8 @@ def _check_policy(_: click.Context, __: click.Parameter, value: str | None) -> s
 
 
 @click.command("replay")
-@click.argument("files", nargs=-1, required=True, type=click.File("rb"), metavar="FILE...")
+@click.argument("files", nargs=-1, type=click.File("rb"), metavar="FILE...")
+@click.option("--from-log", metavar="NAME", help="Decide a log's own history again, each proposal as it stood then.")
 @click.option(
     "--isolation",
     type=click.Choice(list(m.Isolation), case_sensitive=False),
@@ -139,6 +190,7 @@ def _check_policy(_: click.Context, __: click.Parameter, value: str | None) -> s
 @click.option("--json", "_as_json", is_flag=True, help="Outcomes are always printed as JSON; accepted everywhere.")
 def replay_command(
     files: tuple[BinaryIO, ...],
+    from_log: str | None,
     isolation: str | None,
     granularity: str | None,
     on_conflict: str | None,
@@ -147,11 +199,51 @@ def replay_command(
     """Decide proposals from FILE (JSON, one a line; - is standard input) on an empty log, without Kafka.
 
     Prints one outcome for each line that is not blank, in order. The clock is each proposal's own: created_at_ms or
-    the time in its id.
+    the time in its id. With --from-log, or with an option that overrides what history used, a comparison follows on
+    standard error: what was refused and would have passed, and the other way round.
     """
-    write, flush = sys.stdout.write, sys.stdout.flush
-    interactive = any(file is sys.stdin.buffer for file in files) or sys.stdout.isatty()
-    for outcome in outcomes_of(_lines(files), Overrides(isolation, granularity, on_conflict)):
-        write(json.dumps(json_form.outcome_to_json(outcome)) + "\n")
-        if interactive:
-            flush()
+    overrides = Overrides(isolation, granularity, on_conflict)
+    if bool(files) == (from_log is not None):
+        raise click.UsageError("give either files of proposals or --from-log NAME")
+    if from_log is not None:
+        _replay_log(from_log, overrides)
+    else:
+        _replay_files(files, overrides)
+
+
+def _replay_files(files: tuple[BinaryIO, ...], overrides: Overrides) -> None:
+    lines = _lines(files)
+    if not overrides:
+        interactive = any(file is sys.stdin.buffer for file in files) or sys.stdout.isatty()
+        for outcome in outcomes_of(lines, overrides):
+            _print(outcome)
+            if interactive:
+                sys.stdout.flush()
+        return
+    from itertools import tee
+
+    from commitlog.ops.whatif import Comparison
+
+    first, second = tee(lines)
+    comparison = Comparison()
+    for decided, what_if in zip(
+        outcomes_of(first, Overrides(None, None, None)), outcomes_of(second, overrides), strict=True
+    ):
+        _print(what_if)
+        comparison.add(decided, what_if)
+    click.echo("\n".join(comparison.lines()), err=True)
+
+
+def _replay_log(name: str, overrides: Overrides) -> None:
+    from commitlog.config import Settings
+    from commitlog.ops.whatif import Comparison
+
+    comparison = Comparison()
+    for decided, what_if in history_of(Settings.load(log=name), overrides):
+        _print(what_if)
+        comparison.add(decided, what_if)
+    click.echo("\n".join(comparison.lines()), err=True)
+
+
+def _print(outcome: m.Outcome) -> None:
+    sys.stdout.write(json.dumps(json_form.outcome_to_json(outcome)) + "\n")
