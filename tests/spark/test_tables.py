@@ -27,7 +27,9 @@ def people(log: CommitLog) -> None:
 
 
 def rows(spark: SparkSession, *ids: int) -> DataFrame:
-    return spark.createDataFrame([(i, f"n{i}", i % 90) for i in ids], "id bigint, name string, age int").coalesce(1)
+    values = ", ".join(f"({i}L)" for i in ids)
+    query = f"SELECT id, concat('n', id) AS name, CAST(id % 90 AS INT) AS age FROM VALUES {values} AS t(id)"
+    return spark.sql(query).coalesce(1)
 
 
 def committed(outcome: object) -> int:

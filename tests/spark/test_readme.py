@@ -1,0 +1,65 @@
+"""The README's examples are run as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def example(heading: str) -> str:
+    """The Python block below a heading."""
+    section = README.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    [block] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert isinstance(block, str)
+    return block
+
+
+@pytest.fixture(autouse=True)
+def _here(settings: Settings, log: CommitLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory of its own, and the settings where a user has them."""
+    for name in ("log", "bootstrap_servers", "database_url", "data_path", "home"):
+        monkeypatch.setenv(f"COMMITLOG_{name.upper()}", str(getattr(settings, name)))
+    monkeypatch.chdir(tmp_path)
+
+
+def run(code: str) -> None:
+    names: dict[str, object] = {}
+    try:
+        exec(compile(code, README.name, "exec"), names)
+    finally:
+        if isinstance(connected := names.get("log"), CommitLog):
+            connected.close()
+
+
+def test_readme_when_its_python_example_is_run_then_shows_a_commit_and_a_refusal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(example("Python"))
+    shown = capsys.readouterr().out
+    assert "committed as snapshot 1\n" in shown
+    assert "CONFLICT: append to table main.trips - but snapshot 2 by writer" in shown
+    assert "\n4 COMMITTED 3 \n" in shown
+
+
+@pytest.mark.usefixtures("spark")
+def test_readme_when_its_spark_example_is_run_then_counts_as_it_should(
+    capfd: pytest.CaptureFixture[str], spark: SparkSession, tmp_path: Path
+) -> None:
+    run(example("Spark").replace('"incoming"', f'"{tmp_path}/in"').replace('"checkpoint"', f'"{tmp_path}/check"'))
+    shown = capfd.readouterr().out
+    assert "repeated: True" in shown
+    assert "rides now and then: 857 1000" in shown
+    assert "with the stream: 867" in shown
+
+
+def test_readme_when_it_is_read_elsewhere_then_names_nothing_of_this_machine() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert not re.search(r"/work/|/home/|/root/|localhost|https?://(?!ducklake\.select)", text)
