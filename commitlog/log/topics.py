@@ -6,6 +6,7 @@ moment: whoever fences last looks again whether the topic is still empty.
 
 from __future__ import annotations
 
+import random
 import time
 import uuid
 from collections.abc import Mapping
@@ -38,7 +39,8 @@ OUTCOME_ROOM_BYTES = 64 * 1024
 VISIBLE_TIMEOUT_S = 30.0
 RECEIPTS_KEPT_MS = 60 * 60 * 1000
 HEARTBEATS_KEPT_MS = 10 * 60 * 1000
-INIT_ATTEMPTS_MAX = 5
+INIT_TIMEOUT_S = 30.0
+YIELD_S_MAX = 0.5
 
 
 class Topics(NamedTuple):
@@ -266,13 +268,14 @@ def init_log(settings: Settings, *, log_id: bytes | None = None, now_ms: int | N
     if existing is not None:
         return existing
     create_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max)
-    for _ in range(INIT_ATTEMPTS_MAX):
-        written = _write_genesis(settings, genesis)
+    deadline = time.monotonic() + INIT_TIMEOUT_S
+    while time.monotonic() < deadline:
+        written = _write_genesis(settings, genesis) or _written_by_another(settings)
         if written is not None:
             return written
-    raise LogUnavailableError(
-        settings.bootstrap_servers, detail="the genesis could not be written; see the broker's log"
-    )
+    waited_ms = int(INIT_TIMEOUT_S * 1000)
+    detail = "the genesis could not be written; the broker's log says why"
+    raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
 
 
 def _existing_genesis(settings: Settings) -> Genesis | None:
@@ -300,6 +303,16 @@ def _write_genesis(settings: Settings, genesis: Genesis) -> Genesis | None:
     finally:
         producer.close()
     return genesis
+
+
+def _written_by_another(settings: Settings) -> Genesis | None:
+    """Leaves whoever has fenced us the time to finish; a random one, or we would fence each other for ever."""
+    until = time.monotonic() + random.uniform(0, YIELD_S_MAX)
+    while True:
+        existing = read_genesis(settings)
+        if existing is not None or time.monotonic() >= until:
+            return existing
+        time.sleep(0.02)
 
 
 def _first_settings(settings: Settings) -> LogSettings:

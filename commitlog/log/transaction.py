@@ -128,9 +128,10 @@ class TransactionalProducer:
             self._abort(f"only {queued} of {len(messages)} records could be queued for {records.topic}: {failed!r}")
 
     def close(self) -> None:
-        """Lets go of the connection without waiting for anything."""
+        """Lets go of the connection without waiting; an open transaction is aborted by whoever fences."""
+        # Its own close() would first wait until it has aborted and flushed, which it cannot once it is fenced.
         self._producer.purge()
-        self._producer.close()
+        del self._producer
 
     def _insist(self, act: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + COMMIT_TIMEOUT_S

@@ -1,0 +1,158 @@
+"""What the tests of the log need: proposals, a sequencer in a thread or a process, and waiting for conditions."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from commitlog.config import Settings
+from commitlog.domain import model as m
+from commitlog.log.results import ResultRecord, ResultsReader
+from commitlog.log.sequencer import Phase, Sequencer
+
+DEADLINE_S = 60.0
+
+RUN_SEQUENCER = """
+import logging, sys
+from commitlog.config import Settings
+from commitlog.log.sequencer import run_sequencer
+logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+sys.exit(run_sequencer(Settings.load(), standby="standby" in sys.argv))
+"""
+
+
+def wait_until(condition: Callable[[], bool], what: str, *, deadline_s: float = DEADLINE_S) -> None:
+    """Returns as soon as the condition holds; fails with ``what`` at the deadline."""
+    deadline = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {deadline_s:.0f} s: {what}"
+        time.sleep(0.005)
+
+
+class Ids:
+    """UUIDs version 7 from a seed; their time is now."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+
+    def next(self) -> bytes:
+        head = (time.time_ns() // 1_000_000).to_bytes(6, "big")
+        tail = self._chance.randbytes(10)
+        return head + bytes([0x70 | tail[0] & 0x0F, tail[1], 0x80 | tail[2] & 0x3F]) + tail[3:]
+
+
+def proposal(ids: Ids, base: int, *changes: m.Change, writer: str = "w1", **more: object) -> m.Proposal:
+    """A proposal made now."""
+    created_at_ms = time.time_ns() // 1_000_000
+    return m.Proposal(ids.next(), writer, base, changes, created_at_ms=created_at_ms, **more)  # type: ignore[arg-type]
+
+
+def create_table(table: str = "t") -> m.CreateTable:
+    return m.CreateTable("main", table, (m.ColumnSpec("id", "int64"),))
+
+
+def append(path: str, table: str = "t") -> m.Append:
+    return m.Append("main", table, (m.DataFile(path, 10, 1000),))
+
+
+@contextmanager
+def serving(settings: Settings, *, standby: bool = False, **more: object) -> Iterator[Sequencer]:
+    """A sequencer in a thread of this process; what it raised is raised at the end."""
+    stop = threading.Event()
+    sequencer = Sequencer(settings, stop=stop, **more)  # type: ignore[arg-type]
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            sequencer.run(standby=standby)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    expected = Phase.STANDBY if standby else Phase.SERVING
+    try:
+        wait_until(lambda: bool(raised) or sequencer.status.phase is expected, f"a sequencer in phase {expected}")
+        if not raised:
+            yield sequencer
+    finally:
+        stop.set()
+        thread.join()
+    if raised:
+        raise raised[0]
+
+
+@contextmanager
+def sequencer_process(settings: Settings, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A sequencer in a process of its own, killed at the end if it still runs."""
+    process = subprocess.Popen([sys.executable, "-c", RUN_SEQUENCER, *arguments], env=settings.environment())
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def all_records(settings: Settings) -> list[ResultRecord]:
+    """Everything in the results topic, verified."""
+    with ResultsReader(settings) as reader:
+        return [record for records in reader.read_to_end() for record in records]
+
+
+def all_outcomes(settings: Settings) -> list[m.Outcome]:
+    return [record.outcome for record in all_records(settings)[1:]]
+
+
+def messages_of(settings: Settings, topic: str, partition: int = 0) -> list[bytes]:
+    """The committed values of a partition, as they are."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.bootstrap_servers,
+            "group.id": "looking",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    values: list[bytes] = []
+    deadline = time.monotonic() + DEADLINE_S
+    try:
+        while time.monotonic() < deadline:
+            for message in consumer.consume(1000, 0.1):
+                if message.error() is not None:
+                    return values
+                values.append(message.value() or b"")
+    finally:
+        consumer.close()
+    raise AssertionError(f"the end of {topic} was not reached")
+
+
+def write_raw(settings: Settings, topic: str, *values: bytes | None, partition: int = 0) -> None:
+    """Writes values past all of our own code."""
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "enable.idempotence": True})
+    producer.list_topics(timeout=10)
+    failures: list[str] = []
+    for value in values:
+        producer.produce(
+            topic,
+            value=value,
+            key=b"somebody",
+            partition=partition,
+            on_delivery=lambda error, _: failures.append(str(error)) if error else None,
+        )
+    assert producer.flush(30) == 0
+    assert failures == []
+
+
+def seed_of(test: str) -> int:
+    """A seed that differs from test to test; COMMITLOG_TEST_SEED overrides it."""
+    return int(os.environ.get("COMMITLOG_TEST_SEED", str(sum(test.encode()))))

@@ -1,0 +1,125 @@
+"""The birth of a log, its topics and their checks, on a real broker."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+from log_running import all_records, messages_of, write_raw
+
+from commitlog.config import Settings
+from commitlog.domain.model import Genesis, Granularity
+from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError
+from commitlog.log.codec import decode_record
+from commitlog.log.topics import check_topics, init_log, read_genesis, require_genesis, topics_of
+
+
+@pytest.fixture
+def settings(kafka: str, log_name: str, tmp_path: Path) -> Settings:
+    return Settings.load(environment={}, log=log_name, bootstrap_servers=kafka, home=tmp_path, partitions=2)
+
+
+def alter(settings: Settings, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result()
+
+
+def test_init_when_done_twice_then_the_log_is_the_same(settings: Settings) -> None:
+    first = init_log(replace(settings, genesis={"conflict_granularity": "ROW"}), log_id=b"L" * 16, now_ms=5)
+    assert (first.log_id, first.partitions, first.created_at_ms) == (b"L" * 16, 2, 5)
+    assert first.settings.conflict_granularity is Granularity.ROW
+    assert init_log(settings) == first
+    assert require_genesis(settings) == first
+    assert [record.value for record in all_records(settings)] == [first]
+
+
+def test_init_when_several_do_it_at_once_then_there_is_one_genesis(settings: Settings) -> None:
+    made: list[Genesis] = []
+    barrier = threading.Barrier(4)
+
+    def init() -> None:
+        barrier.wait()
+        made.append(init_log(settings))
+
+    threads = [threading.Thread(target=init) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    raw = messages_of(settings, topics_of(settings.log).results)
+    assert len(raw) == 1
+    assert made == [decode_record(raw[0])] * 4
+
+
+def test_init_when_the_results_are_of_something_else_then_refused(settings: Settings) -> None:
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    topic = topics_of(settings.log).results
+    admin.create_topics([NewTopic(topic, 1)])[topic].result()
+    write_raw(settings, topic, b"not ours")
+    with pytest.raises(LogIntegrityError, match="no record of a log"):
+        init_log(settings)
+
+
+@pytest.mark.parametrize(
+    ("topic", "name", "value"),
+    [
+        ("results", "retention.ms", "604800000"),
+        ("results", "cleanup.policy", "compact"),
+        ("results", "max.message.bytes", "100000"),
+        ("proposals", "retention.bytes", "1000000"),
+    ],
+)
+def test_topics_when_set_so_that_the_log_could_lose_something_then_refused(
+    settings: Settings, topic: str, name: str, value: str
+) -> None:
+    genesis = init_log(settings)
+    check_topics(settings, 2, genesis.settings.proposal_bytes_max)
+    full_name = getattr(topics_of(settings.log), topic)
+    alter(settings, full_name, name, value)
+    with pytest.raises(ConfigurationError, match=rf"{full_name} has {name}={value}"):
+        check_topics(settings, 2, genesis.settings.proposal_bytes_max)
+
+
+def test_topics_when_the_partitions_differ_from_the_genesis_then_refused(settings: Settings) -> None:
+    init_log(settings)
+    with pytest.raises(ConfigurationError, match=r"has 2 partitions, the log .* has 3"):
+        check_topics(settings, 3)
+
+
+def test_log_when_it_was_never_created_then_said(settings: Settings) -> None:
+    with pytest.raises(ConfigurationError, match="commitlog init"):
+        require_genesis(settings)
+
+
+def test_init_when_no_broker_answers_then_address_and_time_are_told(tmp_path: Path) -> None:
+    settings = Settings.load(
+        environment={}, log="x", bootstrap_servers="127.0.0.1:1", home=tmp_path, kafka={"socket.timeout.ms": "1000"}
+    )
+    with pytest.raises(LogUnavailableError, match=r"127\.0\.0\.1:1 does not answer after \d+\.\d s"):
+        init_log(settings)
+
+
+def test_genesis_when_a_first_setting_is_wrong_then_refused(settings: Settings) -> None:
+    with pytest.raises(ConfigurationError, match="unknown setting 'wrong'"):
+        init_log(replace(settings, genesis={"wrong": 1}))
+    with pytest.raises(ConfigurationError):
+        require_genesis(settings)
+
+
+def test_genesis_when_the_topic_is_empty_then_none(settings: Settings) -> None:
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    topic = topics_of(settings.log).results
+    admin.create_topics([NewTopic(topic, 1)])[topic].result()
+    assert read_genesis(settings) is None
