@@ -379,10 +379,6 @@ def _set_type(table: TableDefinition, step: Alteration, _: Iterator[int]) -> Tab
     kind = _column_type(step.type)
     if not can_widen(column.type, kind):
         raise InvalidChangeError(f"column {quoted(step.name)} is {column.type} and cannot be widened to {kind}")
-    if _is_key(table, column.column_id):
-        raise InvalidChangeError(
-            f"column {quoted(step.name)} of table {quoted(table.name)} is a key column: keeps its type"
-        )
     _check_default(step.name, kind, column.default)
     return _replaced(table, replace(column, type=kind))
 

@@ -7,7 +7,7 @@ get a ``Footprint`` per change. Nothing here changes the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -425,7 +425,8 @@ def _create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
         return m.Effect(table.table_id, skipped=True), None
     schema = plan.schema(change.schema)
     folded = plan.free_name(schema, change.table, "table")
-    _check_column_names(plan, (column.name for column in change.columns))
+    for column in change.columns:
+        _check_column_text(plan, column)
     table_id = plan.ids.catalog(plan.ids.table_ids)
     partition_id = plan.ids.catalog(plan.ids.partition_ids) if change.partition_by else None
     definition = define(change, table_id=table_id, schema_id=schema.schema_id, partition_id=partition_id)
@@ -440,9 +441,9 @@ def _create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
     return m.Effect(table_id), footprint
 
 
-def _check_column_names(plan: Plan, names: Iterable[str]) -> None:
-    for name in names:
-        check_name(name, "column", plan.state.settings.name_length_max)
+def _check_column_text(plan: Plan, column: m.ColumnSpec) -> None:
+    check_name(column.name, "column", plan.state.settings.name_length_max)
+    check_text(column.default, f"the default of column {quoted(column.name)}")
 
 
 def _resolve_references(plan: Plan, change: m.CreateTable, table: TableState) -> list[TableState]:
@@ -504,7 +505,8 @@ def _alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
     plan.not_created_here(table, "alter")
     for step in change.alterations:
         if step.column is not None:
-            check_name(step.column.name, "column", plan.state.settings.name_length_max)
+            _check_column_text(plan, step.column)
+        check_text(step.default, "the default")
         if step.new_name is not None:
             check_name(step.new_name, "column", plan.state.settings.name_length_max)
         if step.comment is not None:

@@ -158,7 +158,7 @@ def _check_form(state: SequencerState, proposal: Proposal, source: Position, dec
     check_name(proposal.writer_id, "writer", settings.name_length_max)
     check_text(proposal.author, "the author")
     check_text(proposal.message, "the message", multiline=True)
-    check_text(proposal.extra, "the extra text", multiline=True)
+    check_text(proposal.extra, "the extra text")
     _not_negative("base_snapshot_id", proposal.base_snapshot_id)
     _not_negative("writer_epoch", proposal.writer_epoch)
     _not_negative("writer_seq", proposal.writer_seq)

@@ -211,6 +211,7 @@ def test_alter_when_columns_changed_since_the_base_then_the_conflict_is_the_answ
         alter("SET_PARTITION_BY", partition_by=[{"column": "id", "transform": "month"}]),
         change("ALTER_TABLE", alterations=[]),
         alter("SET_COMMENT", name=None, comment="\0"),
+        alter("SET_DEFAULT", name="v", default="a\nb"),
     ],
 )
 def test_alter_when_it_cannot_be_then_invalid(log: DecidedLog, step: dict) -> None:
