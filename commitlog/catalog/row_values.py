@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import struct
+from decimal import Decimal
 from typing import Any
 
+from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import RowValue
-from commitlog.domain.types import INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, value_text
+from commitlog.domain.types import INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, fold, value_text
 
 _COLUMNS = {
     "boolean": "boolean", "int8": "smallint", "int16": "smallint", "int32": "integer", "int64": "bigint",
     "uint8": "integer", "uint16": "integer", "uint32": "bigint", "float32": "real", "float64": "double precision",
-    "decimal": "numeric", "time": "time without time zone", "timetz": "time with time zone", "interval": "interval",
+    "time": "time without time zone", "timetz": "time with time zone", "interval": "interval",
     "varchar": "bytea", "blob": "bytea", "json": "bytea", "uuid": "uuid",
 }  # fmt: skip
 
 
+_COLUMNS_MAX = 1_590
+_NAME_BYTES_MAX = 63
+_RESERVED = frozenset(("row_id", "begin_snapshot", "end_snapshot", "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
+_PART = r"[+-]?\d{1,9} ?(years?|mons?|months?|weeks?|days?|hours?|minutes?|mins?|seconds?|secs?|milliseconds?|microseconds?)"
+_INTERVAL = re.compile(rf"({_PART}( |$))*([+-]?\d{{1,8}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}})?)?)?", re.IGNORECASE)
+_ZONE = re.compile(r"[+-](\d{2})(?::?(\d{2}))?$")
+
+
 def rows_table_column(kind: ColumnType) -> str:
     """The PostgreSQL type of a column of an inlined data table."""
+    if kind.name == "decimal":
+        # The stock client leaves the digits out, and a reader in another session then takes the values as doubles.
+        return f"numeric({kind.precision},{kind.scale})"
     return _COLUMNS.get(kind.name, "character varying")
+
+
+def rows_table_problem(definition: TableDefinition) -> str | None:
+    """Why PostgreSQL can hold no rows of the table outside of files; None when it can.
+
+    The stock client makes no inlined data table for such a table either, or refuses to create the table itself.
+    """
+    if len(definition.columns) > _COLUMNS_MAX:
+        return f"it has {len(definition.columns)} columns, more than {_COLUMNS_MAX}"
+    for column in definition.columns:
+        if fold(column.name) in _RESERVED:
+            return f"a column is called {column.name}, as one of PostgreSQL or DuckLake"
+        if len(column.name.encode()) > _NAME_BYTES_MAX:
+            return f"the name of a column is longer than {_NAME_BYTES_MAX} bytes"
+    return None
 
 
 def to_rows_table(kind: ColumnType, value: RowValue) -> Any:
@@ -35,11 +65,42 @@ def to_rows_table(kind: ColumnType, value: RowValue) -> Any:
             return blob_bytes(str(value))
         case "struct" | "list" | "map":
             return literal(kind, value)
-        case "boolean" | "float32" | "float64":
+        case "boolean" | "float64":
             return canonical_value(kind, value)
-        case name if name in INTEGER_BITS or name in TIMESTAMPS or name in ("decimal", "date", "uuid", "time"):
+        case "float32":
+            return _float32(canonical_value(kind, value))
+        case "interval":
+            return value if _INTERVAL.fullmatch(str(value).strip()) else None
+        case "timetz":
+            return _time_with_zone(kind, str(value))
+    return _text(kind, value)
+
+
+def _text(kind: ColumnType, value: RowValue) -> str:
+    if kind.name == "decimal":
+        # As it was given: a canonical decimal is rounded to the digits of Python's context.
+        return format(Decimal(str(value)), "f")
+    if kind.name in INTEGER_BITS or kind.name in TIMESTAMPS or kind.name in ("date", "uuid", "time", "boolean"):
+        try:
             return value_text(kind, canonical_value(kind, value))
+        except OverflowError:
+            return str(value)
     return str(value)
+
+
+def _float32(value: Any) -> float:
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _time_with_zone(kind: ColumnType, text: str) -> str:
+    """PostgreSQL takes zones up to 15:59; a time in a stranger one is told in UTC."""
+    zone = _ZONE.search(text)
+    if zone is None or (int(zone[1]) <= 15 and int(zone[2] or 0) <= 59):
+        return text
+    return value_text(kind, canonical_value(kind, text)) + "+00"
 
 
 def blob_bytes(text: str) -> bytes:
@@ -63,7 +124,7 @@ def literal(kind: ColumnType, value: RowValue) -> str:
         return "{" + ", ".join(f"{literal(key, k)}={literal(inner, v)}" for k, v in value.items()) + "}"
     if isinstance(value, str) and kind.name in ("varchar", "json", "blob"):
         return _quoted(value)
-    return value_text(kind, canonical_value(kind, value))
+    return _text(kind, value)
 
 
 def _quoted(text: str) -> str:
