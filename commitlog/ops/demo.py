@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -148,7 +149,8 @@ def _spark(directory: Path) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     directory.mkdir(parents=True)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Spark takes the Python of its workers from nowhere else. It is written for its processes and never read here.
+    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     java_options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={directory}"
     options: dict[str, bool | float | int | str | None] = {
         "spark.driver.host": "127.0.0.1",

@@ -11,12 +11,18 @@ from contextlib import contextmanager
 from threading import Lock
 from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
+from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, SparkSession
+
+from commitlog.domain.model import DeleteFile
 
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 _NO_MARKER = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+
+_DELETE_FIELD_IDS = {"file_path": 2147483646, "pos": 2147483645}
 
 _lock = Lock()
 _writes: dict[int, tuple[int, str | None]] = {}
@@ -43,6 +49,26 @@ def _is_empty(path: str) -> bool:
     filesystem, inner = fs.FileSystem.from_uri(path)
     with filesystem.open_input_file(inner) as file:
         return bool(pq.read_metadata(file).num_rows == 0)
+
+
+def write_delete_file(data_file_id: int, data_path: str, positions: Sequence[int], table_path: str) -> DeleteFile:
+    """A Parquet delete file in the table's directory, which holds ``positions`` of one data file, sorted."""
+    path = f"{new_directory(table_path)}-deletes.parquet"
+    schema = pa.schema([_delete_field("file_path", pa.string()), _delete_field("pos", pa.int64())])
+    rows = pa.table([pa.repeat(pa.scalar(data_path), len(positions)), pa.array(positions, pa.int64())], schema=schema)
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    pq.write_table(rows, inner, filesystem=filesystem, compression="snappy")
+    return DeleteFile(
+        data_file_id=data_file_id,
+        path=path,
+        path_is_relative=False,
+        rows=FrozenBitMap64(positions),
+        file_size_bytes=filesystem.get_file_info(inner).size,
+    )
+
+
+def _delete_field(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={"PARQUET:field_id": str(_DELETE_FIELD_IDS[name])})
 
 
 def remove_directory(directory: str) -> None:

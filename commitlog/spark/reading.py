@@ -32,13 +32,17 @@ FILE, POSITION = "_commitlog_file", "_commitlog_position"
 
 @dataclass(frozen=True, slots=True)
 class ScanFile:
-    """One data file of a snapshot and the positions of its deleted rows."""
+    """One data file of a snapshot and the positions of its deleted rows.
+
+    ``in_delete_file`` are those of ``deleted`` that its delete file holds; the catalog itself holds the others.
+    """
 
     data_file_id: int
     path: str
     record_count: int = 0
     file_size_bytes: int = 0
     deleted: Sequence[int] = ()
+    in_delete_file: Sequence[int] = ()
     name_mapping: tuple[MappedColumn, ...] | None = None
     partition_values: tuple[str | None, ...] | None = None
 

@@ -20,7 +20,7 @@ from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import Isolation, Reason
 from commitlog.domain.types import fold
 from commitlog.errors import DataFileError, ProposalRejectedError
-from commitlog.spark.files import new_directory, remove_files, write_parquet
+from commitlog.spark.files import new_directory, remove_files, write_delete_file, write_parquet
 from commitlog.spark.fitting import fit
 from commitlog.spark.packing import bins
 from commitlog.spark.publishing import catalog_of, connect, target_of
@@ -53,6 +53,7 @@ class _Base:
     definition: TableDefinition
     path: str
     scan: Scan
+    positions_max: int
 
 
 Propose: TypeAlias = "Callable[[Transaction, _Base], Sequence[str]]"
@@ -76,9 +77,8 @@ def delete(
 
     def propose(transaction: Transaction, base: _Base) -> Sequence[str]:
         found = positions(_matching(base, where), base.scan)
-        _delete(transaction, base, found)
         transaction.read(table, filter=_predicates(where), files=found)
-        return ()
+        return _delete(transaction, base, found)
 
     return _committed(spark, table, log, propose, message=message, attempts=attempts)
 
@@ -247,7 +247,8 @@ def _committed(
 
 def _base(spark: SparkSession, table: str, log: CommitLog, transaction: Transaction) -> _Base:
     to = target_of(transaction, table)
-    return _Base(spark, table, to.definition, to.path, scan_at(catalog_of(log), table, to.snapshot_id))
+    scan = scan_at(catalog_of(log), table, to.snapshot_id)
+    return _Base(spark, table, to.definition, to.path, scan, log.settings.inlined_positions_max)
 
 
 def _names(base: _Base) -> list[str]:
@@ -291,20 +292,31 @@ def _updated(rows: DataFrame, source: DataFrame, on: Sequence[str], names: Seque
     return old.join(new, same).select(*chosen)
 
 
-def _delete(transaction: Transaction, base: _Base, found: Mapping[int, Sequence[int]]) -> None:
+def _delete(transaction: Transaction, base: _Base, found: Mapping[int, Sequence[int]]) -> list[str]:
+    """Each file's rows in the form that suits their number: all of them, a delete file, or positions in the catalog.
+
+    Returns the paths of the delete files.
+    """
     if not found:
-        return
+        return []
     files = {each.data_file_id: each for each in base.scan.files}
     whole = [each for each, rows in found.items() if len(rows) + len(files[each].deleted) == files[each].record_count]
     parts = {each: rows for each, rows in found.items() if each not in whole}
-    transaction.delete(base.table, parts, whole_files=whole)
+    many = [each for each, rows in parts.items() if len(rows) > base.positions_max]
+    # A file has one delete file: a new one holds the rows of the one before.
+    delete_files = [
+        write_delete_file(each, files[each].path, sorted({*parts.pop(each), *files[each].in_delete_file}), base.path)
+        for each in many
+    ]
+    transaction.delete(base.table, parts, delete_files=delete_files, whole_files=whole)
+    return [each.path for each in delete_files]
 
 
 def _replace(
     transaction: Transaction, base: _Base, found: Mapping[int, Sequence[int]], df: DataFrame | None
 ) -> Sequence[str]:
-    _delete(transaction, base, found)
-    return () if df is None else _append(transaction, base, df)
+    delete_files = _delete(transaction, base, found)
+    return delete_files if df is None else [*delete_files, *_append(transaction, base, df)]
 
 
 def _append(transaction: Transaction, base: _Base, df: DataFrame) -> Sequence[str]:

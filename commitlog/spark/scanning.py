@@ -38,8 +38,9 @@ def read(spark: SparkSession, table: str, snapshot: int | None = None, *, log: C
         TableNotFoundError: there is no such table at the snapshot.
     """
     to_log = connect() if log is None else log
-    at = to_log.transaction().base_snapshot_id if snapshot is None else snapshot
-    return dataframe(spark, scan_at(catalog_of(to_log), table, at))
+    # A transaction's base is not before what this connection has committed, so that can be read whichever it is.
+    newest = to_log.transaction().base_snapshot_id
+    return dataframe(spark, scan_at(catalog_of(to_log), table, newest if snapshot is None else snapshot))
 
 
 def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1) -> Scan:
@@ -71,15 +72,15 @@ def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1) 
 
 
 def _scan_file(file: CatalogFile) -> ScanFile:
-    deleted = np.asarray(file.deleted, dtype=np.int64)
-    if file.delete_file_path is not None:
-        deleted = np.union1d(deleted, _positions(file.delete_file_path))
+    inlined = np.asarray(file.deleted, dtype=np.int64)
+    filed = np.empty(0, np.int64) if file.delete_file_path is None else _positions(file.delete_file_path)
     return ScanFile(
         data_file_id=file.data_file_id,
         path=file.path,
         record_count=file.record_count,
         file_size_bytes=file.file_size_bytes,
-        deleted=tuple(deleted.tolist()),
+        deleted=tuple(np.union1d(inlined, filed).tolist()),
+        in_delete_file=tuple(filed.tolist()),
         name_mapping=file.name_mapping,
         partition_values=file.partition_values,
     )

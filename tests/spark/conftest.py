@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterator
 
@@ -13,6 +14,12 @@ from commitlog.config import Settings
 from commitlog.log.codec import decode_statistics
 from commitlog.log.sequencer import Sequencer
 from commitlog.log.topics import init_log
+
+
+@pytest.fixture
+def settings(settings: Settings, request: pytest.FixtureRequest) -> Settings:
+    """The settings of this test; its parameter are first values of the log's own settings."""
+    return dataclasses.replace(settings, genesis=getattr(request, "param", {}))
 
 
 @pytest.fixture

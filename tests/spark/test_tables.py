@@ -153,6 +153,22 @@ def test_read_when_rows_are_deleted_then_leaves_them_out_from_that_snapshot_on(
     assert delete(spark, TABLE, "id = 1", log=log) is None
 
 
+@pytest.mark.parametrize("settings", [{"inlined_positions_max": 3}], indirect=True)
+@pytest.mark.usefixtures("people")
+def test_delete_when_rows_are_many_then_goes_by_delete_files_that_hold_those_of_the_ones_before(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    append(rows(spark, *range(20)), TABLE, log=log)
+    for where, remaining in (
+        ("id < 5", range(5, 20)),
+        ("id IN (6, 7)", [5, *range(8, 20)]),
+        ("id > 12", [5, 8, 9, 10, 11, 12]),
+    ):
+        snapshot = committed(delete(spark, TABLE, where, log=log))
+        assert ids(spark, log, snapshot) == duck_ids(settings, snapshot) == list(remaining)
+    assert len([path for path in files_below(settings) if "deletes" in path.name]) == 2
+
+
 @pytest.mark.usefixtures("people")
 def test_read_when_columns_were_added_renamed_and_names_used_again_then_equals_duckdb(
     spark: SparkSession, log: CommitLog, settings: Settings

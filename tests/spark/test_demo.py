@@ -1,0 +1,48 @@
+"""The demo's verdict, without its servers: `make demo` is the whole of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from commitlog.errors import ConfigurationError
+from commitlog.ops import demo, duck
+from commitlog.ops.flights import Facts, unpack
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(record=True, width=120)
+
+
+@pytest.mark.parametrize(("spark_rows", "wrong"), [(10, []), (9, ["Spark at snapshot 7: "])])
+def test_compare_when_an_engine_counts_other_rows_then_names_it(
+    monkeypatch: pytest.MonkeyPatch, console: Console, spark_rows: int, wrong: list[str]
+) -> None:
+    monkeypatch.setattr(demo, "_count_with_duckdb", lambda stage, snapshot: Facts(10, 100))
+    monkeypatch.setattr(demo, "_count_with_spark", lambda stage, snapshot: Facts(spark_rows, 100))
+    stage = demo._Stage(console, *cast("Any", [None] * 4))
+    found = demo._compare(stage, {7: ("head", Facts(10, 100))})
+    assert [line[: len(start)] for line, start in zip(found, wrong, strict=True)] == wrong
+    assert ("WRONG" in console.export_text()) == bool(wrong)
+
+
+def test_flights_when_unpacked_then_are_those_of_the_package(tmp_path: Path) -> None:
+    flights = unpack(tmp_path)
+    assert flights.facts() == Facts(336_776, 350_217_607)
+    assert flights.facts(months=[1]) + flights.facts(months=range(2, 13)) == flights.facts()
+    flights.write_days(tmp_path / "days", month=12, files=3)
+    assert len(list((tmp_path / "days").iterdir())) == 3
+
+
+def test_extension_file_when_it_is_not_installed_then_says_what_brings_it() -> None:
+    with pytest.raises(ConfigurationError, match="extension nothing is not installed"):
+        duck.extension_file("nothing")
+
+
+def test_connection_text_when_a_password_has_odd_letters_then_quotes_it() -> None:
+    text = duck.connection_text("postgresql://me:a%20b%27c@db.example:5433/lake")
+    assert text == r"host=db.example port=5433 user=me password='a b\'c' dbname=lake"
