@@ -1,0 +1,170 @@
+"""Checkpoints: what they save, when they are skipped, and that proposals are trimmed only when they were decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from log_running import Ids, all_outcomes, append, create_table, proposal, seed_of, serving, write_raw
+
+from commitlog.config import Settings
+from commitlog.domain import model as m
+from commitlog.domain.partitioning import partition_for
+from commitlog.domain.sequencing import state_hash
+from commitlog.log import checkpoint
+from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of, load_checkpoints, write_checkpoint
+from commitlog.log.codec import encode_proposal
+from commitlog.log.publisher import Publisher
+from commitlog.log.replica import Replica
+from commitlog.log.topics import init_log, topics_of
+
+
+@pytest.fixture
+def settings(kafka: str, log_name: str, tmp_path: Path) -> Settings:
+    made = Settings.load(environment={}, log=log_name, bootstrap_servers=kafka, home=tmp_path, partitions=2)
+    init_log(made)
+    return made
+
+
+@pytest.fixture
+def ids(request: pytest.FixtureRequest) -> Ids:
+    return Ids(seed_of(request.node.name))
+
+
+def decide_some(settings: Settings, ids: Ids, start: int, count: int) -> None:
+    with serving(settings), Publisher(settings) as publisher:
+        for base in range(start, start + count):
+            change = create_table() if base == 0 else append(f"f{base}")
+            assert publisher.submit(proposal(ids, base, change, writer_seq=base)).snapshot_id == base + 1
+
+
+def checkpoint_now(settings: Settings) -> Path:
+    checkpointer = Checkpointer(settings)
+    try:
+        path = checkpointer.checkpoint_now()
+    finally:
+        checkpointer.close()
+    assert path is not None
+    return path
+
+
+def loaded(settings: Settings, *, with_checkpoints: bool) -> tuple[int, bytes]:
+    """Where a replica starts, and the hash of its state at the end."""
+    replica = Replica(settings, checkpoints=load_checkpoints(settings) if with_checkpoints else ())
+    try:
+        for _ in replica.follow_to_end():
+            pass
+        return replica.start_seq, state_hash(replica.state)
+    finally:
+        replica.close()
+
+
+def first_offset(settings: Settings, partition: int) -> int:
+    consumer = Consumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": "looking"})
+    try:
+        low, _ = consumer.get_watermark_offsets(
+            TopicPartition(topics_of(settings.log).proposals, partition), timeout=10
+        )
+        return int(low)
+    finally:
+        consumer.close()
+
+
+def test_checkpoint_when_loaded_then_the_state_is_the_replayed_one(settings: Settings, ids: Ids) -> None:
+    decide_some(settings, ids, 0, 5)
+    path = checkpoint_now(settings)
+    decide_some(settings, ids, 5, 3)
+    start, state = loaded(settings, with_checkpoints=True)
+    assert (start, state) == (5, loaded(settings, with_checkpoints=False)[1])
+    assert path.name.split("-")[1:3] == ["00000000000000000005", "r1"]
+
+
+def test_sequencer_when_it_starts_from_a_checkpoint_then_decides_as_ever(settings: Settings, ids: Ids) -> None:
+    decide_some(settings, ids, 0, 4)
+    checkpoint_now(settings)
+    decide_some(settings, ids, 4, 3)
+    assert [outcome.seq for outcome in all_outcomes(settings)] == list(range(1, 8))
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut", "empty", "other rules"])
+def test_checkpoint_when_broken_then_the_one_before_is_taken(settings: Settings, ids: Ids, damage: str) -> None:
+    decide_some(settings, ids, 0, 2)
+    checkpoint_now(settings)
+    decide_some(settings, ids, 2, 2)
+    newest = checkpoint_now(settings)
+    assert loaded(settings, with_checkpoints=True)[0] == 4
+    data = bytearray(newest.read_bytes())
+    match damage:
+        case "changed":
+            data[len(data) // 2] ^= 1
+        case "cut":
+            del data[-10:]
+        case "empty":
+            data.clear()
+        case _:
+            newest.rename(newest.with_name(newest.name.replace("-r1-", "-r2-")))
+    if newest.exists():
+        newest.write_bytes(data)
+    start, state = loaded(settings, with_checkpoints=True)
+    assert (start, state) == (2, loaded(settings, with_checkpoints=False)[1])
+
+
+def test_checkpoint_when_it_does_not_fit_the_log_then_skipped(settings: Settings, ids: Ids) -> None:
+    decide_some(settings, ids, 0, 3)
+    replica = Replica(settings)
+    for _ in replica.follow_to_end():
+        pass
+    write_checkpoint(checkpoint_dir_of(settings), replica.state, replace(replica.position, hash=b"?" * 32))
+    replica.close()
+    assert loaded(settings, with_checkpoints=True)[0] == 0
+
+
+def test_checkpoint_when_there_are_many_then_three_are_kept(settings: Settings, ids: Ids) -> None:
+    for start in range(5):
+        decide_some(settings, ids, start, 1)
+        checkpoint_now(settings)
+    names = sorted(path.name for path in checkpoint_dir_of(settings).iterdir())
+    assert [int(name.split("-")[1]) for name in names] == [3, 4, 5]
+
+
+def test_checkpoint_when_the_process_dies_while_writing_then_there_is_none(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide_some(settings, ids, 0, 1)
+
+    def fail(_: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(checkpoint.os, "fsync", fail)
+    with pytest.raises(OSError, match="no space"):
+        checkpoint_now(settings)
+    assert list(load_checkpoints(settings)) == []
+    assert loaded(settings, with_checkpoints=True)[0] == 0
+
+
+def test_proposals_when_decided_then_trimmed_and_undecided_ones_stay(settings: Settings, ids: Ids) -> None:
+    partition = partition_for("w1", 2)
+    decide_some(settings, ids, 0, 4)
+    waiting = [encode_proposal(proposal(ids, 4, append(f"late{i}"))) for i in range(3)]
+    write_raw(settings, topics_of(settings.log).proposals, *waiting, partition=partition)
+    assert first_offset(settings, partition) == 0
+    checkpoint_now(settings)
+    assert first_offset(settings, partition) == 4
+    decide_some(settings, ids, 7, 1)
+    outcomes = all_outcomes(settings)
+    assert [outcome.source.offset for outcome in outcomes] == list(range(8))
+    assert {outcome.verdict for outcome in outcomes} == {m.Verdict.COMMITTED}
+
+
+def test_checkpointer_when_enough_was_decided_then_writes_one(settings: Settings, ids: Ids) -> None:
+    decide_some(settings, ids, 0, 3)
+    checkpointer = Checkpointer(settings, every_outcomes=3, every_s=3600)
+
+    class UntilWritten:
+        def is_set(self) -> bool:
+            return checkpoint_dir_of(settings).is_dir() and any(checkpoint_dir_of(settings).glob("*.avro"))
+
+    checkpointer.run(UntilWritten())  # type: ignore[arg-type]
+    assert [saved.position.seq for saved in load_checkpoints(settings)] == [3]

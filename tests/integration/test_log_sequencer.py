@@ -1,0 +1,392 @@
+"""The sequencer on a real broker: answers, bad bytes, crashes, takeovers and losses."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from log_running import (
+    Ids,
+    all_outcomes,
+    append,
+    create_table,
+    messages_of,
+    proposal,
+    seed_of,
+    sequencer_process,
+    serving,
+    wait_until,
+    write_raw,
+)
+
+from commitlog.config import Settings
+from commitlog.domain import model as m
+from commitlog.domain.partitioning import partition_for
+from commitlog.errors import (
+    FencedError,
+    LogIntegrityError,
+    LogLossError,
+    OutcomeUnknownError,
+    ProposalTooLargeError,
+)
+from commitlog.log.codec import (
+    OutcomeRecord,
+    decode_dead_letter,
+    decode_record,
+    encode_outcome,
+    encode_proposal,
+    hash_record,
+)
+from commitlog.log.publisher import PendingProposal, Publisher
+from commitlog.log.results import ResultsReader
+from commitlog.log.sequencer import EXIT_FENCED, LEGAL_MOVES, Phase
+from commitlog.log.topics import init_log, topics_of, transactional_id_of
+from commitlog.log.transaction import DoubtError, Records, TransactionalProducer
+
+
+@pytest.fixture
+def settings(kafka: str, log_name: str, tmp_path: Path) -> Settings:
+    made = Settings.load(
+        environment={},
+        log=log_name,
+        bootstrap_servers=kafka,
+        home=tmp_path,
+        partitions=2,
+        receipts_timeout_ms=60_000,
+        proposal_bytes_max=100_000,
+    )
+    init_log(made)
+    return made
+
+
+@pytest.fixture
+def ids(request: pytest.FixtureRequest) -> Ids:
+    return Ids(seed_of(request.node.name))
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_proposals_when_published_then_each_gets_its_own_answer(settings: Settings, ids: Ids) -> None:
+    with serving(settings) as sequencer, Publisher(settings) as publisher:
+        created = publisher.submit(proposal(ids, 0, create_table()))
+        assert (created.verdict, created.snapshot_id, created.assigned.table_ids) == (m.Verdict.COMMITTED, 1, (1,))
+        sent = [proposal(ids, 1, append(f"f{i}"), writer=f"w{i % 5}") for i in range(300)]
+        sent.append(proposal(ids, 1, append("x", table="none")))
+        pending = [publisher.publish(each) for each in sent]
+        receipts = [each.wait() for each in pending]
+        assert [receipt.proposal_id for receipt in receipts] == [each.proposal_id for each in sent]
+        assert sorted(receipt.snapshot_id or 0 for receipt in receipts[:-1]) == list(range(2, 302))
+        assert (receipts[-1].reason, receipts[-1].snapshot_id) == (m.Reason.INVALID, None)
+        wait_until(lambda: sequencer.status.seq == 302, "the status to tell")
+        assert sequencer.status.decided[m.Verdict.COMMITTED] == 301
+    outcomes = all_outcomes(settings)
+    assert [outcome.seq for outcome in outcomes] == list(range(1, 303))
+    assert {outcome.epoch for outcome in outcomes} == {1}
+    by_id = {each.proposal_id: each for each in sent}
+    assert all(outcome.proposal == by_id[outcome.proposal_id] for outcome in outcomes[1:])  # type: ignore[index]
+
+
+def test_proposal_when_sent_again_then_the_first_answer_is_repeated(settings: Settings, ids: Ids) -> None:
+    with serving(settings), Publisher(settings) as publisher:
+        sent = proposal(ids, 0, create_table())
+        first = publisher.submit(sent)
+        again = publisher.submit(sent)
+    assert (again.verdict, again.original_seq) == (m.Verdict.DUPLICATE, first.seq)
+    assert (again.answered_verdict, again.answered_snapshot_id) == (m.Verdict.COMMITTED, 1)
+
+
+def test_proposal_when_nobody_decides_in_time_then_unknown_and_decided_later(settings: Settings, ids: Ids) -> None:
+    sent = proposal(ids, 0, create_table())
+    with Publisher(settings) as publisher:
+        pending = publisher.publish(sent)
+        with pytest.raises(OutcomeUnknownError, match="may still be committed") as unknown:
+            pending.wait(0.2)
+        assert unknown.value.proposal_id.bytes == sent.proposal_id
+        with serving(settings):
+            assert pending.wait().verdict is m.Verdict.COMMITTED
+
+
+def test_outcomes_when_the_sequencer_starts_again_then_the_epoch_rises_and_the_chain_goes_on(
+    settings: Settings, ids: Ids
+) -> None:
+    with Publisher(settings) as publisher:
+        for base in range(3):
+            with serving(settings):
+                change = create_table() if base == 0 else append(f"f{base}")
+                assert publisher.submit(proposal(ids, base, change)).snapshot_id == base + 1
+    assert [(outcome.seq, outcome.epoch) for outcome in all_outcomes(settings)] == [(1, 1), (2, 2), (3, 3)]
+
+
+# --- bad bytes --------------------------------------------------------------------------------------------------------
+
+
+def test_bytes_when_no_proposal_then_refused_kept_and_the_rest_goes_on(settings: Settings, ids: Ids) -> None:
+    topics = topics_of(settings.log)
+    good = proposal(ids, 0, create_table(), writer="w1")
+    partition = partition_for("w1", 2)
+    cut = encode_proposal(good)[:-3]
+    write_raw(settings, topics.proposals, b"\x00\xffjunk", None, cut, encode_proposal(good), partition=partition)
+    with serving(settings) as sequencer:
+        wait_until(lambda: sequencer.status.seq == 4, "four outcomes")
+    outcomes = all_outcomes(settings)
+    assert [outcome.reason for outcome in outcomes] == [m.Reason.MALFORMED] * 3 + [None]
+    assert (outcomes[2].proposal_id, outcomes[2].writer_id) == (good.proposal_id, "w1")
+    letters = [decode_dead_letter(each) for each in messages_of(settings, topics.dead_letters)]
+    assert [letter.value for letter in letters] == [b"\x00\xffjunk", None, cut]
+    assert [letter.source for letter in letters] == [m.Position(partition, offset) for offset in range(3)]
+    assert [letter.seq for letter in letters] == [1, 2, 3]
+    assert letters[0].key == b"somebody"
+    assert "not c301" in letters[0].detail
+
+
+def test_proposal_when_larger_than_the_limit_then_refused_and_the_letter_is_whole(settings: Settings, ids: Ids) -> None:
+    topics = topics_of(settings.log)
+    large = encode_proposal(proposal(ids, 0, create_table(), message="x" * 102_000))
+    write_raw(settings, topics.proposals, large, partition=partition_for("w1", 2))
+    with serving(settings) as sequencer:
+        wait_until(lambda: sequencer.status.seq == 1, "an outcome")
+    [outcome] = all_outcomes(settings)
+    assert outcome.reason is m.Reason.MALFORMED
+    assert "the log's limit is 100,000" in (outcome.detail or "")
+    [letter] = messages_of(settings, topics.dead_letters)
+    assert decode_dead_letter(letter).value == large
+
+
+def test_proposal_when_the_topic_does_not_take_it_then_the_publisher_says_so(settings: Settings, ids: Ids) -> None:
+    with Publisher(settings) as publisher, pytest.raises(ProposalTooLargeError, match="limit is 100,000"):
+        publisher.submit(proposal(ids, 0, create_table(), message="x" * 300_000))
+
+
+def test_proposal_when_as_large_as_allowed_then_decided_and_larger_ones_after_configure(
+    settings: Settings, ids: Ids
+) -> None:
+    def sized(base: int, change: m.Change, size: int) -> m.Proposal:
+        plain = proposal(ids, base, change)
+        return replace(plain, message="x" * (size - len(encode_proposal(plain)) - 4))
+
+    with serving(settings) as sequencer, Publisher(settings) as publisher:
+        assert publisher.submit(sized(0, create_table(), 100_000)).verdict is m.Verdict.COMMITTED
+        raised = publisher.submit(proposal(ids, 1, m.Configure({"proposal_bytes_max": 3_000_000})))
+        assert raised.verdict is m.Verdict.COMMITTED
+        wait_until(lambda: sequencer.status.epoch == 2 and sequencer.status.phase is Phase.SERVING, "a new start")
+        assert publisher.submit(sized(2, append("f"), 2_900_000)).verdict is m.Verdict.COMMITTED
+
+
+# --- crashes ----------------------------------------------------------------------------------------------------------
+
+
+def wait_for_answers(pending: list[PendingProposal], count: int) -> None:
+    wait_until(lambda: sum(each.done for each in pending) >= count, f"{count} answers")
+
+
+def test_sequencer_when_killed_again_and_again_then_nothing_is_lost_and_nothing_twice(
+    settings: Settings, ids: Ids, request: pytest.FixtureRequest
+) -> None:
+    chance = random.Random(seed_of(request.node.name))
+    sent = [proposal(ids, 0, create_table())]
+    with Publisher(settings) as publisher:
+        pending = [publisher.publish(sent[0])]
+        with sequencer_process(settings):
+            pending[0].wait()
+        for kill in range(4):
+            batch = [proposal(ids, 1, append(f"f{kill}-{i}"), writer=f"w{i % 7}") for i in range(3_000)]
+            sent += batch
+            with sequencer_process(settings) as process:
+                new = [publisher.publish(each) for each in batch]
+                pending += new
+                wait_for_answers(new, chance.randrange(1, 2_500))
+                assert process.poll() is None
+                process.kill()
+        with sequencer_process(settings):
+            receipts = [each.wait() for each in pending]
+    outcomes = all_outcomes(settings)
+    assert Counter(outcome.proposal_id for outcome in outcomes) == Counter(each.proposal_id for each in sent)
+    assert len({outcome.source for outcome in outcomes}) == len(sent)
+    assert [outcome.snapshot_id for outcome in outcomes] == list(range(1, len(sent) + 1))
+    told = {outcome.proposal_id: outcome.snapshot_id for outcome in outcomes}
+    assert all(told[receipt.proposal_id] == receipt.snapshot_id for receipt in receipts)
+
+
+def test_transaction_when_in_doubt_then_the_sequencer_loads_again_and_goes_on(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = TransactionalProducer.write_all
+    doubts = iter(["before", "after"])
+
+    def write_all(self: TransactionalProducer, records: list[object]) -> None:
+        doubt = next(doubts, None) if len(records) > 1 else None
+        if doubt != "before":
+            whole(self, records)  # type: ignore[arg-type]
+        if doubt is not None:
+            raise DoubtError(f"planted {doubt} the commit")
+
+    with serving(settings) as sequencer, Publisher(settings) as publisher:
+        monkeypatch.setattr(TransactionalProducer, "write_all", write_all)
+        assert publisher.submit(proposal(ids, 0, create_table())).snapshot_id == 1
+        assert publisher.submit(proposal(ids, 1, append("f"))).snapshot_id == 2
+        assert sequencer.status.doubts == 2
+    assert [outcome.seq for outcome in all_outcomes(settings)] == [1, 2]
+
+
+# --- takeovers --------------------------------------------------------------------------------------------------------
+
+
+def test_sequencer_when_another_one_starts_then_it_is_fenced_and_exits_with_its_code(
+    settings: Settings, ids: Ids
+) -> None:
+    with sequencer_process(settings) as first, Publisher(settings) as publisher:
+        assert publisher.submit(proposal(ids, 0, create_table())).snapshot_id == 1
+        with sequencer_process(settings) as second:
+            # Nothing is proposed: an idle one finds out by its heartbeat.
+            assert first.wait(60) == EXIT_FENCED
+            assert publisher.submit(proposal(ids, 1, append("f"))).snapshot_id == 2
+            assert second.poll() is None
+    assert [outcome.epoch for outcome in all_outcomes(settings)] == [1, 2]
+
+
+def test_standby_when_the_active_one_is_killed_then_takes_over_and_not_before(settings: Settings, ids: Ids) -> None:
+    with sequencer_process(settings) as active, Publisher(settings) as publisher:
+        publisher.submit(proposal(ids, 0, create_table()))
+        with serving(settings, standby=True) as standby:
+            for base in range(1, 4):
+                assert publisher.submit(proposal(ids, base, append(f"f{base}"))).snapshot_id == base + 1
+            wait_until(lambda: standby.status.seq == 4, "the standby to follow")
+            assert standby.status.phase is Phase.STANDBY
+            assert active.poll() is None
+            active.kill()
+            assert publisher.submit(proposal(ids, 4, append("after"))).snapshot_id == 5
+            assert standby.status.phase is Phase.SERVING
+    assert [outcome.epoch for outcome in all_outcomes(settings)] == [1, 1, 1, 1, 2]
+
+
+def test_fenced_when_it_comes_back_as_standby_then_the_new_one_goes_on(settings: Settings, ids: Ids) -> None:
+    with Publisher(settings) as publisher, sequencer_process(settings) as first:
+        publisher.submit(proposal(ids, 0, create_table()))
+        with serving(settings) as second:
+            assert first.wait(60) == EXIT_FENCED
+            with serving(settings, standby=True) as back:
+                publisher.submit(proposal(ids, 1, append("f")))
+                wait_until(lambda: back.status.seq == 2, "the standby to follow")
+                assert (back.status.phase, second.status.phase) == (Phase.STANDBY, Phase.SERVING)
+
+
+def test_sequencer_when_fenced_then_never_writes_again(settings: Settings, ids: Ids) -> None:
+    topics = topics_of(settings.log)
+    first = TransactionalProducer(settings, transactional_id_of(settings.log), batch_bytes_max=100_000)
+    second = TransactionalProducer(settings, transactional_id_of(settings.log), batch_bytes_max=100_000)
+    first.fence()
+    second.fence()
+    with pytest.raises(FencedError, match="another process writes"):
+        first.write_all([Records(topics.control, 0, [b"zombie"])])
+    second.write_all([Records(topics.control, 0, [b"active"])])
+    assert messages_of(settings, topics.control) == [b"active"]
+    first.close()
+    second.close()
+
+
+def test_phases_when_stopped_then_there_is_no_way_on() -> None:
+    assert LEGAL_MOVES[Phase.STOPPED] == frozenset()
+    assert set(LEGAL_MOVES) == set(Phase)
+    assert all(Phase.STOPPED in moves for phase, moves in LEGAL_MOVES.items() if phase is not Phase.STOPPED)
+    assert Phase.SERVING not in LEGAL_MOVES[Phase.STANDBY] | LEGAL_MOVES[Phase.FENCING]
+
+
+# --- losses and tampering ---------------------------------------------------------------------------------------------
+
+
+def test_proposals_when_gone_before_they_were_decided_then_the_sequencer_stops_and_says_which(
+    settings: Settings, ids: Ids
+) -> None:
+    topics, partition = topics_of(settings.log), partition_for("w1", 2)
+    encoded = [encode_proposal(proposal(ids, 0, m.CreateSchema(f"s{i}"))) for i in range(5)]
+    write_raw(settings, topics.proposals, *encoded[:2], partition=partition)
+    with serving(settings) as sequencer:
+        wait_until(lambda: sequencer.status.seq == 2, "two outcomes")
+    write_raw(settings, topics.proposals, *encoded[2:], partition=partition)
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    for future in admin.delete_records([TopicPartition(topics.proposals, partition, 4)]).values():
+        future.result()
+    told = r"starts at offset 4, but 2 is the next .* from 2 to 3 are gone"
+    with pytest.raises(LogLossError, match=told), serving(settings):
+        pass
+
+
+def test_proposals_when_the_topic_was_made_anew_then_the_sequencer_stops(settings: Settings, ids: Ids) -> None:
+    topics = topics_of(settings.log)
+    with serving(settings), Publisher(settings) as publisher:
+        publisher.submit(proposal(ids, 0, create_table()))
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.delete_topics([topics.proposals])[topics.proposals].result()
+    wait_until(lambda: topics.proposals not in admin.list_topics(timeout=10).topics, "the topic to be gone")
+    admin.create_topics([NewTopic(topics.proposals, 2, config={"retention.ms": "-1", "max.message.bytes": "200000"})])[
+        topics.proposals
+    ].result()
+    with (
+        pytest.raises(LogIntegrityError, match="ends at offset 0, but proposals up to 0 were decided"),
+        serving(settings),
+    ):
+        pass
+
+
+def test_results_when_somebody_else_writes_into_them_then_readers_stop_after_the_last_good_one(
+    settings: Settings, ids: Ids
+) -> None:
+    topics = topics_of(settings.log)
+    with serving(settings), Publisher(settings) as publisher:
+        publisher.submit(proposal(ids, 0, create_table()))
+    last = messages_of(settings, topics.results)[-1]
+    record = decode_record(last)
+    assert isinstance(record, OutcomeRecord)
+    forged = replace(record.outcome, seq=2)
+    write_raw(settings, topics.results, encode_outcome(forged, log_id=record.log_id, prev_hash=b"?" * 32))
+    with ResultsReader(settings) as reader:
+        batches = reader.read_to_end()
+        with pytest.raises(LogIntegrityError, match="another outcome 1"):
+            deque(batches, maxlen=0)
+        assert reader.position is not None
+        assert reader.position.seq == 1
+    with pytest.raises(LogIntegrityError, match="another outcome 1"), serving(settings):
+        pass
+
+
+def test_results_when_a_zombie_writes_then_it_is_skipped_and_the_log_goes_on(settings: Settings, ids: Ids) -> None:
+    topics = topics_of(settings.log)
+    with Publisher(settings) as publisher:
+        for base, change in enumerate((create_table(), append("a"))):
+            with serving(settings):
+                publisher.submit(proposal(ids, base, change))
+        last = messages_of(settings, topics.results)[-1]
+        record = decode_record(last)
+        assert isinstance(record, OutcomeRecord)
+        zombie = replace(record.outcome, seq=3, epoch=1, snapshot_id=3)
+        write_raw(settings, topics.results, encode_outcome(zombie, log_id=record.log_id, prev_hash=hash_record(last)))
+        with serving(settings) as sequencer:
+            assert publisher.submit(proposal(ids, 2, append("b"))).snapshot_id == 3
+            assert sequencer.status.zombies == 1
+    with ResultsReader(settings) as reader:
+        seqs = [each.outcome.seq for records in reader.read_to_end() for each in records if each.offset > 0]
+        assert (seqs, reader.zombies) == ([1, 2, 3], 1)
+
+
+def test_reader_when_the_position_is_of_another_log_then_stops(settings: Settings, ids: Ids) -> None:
+    with serving(settings), Publisher(settings) as publisher:
+        publisher.submit(proposal(ids, 0, create_table()))
+        publisher.submit(proposal(ids, 1, append("a")))
+    with ResultsReader(settings) as reader:
+        for _ in reader.read_to_end():
+            pass
+        position = reader.position
+    assert position is not None
+    with ResultsReader(settings, after=position) as reader:
+        assert [records for records in reader.read_to_end() if records] == []
+        assert reader.position == position
+    with pytest.raises(LogIntegrityError, match="does not hold the outcome 2"):
+        ResultsReader(settings, after=replace(position, hash=b"?" * 32))
+    with pytest.raises(LogIntegrityError, match="ends at offset"):
+        ResultsReader(settings, after=replace(position, results_offset=10_000))
