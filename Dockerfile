@@ -1,7 +1,7 @@
 # The service alone: Kafka and PostgreSQL are elsewhere (docker-compose.yml), so that neither Java nor Spark is needed.
 FROM python:3.12-slim AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt LICENSE ./
+COPY pyproject.toml constraints.txt LICENSE README.md ./
 COPY schemas schemas
 COPY commitlog commitlog
 COPY pyspark_commitlog pyspark_commitlog
@@ -12,10 +12,9 @@ RUN pip install --no-cache-dir --constraint constraints.txt uv \
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --home-dir /var/lib/commitlog --create-home commitlog
 COPY --from=build /opt/commitlog /opt/commitlog
-ENV PATH=/opt/commitlog/bin:$PATH PYTHONUNBUFFERED=1 COMMITLOG_HOME=/var/lib/commitlog COMMITLOG_HTTP_HOST=0.0.0.0
+ENV PATH=/opt/commitlog/bin:$PATH PYTHONUNBUFFERED=1 COMMITLOG_HOME=/var/lib/commitlog
 USER commitlog
 WORKDIR /var/lib/commitlog
 VOLUME /var/lib/commitlog
-EXPOSE 8880
 ENTRYPOINT ["commitlog"]
 CMD ["serve"]

@@ -53,8 +53,6 @@ class Settings:
         batch_age_ms_max: longest time that a proposal waits for others to share its transaction.
         receipts_timeout_ms: how long a client waits for its receipt before the outcome counts as unknown.
         projector_outcomes_max: most outcomes that one SQL transaction projects.
-        http_port: port of the web page, health and metrics; 0 takes a free one.
-        http_host: address that the web page listens on.
         kafka_port: port of the embedded broker; another free one is taken if it is in use.
         postgres_port: port of the embedded PostgreSQL; another free one is taken if it is in use.
         cache_dir: where this user's downloaded jars are.
@@ -78,8 +76,6 @@ class Settings:
     batch_age_ms_max: int
     receipts_timeout_ms: int
     projector_outcomes_max: int
-    http_port: int
-    http_host: str
     kafka_port: int
     postgres_port: int
     cache_dir: Path
@@ -213,8 +209,6 @@ def _defaults(home: Path, environment: Mapping[str, str]) -> dict[str, object]:
         "batch_age_ms_max": 5,
         "receipts_timeout_ms": 30_000,
         "projector_outcomes_max": 5_000,
-        "http_port": 8880,
-        "http_host": "127.0.0.1",
         "kafka_port": 9092,
         "postgres_port": 5432,
         "cache_dir": str(caches / "commitlog"),
@@ -359,8 +353,6 @@ _READERS: Mapping[str, Callable[[object, str], object]] = {
     "batch_age_ms_max": _whole(0, 10_000),
     "receipts_timeout_ms": _whole(1, 3_600_000),
     "projector_outcomes_max": _whole(1, 100_000),
-    "http_port": _PORT,
-    "http_host": _text,
     "kafka_port": _PORT,
     "postgres_port": _PORT,
     "cache_dir": _path,

@@ -106,7 +106,6 @@ def settings(kafka: str, database_url: str, log_name: str, lake_dir: Path, tmp_p
         database_url=database_url,
         data_path=lake_dir,
         home=tmp_path / "home",
-        http_port=0,
     )
 
 

@@ -20,7 +20,7 @@ from commitlog.config import RUN_FILE, Settings
 from commitlog.local.broker import EmbeddedBroker, stop_orphaned_broker
 from commitlog.local.jars import Progress
 from commitlog.local.postgres import EmbeddedPostgres, stop_orphaned_postgres
-from commitlog.local.processes import DirectoryLock, find_processes, free_port, stop_processes
+from commitlog.local.processes import DirectoryLock, find_processes, stop_processes
 
 DATABASE = "commitlog"
 SERVICE_MARKER = "COMMITLOG_SERVICE_OF"
@@ -71,7 +71,6 @@ class EmbeddedHome:
             self._wanted,
             bootstrap_servers=self.broker.bootstrap_servers,
             database_url=database_url,
-            http_port=free_port(self._wanted.http_port),
         )
 
     def revive(self) -> list[str]:
@@ -100,8 +99,6 @@ def write_run_file(settings: Settings, facts: Mapping[str, object]) -> None:
         "bootstrap_servers": settings.bootstrap_servers,
         "database_url": settings.database_url,
         "data_path": settings.data_path,
-        "http_host": settings.http_host,
-        "http_port": settings.http_port,
         **facts,
     }
     path = settings.home / RUN_FILE

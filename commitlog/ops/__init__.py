@@ -1,1 +1,1 @@
-"""Operating the service: the command line, the web page, observability, and what runs all the rest."""
+"""Operating the service: the command line, health, and what runs all the rest."""

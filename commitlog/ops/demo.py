@@ -116,7 +116,7 @@ def _play(stage: _Stage) -> list[str]:
 def _own_settings(settings: Settings) -> Settings:
     home = settings.home / "demo"
     return dataclasses.replace(
-        settings, home=home, data_path=str(home / "data"), checkpoint_dir=home / "checkpoints", http_port=0
+        settings, home=home, data_path=str(home / "data"), checkpoint_dir=home / "checkpoints"
     )
 
 
@@ -430,7 +430,7 @@ def _say_farewell(console: Console, settings: Settings, wrong: Sequence[str], se
         (f"export COMMITLOG_HOME={home}", "the home of this demo, for what follows"),
         (f"{program} up --detach", "start it again"),
         (f"{program} log", "who committed what, and what was refused"),
-        (f"{program} status", "where Kafka, PostgreSQL and the web page are"),
+        (f"{program} status", "where Kafka, PostgreSQL and the lake are"),
         (f"{program} down", "stop it"),
     ):
         console.print(f"  [bold]{command:<44}[/] [dim]{what}[/]")

@@ -177,7 +177,6 @@ class RuntimeStatus:
         pid: the process that runs it; None when nobody does.
         bootstrap_servers: where the broker is, or was before a crash; None when it was stopped in an orderly way.
         database_url: likewise PostgreSQL, with its password.
-        http_url: likewise the web page.
         data_path: likewise the lake.
         kafka_answers: whether something listens at the broker's address.
         postgres_answers: likewise at PostgreSQL's.
@@ -188,7 +187,6 @@ class RuntimeStatus:
     pid: int | None
     bootstrap_servers: str | None = None
     database_url: str | None = None
-    http_url: str | None = None
     data_path: str | None = None
     kafka_answers: bool = False
     postgres_answers: bool = False
@@ -212,7 +210,6 @@ class RuntimeStatus:
             shown = without_password(self.database_url)
             yield f"PostgreSQL {shown}{'' if self.postgres_answers else ' (no answer)'}"
             yield f"lake       {self.data_path}"
-            yield f"web page   {self.http_url}"
         for service in self.services:
             yield f"service    {service['name']}: pid {service['pid']}, started {service['starts']} time(s)"
         if not self.running and (self.kafka_answers or self.postgres_answers):
@@ -296,7 +293,6 @@ def status(settings: Settings) -> RuntimeStatus:
         pid,
         bootstrap_servers=bootstrap_servers,
         database_url=database_url,
-        http_url=f"http://{told['http_host']}:{told['http_port']}",
         data_path=str(told["data_path"]),
         kafka_answers=is_listening(_port(bootstrap_servers)),
         postgres_answers=is_listening(_port(database_url.rpartition("/")[0])),

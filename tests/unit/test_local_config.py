@@ -86,7 +86,7 @@ def test_shown_when_there_are_passwords_then_masks_them() -> None:
     [
         ("partitions", "many", "whole number from 1 to 1,000, not 'many'"),
         ("partitions", "0", "whole number"),
-        ("http_port", "65536", "whole number from 0"),
+        ("kafka_port", "65536", "whole number from 0"),
         ("log", "a/b", "names Kafka topics"),
         ("log", " ", "not empty"),
         ("database_url", "mysql://x", "must start with postgresql://"),
