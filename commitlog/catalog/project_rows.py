@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from psycopg import sql
 
@@ -22,6 +23,8 @@ class RowProjection:
         self.buffer = buffer
         self.tracker = tracker
         self.files = files
+        self._waiting: dict[tuple[int, int], list[Any]] = {}
+        self._ended: dict[int, dict[int, int]] = {}
 
     def change(self, table_id: int, effect: m.Effect, image: m.Row | None, snapshot_id: int) -> None:
         """End the row that the effect names, start the one it names with ``image``."""
@@ -38,7 +41,10 @@ class RowProjection:
         assert problem is None, f"table {definition.table_id} takes no rows outside of files: {problem}"
         full = complete_row(definition, image)
         values = [to_rows_table(column.type, full[column.name]) for column in definition.columns]
-        self.buffer.add_text(known.rows_tables[-1], (row_id, snapshot_id, None, *values))
+        row = [row_id, snapshot_id, None, *values]
+        self._await_copy()
+        self._waiting[definition.table_id, row_id] = row
+        self.buffer.add_text(known.rows_tables[-1], row)
         statistics = known.statistics
         for column in definition.columns:
             if column.children:
@@ -52,22 +58,53 @@ class RowProjection:
         known.dirty = True
 
     def _end_row(self, known: KnownTable, row_id: int, snapshot_id: int) -> None:
-        for name in reversed(known.rows_tables):
-            ended = self.buffer.execute(
-                sql.SQL("UPDATE {} SET end_snapshot = %s WHERE row_id = %s AND end_snapshot IS NULL").format(
-                    sql.Identifier(name)
-                ),
-                (snapshot_id, row_id),
-            )
-            if ended.rowcount:
-                return
+        """End a row: where it waits to be sent, or with all others that the catalog holds already."""
         table_id = known.definition.table_id
-        row = self.buffer.execute(
-            "DELETE FROM commitlog.flushed_rows WHERE table_id = %s AND row_id = %s RETURNING data_file_id, position",
-            (table_id, row_id),
-        ).fetchone()
-        assert row is not None, f"row {row_id} of table {table_id} is not in the catalog"
-        self.buffer.add_text(self.tracker.ensure_deletes_table(table_id), (row[0], row[1], snapshot_id))
+        waiting = self._waiting.pop((table_id, row_id), None)
+        if waiting is not None:
+            waiting[2] = snapshot_id
+            return
+        self._await_copy()
+        self._ended.setdefault(table_id, {})[row_id] = snapshot_id
+
+    def _await_copy(self) -> None:
+        if not self._waiting and not self._ended:
+            self.buffer.after_copy(self._after_copy)
+
+    def _after_copy(self) -> None:
+        ended, self._ended = self._ended, {}
+        self._waiting.clear()
+        for table_id, snapshots in ended.items():
+            self._end_stored_rows(table_id, snapshots)
+
+    def _end_stored_rows(self, table_id: int, snapshots: dict[int, int]) -> None:
+        left = dict(snapshots)
+        for name in self.tracker.rows_tables_of(table_id):
+            found = self.buffer.execute(
+                sql.SQL(
+                    "UPDATE {} AS r SET end_snapshot = e.snapshot_id FROM unnest(%s::bigint[], %s::bigint[]) "
+                    "AS e(row_id, snapshot_id) WHERE r.row_id = e.row_id AND r.end_snapshot IS NULL "
+                    "AND r.begin_snapshot < e.snapshot_id RETURNING r.row_id"
+                ).format(sql.Identifier(name)),
+                (list(left), list(left.values())),
+            )
+            for (row_id,) in found.fetchall():
+                del left[row_id]
+            if not left:
+                return
+        self._end_rows_in_files(table_id, left)
+
+    def _end_rows_in_files(self, table_id: int, snapshots: dict[int, int]) -> None:
+        places = self.buffer.execute(
+            "DELETE FROM commitlog.flushed_rows WHERE table_id = %s AND row_id = ANY(%s) "
+            "RETURNING row_id, data_file_id, position",
+            (table_id, list(snapshots)),
+        ).fetchall()
+        missing = snapshots.keys() - {row_id for row_id, _, _ in places}
+        assert not missing, f"rows {sorted(missing)} of table {table_id} are not in the catalog"
+        name = self.tracker.ensure_deletes_table(table_id)
+        for row_id, data_file_id, position in places:
+            self.buffer.add_text(name, (data_file_id, position, snapshots[row_id]))
 
     def flush_rows(self, table_id: int, change: m.Flush, files: Sequence[FileIds], snapshot_id: int) -> None:
         """Move inlined rows into files: older snapshots go on reading them inlined, later ones from the file."""

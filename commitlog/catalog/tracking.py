@@ -110,17 +110,29 @@ class Tracker:
                 bounds.forget()
         statistics.dirty_columns.clear()
 
+    def rows_tables_of(self, table_id: int) -> list[str]:
+        """The inlined data tables of a table, the newest first; also when the table itself is gone by now."""
+        known = self._tables.get(table_id)
+        if known is not None:
+            return known.rows_tables[::-1]
+        found = self.buffer.execute(
+            "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version DESC",
+            (table_id,),
+        )
+        return [name for (name,) in found.fetchall()]
+
     def ensure_deletes_table(self, table_id: int) -> str:
         """The table of a table's inlined deletes, made when the first one comes; clients look for it by its name."""
         name = f"ducklake_inlined_delete_{table_id}"
-        known = self.table(table_id)
-        if not known.deletes_table_exists:
+        known = self._tables.get(table_id)
+        if known is None or not known.deletes_table_exists:
             self.buffer.execute(
                 sql.SQL("CREATE TABLE IF NOT EXISTS {} (file_id bigint, row_id bigint, begin_snapshot bigint)").format(
                     sql.Identifier(name)
                 )
             )
-            known.deletes_table_exists = True
+            if known is not None:
+                known.deletes_table_exists = True
         return name
 
     def store(self) -> None:

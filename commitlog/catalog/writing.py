@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -46,6 +46,16 @@ class CopyBuffer:
         self.conn = conn
         self._rows: dict[str, list[Sequence[Any]]] = {}
         self._texts: dict[str, list[Sequence[Any]]] = {}
+        self._after: list[Callable[[], None]] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not (self._rows or self._texts or self._after)
+
+    def after_copy(self, run: Callable[[], None]) -> None:
+        """Have ``run`` called, once, when what waits has been sent; it may execute and add more."""
+        self._after.append(run)
 
     def add(self, table: str, row: Sequence[Any]) -> None:
         """Add a row of a table whose types are known here."""
@@ -60,22 +70,28 @@ class CopyBuffer:
 
     def flush(self) -> None:
         """Send everything that waits."""
+        while not self.is_empty:
+            self._copy()
+            after, self._after = self._after, []
+            for run in after:
+                run()
+
+    def _copy(self) -> None:
+        rows_of, texts_of = self._rows, self._texts
+        self._rows, self._texts = {}, {}
         with self.conn.cursor() as cursor:
-            for table, rows in self._rows.items():
+            for table, rows in rows_of.items():
                 with cursor.copy(f"COPY {table} FROM STDIN (FORMAT BINARY)".encode()) as copy:
                     copy.set_types(COPY_TYPES[table])
                     for row in rows:
                         copy.write_row(row)
-            for table, rows in self._texts.items():
+            for table, rows in texts_of.items():
                 with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(sql.Identifier(table))) as copy:
                     for row in rows:
                         copy.write_row(row)
-        self._rows.clear()
-        self._texts.clear()
 
     def execute(self, statement: str | sql.Composed, parameters: Sequence[Any] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run a statement that must see the rows added so far."""
-        if self._rows or self._texts:
-            self.flush()
+        self.flush()
         query = statement.encode() if isinstance(statement, str) else statement
         return self.conn.execute(query, parameters)
