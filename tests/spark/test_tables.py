@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog
@@ -260,15 +261,27 @@ def forget_last_commit(checkpoint: Path) -> None:
     newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
 
 
+def source_options(settings: Settings) -> dict[str, str]:
+    names = ("log", "bootstrap_servers", "database_url", "data_path")
+    return {"table": TABLE, **{name: str(getattr(settings, name)) for name in names}}
+
+
+@pytest.mark.usefixtures("people")
+def test_format_when_written_in_batch_twice_under_one_key_then_commits_once_and_says_what_does_not_fit(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    for _ in range(2):
+        writer = rows(spark, 1, 2).write.format("commitlog").options(**source_options(settings))
+        writer.option("key", "load:1").mode("append").save()
+    assert ids(spark, log, newest(log)) == [1, 2]
+    assert len(files_below(settings)) == 1
+    wrong = spark.sql("SELECT 'x' AS id").write.format("commitlog").options(**source_options(settings))
+    with pytest.raises(PySparkException, match=r"column id: expected bigint \(int64\), found string"):
+        wrong.mode("append").save()
+
+
 def drain_source(spark: SparkSession, log: CommitLog, settings: Settings, directory: Path, checkpoint: Path) -> None:
-    options = {
-        "table": TABLE,
-        "checkpointLocation": str(checkpoint),
-        "log": settings.log,
-        "bootstrap_servers": settings.bootstrap_servers,
-        "database_url": settings.database_url,
-        "data_path": settings.data_path,
-    }
+    options = {**source_options(settings), "checkpointLocation": str(checkpoint)}
     writer = feed(spark, directory).writeStream.format("commitlog").options(**options)
     writer.trigger(availableNow=True).start().awaitTermination()
 
