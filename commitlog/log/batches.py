@@ -91,8 +91,8 @@ class Decider:
         for message in messages:
             outcome = self._decide(message, now_ms)
             encoded = self._encoded(outcome)
-            if len(encoded) > self._outcome_bytes_max():
-                outcome = without_images(outcome)
+            while len(encoded) > self._outcome_bytes_max():
+                outcome = shortened(outcome)
                 encoded = self._encoded(outcome)
             replay(self.state, outcome)
             self.prev_hash = hash_record(encoded)
@@ -170,10 +170,16 @@ class Decider:
         )
 
 
-def without_images(outcome: Outcome) -> Outcome:
-    """An outcome too large for the topic, without the row images that are only there to be looked at."""
-    resolutions = tuple(replace(each, committed_row=None, proposed_row=None) for each in outcome.resolutions)
-    return replace(outcome, resolutions=resolutions)
+def shortened(outcome: Outcome) -> Outcome:
+    """An outcome too large for the topic, without something that is only there to be looked at.
+
+    First the row images, then half of the conflicts at a time; ``conflict_count`` stays.
+    """
+    if any(each.committed_row is not None or each.proposed_row is not None for each in outcome.resolutions):
+        resolutions = tuple(replace(each, committed_row=None, proposed_row=None) for each in outcome.resolutions)
+        return replace(outcome, resolutions=resolutions)
+    assert outcome.conflicts, f"outcome {outcome.seq} does not fit its topic"
+    return replace(outcome, conflicts=outcome.conflicts[: len(outcome.conflicts) // 2])
 
 
 def packed_receipts(receipts: list[Receipt], *, log_id: bytes, partition: int) -> list[bytes]:

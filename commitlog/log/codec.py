@@ -8,7 +8,7 @@ this one; their border is here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -222,11 +222,22 @@ def encode_receipts(receipts: Sequence[m.Receipt], *, log_id: bytes, partition: 
     return receipts_bytes(receipts, log_id, partition)
 
 
-def decode_receipts(data: bytes) -> Receipts:
-    """The answers in one message of the receipts topic; raises MalformedRecordError."""
+def decode_receipts(data: bytes, *, wanted: Callable[[m.ProposalId | None, int], bool] | None = None) -> Receipts:
+    """The answers in one message of the receipts topic; raises MalformedRecordError.
+
+    Args:
+        data: the message's value.
+        wanted: by proposal id and offset, which answers to make at all; a client wants few of them.
+    """
     _, fields = read(data, "Receipts")
     partition = fields["partition"]
-    receipts = tuple([receipt_from_avro(receipt, partition) for receipt in fields["receipts"]])
+    receipts = tuple(
+        [
+            receipt_from_avro(receipt, partition)
+            for receipt in fields["receipts"]
+            if wanted is None or wanted(receipt["proposal_id"], receipt["offset"])
+        ]
+    )
     return Receipts(fields["log_id"], partition, receipts)
 
 

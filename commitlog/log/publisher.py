@@ -25,6 +25,7 @@ from commitlog.domain.partitioning import partition_for
 from commitlog.errors import (
     CommitLogError,
     LogIntegrityError,
+    LogLossError,
     LogUnavailableError,
     MalformedRecordError,
     OutcomeUnknownError,
@@ -47,6 +48,7 @@ from commitlog.log.topics import require_genesis, topics_of
 POLL_S = 0.01
 IDLE_S = 0.001
 READ_MAX = 1_000
+EARLY_MAX = 1_000
 
 
 class PendingProposal:
@@ -55,6 +57,7 @@ class PendingProposal:
     def __init__(self, proposal_id: ProposalId, partition: int, default_timeout_s: float) -> None:
         self.proposal_id = proposal_id
         self.partition = partition
+        self._position: Position | None = None
         self._default_timeout_s = default_timeout_s
         self._published_at = time.monotonic()
         self._answer: Future[Receipt] = Future()
@@ -125,8 +128,9 @@ class Publisher:
         # The consumer belongs to the reading thread; a call from another one would wait for it to be idle.
         self._to_assign: SimpleQueue[int] = SimpleQueue()
         self._listening: dict[int, threading.Event] = {}
-        self._by_id: dict[ProposalId, list[PendingProposal]] = defaultdict(list)
+        self._by_id: defaultdict[ProposalId | None, list[PendingProposal]] = defaultdict(list)
         self._by_position: dict[Position, PendingProposal] = {}
+        self._early: dict[Position, Receipt] = {}
         self._closing = threading.Event()
         self._failure: CommitLogError | None = None
         self._thread = threading.Thread(target=self._read, name="commitlog-receipts", daemon=True)
@@ -214,9 +218,7 @@ class Publisher:
         if error is None:
             offset = message.offset()
             assert offset is not None
-            with self._lock:
-                if not pending.done:
-                    self._by_position[Position(pending.partition, offset)] = pending
+            self._place(pending, Position(pending.partition, offset))
         elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             size = len(message.value() or b"")
             pending._fail(ProposalTooLargeError(size, self.genesis.settings.proposal_bytes_max))
@@ -227,15 +229,28 @@ class Publisher:
             pending._fail(OutcomeUnknownError(UUID(bytes=pending.proposal_id), waited_ms=waited_ms))
             self._forget(pending)
 
+    def _place(self, pending: PendingProposal, position: Position) -> None:
+        with self._lock:
+            early = self._early.pop(position, None)
+            if early is None and not pending.done:
+                pending._position = position
+                self._by_position[position] = pending
+        if early is not None:
+            pending._answer_with(early)
+            self._forget(pending)
+
     def _forget(self, pending: PendingProposal) -> None:
         with self._lock:
-            waiting = self._by_id.get(pending.proposal_id)
-            if waiting is not None and pending in waiting:
-                waiting.remove(pending)
-                if not waiting:
-                    del self._by_id[pending.proposal_id]
-            for position in [where for where, who in self._by_position.items() if who is pending]:
-                del self._by_position[position]
+            self._unlist(pending)
+
+    def _unlist(self, pending: PendingProposal) -> None:
+        waiting = self._by_id.get(pending.proposal_id, [])
+        if pending in waiting:
+            waiting.remove(pending)
+        if not waiting:
+            self._by_id.pop(pending.proposal_id, None)
+        if pending._position is not None:
+            self._by_position.pop(pending._position, None)
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
@@ -251,6 +266,8 @@ class Publisher:
                     self._take(message)
         except CommitLogError as error:
             self._fail_all(error)
+        except KafkaException as error:
+            self._fail_all(LogUnavailableError(self._settings.bootstrap_servers, detail=str(error)))
         else:
             self._fail_all(LogUnavailableError(self._settings.bootstrap_servers, detail="the publisher was closed"))
 
@@ -262,28 +279,42 @@ class Publisher:
             self._listening[partition].set()
 
     def _take(self, message: Message) -> None:
-        value = message.value()
-        if message.error() is not None or value is None:
+        error, value = message.error(), message.value()
+        if error is not None:
+            if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                raise LogLossError(f"{self._topics.receipts}: receipts were gone before they were read: {error.str()}")
             return
+        partition = message.partition()
+        assert partition is not None
+        # The delivery reports of what is answered here have come before.
+        self._producer.poll(0)
         try:
-            receipts = decode_receipts(value)
-        except MalformedRecordError as error:
-            raise LogIntegrityError(f"{self._topics.receipts} holds what is no receipt: {error}") from None
+            receipts = decode_receipts(
+                value or b"", wanted=lambda proposal_id, offset: self._is_ours(proposal_id, partition, offset)
+            )
+        except MalformedRecordError as malformed:
+            raise LogIntegrityError(f"{self._topics.receipts} holds what is no receipt: {malformed}") from None
         if receipts.log_id != self.genesis.log_id:
             raise LogIntegrityError(f"{self._topics.receipts} holds receipts of another log")
-        self._producer.poll(0)
         for receipt in receipts.receipts:
             self._match(receipt)
 
+    def _is_ours(self, proposal_id: ProposalId | None, partition: int, offset: int) -> bool:
+        return proposal_id in self._by_id or (partition, offset) in self._by_position
+
     def _match(self, receipt: Receipt) -> None:
         with self._lock:
-            found = self._by_position.pop(receipt.source, None)
+            found = self._by_position.get(receipt.source)
             answered_ones = [] if found is None else [found]
-            # Malformed bytes say nothing of the proposal whose id they seem to carry.
-            if receipt.proposal_id is not None and receipt.reason is not Reason.MALFORMED:
-                answered_ones += self._by_id.pop(receipt.proposal_id, [])
-            elif found is not None:
-                self._by_id[found.proposal_id].remove(found)
+            if receipt.reason is not Reason.MALFORMED and receipt.proposal_id is not None:
+                answered_ones += self._by_id.get(receipt.proposal_id, [])
+            elif found is None:
+                # Malformed bytes say nothing of the proposal whose id they seem to carry: only the offset tells.
+                self._early[receipt.source] = receipt
+                if len(self._early) > EARLY_MAX:
+                    del self._early[next(iter(self._early))]
+            for pending in list(answered_ones):
+                self._unlist(pending)
         for pending in answered_ones:
             pending._answer_with(receipt)
 
