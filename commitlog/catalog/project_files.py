@@ -1,9 +1,9 @@
-"""Data files and delete files in the catalog: added, ended, replaced, expired, with the statistics that cover them."""
+"""Data files and delete files in the catalog: added, ended, replaced, with the statistics that cover them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from typing import Any
 
 from commitlog.catalog.changesets import FileIds
 from commitlog.catalog.statistics import (
@@ -20,6 +20,9 @@ from commitlog.domain import model as m
 from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.types import FLOATS, fold
 
+_END = 3
+"""Where end_snapshot stands in a row of a data file or delete file."""
+
 
 class FileProjection:
     """Projects changes of files."""
@@ -28,6 +31,9 @@ class FileProjection:
         self.buffer = buffer
         self.tracker = tracker
         self.decode = decode_statistics
+        self._waiting: dict[str, dict[int, list[Any]]] = {"data_file": {}, "delete_file": {}}
+        self._ended: dict[str, dict[int, int]] = {"data_file": {}, "delete_file": {}}
+        self._awaits_copy = False
 
     def add(self, table_id: int, ids: FileIds, file: m.DataFile, snapshot_id: int) -> None:
         """Add a data file; without ``row_id_start`` its rows carry their ids themselves and were counted before."""
@@ -35,9 +41,10 @@ class FileProjection:
         known = self.tracker.table(table_id)
         definition = known.definition
         partition_id = definition.partition_id if file.partition_values is not None else None
-        self.buffer.add(
-            "ducklake_data_file",
-            (
+        self._add_row(
+            "data_file",
+            data_file_id,
+            [
                 data_file_id,
                 table_id,
                 snapshot_id,
@@ -54,7 +61,7 @@ class FileProjection:
                 None,
                 mapping_id,
                 None,
-            ),
+            ],
         )
         if file.partition_values is not None:
             for index, value in enumerate(file.partition_values):
@@ -138,13 +145,11 @@ class FileProjection:
 
     def add_delete_file(self, table_id: int, delete_file_id: int, file: m.DeleteFile, snapshot_id: int) -> None:
         """Add a delete file, which takes the place of the data file's earlier one."""
-        self.buffer.execute(
-            "UPDATE ducklake_delete_file SET end_snapshot = %s WHERE data_file_id = %s AND end_snapshot IS NULL",
-            (snapshot_id, file.data_file_id),
-        )
-        self.buffer.add(
-            "ducklake_delete_file",
-            (
+        self._end_row("delete_file", file.data_file_id, snapshot_id)
+        self._add_row(
+            "delete_file",
+            file.data_file_id,
+            [
                 delete_file_id,
                 table_id,
                 snapshot_id,
@@ -158,16 +163,47 @@ class FileProjection:
                 file.footer_size,
                 None,
                 None,
-            ),
+            ],
         )
 
     def end(self, data_file_ids: Sequence[int], snapshot_id: int) -> None:
         """End data files and their delete files."""
-        for table in ("ducklake_data_file", "ducklake_delete_file"):
-            self.buffer.execute(
-                f"UPDATE {table} SET end_snapshot = %s WHERE data_file_id = ANY(%s) AND end_snapshot IS NULL",
-                (snapshot_id, list(data_file_ids)),
-            )
+        for data_file_id in data_file_ids:
+            self._end_row("data_file", data_file_id, snapshot_id)
+            self._end_row("delete_file", data_file_id, snapshot_id)
+
+    def _add_row(self, table: str, data_file_id: int, row: list[Any]) -> None:
+        self._waiting[table][data_file_id] = row
+        self._await_copy()
+        self.buffer.add(f"ducklake_{table}", row)
+
+    def _end_row(self, table: str, data_file_id: int, snapshot_id: int) -> None:
+        """End the row of a data file: where it waits to be sent, or with all others that the catalog holds already."""
+        waiting = self._waiting[table].pop(data_file_id, None)
+        if waiting is not None:
+            waiting[_END] = snapshot_id
+        else:
+            self._await_copy()
+            self._ended[table][data_file_id] = snapshot_id
+
+    def _await_copy(self) -> None:
+        if not self._awaits_copy:
+            self._awaits_copy = True
+            self.buffer.after_copy(self._after_copy)
+
+    def _after_copy(self) -> None:
+        self._awaits_copy = False
+        for table, ended in self._ended.items():
+            self._waiting[table].clear()
+            if ended:
+                self._ended[table] = {}
+                self.buffer.execute(
+                    f"""UPDATE ducklake_{table} AS f SET end_snapshot = e.snapshot_id
+                        FROM unnest(%s::bigint[], %s::bigint[]) AS e(data_file_id, snapshot_id)
+                        WHERE f.data_file_id = e.data_file_id AND f.end_snapshot IS NULL
+                        AND f.begin_snapshot < e.snapshot_id""",
+                    (list(ended), list(ended.values())),
+                )
 
     def replace(self, table_id: int, change: m.Compact, files: Sequence[FileIds], snapshot_id: int) -> None:
         """A compaction: the replaced files end, the new ones carry their rows' ids (as rewrite_data_files writes it)."""
@@ -180,52 +216,6 @@ class FileProjection:
         self.end(change.replaced, snapshot_id)
         for file, ids in zip(change.files, files, strict=True):
             self.add(table_id, ids, file, snapshot_id)
-
-    def expire(self, floor: int) -> None:
-        """Forget snapshots below ``floor`` and what only they could see; their files are scheduled for deletion."""
-        execute = self.buffer.execute
-        execute("DELETE FROM ducklake_snapshot WHERE snapshot_id < %s", (floor,))
-        execute("DELETE FROM ducklake_snapshot_changes WHERE snapshot_id < %s", (floor,))
-        now = datetime.now(UTC)
-        for table, key in (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id")):
-            execute(
-                f"""INSERT INTO ducklake_files_scheduled_for_deletion
-                    SELECT f.{key}, CASE WHEN f.path_is_relative THEN s.path || t.path || f.path ELSE f.path END,
-                           f.path_is_relative, %s
-                    FROM {table} f
-                    JOIN LATERAL (SELECT path, schema_id FROM ducklake_table WHERE table_id = f.table_id LIMIT 1) t ON true
-                    JOIN LATERAL (SELECT path FROM ducklake_schema WHERE schema_id = t.schema_id LIMIT 1) s ON true
-                    WHERE f.end_snapshot <= %s AND NOT EXISTS (
-                        SELECT 1 FROM {table} o WHERE o.path = f.path AND o.table_id = f.table_id
-                        AND (o.end_snapshot IS NULL OR o.end_snapshot > %s))""",
-                (now, floor, floor),
-            )
-        execute(
-            "DELETE FROM ducklake_file_column_stats s USING ducklake_data_file f "
-            "WHERE s.data_file_id = f.data_file_id AND f.end_snapshot <= %s",
-            (floor,),
-        )
-        execute(
-            "DELETE FROM ducklake_file_partition_value v USING ducklake_data_file f "
-            "WHERE v.data_file_id = f.data_file_id AND f.end_snapshot <= %s",
-            (floor,),
-        )
-        for table in (
-            "data_file",
-            "delete_file",
-            "column",
-            "column_tag",
-            "tag",
-            "partition_info",
-            "view",
-            "table",
-            "schema",
-        ):
-            execute(f"DELETE FROM ducklake_{table} WHERE end_snapshot <= %s", (floor,))
-        execute(
-            "DELETE FROM ducklake_schema_versions v WHERE NOT EXISTS "
-            "(SELECT 1 FROM ducklake_table t WHERE t.table_id = v.table_id)"
-        )
 
 
 def _counts(entry: m.ColumnStatistics, record_count: int) -> tuple[int | None, int | None]:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from commitlog.catalog.changesets import AssignedIds, GivenIds, dropped_objects
+from commitlog.catalog.expiry import expire
 from commitlog.catalog.project_files import FileProjection
 from commitlog.catalog.project_objects import ObjectProjection
 from commitlog.catalog.project_rows import RowProjection
@@ -247,7 +248,8 @@ class _ChangesetProjection:
         self.note(f"inline_flush:{effect.object_id}")
 
     def expire(self, change: m.ExpireSnapshots, _: m.Effect, __: int) -> None:
-        self.files.expire(change.older_than_snapshot_id)
+        assert self.outcome.snapshot_time_us is not None
+        expire(self.buffer, change.older_than_snapshot_id, to_time(self.outcome.snapshot_time_us))
 
     def configure(self, _: m.Configure, __: m.Effect, ___: int) -> None:
         """A setting of the log changes no row of the lake; its snapshot is there all the same."""

@@ -254,6 +254,29 @@ def test_a_value_that_postgresql_cannot_take_then_the_projector_goes_on(lake: La
     assert lake.rows("SELECT count(*) FROM after") == [(0,)]
 
 
+def test_expire_then_nothing_of_what_nobody_sees_is_left(lake: Lake) -> None:
+    lake.commit(
+        create_table(), keyed_table(), create_table("gone", partition_by=[{"column": "id", "transform": "identity"}])
+    )
+    lake.append("t", some(1, 2), TYPES)
+    lake.commit(delete({0: [0]}))
+    lake.commit(insert(id=1, v="a"))
+    lake.commit(update(1, v="b"))
+    lake.commit(change("DROP_TABLE", "gone"))
+    lake.commit(change("DELETE", whole_files=[0]))
+    head = lake.log.head
+    lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": head})
+    for table in VERSIONED:
+        assert query(lake, f"SELECT * FROM ducklake_{table} WHERE end_snapshot <= {head}") == [], table
+    names = [name for (name,) in query(lake, "SELECT table_name FROM ducklake_inlined_data_tables")]
+    for name in names:
+        assert query(lake, f'SELECT * FROM "{name}" WHERE end_snapshot <= {head}') == []
+    assert len(names) == 2
+    assert query(lake, "SELECT * FROM ducklake_inlined_delete_1") == []
+    assert query(lake, "SELECT * FROM ducklake_partition_column") == []
+    assert lake.rows("SELECT id, v FROM k") == [(1, "b")]
+
+
 def test_deletes_of_a_client_attached_before_then_it_sees_them(lake: Lake) -> None:
     lake.commit(create_table())
     lake.append("t", some(*range(10)), TYPES)

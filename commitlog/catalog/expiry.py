@@ -1,0 +1,102 @@
+"""Expiring snapshots: what only they could see leaves the catalog, and files that nobody refers to are scheduled.
+
+Tables of inlined rows and deletes are emptied and not dropped: a DROP would wait for every reader that has one open.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from psycopg import sql
+
+from commitlog.catalog.writing import CopyBuffer
+
+_ENDING = (
+    "data_file", "delete_file", "column", "column_tag", "tag", "partition_info", "view", "table", "schema",
+)  # fmt: skip
+_OF_FILES = ("file_column_stats", "file_variant_stats", "file_partition_value")
+_OF_TABLES = (
+    "schema_versions", "table_stats", "table_column_stats", "column_mapping", "inlined_data_tables",
+)  # fmt: skip
+
+# A path that a writer gave twice stays as long as one row refers to it, relative or absolute, of whatever table.
+_PLACES = """
+    SELECT f.{key} AS id, f.end_snapshot,
+           CASE WHEN f.path_is_relative THEN d.value || s.path || t.path || f.path ELSE f.path END AS place,
+           CASE WHEN f.path_is_relative THEN s.path || t.path || f.path ELSE f.path END AS path, f.path_is_relative
+    FROM ducklake_{table} f
+    JOIN (SELECT DISTINCT table_id, schema_id, path FROM ducklake_table) t ON t.table_id = f.table_id
+    JOIN (SELECT DISTINCT schema_id, path FROM ducklake_schema) s ON s.schema_id = t.schema_id
+    JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL"""
+
+
+def expire(buffer: CopyBuffer, floor: int, at: datetime) -> None:
+    """Forget the snapshots below ``floor``; ``at`` is when the files that go with them were scheduled."""
+    buffer.execute("DELETE FROM ducklake_snapshot WHERE snapshot_id < %s", (floor,))
+    buffer.execute("DELETE FROM ducklake_snapshot_changes WHERE snapshot_id < %s", (floor,))
+    _schedule_files(buffer, floor, at)
+    _forget_rows(buffer, floor)
+    for table in _OF_FILES:
+        buffer.execute(
+            f"DELETE FROM ducklake_{table} v USING ducklake_data_file f "
+            "WHERE v.data_file_id = f.data_file_id AND f.end_snapshot <= %s",
+            (floor,),
+        )
+    for table in _ENDING:
+        buffer.execute(f"DELETE FROM ducklake_{table} WHERE end_snapshot <= %s", (floor,))
+    _forget_orphans(buffer)
+
+
+def _schedule_files(buffer: CopyBuffer, floor: int, at: datetime) -> None:
+    for table, key in (("data_file", "data_file_id"), ("delete_file", "delete_file_id")):
+        places = _PLACES.format(table=table, key=key)
+        buffer.execute(
+            f"""WITH places AS ({places})
+                INSERT INTO ducklake_files_scheduled_for_deletion
+                SELECT min(id), path, path_is_relative, %s FROM places p
+                WHERE end_snapshot <= %s AND NOT EXISTS (
+                    SELECT 1 FROM places o WHERE o.place = p.place AND (o.end_snapshot IS NULL OR o.end_snapshot > %s))
+                GROUP BY path, path_is_relative ORDER BY 1""",
+            (at, floor, floor),
+        )
+
+
+def _forget_rows(buffer: CopyBuffer, floor: int) -> None:
+    """Rows and deletes that stand in tables of their own: those that ended, and all of a table that did."""
+    rows = buffer.execute(
+        """SELECT i.table_id, i.table_name, NOT EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = i.table_id
+                  AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)) FROM ducklake_inlined_data_tables i""",
+        (floor,),
+    ).fetchall()
+    for _, name, gone in rows:
+        buffer.execute(
+            sql.SQL("DELETE FROM {} WHERE end_snapshot <= %s OR %s").format(sql.Identifier(name)), (floor, gone)
+        )
+    tables = buffer.execute(
+        "SELECT DISTINCT table_id FROM ducklake_data_file WHERE end_snapshot <= %s", (floor,)
+    ).fetchall()
+    for (table_id,) in tables:
+        name = f"ducklake_inlined_delete_{table_id}"
+        found = buffer.execute("SELECT to_regclass(%s) IS NOT NULL", (name,)).fetchone()
+        if found is not None and found[0]:
+            buffer.execute(
+                sql.SQL(
+                    "DELETE FROM {} d USING ducklake_data_file f WHERE d.file_id = f.data_file_id AND f.end_snapshot <= %s"
+                ).format(sql.Identifier(name)),
+                (floor,),
+            )
+
+
+def _forget_orphans(buffer: CopyBuffer) -> None:
+    gone = "NOT EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = x.table_id)"
+    for table in _OF_TABLES:
+        buffer.execute(f"DELETE FROM ducklake_{table} x WHERE {gone}")
+    for table in ("table_definitions", "flushed_rows"):
+        buffer.execute(f"DELETE FROM commitlog.{table} x WHERE {gone}")
+    for child, parent, key in (
+        ("partition_column", "partition_info", "partition_id"),
+        ("name_mapping", "column_mapping", "mapping_id"),
+    ):
+        buffer.execute(
+            f"DELETE FROM ducklake_{child} x WHERE NOT EXISTS (SELECT 1 FROM ducklake_{parent} p WHERE p.{key} = x.{key})"
+        )
