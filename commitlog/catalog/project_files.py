@@ -213,6 +213,7 @@ class FileProjection:
             (list(change.replaced),),
         ).fetchone()
         known.statistics.file_size_bytes -= row[0] if row else 0
+        known.dirty = True
         self.end(change.replaced, snapshot_id)
         for file, ids in zip(change.files, files, strict=True):
             self.add(table_id, ids, file, snapshot_id)

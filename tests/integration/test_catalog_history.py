@@ -185,6 +185,13 @@ class History:
         self.lake.commit(*changes)
 
 
+@pytest.fixture
+def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
+    lake = Lake(database_url, lake_dir)
+    yield lake
+    lake.close()
+
+
 def contents(database_url: str) -> dict[str, list[str]]:
     """Every row of every table, but for when it was applied."""
     with psycopg.connect(database_url) as conn:
@@ -218,9 +225,8 @@ def project_at_once(lake: Lake, database_url: str) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_history_then_every_snapshot_reads_as_the_model_and_a_rebuild_is_equal(
-    postgres: str, database_url: str, lake_dir: Path, seed: int
+    postgres: str, database_url: str, lake: Lake, seed: int
 ) -> None:
-    lake = Lake(database_url, lake_dir)
     history = History(lake, seed)
     for _ in range(STEPS):
         lake.projection = Projection(lake.conn, log_id=lake.log.genesis.log_id)
@@ -239,5 +245,4 @@ def test_random_history_then_every_snapshot_reads_as_the_model_and_a_rebuild_is_
                 assert found == (sum(1 for row in rows if row[at] == value),), f"seed {seed}: {name} {test}"
     with another_database(postgres, database_url) as rebuilt:
         project_at_once(lake, rebuilt)
-        assert contents(rebuilt) == contents(database_url)
-    lake.close()
+        assert contents(rebuilt) == contents(database_url), f"seed {seed}"
