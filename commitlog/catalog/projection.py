@@ -203,7 +203,8 @@ class _ChangesetProjection:
     def replace_view(self, change: m.ReplaceView, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         self.objects.replace_view(effect.object_id, change.sql, change.dialect)
-        self.note(f"altered_view:{effect.object_id}")
+        self.note(f"dropped_view:{effect.object_id}")
+        self.note(f"created_view:{quote_change(change.schema)}.{quote_change(change.view)}")
 
     def drop_view(self, _: m.DropView, effect: m.Effect, __: int) -> None:
         assert effect.object_id is not None

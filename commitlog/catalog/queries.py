@@ -153,13 +153,21 @@ class Catalog:
 
     def _wait(self, reached: Any, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
-        while not reached():
+        if reached():
+            return True
+        listening: Connection | None = None
+        while True:
+            with self._connected() as conn:
+                if conn is not listening:
+                    conn.execute("LISTEN commitlog_applied")
+                    listening = conn
+            # Looked at after listening began: what was applied before it is seen here, what comes later is heard.
+            if reached():
+                return True
             if time.monotonic() >= deadline:
                 return False
             with self._connected() as conn:
-                conn.execute("LISTEN commitlog_applied")
                 list(conn.notifies(timeout=min(0.5, max(deadline - time.monotonic(), _POLL_S)), stop_after=1))
-        return True
 
     # --- tables -------------------------------------------------------------------------------------------------------
 

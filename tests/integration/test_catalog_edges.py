@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from lakes import Lake
 
+from commitlog.catalog.queries import Catalog
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
 
 from deciding import alter, change, create_table, delete, delete_row, insert, keyed_table, update
@@ -112,6 +114,40 @@ def test_view_replaced_twice_in_one_changeset_then_the_last_stands(lake: Lake) -
     )
     check_no_empty_life(lake)
     assert lake.rows("SELECT * FROM v") == [(3,)]
+
+
+def test_views_made_replaced_and_dropped_then_announced_in_the_stock_clients_words(lake: Lake) -> None:
+    lake.commit({"kind": "CREATE_VIEW", "schema": "main", "view": "v", "sql": "SELECT 1"})
+    lake.commit({"kind": "REPLACE_VIEW", "schema": "main", "view": "v", "sql": "SELECT 2"})
+    lake.commit({"kind": "DROP_VIEW", "schema": "main", "view": "v"})
+    words = query(lake, "SELECT changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > 0 ORDER BY snapshot_id")
+    assert [word for (word,) in words] == [
+        'created_view:"main"."v"',
+        'dropped_view:1,created_view:"main"."v"',
+        "dropped_view:1",
+    ]
+
+
+def test_a_commit_between_looking_and_listening_then_waiting_ends_without_a_signal(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog(lake.database_url)
+    looked: list[int] = []
+
+    def look() -> int:
+        looked.append(Catalog.head_snapshot_id(catalog))
+        if len(looked) == 1:
+            lake.commit(create_table())
+        return looked[-1]
+
+    def hear(*_: Any, **__: Any) -> Iterator[psycopg.Notify]:
+        raise AssertionError("waited for a signal that had come before")
+
+    monkeypatch.setattr(catalog, "head_snapshot_id", look)
+    monkeypatch.setattr(psycopg.Connection, "notifies", hear)
+    assert catalog.wait_for_snapshot(1, timeout_s=5)
+    assert looked == [0, 1]
+    catalog.close()
 
 
 def test_column_added_with_a_default_then_old_rows_are_found_by_it(lake: Lake) -> None:
