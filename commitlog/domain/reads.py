@@ -126,7 +126,7 @@ def _append_hits(
     last = table.last.get(ChangeKind.APPEND, -1)
     if last <= base:
         return
-    if base < state.index_floor or not read.filter or not known:
+    if base < state.index_floor or not known:
         yield Hit(ConflictKind.TABLE_APPENDED, last, object_of(table))
         return
     for snapshot_id, _, file in reversed(table.appended):
