@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.model import ColumnStatistics, RowValue, Scalar, Statistics
-from commitlog.domain.types import FLOATS, NESTED, ColumnType, canonical_value, fold, value_text
+from commitlog.domain.types import FLOATS, NESTED, TIMESTAMPS, ColumnType, canonical_value, fold, value_text
 
 StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[ColumnStatistics, ...]]
 
@@ -46,9 +46,12 @@ def bound(kind: ColumnType, value: Scalar | RowValue) -> Any | None:
     """A minimum or maximum as a comparable value; None when it is missing, of another type or not to be compared."""
     if value is None or kind.name in _BOUNDLESS or (isinstance(value, str) and "\0" in value):
         return None
+    if kind.name == "varchar" and isinstance(value, str):
+        return value
     try:
         canonical = canonical_value(kind, value)
-        value_text(kind, canonical)
+        if kind.name in TIMESTAMPS:
+            value_text(kind, canonical)
     except (ValueError, ArithmeticError):
         return None
     return None if isinstance(canonical, float) and canonical != canonical else canonical
@@ -56,7 +59,9 @@ def bound(kind: ColumnType, value: Scalar | RowValue) -> Any | None:
 
 def bound_text(kind: ColumnType, value: Any | None) -> str | None:
     """The catalog's text of a comparable value."""
-    return None if value is None else value_text(kind, value)
+    if value is None or kind.name == "varchar":
+        return value
+    return value_text(kind, value)
 
 
 @dataclass(slots=True)
@@ -78,6 +83,13 @@ class ColumnBounds:
     def is_stored(self) -> bool:
         """Whether there is something to tell readers."""
         return self.unknown or self.low is not None
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether nothing that comes could widen them."""
+        if not self.unknown or self.contains_null is False:
+            return False
+        return self.contains_nan is not False or self.kind.name not in FLOATS
 
     def widen(self, *, low: Any | None, high: Any | None, empty: bool, null: bool | None, nan: bool | None) -> None:
         """Cover one more file or row; ``empty``: it holds no values of this column, so no bounds are missing."""
@@ -142,7 +154,7 @@ class TableStatistics:
     def forget_bounds(self, leaf: Column) -> None:
         """A file does not tell anything of a column: its bounds are unknown from now on."""
         known = self.columns.get(leaf.column_id)
-        if known is not None and known.unknown and known.contains_null is not False and known.contains_nan is not False:
+        if known is not None and known.covers_all:
             return
         self.bounds(leaf).widen(low=None, high=None, empty=False, null=None, nan=None)
 
