@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -12,6 +14,8 @@ from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.dumping import dump_definition, load_definition
 from commitlog.domain.types import FLOATS
+
+_ARRAYS = {"contains_null": "boolean[]", "contains_nan": "boolean[]", "min_value": "text[]", "max_value": "text[]"}
 
 
 @dataclass(slots=True)
@@ -145,43 +149,54 @@ class Tracker:
                 "ON CONFLICT (table_id) DO UPDATE SET definition = excluded.definition",
                 (table_id, definition),
             )
-        for table_id in sorted(self._touched):
-            self._store_statistics(table_id, self._tables[table_id])
+        self._store_statistics([self._tables[table_id] for table_id in sorted(self._touched)])
         self._definitions_changed.clear()
         self._touched.clear()
 
-    def _store_statistics(self, table_id: int, known: KnownTable) -> None:
-        statistics = known.statistics
-        if not known.dirty:
-            return
-        known.dirty = False
-        totals = (statistics.record_count, statistics.next_row_id, statistics.file_size_bytes, table_id)
-        if statistics.stored:
-            self.buffer.execute(
-                "UPDATE ducklake_table_stats SET record_count = %s, next_row_id = %s, file_size_bytes = %s WHERE table_id = %s",
-                totals,
-            )
-        else:
-            self.buffer.execute(
-                "INSERT INTO ducklake_table_stats (record_count, next_row_id, file_size_bytes, table_id) "
-                "VALUES (%s, %s, %s, %s)",
-                totals,
-            )
-            statistics.stored = True
+    def _store_statistics(self, touched: list[KnownTable]) -> None:
+        """Write totals and bounds: one statement for all that are there already, COPY for new ones."""
+        totals: list[tuple[int, ...]] = []
+        bounds: list[tuple[Any, ...]] = []
+        for known in touched:
+            if not known.dirty:
+                continue
+            known.dirty = False
+            statistics, table_id = known.statistics, known.definition.table_id
+            row = (table_id, statistics.record_count, statistics.next_row_id, statistics.file_size_bytes)
+            if statistics.stored:
+                totals.append(row)
+            else:
+                self.buffer.add("ducklake_table_stats", row)
+                statistics.stored = True
+            bounds += self._changed_bounds(table_id, statistics)
+        self._update("table_stats", ("record_count", "next_row_id", "file_size_bytes"), ("table_id",), totals)
+        changing = ("contains_null", "contains_nan", "min_value", "max_value")
+        self._update("table_column_stats", changing, ("table_id", "column_id"), bounds)
+
+    def _changed_bounds(self, table_id: int, statistics: TableStatistics) -> Iterator[tuple[Any, ...]]:
         for column_id in sorted(statistics.dirty_columns):
             bounds = statistics.columns[column_id]
             if not bounds.is_stored:
                 continue
             low, high = bounds.texts()
             nan = bounds.contains_nan if bounds.kind.name in FLOATS else None
-            values = (bounds.contains_null, nan, low, high, table_id, column_id)
+            row = (table_id, column_id, bounds.contains_null, nan, low, high)
             if column_id in statistics.stored_columns:
-                self.buffer.execute(
-                    "UPDATE ducklake_table_column_stats SET contains_null = %s, contains_nan = %s, min_value = %s, "
-                    "max_value = %s WHERE table_id = %s AND column_id = %s",
-                    values,
-                )
+                yield row
             else:
-                self.buffer.add("ducklake_table_column_stats", (table_id, column_id, *values[:4], None))
+                self.buffer.add("ducklake_table_column_stats", (*row, None))
                 statistics.stored_columns.add(column_id)
         statistics.dirty_columns.clear()
+
+    def _update(
+        self, table: str, columns: tuple[str, ...], keys: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
+    ) -> None:
+        if not rows:
+            return
+        names = (*keys, *columns)
+        arrays = ", ".join(f"%s::{_ARRAYS.get(name, 'bigint[]')}" for name in names)
+        self.buffer.execute(
+            f"UPDATE ducklake_{table} AS t SET {', '.join(f'{name} = v.{name}' for name in columns)} "
+            f"FROM unnest({arrays}) AS v({', '.join(names)}) WHERE {' AND '.join(f't.{key} = v.{key}' for key in keys)}",
+            [list(values) for values in zip(*rows, strict=True)],
+        )
