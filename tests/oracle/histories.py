@@ -1,0 +1,357 @@
+"""Random histories: few names, few files and few keys, so that races are the rule; and the run that compares.
+
+A history is made while the core decides it, from its seed alone. Requests are mostly possible, bases mostly recent.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from commitlog.domain.json_form import format_id, parse_proposal
+from commitlog.domain.model import Genesis, Granularity, LogSettings, Outcome, Position, Proposal, Reason, Verdict
+from commitlog.domain.sequencing import decide, dump_state, load_state, new_state, replay, state_hash
+from commitlog.domain.state import SequencerState, TableState
+
+from .oracle import Oracle
+
+START_MS = 1_732_201_315_328
+PROPOSALS = 30
+SCHEMAS, TABLES, KEYS, VALUES = ("main", "s"), ("t", "u", "p", "k", "V"), (1, 2, 3, 4), ("a", "b", None)
+PLAIN, PARENT, CHILD = "t", "p", "k"
+ALONE = ("COMPACT", "EXPIRE_SNAPSHOTS", "CONFIGURE")
+AGES = (0, 0, 1, 1, 2, 2, 3, 4, 6)
+
+
+@dataclass
+class Difference:
+    """Where core and oracle disagree, with the history as lines for ``commitlog replay``."""
+
+    seed: int
+    lines: list[str]
+    core: object
+    oracle: object
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}\ncore   {self.core}\noracle {self.oracle}\n" + "\n".join(self.lines)
+
+
+@dataclass
+class Run:
+    """What one seed came to."""
+
+    seed: int
+    verdicts: Counter[str] = field(default_factory=Counter)
+    difference: Difference | None = None
+
+
+class History:
+    """One random history."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.seed = seed
+        granularity = self.rng.choice(list(Granularity))
+        window = self.rng.choice((2, 4, 100, 100, 100))
+        self.genesis = Genesis(
+            b"\0" * 16, settings=LogSettings(conflict_granularity=granularity, window_snapshots=window)
+        )
+        self.state: SequencerState = new_state(self.genesis)
+        self.oracle = Oracle(self.genesis.settings)
+        self.lines: list[str] = []
+        self.outcomes: list[Outcome] = []
+
+    def run(self, *, check_replay: bool) -> Run:
+        """Decide, compare, and replay again."""
+        result = Run(self.seed)
+        for number in range(PROPOSALS):
+            self.lines.append(json.dumps(self.proposal(number)))
+            difference = self.step(number, result)
+            if difference is not None:
+                result.difference = difference
+                return result
+        if check_replay:
+            self.check_replay()
+        return result
+
+    def step(self, number: int, result: Run) -> Difference | None:
+        proposal = parse_proposal(self.lines[-1])
+        assert isinstance(proposal, Proposal), proposal
+        expected = self.oracle.answer(proposal, START_MS + number)
+        outcome = decide(self.state, proposal, now_ms=START_MS + number, source=Position(0, number))
+        answer = str(outcome.verdict) if outcome.reason is None else str(outcome.reason)
+        result.verdicts[answer] += 1
+        got = answer, set(outcome_conflicts(outcome)) if outcome.reason is Reason.CONFLICT else set()
+        if got != expected:
+            return Difference(self.seed, self.lines, (got, outcome.detail), expected)
+        self.outcomes.append(outcome)
+        replay(self.state, outcome)
+        if outcome.verdict is Verdict.COMMITTED:
+            assert outcome.snapshot_id == self.oracle.head + 1
+            self.oracle.commit(outcome)
+        self.oracle.settings = self.state.settings
+        return None
+
+    def check_replay(self) -> None:
+        """The outcomes from empty, and from a checkpoint at a random place, give the live state."""
+        at = self.rng.randrange(len(self.outcomes))
+        again = new_state(self.genesis)
+        for number, outcome in enumerate(self.outcomes):
+            if number == at:
+                again = load_state(dump_state(again))
+            replay(again, outcome)
+        assert state_hash(again) == state_hash(self.state), f"seed {self.seed}: another state after replay"
+
+    # --- making proposals ---------------------------------------------------------------------------------------------
+
+    def proposal(self, number: int) -> dict[str, Any]:
+        rng = self.rng
+        made: dict[str, Any] = {
+            "proposal_id": format_id(
+                (START_MS + number).to_bytes(6, "big") + b"\x70\x00" + (2**63 + number).to_bytes(8, "big")
+            ),
+            "writer_id": rng.choice(("w1", "w2")),
+            "base_snapshot_id": max(
+                int(number > 0 and rng.random() < 0.97), self.state.head_snapshot_id - rng.choice(AGES)
+            ),
+        }
+        if number == 0:
+            return {**made, "changes": self.first_tables()}
+        made["changes"] = [self.change() for _ in range(rng.choice((1, 1, 1, 1, 2, 3)))]
+        if rng.random() < 0.9 and any(change["kind"] in ALONE for change in made["changes"]):
+            made["changes"] = [change for change in made["changes"] if change["kind"] in ALONE][:1]
+        made["isolation"] = rng.choice(("SNAPSHOT", "SERIALIZABLE"))
+        made["reads"] = [self.read() for _ in range(rng.choice((0, 0, 1, 2)))]
+        if rng.random() < 0.005:
+            made["base_snapshot_id"] += 9
+        return made
+
+    def first_tables(self) -> list[dict[str, Any]]:
+        first = {"kind": "APPEND", "schema": "main", "table": PLAIN, "files": [self.data_file() for _ in range(3)]}
+        return [self.create(PARENT), self.create(CHILD), self.create(PLAIN), first]
+
+    def create(self, name: str) -> dict[str, Any]:
+        rng = self.rng
+        columns = [{"name": "id", "type": "int64"}, {"name": "v", "type": "varchar"}, {"name": "f", "type": "int64"}]
+        made = {"kind": "CREATE_TABLE", "schema": "main", "table": name, "columns": columns, "properties": {}}
+        if name in (PARENT, CHILD):
+            made["primary_key"] = ["id"]
+            made["properties"] = {"on_conflict": rng.choice(("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING"))}
+            made["unique"] = rng.choice(([], [["v"]], [["v"], ["f"]]))
+        elif rng.random() < 0.3:
+            made["properties"] = {"conflict_granularity": rng.choice(("TABLE", "FILE", "ROW"))}
+        if name == CHILD and rng.random() < 0.7:
+            made["unique"] = rng.choice(([], [["v"]]))
+            made["foreign_keys"] = [
+                {"columns": ["f"], "ref_schema": "main", "ref_table": PARENT, "ref_columns": ["id"]}
+            ]
+        return made
+
+    def change(self) -> dict[str, Any]:
+        roll = self.rng.random()
+        if roll < 0.45:
+            return self.file_change()
+        if roll < 0.82:
+            return self.row_change()
+        if roll < 0.98:
+            return self.object_change()
+        return self.log_change()
+
+    def live_file(self) -> int:
+        tables = [t for t in self.state.tables.values() if t.dropped_at is None and t.name == PLAIN and t.live_files]
+        if tables and self.rng.random() < 0.93:
+            return self.rng.choice(list(tables[0].live_files))
+        return self.rng.randrange(self.state.next_file_id + 1)
+
+    def data_file(self) -> dict[str, Any]:
+        rng = self.rng
+        low = rng.randrange(4)
+        bounds = [{"column": "id", "min": low, "max": low + rng.randrange(3)}] if rng.random() < 0.7 else []
+        return {"path": "f", "record_count": rng.choice((0, 3, 3, 4)), "file_size_bytes": 1, "statistics": bounds}
+
+    def file_change(self) -> dict[str, Any]:
+        rng = self.rng
+        made: dict[str, Any] = {"schema": "main", "table": rng.choice((PLAIN,) * 14 + ("u", CHILD))}
+        roll = rng.random()
+        if roll < 0.35:
+            return {"kind": "APPEND", **made, "files": [self.data_file() for _ in range(rng.choice((1, 2)))]}
+        if roll < 0.8:
+            return {"kind": "DELETE", **made, **self.delete()}
+        replaced = list(dict.fromkeys(self.live_file() for _ in range(rng.choice((1, 2)))))
+        return {"kind": "COMPACT", **made, "replaced": replaced, "files": self.compacted(replaced)}
+
+    def compacted(self, replaced: list[int]) -> list[dict[str, Any]]:
+        rows = 0
+        for table in self.state.tables.values():
+            for data_file_id in replaced:
+                if data_file_id in table.live_files:
+                    rows += self.state.record_counts.get(data_file_id) - self.state.deleted_count(data_file_id)
+        return [{"path": "c", "record_count": rows + (self.rng.random() < 0.05), "file_size_bytes": 1}]
+
+    def delete(self) -> dict[str, Any]:
+        rng = self.rng
+        roll = rng.random()
+        if roll < 0.6:
+            data_file_id = self.live_file()
+            known = self.state.deletes.get(data_file_id)
+            gone = {*known.filed, *known.inlined} if known and rng.random() < 0.8 else set()
+            free = [row for row in range(3 if rng.random() < 0.9 else 5) if row not in gone] or [0]
+            return {
+                "positions": [
+                    {"data_file_id": data_file_id, "rows": rng.sample(free, min(len(free), rng.choice((1, 1, 2))))}
+                ]
+            }
+        if roll < 0.8:
+            data_file_id = self.live_file()
+            known = self.state.deletes.get(data_file_id)
+            rows = sorted({*(known.filed if known else ()), rng.randrange(4)})
+            entry = {"data_file_id": data_file_id, "path": "d", "rows": rows, "file_size_bytes": 1}
+            return {"delete_files": [entry]}
+        return {"whole_files": [self.live_file()]}
+
+    def live_keys(self, name: str) -> list[int]:
+        table = self.table(name)
+        return [] if table is None or table.rows is None else sorted(int(key) for key in table.rows.live)
+
+    def table(self, name: str) -> TableState | None:
+        found = (
+            t for t in self.state.tables.values() if t.dropped_at is None and t.name == name and t.schema.name == "main"
+        )
+        return next(found, None)
+
+    def row_change(self) -> dict[str, Any]:
+        rng = self.rng
+        name = rng.choice((CHILD, PARENT) * 6 + (PLAIN,))
+        made: dict[str, Any] = {"schema": "main", "table": name, "row_time_us": rng.choice((None, 1, 2, 3))}
+        if rng.random() < 0.1:
+            made["origin"] = {"node": rng.choice("ab"), "tick": 1, "stamp_ms": 1, "priority": rng.choice((0, 1))}
+        live = self.live_keys(name)
+        absent = [key for key in KEYS if key not in live]
+        parents = self.live_keys(PARENT) if name == CHILD else list(KEYS)
+        row = {
+            "v": rng.choice((None, None, *VALUES)),
+            "f": rng.choice((None, *(parents if rng.random() < 0.9 else KEYS))),
+        }
+        likely = rng.random() < 0.85
+        if rng.random() < (0.7 if len(live) < 2 else 0.3) or (name == PLAIN and likely):
+            return {
+                "kind": "INSERT_ROW",
+                **made,
+                "row": {"id": rng.choice(absent if likely and absent else KEYS), **row},
+            }
+        key = {"id": rng.choice(live if likely and live else KEYS)}
+        if rng.random() < 0.65:
+            moved = {"id": rng.choice(absent)} if absent and rng.random() < 0.15 else key
+            return {"kind": "UPDATE_ROW", **made, "key": key, "row": {**moved, **row}}
+        return {"kind": "DELETE_ROW", **made, "key": key}
+
+    def object_change(self) -> dict[str, Any]:
+        rng = self.rng
+        has_s = self.state.schema_at("s", self.state.head_snapshot_id) is not None
+        schema = rng.choice(("main", "s")) if has_s or rng.random() < 0.1 else "main"
+        name = rng.choice(TABLES)
+        roll = rng.random()
+        here = [t.name for t in self.state.tables.values() if t.dropped_at is None and t.schema.name == schema]
+        if rng.random() < 0.8:
+            name = rng.choice([n for n in TABLES if (n in here) == (roll >= 0.35)] or TABLES)
+        if 0.35 <= roll < 0.5 and rng.random() < 0.5:
+            name = rng.choice([known for schema_id, known in self.state.names if schema_id == 0] or TABLES)
+            schema = "main"
+        if roll < 0.15:
+            return self.schema_change()
+        if roll < 0.35:
+            return {**self.create(name), "schema": schema, "if_not_exists": rng.random() < 0.5}
+        if roll < 0.42:
+            return {"kind": "DROP_TABLE", "schema": schema, "table": name, "if_exists": rng.random() < 0.3}
+        if roll < 0.5:
+            return {"kind": "RENAME_TABLE", "schema": schema, "table": name, "new_table": rng.choice(TABLES)}
+        if roll < 0.75:
+            return {
+                "kind": "ALTER_TABLE",
+                "schema": "main",
+                "table": rng.choice((PLAIN, PLAIN, CHILD)),
+                **self.alterations(),
+            }
+        kind = rng.choice(("CREATE_VIEW", "REPLACE_VIEW", "DROP_VIEW"))
+        made: dict[str, Any] = {"kind": kind, "schema": schema, "view": rng.choice(("V", "W"))}
+        if kind != "DROP_VIEW":
+            made["sql"] = "SELECT 1"
+        if kind != "REPLACE_VIEW":
+            made["if_exists" if kind == "DROP_VIEW" else "if_not_exists"] = rng.random() < 0.4
+        return made
+
+    def schema_change(self) -> dict[str, Any]:
+        flag = self.rng.random() < 0.4
+        if self.rng.random() < 0.5:
+            return {"kind": "CREATE_SCHEMA", "schema": "s", "if_not_exists": flag}
+        return {"kind": "DROP_SCHEMA", "schema": "s", "cascade": self.rng.random() < 0.6, "if_exists": flag}
+
+    def alterations(self) -> dict[str, Any]:
+        rng = self.rng
+        steps: list[dict[str, Any]] = [
+            {
+                "op": "ADD_COLUMN",
+                "column": {"name": rng.choice("xyz"), "type": "int64", "nullable": rng.random() < 0.8},
+            },
+            {"op": "DROP_COLUMN", "name": rng.choice(("x", "y", "f"))},
+            {"op": "RENAME_COLUMN", "name": rng.choice("xyv"), "new_name": rng.choice("xyz")},
+            {"op": "SET_COMMENT", "name": None, "comment": "c"},
+            {"op": "SET_DEFAULT", "name": "v", "default": "d"},
+            {"op": "SET_NULLABLE", "name": "v", "nullable": rng.random() < 0.5},
+            {"op": "SET_PROPERTY", "key": "conflict_granularity", "value": rng.choice(("TABLE", "FILE", "ROW", None))},
+            {
+                "op": "SET_PROPERTY",
+                "key": "on_conflict",
+                "value": rng.choice(("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")),
+            },
+        ]
+        return {"alterations": rng.sample(steps, rng.choice((1, 1, 2)))}
+
+    def log_change(self) -> dict[str, Any]:
+        if self.rng.random() < 0.5:
+            return {"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": max(0, self.state.head_snapshot_id - 4)}
+        return {"kind": "CONFIGURE", "settings": {"conflict_granularity": self.rng.choice(("TABLE", "FILE", "ROW"))}}
+
+    def read(self) -> dict[str, Any]:
+        rng = self.rng
+        kind = rng.choice(("TABLE", "TABLE", "NAME", "ROWS"))
+        if kind == "NAME":
+            return {"kind": kind, "schema": rng.choice(SCHEMAS), "name": rng.choice((None, *TABLES))}
+        if kind == "ROWS":
+            return {
+                "kind": kind,
+                "schema": "main",
+                "table": rng.choice((CHILD, PARENT)),
+                "keys": [{"id": rng.choice(KEYS)}],
+            }
+        made: dict[str, Any] = {"kind": kind, "schema": "main", "table": rng.choice((PLAIN, PLAIN, CHILD))}
+        if rng.random() < 0.7:
+            op = rng.choice(("=", "<", "<=", ">", ">=", "in", "between"))
+            value: Any = {"in": [1, 5], "between": [2, 3]}.get(op, rng.randrange(6))
+            made["filter"] = [{"column": "id", "op": op, "value": value}]
+        if rng.random() < 0.5 and made["table"] == PLAIN:
+            made["files"] = [self.live_file()]
+        return made
+
+
+def outcome_conflicts(outcome: Outcome) -> list[tuple[tuple[Any, ...], int]]:
+    """The conflicts of an outcome as the oracle names them."""
+    found = []
+    for c in outcome.conflicts:
+        where = c.object
+        schema = where.table is None and where.schema is not None
+        what = where.schema.lower() if schema and where.schema else where.table_id
+        key = (str(c.kind), c.proposed_change, c.proposed_read, what, where.data_file_id, where.row_key)
+        found.append((key, c.committed_snapshot_id))
+    return found
+
+
+def run_seed(seed: int, check_replay: bool = True) -> Run:
+    """One history; for a pool of processes."""
+    return History(seed).run(check_replay=check_replay)
+
+
+__all__ = ["Difference", "History", "Run", "TableState", "run_seed"]

@@ -1,0 +1,259 @@
+"""Row changes of keyed tables as the oracle sees them: the row at the base, the row now, and what lies between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from commitlog.domain import model as m
+from commitlog.domain.definitions import InvalidChangeError, complete_row
+from commitlog.domain.rowkeys import canonical_text, given_key, key_of
+
+from .world import Row, Table, unique_values
+
+if TYPE_CHECKING:
+    from .judging import Judge
+
+NEVER = -1
+
+
+class RowJudge:
+    """The head's rows overlaid by the earlier changes of the changeset, and how each change meets them."""
+
+    def __init__(self, judge: Judge, now_ms: int) -> None:
+        self.judge_ = judge
+        self.now_us = now_ms * 1000
+        self.now: dict[int, dict[str, Row]] = {}
+        self.mine: set[tuple[int, str]] = set()
+        self.named: set[tuple[int, str]] = set()
+
+    def rows(self, table: Table) -> dict[str, Row]:
+        """The table's rows at the head, overlaid."""
+        if table.id not in self.now:
+            head = self.judge_.head.entries.get(table.id)
+            self.now[table.id] = dict(head.rows) if head is not None else {}
+        return self.now[table.id]
+
+    def at_base(self, table: Table, key: str) -> Row | None:
+        then = self.judge_.oracle.worlds[self.judge_.base].entries.get(table.id)
+        return None if then is None else then.rows.get(key)
+
+    def last(self, table: Table, key: str) -> int:
+        changed = [at for at, e in self.judge_.since if e.kind == "ROW" and e.id == table.id and e.key == key]
+        return changed[-1] if changed else NEVER
+
+    def raced(self, table: Table, key: str) -> bool:
+        """Whether a live row was changed since the base by somebody else."""
+        return (table.id, key) not in self.mine and self.last(table, key) != NEVER
+
+    def judge(self, change: Any, index: int) -> None:
+        judge = self.judge_
+        table = judge.entry(change.schema, change.table)
+        definition = table.definition
+        assert definition is not None
+        if not definition.primary_key and not isinstance(change, m.InsertRow):
+            raise InvalidChangeError("no primary key")
+        if table.id not in judge.mine:
+            judge.look(table, index, "DROP", "RENAME")
+            judge.look(table, index, "ALTER", benign=False)
+            if not judge.known(table):
+                return
+        if not definition.primary_key:
+            complete_row(definition, change.row)
+            return
+        changed = [at for at, e in judge.since if e.kind == "ROW" and e.id == table.id]
+        if judge.oracle.beyond_window(judge.base) and changed:
+            judge.found("TABLE_ROWS_CHANGED", changed[-1], change=index, id=table.id)
+            return
+        now = judge.head.entries.get(table.id, table).definition
+        assert now is not None
+        policy = now.properties.get("on_conflict") or judge.oracle.settings.on_conflict
+        _One(self, table, change, index, policy).run()
+
+
+class _One:
+    def __init__(self, rows: RowJudge, table: Table, change: Any, index: int, policy: str) -> None:
+        self.rows, self.table, self.change, self.index, self.policy = rows, table, change, index, policy
+        self.definition = table.definition
+        self.time_us = rows.now_us if change.row_time_us is None else change.row_time_us
+        self.origin = (0, "") if change.origin is None else (change.origin.priority, change.origin.node)
+
+    def conflict(self, kind: str, key: str, at: int, table: Table | None = None) -> None:
+        where = table or self.table
+        self.rows.judge_.found(kind, at, change=self.index, id=where.id, key=key)
+
+    def name(self, key: str) -> None:
+        if (self.table.id, key) in self.rows.named:
+            raise InvalidChangeError("key twice")
+        self.rows.named.add((self.table.id, key))
+
+    def run(self) -> None:
+        change, live = self.change, self.rows.rows(self.table)
+        if isinstance(change, m.InsertRow):
+            self.insert(complete_row(self.definition, change.row), live)
+            return
+        key = given_key(self.definition, change.key)
+        if isinstance(change, m.DeleteRow):
+            self.name(key)
+            self.delete(key, live)
+            return
+        image = complete_row(self.definition, change.row)
+        new_key = key_of(self.definition, image)
+        self.name(key)
+        if new_key != key:
+            self.name(new_key)
+            self.move(key, new_key, image, live)
+        else:
+            self.update(key, image, live)
+
+    def hit(self, key: str, image: dict[str, Any], live: dict[str, Row]) -> list[str]:
+        """Keys of the live rows that have the image's key or one of its unique values."""
+        wanted = unique_values(self.definition, image)
+        found = [key] if key in live else []
+        for other, row in live.items():
+            has = unique_values(self.definition, row.image)
+            if other != key and any(a is not None and a == b for a, b in zip(wanted, has, strict=True)):
+                found.append(other)
+        return found
+
+    def insert(self, image: dict[str, Any], live: dict[str, Row]) -> None:
+        key = key_of(self.definition, image)
+        self.name(key)
+        met = self.hit(key, image, live)
+        if any(not self.rows.raced(self.table, other) for other in met):
+            raise InvalidChangeError("taken")
+        if len(met) > 1:
+            self.parents(image)
+            for other in met:
+                self.conflict("MULTIPLE_UNIQUE", other, self.rows.last(self.table, other))
+        elif met:
+            self.settle("INSERT_INSERT", met[0], live.get(met[0]), image, live)
+        else:
+            self.stand(key, image, None, live)
+
+    def update(self, key: str, image: dict[str, Any], live: dict[str, Row]) -> None:
+        if key in live and not self.rows.raced(self.table, key):
+            self.stand(key, image, key, live)
+        elif key in live:
+            self.settle("UPDATE_UPDATE", key, live[key], image, live)
+        elif self.rows.at_base(self.table, key) is not None:
+            self.settle("UPDATE_DELETE", key, None, image, live)
+        elif self.change.origin is not None:
+            self.settle("INSERT_UPDATE", key, None, image, live)
+        else:
+            raise InvalidChangeError("missing")
+
+    def move(self, key: str, new_key: str, image: dict[str, Any], live: dict[str, Row]) -> None:
+        differs = [k for k in (key, new_key) if self.differs(k, live)]
+        if differs:
+            self.parents(image)
+            for each in differs:
+                self.conflict("UPDATE_KEY", each, self.rows.last(self.table, each))
+        elif key not in live or new_key in live:
+            raise InvalidChangeError("missing or taken")
+        else:
+            self.stand(new_key, image, key, live)
+
+    def differs(self, key: str, live: dict[str, Row]) -> bool:
+        return self.rows.raced(self.table, key) if key in live else self.rows.at_base(self.table, key) is not None
+
+    def delete(self, key: str, live: dict[str, Row]) -> None:
+        if key in live and not self.rows.raced(self.table, key):
+            self.gone(key, live)
+        elif key in live:
+            self.settle("UPDATE_DELETE", key, live[key], None, live)
+        elif self.rows.at_base(self.table, key) is None:
+            raise InvalidChangeError("missing")
+
+    def settle(
+        self, kind: str, key: str, committed: Row | None, image: dict[str, Any] | None, live: dict[str, Row]
+    ) -> None:
+        if self.policy == "ABORT":
+            if image is not None:
+                self.parents(image)
+            at = self.rows.last(self.table, key)
+            self.conflict(kind, key, max(at, self.rows.judge_.base) if kind == "INSERT_UPDATE" else at)
+            return
+        if self.policy == "KEEP_EXISTING" or committed is None:
+            return
+        if image is None:
+            self.gone(key, live)
+        elif (self.time_us,) > (committed.time_us,) or (
+            self.time_us == committed.time_us and self.origin <= committed.origin
+        ):
+            self.stand(key_of(self.definition, image), image, key, live)
+
+    def stand(self, key: str, image: dict[str, Any], replaced: str | None, live: dict[str, Row]) -> None:
+        self.parents(image)
+        others = [other for other in self.hit(key, image, live) if other not in (key, replaced)]
+        if any(not self.rows.raced(self.table, other) for other in others):
+            raise InvalidChangeError("unique value taken")
+        for other in others:
+            self.conflict("UNIQUE", other, self.rows.last(self.table, other))
+        if others:
+            return
+        old = live.pop(replaced) if replaced is not None else None
+        live[key] = Row(-9, image, self.time_us, self.origin)
+        self.rows.mine |= {(self.table.id, key)} | ({(self.table.id, replaced)} if replaced else set())
+        if old is not None and replaced is not None:
+            self.children(replaced, old)
+
+    def gone(self, key: str, live: dict[str, Row]) -> None:
+        old = live.pop(key)
+        self.rows.mine.add((self.table.id, key))
+        self.children(key, old)
+
+    # --- foreign keys -------------------------------------------------------------------------------------------------
+
+    def table_of(self, table_id: int) -> Table:
+        judge = self.rows.judge_
+        return judge.seen.entries.get(table_id) or judge.head.entries[table_id]
+
+    def offers(self, parent: Table, columns: tuple[int, ...], rows: dict[str, Row], value: str) -> str | None:
+        return next(
+            (k for k, row in rows.items() if canonical_text(parent.definition, columns, row.image) == value), None
+        )
+
+    def parents(self, image: dict[str, Any]) -> None:
+        judge = self.rows.judge_
+        for key in self.definition.foreign_keys:
+            value = canonical_text(self.definition, key.column_ids, image)
+            if value is None:
+                continue
+            parent = self.table_of(key.ref_table_id)
+            if parent.id == self.table.id and canonical_text(self.definition, key.ref_column_ids, image) == value:
+                continue
+            if self.offers(parent, key.ref_column_ids, self.rows.rows(parent), value) is not None:
+                continue
+            then = judge.oracle.worlds[judge.base].entries.get(parent.id)
+            was = None if then is None else self.offers(parent, key.ref_column_ids, then.rows, value)
+            changed = [at for at, e in judge.since if e.kind == "ROW" and e.id == parent.id]
+            if judge.oracle.beyond_window(judge.base) and changed:
+                judge.found("TABLE_ROWS_CHANGED", changed[-1], change=self.index, id=parent.id)
+            elif was is not None and (parent.id, was) not in self.rows.named and self.rows.last(parent, was) != NEVER:
+                self.conflict("FOREIGN_KEY", was, self.rows.last(parent, was), parent)
+            else:
+                raise InvalidChangeError("no parent")
+
+    def children(self, key: str, old: Row) -> None:
+        judge = self.rows.judge_
+        tables = {**judge.head.entries, **{i: judge.seen.entries[i] for i in judge.mine if i in judge.seen.entries}}
+        for child in tables.values():
+            if child.definition is None or child.id in judge.dropped:
+                continue
+            for fk in child.definition.foreign_keys:
+                if fk.ref_table_id != self.table.id:
+                    continue
+                value = canonical_text(self.definition, fk.ref_column_ids, old.image)
+                mine = self.rows.rows(self.table)
+                if value is None or self.offers(self.table, fk.ref_column_ids, mine, value) is not None:
+                    continue
+                for child_key, row in self.rows.rows(child).items():
+                    if canonical_text(child.definition, fk.column_ids, row.image) == value:
+                        self.child(child, child_key, fk, value)
+
+    def child(self, child: Table, child_key: str, fk: Any, value: str) -> None:
+        then = self.rows.at_base(child, child_key)
+        referred = then is not None and canonical_text(child.definition, fk.column_ids, then.image) == value
+        if (child.id, child_key) in self.rows.mine or referred:
+            raise InvalidChangeError("still referred to")
+        self.conflict("FOREIGN_KEY", child_key, self.rows.last(child, child_key), child)

@@ -1,0 +1,46 @@
+"""The core against the slow, obvious oracle on random histories: verdict, reason, snapshot ids and the set of conflicts.
+
+Every history is also replayed from empty and from a checkpoint in its middle, to the same state by hash.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle.histories import PROPOSALS, run_seed
+
+HISTORIES = 3_400
+FIRST_SEED = 1_000_000
+PLENTY = {"COMMITTED": 20_000, "CONFLICT": 5_000, "INVALID": 10_000, "BASE_EXPIRED": 10, "BASE_UNKNOWN": 10}
+
+
+@pytest.mark.timeout(600)
+def test_a_hundred_thousand_proposals_then_core_and_oracle_agree() -> None:
+    assert HISTORIES * PROPOSALS >= 100_000
+    started = time.monotonic()
+    verdicts: Counter[str] = Counter()
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        for run in pool.imap_unordered(run_seed, range(FIRST_SEED, FIRST_SEED + HISTORIES), chunksize=20):
+            assert run.difference is None, str(run.difference)
+            verdicts += run.verdicts
+    print(f"{verdicts.total():,} proposals in {time.monotonic() - started:.0f} s: {dict(verdicts)}")
+    assert verdicts.total() >= 100_000
+    for answer, least in PLENTY.items():
+        assert verdicts[answer] >= least, f"the histories hold too little of {answer}: {verdicts}"
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.integers(min_value=0, max_value=10**9))
+def test_any_seed_then_core_and_oracle_agree(seed: int) -> None:
+    difference = run_seed(seed).difference
+    assert difference is None, str(difference)
