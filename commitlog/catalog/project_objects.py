@@ -13,11 +13,11 @@ from dataclasses import replace
 from psycopg import sql
 
 from commitlog.catalog.migrations import object_uuid
-from commitlog.catalog.row_values import rows_table_column, rows_table_problem
+from commitlog.catalog.row_values import rows_table_column
 from commitlog.catalog.tracking import Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
-from commitlog.domain.definitions import Column, TableDefinition, alter, define, reference
+from commitlog.domain.definitions import Column, TableDefinition, alter, define, inlining_problem, reference
 from commitlog.domain.types import NESTED, fold
 
 ColumnRow = tuple[int, str, str, str | None, str | None, bool, int | None, str]
@@ -146,7 +146,7 @@ class ObjectProjection:
         """Note the schema version, and make the inlined data table that clients expect of it."""
         table_id = definition.table_id
         self.buffer.add("ducklake_schema_versions", (self.snapshot_id, self.schema_version, table_id))
-        if rows_table_problem(definition) is None:
+        if inlining_problem(definition) is None:
             self._make_rows_table(definition, f"ducklake_inlined_data_{table_id}_{self.schema_version}")
 
     def _make_rows_table(self, definition: TableDefinition, name: str) -> None:

@@ -9,11 +9,11 @@ from psycopg import sql
 
 from commitlog.catalog.changesets import FileIds
 from commitlog.catalog.project_files import FileProjection, widen_by_row
-from commitlog.catalog.row_values import rows_table_problem, to_rows_table
+from commitlog.catalog.row_values import to_rows_table
 from commitlog.catalog.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
-from commitlog.domain.definitions import complete_row
+from commitlog.domain.definitions import complete_row, inlining_problem
 
 
 class RowProjection:
@@ -37,7 +37,7 @@ class RowProjection:
 
     def _start_row(self, known: KnownTable, row_id: int, image: m.Row, *, is_new: bool, snapshot_id: int) -> None:
         definition = known.definition
-        problem = rows_table_problem(definition)
+        problem = inlining_problem(definition)
         assert problem is None, f"table {definition.table_id} takes no rows outside of files: {problem}"
         full = complete_row(definition, image)
         values = [to_rows_table(column.type, full[column.name]) for column in definition.columns]

@@ -9,9 +9,8 @@ import struct
 from decimal import Decimal
 from typing import Any
 
-from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import RowValue
-from commitlog.domain.types import INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, fold, value_text
+from commitlog.domain.types import INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, value_text
 
 _COLUMNS = {
     "boolean": "boolean", "int8": "smallint", "int16": "smallint", "int32": "integer", "int64": "bigint",
@@ -21,9 +20,6 @@ _COLUMNS = {
 }  # fmt: skip
 
 
-_COLUMNS_MAX = 1_590
-_NAME_BYTES_MAX = 63
-_RESERVED = frozenset(("row_id", "begin_snapshot", "end_snapshot", "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
 _PART = r"[+-]?\d{1,9} ?(years?|mons?|months?|weeks?|days?|hours?|minutes?|mins?|seconds?|secs?|milliseconds?|microseconds?)"
 _INTERVAL = re.compile(rf"({_PART}( |$))*([+-]?\d{{1,8}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}})?)?)?", re.IGNORECASE)
 _ZONE = re.compile(r"[+-](\d{2})(?::?(\d{2}))?$")
@@ -35,21 +31,6 @@ def rows_table_column(kind: ColumnType) -> str:
         # The stock client leaves the digits out, and a reader in another session then takes the values as doubles.
         return f"numeric({kind.precision},{kind.scale})"
     return _COLUMNS.get(kind.name, "character varying")
-
-
-def rows_table_problem(definition: TableDefinition) -> str | None:
-    """Why PostgreSQL can hold no rows of the table outside of files; None when it can.
-
-    The stock client makes no inlined data table for such a table either, or refuses to create the table itself.
-    """
-    if len(definition.columns) > _COLUMNS_MAX:
-        return f"it has {len(definition.columns)} columns, more than {_COLUMNS_MAX}"
-    for column in definition.columns:
-        if fold(column.name) in _RESERVED:
-            return f"a column is called {column.name}, as one of PostgreSQL or DuckLake"
-        if len(column.name.encode()) > _NAME_BYTES_MAX:
-            return f"the name of a column is longer than {_NAME_BYTES_MAX} bytes"
-    return None
 
 
 def to_rows_table(kind: ColumnType, value: RowValue) -> Any:

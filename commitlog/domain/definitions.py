@@ -435,6 +435,28 @@ BENIGN_OPS = frozenset({AlterOp.SET_COMMENT, AlterOp.SET_DEFAULT, AlterOp.SET_PR
 """Alterations that change no definition in the sense of DESIGN 12, rulings 2 and 20."""
 
 
+_INLINED_COLUMNS_MAX = 1_590
+_INLINED_NAME_BYTES_MAX = 63
+_INLINED_RESERVED = frozenset(
+    ("row_id", "begin_snapshot", "end_snapshot", "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
+)
+
+
+def inlining_problem(table: TableDefinition) -> str | None:
+    """Why PostgreSQL can hold no rows of the table outside of files; None when it can.
+
+    The stock client makes no inlined data table for such a table either, or refuses to create the table itself.
+    """
+    if len(table.columns) > _INLINED_COLUMNS_MAX:
+        return f"it has {len(table.columns)} columns, more than {_INLINED_COLUMNS_MAX}"
+    for column in table.columns:
+        if fold(column.name) in _INLINED_RESERVED:
+            return f"its column {quoted(column.name)} has a name that PostgreSQL or DuckLake uses"
+        if len(column.name.encode("utf-8", "replace")) > _INLINED_NAME_BYTES_MAX:
+            return f"the name of its column {quoted(column.name)} is longer than {_INLINED_NAME_BYTES_MAX} bytes"
+    return None
+
+
 # --- row images -------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from commitlog.domain import model as m
 from commitlog.domain.conflicts import ROW_CHANGES, Hit, object_of
-from commitlog.domain.definitions import HANDLER_PREFIX, InvalidChangeError, TableDefinition, complete_row, quoted
+from commitlog.domain.definitions import (
+    HANDLER_PREFIX,
+    InvalidChangeError,
+    TableDefinition,
+    complete_row,
+    inlining_problem,
+    quoted,
+)
 from commitlog.domain.files import check_file, give_file_id
 from commitlog.domain.model import ConflictKind, Effect, ResolutionAction, Row
 from commitlog.domain.rowkeys import given_key, key_of, make_version, provided_value, shown_key
@@ -75,10 +82,12 @@ class RowPlanner:
         known = self.plan.definition(table)
         if known is None:
             return Effect(table.table_id)
+        if (problem := inlining_problem(known)) is not None:
+            raise InvalidChangeError(f"table {quoted(table.name)} takes no rows outside of files: {problem}")
         if table.rows is None:
             assert isinstance(change, m.InsertRow)
             complete_row(known, change.row)
-            self._give_file_id(table)
+            self.give_file_id(table)
             row_id = self.plan.take_row_ids(table, 1)
             self.plan.ids.row_id_starts.append(row_id)
             return Effect(table.table_id, row_id=row_id)
@@ -104,7 +113,7 @@ class RowPlanner:
         self.hits.append((index, Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(table))))
         return True
 
-    def _give_file_id(self, table: TableState) -> None:
+    def give_file_id(self, table: TableState) -> None:
         """One file id for a table whose rows the changeset inserts or updates (DESIGN 12, ruling 10)."""
         if table.table_id not in self._file_ids_given:
             self._file_ids_given.add(table.table_id)
@@ -448,6 +457,12 @@ class _RowCheck:
         if not self._check_unique(image, key, old_key):
             return
         replaced = self.rows.live(self.table, key) if key != old_key else None
+        if old is not None and replaced is not None:
+            self._refuse(
+                Meeting(ConflictKind.UPDATE_KEY, key, replaced.snapshot_id, replaced),
+                "the handler's answer would end two rows",
+            )
+            return
         if old is not None and (key == old_key or self.change.kind is m.ChangeKind.INSERT_ROW):
             row_id = old.row_id
         else:
@@ -459,12 +474,11 @@ class _RowCheck:
         if old_key is not None and old_key != key:
             self.rows.put(self.table, old_key, None)
         self.rows.put(self.table, key, version)
-        for gone_key, gone in ((old_key, old), (key, replaced)):
-            if gone is not None and gone_key is not None:
-                self._check_children(gone_key, gone)
-        self.rows._give_file_id(self.table)
-        ended = old.row_id if old is not None else None
-        self.effect = replace(self.effect, ended_row_id=ended, row_id=row_id)
+        gone_key, gone = (old_key, old) if old is not None else (key, replaced)
+        if gone is not None and gone_key is not None:
+            self._check_children(gone_key, gone)
+        self.rows.give_file_id(self.table)
+        self.effect = replace(self.effect, ended_row_id=None if gone is None else gone.row_id, row_id=row_id)
 
     def _remove(self, key: str, version: RowVersion) -> None:
         self.rows.put(self.table, key, None)

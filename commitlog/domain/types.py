@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from functools import lru_cache
 from uuid import UUID
 
@@ -224,6 +224,34 @@ def _float(value: RowValue, _: ColumnType) -> float:
     return float(value)
 
 
+_FLOAT32_MAX = 3.4028235677973366e38
+
+
+def _float32(value: RowValue, kind: ColumnType) -> float:
+    number = _float(value, kind)
+    if math.isfinite(number) and abs(number) >= _FLOAT32_MAX:
+        raise ValueError("is out of range for float32")
+    return number
+
+
+_INTERVAL_UNITS = (
+    "years?", "mons?", "months?", "weeks?", "days?", "hours?", "minutes?", "mins?", "seconds?", "secs?", "milliseconds?",
+    "microseconds?",
+)  # fmt: skip
+_INTERVAL_PART = rf"[+-]?\d{{1,9}} ?({'|'.join(_INTERVAL_UNITS)})"
+_INTERVAL = re.compile(rf"({_INTERVAL_PART}( |$))*([+-]?\d{{1,8}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}})?)?)?", re.IGNORECASE)
+
+
+def _interval(value: RowValue, kind: ColumnType) -> str:
+    text = _text(value, kind).strip()
+    if not text or _INTERVAL.fullmatch(text) is None:
+        raise ValueError("is no interval such as '3 days 04:05:06'")
+    return text
+
+
+_EXACT = Context(prec=200)
+
+
 def _decimal(value: RowValue, kind: ColumnType) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("is no decimal number")
@@ -233,11 +261,11 @@ def _decimal(value: RowValue, kind: ColumnType) -> Decimal:
         raise ValueError("is no decimal number") from None
     if not number.is_finite():
         raise ValueError("is no finite decimal number")
-    digits = number.normalize().as_tuple()
+    digits = number.normalize(_EXACT).as_tuple()
     assert isinstance(digits.exponent, int)
     if -digits.exponent > kind.scale or len(digits.digits) + digits.exponent > kind.precision - kind.scale:
         raise ValueError(f"does not fit {kind.catalog_name}")
-    return number.normalize() + 0
+    return _EXACT.plus(number.normalize(_EXACT))
 
 
 def _text(value: RowValue, _: ColumnType) -> str:
@@ -264,6 +292,9 @@ _CLOCK = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
 _ZONE = re.compile(r"(Z|[+-]\d{2}(?::?\d{2})?)$", re.IGNORECASE)
 
 
+_ZONE_MINUTES_MAX = 15 * 60 + 59
+
+
 def _clock_ns(text: str) -> int:
     match = _CLOCK.fullmatch(text)
     if match is None:
@@ -284,6 +315,8 @@ def _zone_ns(text: str) -> tuple[str, int]:
         return rest, 0
     digits = zone[1:].replace(":", "").ljust(4, "0")
     minutes = int(digits[:2]) * 60 + int(digits[2:])
+    if int(digits[2:]) > 59 or minutes > _ZONE_MINUTES_MAX:
+        raise ValueError("has no time zone that there is")
     return rest, (-minutes if zone[0] == "-" else minutes) * 60_000_000_000
 
 
@@ -298,6 +331,10 @@ def _time(value: RowValue, kind: ColumnType) -> int:
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
+_FIRST_NS = (date.min.toordinal() - _EPOCH) * 86_400_000_000_000
+_LAST_NS = (date.max.toordinal() + 1 - _EPOCH) * 86_400_000_000_000 - 1
+
+
 def _timestamp(value: RowValue, kind: ColumnType) -> int:
     text = _text(value, kind)
     offset = 0
@@ -307,7 +344,10 @@ def _timestamp(value: RowValue, kind: ColumnType) -> int:
     else:
         day, _, clock = text.replace("T", " ", 1).partition(" ")
     days = _date(day, kind).toordinal() - _EPOCH
-    return days * 86_400_000_000_000 + (_clock_ns(clock) if clock else 0) - offset
+    nanoseconds = days * 86_400_000_000_000 + (_clock_ns(clock) if clock else 0) - offset
+    if not _FIRST_NS <= nanoseconds <= _LAST_NS:
+        raise ValueError("is not within the years 1 to 9999")
+    return nanoseconds
 
 
 def _anything(value: RowValue, _: ColumnType) -> RowValue:
@@ -341,9 +381,9 @@ def _map(value: RowValue, kind: ColumnType) -> object:
 
 _READERS: dict[str, Callable[[RowValue, ColumnType], object]] = {
     "boolean": _boolean, "decimal": _decimal, "varchar": _text, "blob": _text, "uuid": _uuid, "json": _anything,
-    "date": _date, "time": _time, "timetz": _time, "interval": _text, "variant": _anything, "geometry": _text,
+    "date": _date, "time": _time, "timetz": _time, "interval": _interval, "variant": _anything, "geometry": _text,
     "struct": _struct, "list": _list, "map": _map,
-    **dict.fromkeys(INTEGER_BITS, _integer), **dict.fromkeys(FLOATS, _float), **dict.fromkeys(TIMESTAMPS, _timestamp),
+    **dict.fromkeys(INTEGER_BITS, _integer), "float32": _float32, "float64": _float, **dict.fromkeys(TIMESTAMPS, _timestamp),
 }  # fmt: skip
 
 

@@ -286,6 +286,33 @@ def test_keys_then_one_canonical_form_by_type() -> None:
     log.commit(delete_row("1.5"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("interval", "3 days 04:05:06", "a while"), ("timetz", "03:04:05+01", "03:04:05+16"), ("float32", 1.5, 1e39),
+        ("timestamptz", "0001-01-02 00:00:00+05", "0001-01-01 00:00:00+05"), ("int8", 127, 128), ("uuid", None, "x"),
+        ("decimal(38,0)", "9" * 38, "9" * 39), ("timestamp", "9999-12-31 23:59:59.999999", "10000-01-01 00:00:00"),
+    ],
+)  # fmt: skip
+def test_values_then_only_those_that_the_catalog_can_hold(kind: str, good: Any, bad: Any) -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", f"id int64, v {kind}"))
+    log.commit(insert(id=1, v=good))
+    log.refused("INVALID", insert(id=2, v=bad))
+
+
+def test_long_decimals_then_keys_that_differ_in_the_last_digit_differ() -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", "id decimal(38,0), v varchar"))
+    log.commit(insert(id="1" * 38), insert(id="1" * 37 + "2"))
+
+
+def test_a_table_whose_rows_postgresql_cannot_hold_then_row_changes_are_invalid() -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", "id int64, ctid varchar"))
+    assert "PostgreSQL" in str(log.refused("INVALID", insert(id=1)).detail)
+
+
 def test_flush_then_rows_leave_the_inlined_ones_and_conflict_with_their_changes(log: DecidedLog) -> None:
     def flush(*row_ids: int) -> dict[str, Any]:
         file = {"path": "f", "record_count": len(row_ids), "file_size_bytes": 1, "row_ids": list(row_ids)}
