@@ -54,7 +54,7 @@ class CommitLog:
         self.writer_id = writer_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
     @classmethod
-    def connect(cls, *, writer_id: str | None = None, **settings: Any) -> CommitLog:
+    def connect(cls, *, writer_id: str | None = None, **settings: Any) -> Self:
         """Connect to a log by its settings: arguments, ``COMMITLOG_*``, ``commitlog.toml``, or the embedded runtime.
 
         Args:

@@ -7,7 +7,7 @@ length. What is found is the starting point of a verified reader, or shown to pe
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -22,6 +22,7 @@ from commitlog.log.topics import topics_of
 
 POLL_S = 0.5
 SILENT_POLLS_MAX = 20
+LAST_STEP = 16
 
 
 class FoundOutcome(NamedTuple):
@@ -65,15 +66,13 @@ class ResultsLookup:
         return self._first(lambda at: at.head_snapshot_id, snapshot_id)
 
     def last(self) -> FoundOutcome | None:
-        """The last record of the log; None when there is none."""
+        """The last record of the log as it is now; None when there is none."""
         end = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
-        step = 1
+        step = LAST_STEP
         with self._lock:
-            # The last offsets are markers of transactions, so it is not the last offset that is looked for.
-            while (found := self._at_or_after(max(end - step, 0))) is None and step < end:
-                step *= 2
-            while found is not None and (after := self._at_or_after(found.position.results_offset + 1)) is not None:
-                found = after
+            # The last offsets are markers of transactions, and an aborted transaction is passed over as a whole.
+            while (found := self._last_from(max(end - step, 0), end)) is None and step < end:
+                step *= 4
         return found
 
     def close(self) -> None:
@@ -100,23 +99,38 @@ class ResultsLookup:
                     low = found.position.results_offset + 1
             return best
 
+    def _last_from(self, offset: int, end: int) -> FoundOutcome | None:
+        """The last record from an offset to an end."""
+        found: tuple[bytes, int] | None = None
+        for raw, at in self._records_from(offset):
+            if at >= end:
+                break
+            found = raw, at
+        return None if found is None else _found(*found)
+
     def _at_or_after(self, offset: int) -> FoundOutcome | None:
         """The first record from an offset on; None at the end of the log."""
+        return next((_found(raw, at) for raw, at in self._records_from(offset)), None)
+
+    def _records_from(self, offset: int) -> Iterator[tuple[bytes, int]]:
+        """Records and their offsets, up to the end of the log."""
         if self._consumer is None:
             self._consumer = make_consumer(self._settings, enable_partition_eof=True, fetch_wait_max_ms=10)
         self._consumer.assign([TopicPartition(self._topic, 0, offset)])
-        for _ in range(SILENT_POLLS_MAX):
+        silent = 0
+        while silent < SILENT_POLLS_MAX:
             message = self._consumer.poll(POLL_S)
             error = None if message is None else message.error()
             if message is None or (error is not None and is_no_answer(error)):
+                silent += 1
                 continue
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
-                    return None
+                    return
                 raise KafkaException(error)
             at = message.offset()
             assert at is not None
-            return _found(message.value() or b"", at)
+            yield message.value() or b"", at
         waited_ms = int(SILENT_POLLS_MAX * POLL_S * 1000)
         raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms, detail="no results came")
 

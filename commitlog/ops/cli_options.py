@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
@@ -28,6 +29,8 @@ def settings_options(command: F) -> F:
 
     @wraps(command)
     def with_settings(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
+        # Without a handler Python would print what libraries only want to have noted.
+        logging.getLogger("commitlog").addHandler(logging.NullHandler())
         given = {name: options.pop(f"setting_{name}") for name in _SETTINGS}
         return command(*arguments, settings=Settings.load(config_file=config_file, **given), **options)
 
@@ -35,8 +38,7 @@ def settings_options(command: F) -> F:
     for name, text in reversed(_SETTINGS.items()):
         made = click.option(f"--{name.replace('_', '-')}", f"setting_{name}", metavar="TEXT", help=text)(made)
     path = click.Path(path_type=Path)
-    made = click.option("--config", "config_file", type=path, help="Instead of commitlog.toml.")(made)
-    return made  # type: ignore[no-any-return]
+    return click.option("--config", "config_file", type=path, help="Instead of commitlog.toml.")(made)  # type: ignore[no-any-return]
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")

@@ -33,25 +33,36 @@ def submit_command(settings: Settings, file: BinaryIO, timeout_s: float | None, 
     """
     timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
     worst = 0
+    proposals = _ProposalFile(file)
     with CommitLog.connect(settings=settings) as log:
-        shown = _shown_answers(log.submit_all(_proposals(file), timeout_ms=timeout_ms))
-        for plain, code in shown:
+        for plain, code in _shown_answers(log.submit_all(proposals, timeout_ms=timeout_ms)):
             worst = max(worst, code)
             if as_json:
                 print_json(plain)
             else:
                 click.echo(_line(plain))
+    if proposals.problem is not None:
+        raise proposals.problem
     sys.exit(worst)
 
 
-def _proposals(file: BinaryIO) -> Iterator[Proposal]:
-    for number, line in enumerate(file, 1):
-        if not line.strip():
-            continue
-        proposal = json_form.parse_proposal(line)
-        if isinstance(proposal, MalformedProposal):
-            raise MalformedRecordError(f"line {number}: {proposal.detail}; it and the lines after it were not sent")
-        yield proposal
+class _ProposalFile:
+    """The proposals of a file up to the first line that is none, which must not cost the answers to those before."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.problem: MalformedRecordError | None = None
+
+    def __iter__(self) -> Iterator[Proposal]:
+        for number, line in enumerate(self._file, 1):
+            if not line.strip():
+                continue
+            proposal = json_form.parse_proposal(line)
+            if isinstance(proposal, MalformedProposal):
+                detail = f"line {number}: {proposal.detail}; it and the lines after it were not sent"
+                self.problem = MalformedRecordError(detail)
+                return
+            yield proposal
 
 
 def _shown_answers(answers: Iterator[SubmittedOutcome | OutcomeUnknownError]) -> Iterator[tuple[dict[str, Any], int]]:

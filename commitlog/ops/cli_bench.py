@@ -1,0 +1,65 @@
+"""`commitlog bench`: what this machine reaches."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import click
+
+from commitlog.config import Settings
+from commitlog.ops.cli_options import json_option, print_json, print_table, settings_options
+
+
+@click.group("bench", invoke_without_command=True)
+@click.option("--proposals", "-n", type=click.IntRange(1_000), default=50_000, show_default=True)
+@json_option
+@settings_options
+@click.pass_context
+def bench_command(context: click.Context, settings: Settings, proposals: int, as_json: bool) -> None:
+    """Measure decisions and visible commits a second, and publish to receipt, on servers of its own here."""
+    if context.invoked_subcommand is not None:
+        return
+    from commitlog.ops.bench import goals, run_bench
+
+    # The servers are stopped on the way out, which the default of SIGTERM would not take.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_bench(settings, proposals=proposals, say=lambda line: click.echo(line, err=True))
+    reached = goals(result.rates)
+    if as_json:
+        print_json({**result.as_dict(), "reached": reached})
+        return
+    print_table(
+        ["proposals of one file", "bytes", "decided/s", "visible/s", "sequencer alone", "projector alone"],
+        [
+            (
+                each.kind,
+                each.proposal_bytes,
+                *(f"{rate:,.0f}" for rate in (each.decided, each.visible, each.decided_alone, each.visible_alone)),
+            )
+            for each in result.rates
+        ],
+        title=f"{proposals:,} proposals each; broker, sequencer, projector and PostgreSQL on this machine",
+    )
+    print_table(
+        ["in flight", "p50 ms", "p99 ms", "proposals/s"],
+        [(each.in_flight, each.p50_ms, each.p99_ms, f"{each.per_second:,.0f}") for each in result.latencies],
+        title="publish to receipt",
+    )
+    print_table(["", ""], [(goal, "reached" if is_reached else "missed") for goal, is_reached in reached.items()])
+
+
+@bench_command.command("decide")
+@click.option("--history", "lengths", type=int, multiple=True, default=(1_000, 10_000, 100_000), show_default=True)
+@json_option
+def decide_command(lengths: tuple[int, ...], as_json: bool) -> None:
+    """Measure deciding and replaying one proposal, without Kafka, after histories of several lengths."""
+    from commitlog.ops.bench_decide import measure_decide
+
+    times = measure_decide(lengths)
+    if as_json:
+        for each in times:
+            print_json(each.as_dict())
+        return
+    rows = [(each.kind, f"{each.history:,}", each.decide_us, each.replay_us) for each in times]
+    print_table(["proposal", "commits before", "decide us", "replay us"], rows)
