@@ -32,7 +32,7 @@ class Footprint:
 
     change: int
     kind: ChangeKind
-    object: ConflictObject
+    named: ConflictObject | None = None
     schema: SchemaState | None = None
     schema_name: str | None = None
     name: str | None = None
@@ -44,6 +44,15 @@ class Footprint:
     files: Mapping[int, AbstractBitMap64 | None] = field(default_factory=dict)
     row_ids: Sequence[int] = ()
     constrains_rows: bool = False
+
+    @property
+    def object(self) -> ConflictObject:
+        """What the change is about: a new name as ``named`` has it, else the entry or schema."""
+        if self.named is not None:
+            return self.named
+        worked_on = self.schema if self.entry is None else self.entry
+        assert worked_on is not None
+        return object_of(worked_on)
 
 
 class Hit(NamedTuple):

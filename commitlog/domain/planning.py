@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from commitlog.domain import model as m
-from commitlog.domain.conflicts import Footprint, Hit, object_of, view_or_table
+from commitlog.domain.conflicts import Footprint, Hit, view_or_table
 from commitlog.domain.definitions import (
     BENIGN_OPS,
     ForeignKey,
@@ -234,9 +234,11 @@ class Plan:
         """The footprint of a change to ``entry``; None for what the changeset itself created."""
         if id(entry) in self.created:
             return None
-        if not isinstance(entry, SchemaState):
+        if isinstance(entry, SchemaState):
+            more["schema"] = entry
+        else:
             more["entry"] = entry
-        return Footprint(index, change.kind, object_of(entry), **more)
+        return Footprint(index, change.kind, **more)
 
 
 Planned = tuple[m.Effect, Footprint | None]
@@ -327,7 +329,7 @@ def _drop_schema(plan: Plan, change: m.DropSchema, index: int) -> Planned:
         plan.names[schema.schema_id, fold(entry.name)] = None
     plan.schemas[folded] = None
     plan.changes_schema = True
-    footprint = plan.footprint(index, change, schema, schema=schema, contained=held, referenced_by=referring)
+    footprint = plan.footprint(index, change, schema, contained=held, referenced_by=referring)
     return m.Effect(schema.schema_id), footprint
 
 

@@ -27,7 +27,8 @@ def check_name(name: str, what: str, length_max: int) -> None:
         raise InvalidChangeError(f"the {what} name is empty")
     if len(name) > length_max:
         raise InvalidChangeError(f"the {what} name {quoted(name)} is longer than {length_max} characters")
-    check_text(name, f"the {what} name")
+    if not (name.isascii() and name.isprintable()):
+        check_text(name, f"the {what} name")
 
 
 def check_row_text(row: Mapping[str, RowValue], what: str) -> None:

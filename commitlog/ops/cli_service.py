@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 import click
@@ -58,6 +59,10 @@ def sequencer_command(settings: Settings, standby: bool) -> None:
         sys.exit(run_sequencer(settings, standby=standby, stop=stop))
 
 
+PROJECTOR_NICE = 5
+"""On a machine that they share, readers wait for decisions and not the other way round."""
+
+
 @click.command("projector")
 @settings_options
 def projector_command(settings: Settings) -> None:
@@ -66,6 +71,7 @@ def projector_command(settings: Settings) -> None:
     from commitlog.log.codec import decode_statistics
 
     log_as_json("projector")
+    os.nice(PROJECTOR_NICE)
     with stopped_by_signal() as stop, _logged_errors():
         Projector(settings, decode_statistics=decode_statistics).run(stop)
 
