@@ -29,6 +29,7 @@ from commitlog.domain.types import (
     ColumnType,
     can_widen,
     canonical_value,
+    check_json_type,
     fold,
     is_keyable,
     parse_type,
@@ -479,6 +480,8 @@ def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[st
         if value is None and not column.nullable:
             raise InvalidChangeError(f"column {quoted(column.name)} of table {quoted(table.name)} may not be NULL")
         try:
+            if column.name in given:
+                check_json_type(column.type, value)
             canonical_value(column.type, value)
         except ValueError as error:
             shown = str(value) if len(str(value)) <= 60 else str(value)[:57] + "..."

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from commitlog.domain.definitions import InvalidChangeError, TableDefinition, quoted
 from commitlog.domain.model import Row, RowValue
 from commitlog.domain.state import Origin, RowVersion
-from commitlog.domain.types import canonical_value, fold, value_text
+from commitlog.domain.types import canonical_value, check_json_type, fold, value_text
 
 _SEPARATOR = "\x1f"
 """Stands between the parts of a composite key; no text in the log can hold it."""
@@ -45,6 +45,7 @@ def given_key(table: TableDefinition, key: Row) -> str:
         if value is None:
             raise InvalidChangeError(f"key column {quoted(column.name)} of table {quoted(table.name)} cannot be NULL")
         try:
+            check_json_type(column.type, value)
             canonical_value(column.type, value)
         except ValueError as error:
             raise InvalidChangeError(

@@ -8,6 +8,7 @@ Resolution. Source of the types: BDR 2.0, "Types of conflict".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -70,6 +71,7 @@ class RowPlanner:
         self._children: dict[tuple[int, int, str], set[str]] = {}
         self._named: set[tuple[int, str]] = set()
         self._file_ids_given: set[int] = set()
+        self._flushed: set[tuple[int, int]] = set()
         self._rows_added = 0
 
     def plan_change(self, table: TableState, change: RowChange, index: int) -> Effect:
@@ -81,6 +83,7 @@ class RowPlanner:
         self._check_form(change)
         known = self.plan.definition(table)
         if known is None:
+            self._assume_unjudged(table, change)
             return Effect(table.table_id)
         if (problem := inlining_problem(known)) is not None:
             raise InvalidChangeError(f"table {quoted(table.name)} takes no rows outside of files: {problem}")
@@ -92,6 +95,7 @@ class RowPlanner:
             self.plan.ids.row_id_starts.append(row_id)
             return Effect(table.table_id, row_id=row_id)
         if self._base_too_old(table, index):
+            self._assume_unjudged(table, change)
             return Effect(table.table_id)
         return _RowCheck(self, table, known, change, index).run()
 
@@ -102,6 +106,19 @@ class RowPlanner:
         if not isinstance(change, m.InsertRow):
             check_row_text(change.key, where)
         check_row_time(change)
+
+    def _assume_unjudged(self, table: TableState, change: RowChange) -> None:
+        """Overlay a change that is refused already, as it was meant, so that later ones are not blamed for its absence."""
+        if table.rows is None or table.dropped_at is not None:
+            return
+        definition = table.definition
+        with suppress(InvalidChangeError):
+            if not isinstance(change, m.InsertRow):
+                self.put(table, given_key(definition, change.key), None)
+            if not isinstance(change, m.DeleteRow):
+                image = complete_row(definition, change.row)
+                version = make_version(definition, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
+                self.put(table, key_of(definition, image), version)
 
     def _base_too_old(self, table: TableState, index: int) -> bool:
         """Beyond the window no policy applies: a conflict if the table's rows changed since the base."""
@@ -209,16 +226,24 @@ class RowPlanner:
                 raise InvalidChangeError(f"file {quoted(file.path)} holds no rows: nothing to flush")
             row_ids += file.row_ids
             give_file_id(self.plan, file, None)
-        if len(set(row_ids)) < len(row_ids):
-            raise InvalidChangeError("a row is flushed twice")
-        if table.dropped_at is None and self.base >= self.state.index_floor:
+        for row_id in row_ids:
+            if row_id < 0:
+                raise InvalidChangeError(f"row id {row_id} is negative")
+            if (table.table_id, row_id) in self._flushed:
+                raise InvalidChangeError(f"row id {row_id} of table {quoted(table.name)} is flushed twice")
+            self._flushed.add((table.table_id, row_id))
+        if table.dropped_at is None:
             self._check_flushed(table, table.rows, row_ids)
         return row_ids
 
     def _check_flushed(self, table: TableState, rows: KeyedRows, row_ids: list[int]) -> None:
+        """Every row must be outside of files, unless it changed since the base: that is for the conflict rules."""
+        if self.base < self.state.index_floor:
+            changed = max(table.last.get(kind, -1) for kind in (*ROW_CHANGES, m.ChangeKind.FLUSH))
+            if changed > self.base:
+                return
         for row_id in row_ids:
-            known = row_id >= 0 and row_id in rows.inlined
-            if not known and rows.row_touches.get(row_id, (OWN, None))[0] <= self.base:
+            if row_id not in rows.inlined and rows.row_touches.get(row_id, (OWN, None))[0] <= self.base:
                 raise InvalidChangeError(f"row id {row_id} of table {quoted(table.name)} is no row outside of files")
 
 
@@ -291,6 +316,7 @@ class _RowCheck:
             self._check_references(image)
             for met_key, version in met.items():
                 self._refuse(Meeting(ConflictKind.MULTIPLE_UNIQUE, met_key, version.snapshot_id, version))
+            self._assume(image, None)
             return
         met_key, version = next(iter(met.items()))
         self._settle(Meeting(ConflictKind.INSERT_INSERT, met_key, version.snapshot_id, version), image)
@@ -310,10 +336,13 @@ class _RowCheck:
         elif self._at_base(key) is not None:
             self._settle(Meeting(ConflictKind.UPDATE_DELETE, key, self._last_change(key), None), image)
         elif self.change.origin is not None:
-            since = max(self._last_change(key), self.rows.base)
-            self._settle(Meeting(ConflictKind.INSERT_UPDATE, key, since, None), image)
+            self._settle(self._not_there_yet(key), image)
         else:
             raise InvalidChangeError(self._missing(key))
+
+    def _not_there_yet(self, key: str) -> Meeting:
+        """A replicated update that came before its insert."""
+        return Meeting(ConflictKind.INSERT_UPDATE, key, max(self._last_change(key), self.rows.base), None)
 
     def _update_unraced(self, key: str, version: RowVersion, image: Row) -> None:
         """Apply, unless a raced holder of a UNIQUE value is in the way and a handler is there to decide."""
@@ -332,6 +361,9 @@ class _RowCheck:
         ]
         old, taken = self.rows.live(self.table, key), self.rows.live(self.table, new_key)
         if not raced:
+            if old is None and self.change.origin is not None:
+                self._settle(self._not_there_yet(key), image)
+                return
             if old is None:
                 raise InvalidChangeError(self._missing(key))
             if taken is not None:
@@ -341,8 +373,10 @@ class _RowCheck:
             self._settle(raced[0], image)
         else:
             self._check_references(image)
+            self._check_unique_unraced(image, new_key, key)
             for meeting in raced:
                 self._refuse(meeting)
+            self._assume(image, key)
 
     def _differs_from_base(self, key: str) -> bool:
         version = self.rows.live(self.table, key)
@@ -365,9 +399,7 @@ class _RowCheck:
 
     def _settle(self, meeting: Meeting, proposed: Row | None) -> None:
         if self.policy == "ABORT":
-            if proposed is not None:
-                self._check_references(proposed)
-            self._refuse(meeting)
+            self._abort(meeting, proposed)
         elif self.policy.startswith(HANDLER_PREFIX):
             self._ask_handler(meeting, proposed)
         elif self._proposed_wins(meeting, proposed):
@@ -375,6 +407,23 @@ class _RowCheck:
             self._stand(meeting, proposed)
         else:
             self._resolve(meeting, ResolutionAction.SKIPPED, proposed, None)
+
+    def _abort(self, meeting: Meeting, proposed: Row | None, detail: str = "") -> None:
+        """Refuse a race, unless the change could never be; later changes see it as it was meant."""
+        if proposed is not None:
+            self._check_references(proposed)
+        if proposed is not None and meeting.kind is ConflictKind.UPDATE_UPDATE:
+            self._check_unique_unraced(proposed, meeting.key, meeting.key)
+        self._refuse(meeting, detail)
+        self._assume(proposed, None if isinstance(self.change, m.InsertRow) else given_key(self.known, self.change.key))
+
+    def _assume(self, image: Row | None, old_key: str | None) -> None:
+        """Overlay a refused change as it was meant, so that later ones are not blamed for its absence."""
+        if old_key is not None:
+            self.rows.put(self.table, old_key, None)
+        if image is not None:
+            version = make_version(self.known, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
+            self.rows.put(self.table, key_of(self.known, image), version)
 
     def _proposed_wins(self, meeting: Meeting, proposed: Row | None) -> bool:
         """LAST_UPDATE_WINS against the row as it is at the head (ruling 18); KEEP_EXISTING never."""
@@ -392,16 +441,16 @@ class _RowCheck:
         handler = self.rows.handlers.get(name)
         committed = None if meeting.version is None else meeting.version.image
         if handler is None:
-            self._refuse(meeting, f"the handler {name} is not installed")
+            self._abort(meeting, proposed, f"the handler {name} is not installed")
             return
         try:
             answer = handler(str(meeting.kind), committed, proposed)
             image = None if answer is None else complete_row(self.known, answer)
         except Exception as error:
-            self._refuse(meeting, f"the handler {name} failed: {error}")
+            self._abort(meeting, proposed, f"the handler {name} failed: {error}")
             return
         if image is not None and key_of(self.known, image) not in self._keys_allowed(meeting, proposed):
-            self._refuse(meeting, f"the handler {name} answered with another key")
+            self._abort(meeting, proposed, f"the handler {name} answered with another key")
             return
         self._resolve(meeting, ResolutionAction.HANDLED, proposed, image)
         self._stand(meeting, image)
@@ -498,12 +547,18 @@ class _RowCheck:
     def _check_unique(self, image: Row, key: str, old_key: str | None) -> bool:
         """Whether no other row holds one of the image's UNIQUE values; a raced holder makes a hit."""
         others = {met: v for met, v in self._rows_met(key, image).items() if met not in (key, old_key)}
-        for met, version in others.items():
-            if not self._changed(version):
-                raise InvalidChangeError(self._taken(key, met))
+        self._check_unique_unraced(image, key, old_key)
         for met, version in others.items():
             self._refuse(Meeting(ConflictKind.UNIQUE, met, version.snapshot_id, version))
+        if others:
+            self._assume(image, old_key)
         return not others
+
+    def _check_unique_unraced(self, image: Row, key: str, old_key: str | None) -> None:
+        """No row that is as it was at the base may hold one of the image's UNIQUE values."""
+        for met, version in self._rows_met(key, image).items():
+            if met not in (key, old_key) and not self._changed(version):
+                raise InvalidChangeError(self._taken(key, met))
 
     # --- references ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Context, Decimal, InvalidOperation
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from uuid import UUID
 
@@ -249,7 +249,8 @@ def _interval(value: RowValue, kind: ColumnType) -> str:
     return text
 
 
-_EXACT = Context(prec=200)
+_DIGITS_MAX = 200
+_EXACT = Context(prec=_DIGITS_MAX, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def _decimal(value: RowValue, kind: ColumnType) -> Decimal:
@@ -259,8 +260,8 @@ def _decimal(value: RowValue, kind: ColumnType) -> Decimal:
         number = Decimal(str(value))
     except InvalidOperation:
         raise ValueError("is no decimal number") from None
-    if not number.is_finite():
-        raise ValueError("is no finite decimal number")
+    if not number.is_finite() or len(number.as_tuple().digits) > _DIGITS_MAX:
+        raise ValueError("is no finite decimal number of a length that fits")
     digits = number.normalize(_EXACT).as_tuple()
     assert isinstance(digits.exponent, int)
     if -digits.exponent > kind.scale or len(digits.digits) + digits.exponent > kind.precision - kind.scale:
@@ -393,6 +394,20 @@ def canonical_value(kind: ColumnType, value: RowValue) -> object:
     Raises ValueError with a phrase that continues "the value ...", such as "is no integer".
     """
     return None if value is None else _READERS[kind.name](value, kind)
+
+
+_NUMBER_WORDS = frozenset(_FLOAT_WORDS)
+_NARROW_INTEGERS = frozenset(INTEGER_BITS) - {"int128", "uint64", "uint128"}
+
+
+def check_json_type(kind: ColumnType, value: RowValue) -> None:
+    """Raise ValueError for text where JSON has a type of its own; integers beyond 64 bits have to be text."""
+    if not isinstance(value, str):
+        return
+    if kind.name in _NARROW_INTEGERS or kind.name == "boolean":
+        raise ValueError(f"is text, not {'true or false' if kind.name == 'boolean' else 'a number'}")
+    if kind.name in FLOATS and value.lower() not in _NUMBER_WORDS:
+        raise ValueError("is text, not a number")
 
 
 def value_text(kind: ColumnType, value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from commitlog.domain import model as m
@@ -56,6 +57,7 @@ class RowJudge:
             judge.look(table, index, "DROP", "RENAME")
             judge.look(table, index, "ALTER", benign=False)
             if not judge.known(table):
+                self.assume_unjudged(table, change)
                 return
         if not definition.primary_key:
             complete_row(definition, change.row)
@@ -63,11 +65,26 @@ class RowJudge:
         changed = [at for at, e in judge.since if e.kind == "ROW" and e.id == table.id]
         if judge.oracle.beyond_window(judge.base) and changed:
             judge.found("TABLE_ROWS_CHANGED", changed[-1], change=index, id=table.id)
+            self.assume_unjudged(table, change)
             return
         now = judge.head.entries.get(table.id, table).definition
         assert now is not None
         policy = now.properties.get("on_conflict") or judge.oracle.settings.on_conflict
         _One(self, table, change, index, policy).run()
+
+    def assume_unjudged(self, table: Table, change: Any) -> None:
+        """A refused change counts as meant for the later ones."""
+        now = self.judge_.head.entries.get(table.id)
+        if now is None or now.definition is None or not now.definition.primary_key:
+            return
+        rows = self.rows(table)
+        with suppress(InvalidChangeError):
+            if not isinstance(change, m.InsertRow):
+                rows.pop(given_key(now.definition, change.key), None)
+            if not isinstance(change, m.DeleteRow):
+                image = complete_row(now.definition, change.row)
+                rows[key_of(now.definition, image)] = Row(-9, image, 0, (0, ""))
+                self.mine.add((table.id, key_of(now.definition, image)))
 
 
 class _One:
@@ -125,6 +142,7 @@ class _One:
             self.parents(image)
             for other in met:
                 self.conflict("MULTIPLE_UNIQUE", other, self.rows.last(self.table, other))
+            self.assume(key, image, None, live)
         elif met:
             self.settle("INSERT_INSERT", met[0], live.get(met[0]), image, live)
         else:
@@ -146,8 +164,12 @@ class _One:
         differs = [k for k in (key, new_key) if self.differs(k, live)]
         if differs:
             self.parents(image)
+            self.unraced_unique(image, new_key, key, live)
             for each in differs:
                 self.conflict("UPDATE_KEY", each, self.rows.last(self.table, each))
+            self.assume(new_key, image, key, live)
+        elif key not in live and self.change.origin is not None:
+            self.settle("INSERT_UPDATE", key, None, image, live)
         elif key not in live or new_key in live:
             raise InvalidChangeError("missing or taken")
         else:
@@ -170,8 +192,12 @@ class _One:
         if self.policy == "ABORT":
             if image is not None:
                 self.parents(image)
+            if image is not None and kind == "UPDATE_UPDATE":
+                self.unraced_unique(image, key, key, live)
             at = self.rows.last(self.table, key)
             self.conflict(kind, key, max(at, self.rows.judge_.base) if kind == "INSERT_UPDATE" else at)
+            own = None if isinstance(self.change, m.InsertRow) else given_key(self.definition, self.change.key)
+            self.assume(None if image is None else key_of(self.definition, image), image, own, live)
             return
         if self.policy == "KEEP_EXISTING" or committed is None:
             return
@@ -185,17 +211,29 @@ class _One:
     def stand(self, key: str, image: dict[str, Any], replaced: str | None, live: dict[str, Row]) -> None:
         self.parents(image)
         others = [other for other in self.hit(key, image, live) if other not in (key, replaced)]
-        if any(not self.rows.raced(self.table, other) for other in others):
-            raise InvalidChangeError("unique value taken")
+        self.unraced_unique(image, key, replaced, live)
         for other in others:
             self.conflict("UNIQUE", other, self.rows.last(self.table, other))
         if others:
+            self.assume(key, image, replaced, live)
             return
         old = live.pop(replaced) if replaced is not None else None
         live[key] = Row(-9, image, self.time_us, self.origin)
         self.rows.mine |= {(self.table.id, key)} | ({(self.table.id, replaced)} if replaced else set())
         if old is not None and replaced is not None:
             self.children(replaced, old)
+
+    def unraced_unique(self, image: dict[str, Any], key: str, replaced: str | None, live: dict[str, Row]) -> None:
+        for other in self.hit(key, image, live):
+            if other not in (key, replaced) and not self.rows.raced(self.table, other):
+                raise InvalidChangeError("unique value taken")
+
+    def assume(self, key: str | None, image: dict[str, Any] | None, old: str | None, live: dict[str, Row]) -> None:
+        if old is not None:
+            live.pop(old, None)
+        if key is not None and image is not None:
+            live[key] = Row(-9, image, 0, (0, ""))
+            self.rows.mine.add((self.table.id, key))
 
     def gone(self, key: str, live: dict[str, Row]) -> None:
         old = live.pop(key)

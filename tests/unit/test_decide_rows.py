@@ -386,3 +386,63 @@ def test_handler_of_a_raced_unique_value_then_it_decides_and_is_checked_again() 
     stubborn.commit(insert(id=3, v="c"))
     stubborn.conflict("UNIQUE@3", on=update(1, v="c"), base=2)
     log.check_replay()
+
+
+# --- found by attack --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["1e1000000", "-1e999999999", "1e-999999999", "9" * 5000, "NaN", "Infinity"])
+def test_numbers_of_any_exponent_then_invalid_and_never_a_stop(value: str) -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", "id decimal(5,2), v varchar"))
+    log.refused("INVALID", insert(id=value))
+    log.refused("INVALID", delete_row(value))
+    log.refused("INVALID", {**keyed_table("d"), "columns": [{"name": "id", "type": "decimal(5,2)", "default": value}]})
+
+
+def flush(*row_ids: int) -> dict[str, Any]:
+    file = {"path": "f", "record_count": len(row_ids), "file_size_bytes": 1, "row_ids": list(row_ids)}
+    return change("FLUSH", "k", files=[file])
+
+
+def test_flush_beyond_the_window_then_judged_all_the_same() -> None:
+    log = DecidedLog(window_snapshots=1)
+    log.commit(keyed_table())
+    log.commit(insert(id=1), insert(id=2))
+    base = log.commit(flush(1))
+    for name in "abc":
+        log.commit({"kind": "CREATE_SCHEMA", "schema": name})
+    for row_id in (1, 99, -1):
+        log.refused("INVALID", flush(row_id), base=base)
+    log.commit(flush(0), base=base)
+    log.check_replay()
+
+
+def test_a_row_flushed_twice_in_one_changeset_then_invalid() -> None:
+    log = DecidedLog()
+    log.commit(keyed_table())
+    log.commit(insert(id=1))
+    log.refused("INVALID", flush(0), flush(0))
+
+
+def test_a_refused_change_then_later_ones_are_not_blamed_for_its_absence() -> None:
+    log = log_of()
+    log.commit(alter("ADD_COLUMN", "p", column={"name": "z", "type": "int64"}))
+    log.conflict("TABLE_ALTERED@3", on=[insert("p", id=7), insert(id=7, parent=7)], base=2)
+    log.commit(insert(id=8, parent=2))
+    base = log.head
+    log.commit(update(8, v="x", parent=2))
+    log.conflict("UPDATE_DELETE@5", on=[delete_row(8), delete_row(2, "p")], base=base)
+    log.commit(insert(id=3, v="c"))
+    log.conflict("UNIQUE@6", on=[update(1, v="c"), insert(id=9, v="a")], base=5)
+    log.check_replay()
+
+
+def test_a_raced_update_that_takes_an_unraced_unique_value_then_invalid(log: DecidedLog) -> None:
+    log.commit(update(1, v="x"))
+    log.refused("INVALID", update(1, v="b"), base=2)
+
+
+def test_text_where_json_has_a_type_of_its_own_then_invalid(log: DecidedLog) -> None:
+    log.refused("INVALID", insert(id="4"))
+    log.refused("INVALID", delete_row("1"))
