@@ -598,7 +598,11 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Every id that an outcome gave, each list in the order of the changes (DESIGN 12, ruling 10)."""
+    """Every id that an outcome gave, each list in the order of the changes (DESIGN 12, ruling 10).
+
+    ``row_id_starts``: per new file the id of its first row (None: its rows carry their ids), and per single row that was
+    given an id that id.
+    """
 
     schema_ids: tuple[int, ...] = ()
     table_ids: tuple[int, ...] = ()

@@ -326,7 +326,6 @@ def _drop_schema(plan: Plan, change: m.DropSchema, index: int) -> Planned:
     for entry in held:
         if isinstance(entry, TableState):
             referring += _referring(plan, entry)
-        plan.names[schema.schema_id, fold(entry.name)] = None
     plan.schemas[folded] = None
     plan.changes_schema = True
     footprint = plan.footprint(index, change, schema, contained=held, referenced_by=referring)
@@ -379,7 +378,7 @@ def _drop_view(plan: Plan, change: m.DropView, index: int) -> Planned:
         return skipped
     view = plan.view(change.schema, change.view)
     plan.not_created_here(view, "drop")
-    return _drop_entry(plan, change, index, view)
+    return _drop_entry(plan, change, index, view, change.view)
 
 
 def _nothing_to_drop(plan: Plan, schema_name: str, name: str) -> Planned | None:
@@ -396,20 +395,12 @@ def _nothing_to_drop(plan: Plan, schema_name: str, name: str) -> Planned | None:
     return m.Effect(skipped=True), None
 
 
-def _drop_entry(plan: Plan, change: m.Change, index: int, entry: Entry, **more: Any) -> Planned:
+def _drop_entry(plan: Plan, change: m.Change, index: int, entry: Entry, name: str, **more: Any) -> Planned:
     plan.dropped.add(id(entry))
-    plan.names[entry.schema.schema_id, _current_name(plan, entry)] = None
+    plan.names[entry.schema.schema_id, fold(name)] = None
     plan.changes_schema = True
     entry_id = entry.table_id if isinstance(entry, TableState) else entry.view_id
     return m.Effect(entry_id), plan.footprint(index, change, entry, **more)
-
-
-def _current_name(plan: Plan, entry: Entry) -> str:
-    """The folded name of an entry after the earlier changes of the changeset."""
-    for (schema_id, folded), holder in plan.names.items():
-        if holder is entry and schema_id == entry.schema.schema_id:
-            return folded
-    return fold(entry.name)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -487,7 +478,7 @@ def _drop_table(plan: Plan, change: m.DropTable, index: int) -> Planned:
         return skipped
     table = plan.table(change.schema, change.table)
     plan.not_created_here(table, "drop")
-    return _drop_entry(plan, change, index, table, referenced_by=_referring(plan, table))
+    return _drop_entry(plan, change, index, table, change.table, referenced_by=_referring(plan, table))
 
 
 def _rename_table(plan: Plan, change: m.RenameTable, index: int) -> Planned:

@@ -431,3 +431,12 @@ def test_rows_of_a_keyless_table_then_plain_appends(log: DecidedLog) -> None:
     assert outcome.next_file_id == 1
     refused = log.refused("INVALID", change("DELETE_ROW", key={"id": 1}))
     assert refused.detail == "cannot run UPDATE or DELETE on table t because it does not have a primary key"
+
+
+def test_a_name_dropped_here_whose_table_was_renamed_meanwhile_then_using_it_is_invalid_all_the_same(
+    log: DecidedLog,
+) -> None:
+    log.commit(create_table())
+    log.commit(rename("t", "u"))
+    log.refused("INVALID", change("DROP_TABLE"), alter("SET_COMMENT", name=None, comment="x"), base=1)
+    log.conflict("TABLE_RENAMED@2", on=[change("DROP_TABLE"), create_table()], base=1)

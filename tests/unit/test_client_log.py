@@ -1,0 +1,392 @@
+"""What the client adds to a log, on the log in memory: unknown outcomes, turns of a writer, limits, words."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import commitlog
+from commitlog.client import CommitLog, OutcomeState
+from commitlog.client.describing import describe_changes, describe_read
+from commitlog.client.explaining import explain_status, way_out
+from commitlog.client.ids import new_proposal_id
+from commitlog.client.limits import check_limits
+from commitlog.client.sequences import UnansweredProposals
+from commitlog.client.values import predicates, row_of
+from commitlog.domain import model as m
+from commitlog.errors import ConfigurationError, OutcomeUnknownError, ProposalRejectedError, ProposalTooLargeError
+from commitlog.testing import InMemoryCommitLog
+
+FILE = m.DataFile("a.parquet", record_count=10, file_size_bytes=100)
+
+
+@pytest.fixture
+def log() -> InMemoryCommitLog:
+    """A log with a table t, in which file 0 has ten rows."""
+    made = InMemoryCommitLog()
+    with made.transaction() as tx:
+        tx.create_table("t", {"id": "int64"})
+        tx.append("t", [FILE])
+    return made
+
+
+def refused(log: CommitLog, tx: Any) -> m.Outcome:
+    with pytest.raises(ProposalRejectedError):
+        tx.commit()
+    outcome = log.outcome(tx.proposal_id).outcome
+    assert outcome is not None
+    return outcome
+
+
+# --- public names -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", commitlog.__all__)
+def test_public_name_when_asked_for_then_there(name: str) -> None:
+    assert getattr(commitlog, name).__name__ == name
+
+
+def test_public_name_when_unknown_then_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="frobnicate"):
+        _ = commitlog.frobnicate
+
+
+# --- unknown outcomes -------------------------------------------------------------------------------------------------
+
+
+def test_commit_when_the_answer_is_lost_then_sent_again_gives_the_one_verdict(log: InMemoryCommitLog) -> None:
+    tx = log.transaction()
+    tx.append("t", [FILE])
+    log.lose_next_answer()
+    with pytest.raises(OutcomeUnknownError, match=str(tx.proposal_id)):
+        tx.commit()
+    assert log.outcome(tx.proposal_id).state is OutcomeState.DECIDED
+    again = tx.commit()
+    assert again.is_repeat
+    assert again.snapshot_id == log.outcomes[-2].snapshot_id
+    assert [each.verdict for each in log.outcomes[-2:]] == [m.Verdict.COMMITTED, m.Verdict.DUPLICATE]
+
+
+def test_commit_when_called_again_after_success_then_nothing_is_sent(log: InMemoryCommitLog) -> None:
+    with log.transaction() as tx:
+        tx.append("t", [FILE])
+    sent = len(log.outcomes)
+    assert tx.commit() is tx.outcome
+    assert len(log.outcomes) == sent
+
+
+def test_submit_all_when_one_answer_is_lost_then_the_others_come_in_order(log: InMemoryCommitLog) -> None:
+    made = []
+    for _ in range(5):
+        tx = log.transaction()
+        tx.append("t", [FILE])
+        made.append(tx.proposal())
+    log.lose_next_answer()
+    answers = list(log.submit_all(made, in_flight_max=2))
+    assert isinstance(answers[0], OutcomeUnknownError)
+    assert [each.proposal_id.bytes for each in answers if not isinstance(each, OutcomeUnknownError)] == [
+        proposal.proposal_id for proposal in made[1:]
+    ]
+
+
+# --- turns ------------------------------------------------------------------------------------------------------------
+
+
+def with_seq(seq: int | None, writer_id: str = "w") -> m.Proposal:
+    return m.Proposal(new_proposal_id(), writer_id, 0, (), writer_seq=seq)
+
+
+def unanswered(proposal: m.Proposal, *, decided: bool) -> UnansweredProposals:
+    turns = UnansweredProposals(lambda _: decided)
+    with pytest.raises(OutcomeUnknownError), turns.turn(proposal):
+        raise OutcomeUnknownError(uuid.UUID(bytes=proposal.proposal_id))
+    return turns
+
+
+def test_turn_when_the_one_before_is_unanswered_then_another_is_not_sent() -> None:
+    first = with_seq(1)
+    turns = unanswered(first, decided=False)
+    with pytest.raises(OutcomeUnknownError, match=str(uuid.UUID(bytes=first.proposal_id))), turns.turn(with_seq(2)):
+        pytest.fail("it was let through")
+
+
+def test_turn_when_the_unanswered_one_comes_again_then_it_is_sent() -> None:
+    first = with_seq(1)
+    passed = []
+    with unanswered(first, decided=False).turn(first):
+        passed.append(1)
+    assert passed
+
+
+def test_turn_when_the_unanswered_one_is_decided_by_now_then_the_next_is_sent() -> None:
+    passed = []
+    with unanswered(with_seq(1), decided=True).turn(with_seq(2)):
+        passed.append(1)
+    assert passed
+
+
+@pytest.mark.parametrize("other", [with_seq(None), with_seq(2, "v")])
+def test_turn_when_without_seq_or_of_another_writer_then_it_does_not_wait(other: m.Proposal) -> None:
+    passed = []
+    with unanswered(with_seq(1), decided=False).turn(other):
+        passed.append(1)
+    assert passed
+
+
+def test_turn_when_two_threads_have_one_writer_then_one_after_the_other() -> None:
+    turns = UnansweredProposals(lambda _: True)
+    inside, entered = threading.Event(), []
+
+    def second() -> None:
+        inside.wait()
+        with turns.turn(with_seq(2)):
+            entered.append(2)
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    with turns.turn(with_seq(1)):
+        inside.set()
+        thread.join(timeout=0.05)
+        entered.append(1)
+    thread.join()
+    assert entered == [1, 2]
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+SETTINGS = m.LogSettings(changes_max=2, files_max=2, reads_max=1, read_keys_max=1, inlined_positions_max=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reads", "what"),
+    [
+        ([m.CreateSchema("s")] * 3, [], "3 changes"),
+        ([m.Append("main", "t", (FILE, FILE)), m.Append("main", "t", (FILE,))], [], "3 files"),
+        ([], [m.NameRead("main")] * 2, "2 reads"),
+        ([], [m.RowsRead("main", "t", ({}, {}))], "2 keys"),
+        ([m.Delete("main", "t", (m.PositionDelete(0, (1, 2, 3)),))], [], "3 row positions"),
+        ([m.CreateTable("main", "n" * 256, ())], [], "256 characters"),
+        ([m.RenameTable("main", "t", "n" * 256)], [], "256 characters"),
+    ],
+)
+def test_check_limits_when_over_then_says_which_and_how_many(
+    changes: list[m.Change], reads: list[m.Read], what: str
+) -> None:
+    proposal = m.Proposal(new_proposal_id(), "w", 0, tuple(changes), reads=tuple(reads))
+    with pytest.raises(ValueError, match=what):
+        check_limits(proposal, SETTINGS, 100)
+
+
+def test_check_limits_when_at_the_limit_then_passes() -> None:
+    changes = (m.Append("main", "n" * 255, (FILE, FILE)), m.Delete("main", "t", (m.PositionDelete(0, (1, 2)),)))
+    proposal = m.Proposal(new_proposal_id(), "w", 0, changes, reads=(m.RowsRead("main", "t", ({},)),))
+    check_limits(proposal, SETTINGS, SETTINGS.proposal_bytes_max)
+    with pytest.raises(ProposalTooLargeError):
+        check_limits(proposal, SETTINGS, SETTINGS.proposal_bytes_max + 1)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def test_row_of_when_given_python_values_then_as_the_log_has_them() -> None:
+    given = {
+        "a": 1, "b": True, "c": None, "d": dt.date(2024, 1, 2), "e": dt.datetime(2024, 1, 2, 3, 4, 5), "f": Decimal("1.50"),
+        "g": uuid.UUID(int=1), "h": [1, (2,)], "i": {"x": dt.time(1, 2)}, "j": 2**70, "k": float("nan"), "l": b"a\x00",
+    }  # fmt: skip
+    assert row_of(given) == {
+        "a": 1, "b": True, "c": None, "d": "2024-01-02", "e": "2024-01-02 03:04:05", "f": "1.50",
+        "g": "00000000-0000-0000-0000-000000000001", "h": [1, [2]], "i": {"x": "01:02:00"}, "j": str(2**70), "k": "nan",
+        "l": "\\x61\\x00",
+    }  # fmt: skip
+
+
+def test_row_of_when_a_value_is_of_no_type_of_a_column_then_says_so() -> None:
+    with pytest.raises(TypeError, match="object"):
+        row_of({"a": object()})
+
+
+def test_predicates_when_given_as_tuples_then_typed() -> None:
+    found = predicates([("d", ">=", dt.date(2024, 1, 1)), ("x", "in", {1}), ("y", "between", [1, 2]), ("z", "is_null")])
+    assert found == (
+        m.Predicate("d", m.FilterOp.GE, "2024-01-01"),
+        m.Predicate("x", m.FilterOp.IN, (1,)),
+        m.Predicate("y", m.FilterOp.BETWEEN, (1, 2)),
+        m.Predicate("z", m.FilterOp.IS_NULL),
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong", [("x",), ("x", "~", 1), ("x", "in", 1), ("x", "between", [1]), ("x", "is_null", 1), ("x", "=", 1, 2)]
+)
+def test_predicates_when_wrong_then_says_how(wrong: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match=r"takes|filter"):
+        predicates([wrong])
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+EVERY_CHANGE: list[tuple[m.Change, str]] = [
+    (m.CreateSchema("s"), "create schema s"),
+    (m.DropSchema("s", cascade=True), "drop schema s with all in it"),
+    (m.CreateTable("main", "t", (m.ColumnSpec("a", "int64"),)), "create table main.t (1 column)"),
+    (m.DropTable("main", "a.b"), 'drop table main."a.b"'),
+    (m.RenameTable("main", "t", "u"), "rename table main.t to u"),
+    (
+        m.AlterTable("main", "t", (m.Alteration(m.AlterOp.DROP_COLUMN, name="x"),)),
+        "alter table main.t: drop column x",
+    ),
+    (m.CreateView("main", "v", "SELECT 1"), "create view main.v"),
+    (m.ReplaceView("main", "v", "SELECT 1"), "replace view main.v"),
+    (m.DropView("main", "v"), "drop view main.v"),
+    (m.Append("main", "t", (FILE, FILE)), "append 20 rows in 2 files to main.t"),
+    (m.Delete("main", "t", (m.PositionDelete(0, (1, 2)),), (), (7,)), "delete 2 rows and 1 whole file from main.t"),
+    (m.Compact("main", "t", (0, 1), (FILE,)), "compact 2 files of main.t into 1"),
+    (m.InsertRow("main", "k", {"id": 1}), "insert a row into main.k"),
+    (m.UpdateRow("main", "k", {"id": 1}, {"id": 1}), "update row (id=1) of main.k"),
+    (m.DeleteRow("main", "k", {"id": "x"}), "delete row (id='x') of main.k"),
+    (m.Flush("main", "k", (FILE,)), "flush rows of main.k into 1 file"),
+    (m.ExpireSnapshots(9), "expire snapshots before 9"),
+    (m.Configure({"files_max": 9}), "configure files_max = 9"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), EVERY_CHANGE, ids=lambda value: getattr(value, "kind", ""))
+def test_describe_changes_when_one_then_in_words(change: m.Change, words: str) -> None:
+    assert describe_changes([change]) == words
+
+
+def test_describe_changes_when_walked_over_all_kinds_then_none_is_missing() -> None:
+    assert {change.kind for change, _ in EVERY_CHANGE} == set(m.ChangeKind)
+
+
+def test_describe_changes_when_many_then_counts_the_rest() -> None:
+    assert describe_changes([m.CreateSchema("s")] * 5, shown_max=1) == "create schema s, and 4 more"
+
+
+@pytest.mark.parametrize(
+    ("read", "words"),
+    [
+        (m.TableRead("main", "t"), "table main.t, all of it"),
+        (m.TableRead("main", "t", (m.Predicate("a", m.FilterOp.IN, (1, 2)),)), "table main.t where a in (1, 2)"),
+        (m.TableRead("main", "t", (m.Predicate("a", m.FilterOp.IS_NULL),)), "table main.t where a is null"),
+        (m.NameRead("main"), "the name main"),
+        (m.NameRead("main", "t"), "the name main.t"),
+        (m.RowsRead("main", "k", ({"id": 1},)), "1 row of table main.k"),
+    ],
+)
+def test_describe_read_when_given_then_in_words(read: m.Read, words: str) -> None:
+    assert describe_read(read) == words
+
+
+def test_explain_when_a_delete_meets_one_of_the_same_file_then_row_granularity_is_the_way_out(
+    log: InMemoryCommitLog,
+) -> None:
+    first, second = log.transaction(writer_id="ann"), log.transaction(writer_id="bob")
+    first.delete("t", {0: [1]})
+    second.delete("t", {0: [2]})
+    first.commit()
+    outcome = refused(log, second)
+    assert "conflict_granularity to ROW" in str(way_out(outcome))
+    assert f"read again at snapshot {outcome.head_snapshot_id}" in str(way_out(outcome))
+    story = log.explain(second.proposal_id)
+    assert "by writer bob" in story
+    assert f"computed from snapshot {second.base_snapshot_id} under SNAPSHOT isolation" in story
+    assert "TABLE_DELETED_FROM at snapshot 2 by writer ann" in story
+
+
+def test_explain_when_a_read_meets_an_append_then_a_narrower_filter_is_the_way_out(log: InMemoryCommitLog) -> None:
+    tx = log.transaction(isolation="SERIALIZABLE")
+    tx.read("t")
+    tx.create_schema("s")
+    with log.transaction() as other:
+        other.append("t", [FILE])
+    assert "narrower filter" in str(way_out(refused(log, tx)))
+
+
+def test_explain_when_rows_meet_then_a_policy_is_the_way_out(log: InMemoryCommitLog) -> None:
+    with log.transaction() as tx:
+        tx.create_table("k", {"id": "int64"}, primary_key=["id"])
+    first, second = log.transaction(), log.transaction()
+    for tx in (first, second):
+        tx.insert_row("k", {"id": 1})
+    first.commit()
+    assert "LAST_UPDATE_WINS" in str(way_out(refused(log, second)))
+
+
+@pytest.mark.parametrize("reason", [reason for reason in m.Reason if reason is not m.Reason.CONFLICT])
+def test_way_out_when_refused_for_any_reason_then_there_is_advice(reason: m.Reason) -> None:
+    outcome = m.Outcome(1, 0, m.Position(0, 0), 0, m.Verdict.REJECTED, 0, None, None, reason=reason)
+    assert way_out(outcome)
+
+
+def test_explain_when_committed_then_no_way_out_is_needed(log: InMemoryCommitLog) -> None:
+    outcome = log.outcomes[0]
+    assert outcome.proposal_id is not None
+    story = log.explain(outcome.proposal_id)
+    assert "COMMITTED as snapshot 1" in story
+    assert "Way out" not in story
+
+
+def test_explain_when_still_queued_then_says_so() -> None:
+    status = commitlog.ProposalStatus(new_proposal_id(), OutcomeState.UNDECIDED)
+    assert "not decided yet" in explain_status(status)
+
+
+# --- misuse -----------------------------------------------------------------------------------------------------------
+
+
+def test_append_when_given_one_path_then_says_that_it_takes_a_list(log: InMemoryCommitLog) -> None:
+    with pytest.raises(TypeError, match=r"files=\['a.parquet'\]"):
+        log.transaction().append("t", "a.parquet")
+
+
+def test_transaction_when_isolation_is_unknown_then_says_which_there_are(log: InMemoryCommitLog) -> None:
+    with pytest.raises(ValueError, match="serializable"):
+        log.transaction(isolation="read committed")
+
+
+def test_create_table_when_a_type_is_unknown_then_at_that_line(log: InMemoryCommitLog) -> None:
+    with pytest.raises(ValueError, match="unknown type 'int63'"):
+        log.transaction().create_table("x", {"a": "int63"})
+
+
+def test_run_when_without_attempts_then_says_so(log: InMemoryCommitLog) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        log.run(lambda tx: None, attempts=0)
+
+
+def test_run_when_every_attempt_conflicts_then_the_last_refusal(log: InMemoryCommitLog) -> None:
+    calls: list[int] = []
+
+    def always_late(tx: commitlog.Transaction) -> None:
+        calls.append(1)
+        with log.transaction() as other:
+            other.alter("t").add_column(f"c{len(calls)}", "int64")
+        tx.append("t", [FILE])
+
+    with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+        log.run(always_late, attempts=3)
+    assert len(calls) == 3
+
+
+def test_in_memory_log_when_given_an_unknown_setting_then_names_it() -> None:
+    with pytest.raises(ConfigurationError, match="granularity"):
+        InMemoryCommitLog(granularity="ROW")
+
+
+def test_in_memory_log_when_given_settings_then_decides_by_them() -> None:
+    log = InMemoryCommitLog(conflict_granularity=m.Granularity.ROW, clock_ms=lambda: 4_000_000_000_000)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64"})
+        tx.append("t", [FILE])
+    first, second = log.transaction(), log.transaction()
+    first.delete("t", {0: [1]})
+    second.delete("t", {0: [2]})
+    assert first.commit().committed
+    assert second.commit().committed
+    assert log.outcomes[-1].decided_at_ms == 4_000_000_000_000
