@@ -1,90 +1,140 @@
-"""How long deciding and replaying one proposal takes, without Kafka, after histories of several lengths.
+"""commitlog bench decide: what a decision costs as the history grows, and what the state weighs.
 
-The check costs what the proposal is, not what the history is: the times must not grow with it.
+The history is made of appends of one file over 1,000 tables, so that every object of the state is there in the numbers of a
+real log; then proposals of several kinds are timed at bases far and near. Decisions are timed without replay, so that the
+history does not change between two measurements.
 """
 
 from __future__ import annotations
 
+import gc
+import random
+import resource
+import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from itertools import count
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from commitlog.domain import model as m
 from commitlog.domain.sequencing import decide, new_state, replay
-from commitlog.domain.state import SequencerState
 
-MEASURED = 2_000
-_APPENDS_BEFORE = 10
+TABLES = 1_000
+PROBES = 2_000
+ROUNDS = 7
+START_MS = 1_732_201_315_328
 
 
 @dataclass(frozen=True, slots=True)
-class DecideTime:
-    """Microseconds for one proposal after a history of ``history`` commits, on the average."""
+class DecideCost:
+    """Microseconds per decision after a history, at a base this far behind the head, both in snapshots."""
 
-    kind: str
     history: int
+    age: int
     decide_us: float
-    replay_us: float
-
-    def as_dict(self) -> dict[str, object]:
-        """For `--json`."""
-        return asdict(self)
 
 
-class _Log:
-    """A log in memory that is fed proposals."""
+@dataclass(frozen=True, slots=True)
+class DecideBench:
+    """What was measured.
+
+    Attributes:
+        costs: by history and age of the base.
+        commit_us: decide and replay of one append, over the last stretch of the history.
+        memory_bytes: growth of the process's peak from the empty to the largest state.
+        files: how many live files that state holds.
+    """
+
+    costs: tuple[DecideCost, ...]
+    commit_us: float
+    memory_bytes: int
+    files: int
+
+    @property
+    def flatness(self) -> float:
+        """The largest cost over the smallest."""
+        values = [cost.decide_us for cost in self.costs]
+        return max(values) / min(values)
+
+
+def run_decide_bench(
+    histories: Sequence[int], ages: Sequence[int], *, say: Callable[[str], None] = lambda _: None
+) -> DecideBench:
+    """Measure decisions at every history and age of the base; ages that a history does not have are left out."""
+    rng = random.Random(7)
+    gc.collect()
+    empty = _peak_bytes()
+    history = _History()
+    costs: list[DecideCost] = []
+    commit_us = 0.0
+    for length in sorted(histories):
+        commit_us = history.grow(length, say)
+        gc.collect()
+        gc.freeze()
+        for age in ages:
+            if age + TABLES < length:
+                costs.append(DecideCost(length, age, history.time_decide(age, rng)))
+                say(f"history {length:,}, base {age:,} behind: {costs[-1].decide_us:.1f} us")
+    return DecideBench(tuple(costs), commit_us, _peak_bytes() - empty, history.state.next_file_id)
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _proposal(number: int, base: int, change: m.Change) -> m.Proposal:
+    time_ms = START_MS + number // 100
+    proposal_id = time_ms.to_bytes(6, "big") + b"\x70\x00" + (2**63 + number).to_bytes(8, "big")
+    return m.Proposal(proposal_id, f"writer-{number % 64}", base, (change,))
+
+
+class _History:
+    """A state that grows by appends to 1,000 tables in turn."""
 
     def __init__(self) -> None:
-        self.state: SequencerState = new_state(m.Genesis(bytes(16)))
-        self.decide_s = self.replay_s = 0.0
-        self._numbers = count(1)
+        self.state = new_state(m.Genesis(bytes(16)))
+        columns = (m.ColumnSpec("id", "int64"), m.ColumnSpec("v", "varchar"))
+        self._number = 0
+        for table in range(TABLES):
+            self._commit(m.CreateTable("main", f"t{table}", columns))
 
-    def put(self, change: m.Change, *, base: int | None = None) -> m.Outcome:
-        """Decide a proposal of one change and replay it."""
-        number = next(self._numbers)
-        proposal = m.Proposal(
-            proposal_id=_id(number),
-            writer_id=f"w{number % 16}",
-            base_snapshot_id=self.state.head_snapshot_id if base is None else base,
-            changes=(change,),
-        )
-        started = time.perf_counter()
-        outcome = decide(self.state, proposal, now_ms=number, source=m.Position(0, number))
-        decided = time.perf_counter()
-        self.state = replay(self.state, outcome)
-        self.replay_s += time.perf_counter() - decided
-        self.decide_s += decided - started
+    def _commit(self, change: m.Change) -> None:
+        self._number += 1
+        proposal = _proposal(self._number, self.state.head_snapshot_id, change)
+        outcome = decide(self.state, proposal, now_ms=START_MS + self._number // 100)
         assert outcome.verdict is m.Verdict.COMMITTED, outcome.detail
-        return outcome
+        replay(self.state, outcome)
 
+    def grow(self, snapshots: int, say: Callable[[str], None]) -> float:
+        """Append until the head is there; return microseconds per decision and replay."""
+        started, before = time.perf_counter(), self.state.head_snapshot_id
+        while (number := self.state.head_snapshot_id) < snapshots:
+            file = m.DataFile(f"part-{number}.parquet", 1_000, 100_000, statistics=bytes(24))
+            self._commit(m.Append("main", f"t{number % TABLES}", (file,)))
+            if number % 500_000 == 0:
+                say(f"history {number:,} of {snapshots:,}")
+        return (time.perf_counter() - started) * 1e6 / max(self.state.head_snapshot_id - before, 1)
 
-def measure_decide(lengths: Sequence[int]) -> list[DecideTime]:
-    """Times by kind of proposal and length of the history before."""
-    return [
-        _measured(kind, make, length) for length in lengths for kind, make in (("append", _append), ("delete", _delete))
-    ]
+    def time_decide(self, age: int, rng: random.Random) -> float:
+        """Microseconds per decision: the median of several rounds over the same proposals."""
+        probes = list(self._probes(max(self.state.head_snapshot_id - age, TABLES), rng))
+        rounds = []
+        for _ in range(ROUNDS):
+            started = time.perf_counter()
+            for proposal in probes:
+                decide(self.state, proposal, now_ms=START_MS + self._number)
+            rounds.append((time.perf_counter() - started) * 1e6 / len(probes))
+        return statistics.median(rounds)
 
-
-def _measured(kind: str, make: Callable[[int], m.Change], length: int) -> DecideTime:
-    log = _Log()
-    log.put(m.CreateTable("main", "t", (m.ColumnSpec("id", "int64"),)))
-    for number in range(max(length, MEASURED)):
-        log.put(_append(number))
-    base = log.state.head_snapshot_id - _APPENDS_BEFORE
-    log.decide_s = log.replay_s = 0.0
-    for number in range(MEASURED):
-        log.put(make(number), base=base)
-    return DecideTime(kind, length, round(log.decide_s / MEASURED * 1e6, 2), round(log.replay_s / MEASURED * 1e6, 2))
-
-
-def _append(number: int) -> m.Change:
-    return m.Append("main", "t", (m.DataFile(f"{number}.parquet", record_count=1000, file_size_bytes=65_536),))
-
-
-def _delete(number: int) -> m.Change:
-    return m.Delete("main", "t", whole_files=(number,))
-
-
-def _id(number: int) -> bytes:
-    return number.to_bytes(6, "big") + b"\x70" + bytes(9)
+    def _probes(self, base: int, rng: random.Random) -> Iterator[m.Proposal]:
+        """Appends, deletes of a whole file, compactions and comments on tables taken at random."""
+        for index in range(PROBES):
+            number = rng.randrange(TABLES)
+            files = self.state.tables[number + 1].live_files
+            table = f"t{number}"
+            changes: tuple[m.Change, ...] = (
+                m.Append("main", table, (m.DataFile("new.parquet", 10, 1_000),)),
+                m.Delete("main", table, whole_files=(files[rng.randrange(len(files))],)),
+                m.Compact("main", table, (files[0],), (m.DataFile("c.parquet", 1_000, 1_000),)),
+                m.AlterTable("main", table, (m.Alteration(m.AlterOp.SET_COMMENT, comment="x"),)),
+            )
+            yield _proposal(self._number + 1 + index, base, changes[index % len(changes)])

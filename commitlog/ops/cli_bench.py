@@ -50,16 +50,36 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, as
 
 
 @bench_command.command("decide")
-@click.option("--history", "lengths", type=int, multiple=True, default=(1_000, 10_000, 100_000), show_default=True)
+@click.option(
+    "--history",
+    "histories",
+    type=int,
+    multiple=True,
+    default=(10_000, 100_000, 1_000_000),
+    show_default=True,
+    metavar="N",
+)
+@click.option("--age", "ages", type=int, multiple=True, default=(10, 1_000, 100_000), show_default=True, metavar="N")
 @json_option
-def decide_command(lengths: tuple[int, ...], as_json: bool) -> None:
-    """Measure deciding and replaying one proposal, without Kafka, after histories of several lengths."""
-    from commitlog.ops.bench_decide import measure_decide
+def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], as_json: bool) -> None:
+    """Measure one decision, without Kafka, by the history's length and the age of the base, both in snapshots."""
+    from commitlog.ops.bench_decide import run_decide_bench
 
-    times = measure_decide(lengths)
+    result = run_decide_bench(histories, ages, say=lambda line: click.echo(line, err=True))
     if as_json:
-        for each in times:
-            print_json(each.as_dict())
+        print_json(
+            {
+                "costs": [{"history": c.history, "age": c.age, "decide_us": c.decide_us} for c in result.costs],
+                "flatness": result.flatness,
+                "commit_us": result.commit_us,
+                "memory_bytes": result.memory_bytes,
+                "files": result.files,
+            }
+        )
         return
-    rows = [(each.kind, f"{each.history:,}", each.decide_us, each.replay_us) for each in times]
-    print_table(["proposal", "commits before", "decide us", "replay us"], rows)
+    rows = [(f"{each.history:,}", f"{each.age:,}", f"{each.decide_us:.1f}") for each in result.costs]
+    print_table(["history", "base behind the head", "decide us"], rows)
+    click.echo(
+        f"largest over smallest: {result.flatness:.2f}; decide and replay of one append: {result.commit_us:.1f} us"
+    )
+    click.echo(f"memory: {result.memory_bytes / 2**20:,.0f} MiB at {result.files:,} live files")
