@@ -1,0 +1,167 @@
+"""The service as it is operated: created, served, asked, and stopped through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from commitlog.client.ids import new_proposal_id
+from commitlog.config import Settings
+from commitlog.domain.json_form import format_id
+
+MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
+DEADLINE_S = 60.0
+
+
+def run(settings: Settings, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MAIN, *arguments], input=given, capture_output=True, text=True, env=settings.environment(), timeout=DEADLINE_S
+    )
+
+
+def run_json(settings: Settings, *arguments: str, given: str = "", code: int = 0) -> list[dict[str, Any]]:
+    done = run(settings, *arguments, "--json", given=given)
+    assert done.returncode == code, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def line(*changes: dict[str, Any], base: int = 0, **fields: Any) -> str:
+    made = {"proposal_id": format_id(new_proposal_id()), "writer_id": "cli", "base_snapshot_id": base}
+    return json.dumps({**made, "changes": changes, **fields}) + "\n"
+
+
+def create(table: str) -> dict[str, Any]:
+    columns = [{"name": "id", "type": "int64"}]
+    return {"kind": "CREATE_TABLE", "schema": "main", "table": table, "columns": columns}
+
+
+@contextmanager
+def served(settings: Settings, log_file: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`commitlog serve`, from when its sequencer is heard."""
+    with log_file.open("wb") as output:
+        process = subprocess.Popen([*MAIN, "serve"], env=settings.environment(), stderr=output)
+    try:
+        wait_until_well(settings, process, log_file)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(DEADLINE_S)
+
+
+def wait_until_well(settings: Settings, process: subprocess.Popen[bytes], log_file: Path) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while run(settings, "status").returncode != 0:
+        assert process.poll() is None, log_file.read_text()
+        assert time.monotonic() < deadline, log_file.read_text()
+
+
+def children_of(process: subprocess.Popen[bytes]) -> dict[str, psutil.Process]:
+    """The service's processes by their commands."""
+    return {child.cmdline()[3]: child for child in psutil.Process(process.pid).children()}
+
+
+def test_serve_when_a_process_dies_then_it_runs_again_and_nothing_is_lost(settings: Settings, tmp_path: Path) -> None:
+    log_file = tmp_path / "serve.log"
+    with served(settings, log_file) as process:
+        (first,) = run_json(settings, "submit", "-", given=line(create("t")))
+        before = children_of(process)
+        assert set(before) == {"sequencer", "projector", "checkpointer"}
+        for child in before.values():
+            os.kill(child.pid, signal.SIGKILL)
+        for child in before.values():
+            child.wait(DEADLINE_S)
+        wait_until_well(settings, process, log_file)
+        (second,) = run_json(settings, "submit", "-", given=line(create("u"), base=1))
+        assert (first["snapshot_id"], second["snapshot_id"]) == (1, 2)
+        running = list(children_of(process).values())
+    assert process.returncode == 0
+    assert not any(child.is_running() for child in running)
+    assert all(json.loads(each)["process"] for each in log_file.read_text().splitlines())
+
+
+def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(settings: Settings, tmp_path: Path) -> None:
+    with served(settings, tmp_path / "serve.log"):
+        given = line(create("t"), message="the first") + "\n" + line(create("t"), writer_id="late")
+        answers = run_json(settings, "submit", "-", given=given, code=3)
+        assert [each["verdict"] for each in answers] == ["COMMITTED", "REJECTED"]
+        assert answers[1]["conflicts"][0]["committed_writer_id"] == "cli"
+
+        done = run(settings, "submit", "-", given=line(create("v"), base=1) + "no proposal\n")
+        assert done.returncode == 1
+        assert "COMMITTED  snapshot 2" in done.stdout
+        assert "line 2: not JSON" in done.stderr
+
+        refused = answers[1]["proposal_id"]
+        (status,) = run_json(settings, "outcome", refused, code=3)
+        assert (status["state"], status["outcome"]["reason"]) == ("DECIDED", "CONFLICT")
+        assert status["proposal"]["writer_id"] == "late"
+        assert run(settings, "outcome", answers[0]["proposal_id"]).returncode == 0
+        (unseen,) = run_json(settings, "outcome", format_id(new_proposal_id()), code=4)
+        assert unseen["state"] == "NEVER_SEEN"
+        assert "by writer cli" in run(settings, "explain", refused).stdout
+
+        history = run_json(settings, "log", "--limit", "2")
+        assert [each["seq"] for each in history] == [3, 2]
+        assert "the first" in run(settings, "log").stdout
+        followed = run_json(settings, "tail", "--from", "1", "--no-follow")
+        assert [each["seq"] for each in followed] == [2, 3]
+        assert "create table main.v" in run(settings, "tail", "--from", "1", "--no-follow").stdout
+
+
+def test_submit_when_no_sequencer_answers_then_unknown_until_one_does(settings: Settings, tmp_path: Path) -> None:
+    run_json(settings, "init")
+    given = line(create("t"))
+    proposal_id = json.loads(given)["proposal_id"]
+    (answer,) = run_json(settings, "submit", "-", "--timeout", "0.2", given=given, code=4)
+    assert (answer["proposal_id"], answer["verdict"]) == (proposal_id, None)
+    (status,) = run_json(settings, "outcome", proposal_id, code=4)
+    assert status["state"] == "UNDECIDED"
+    with served(settings, tmp_path / "serve.log"):
+        (again,) = run_json(settings, "submit", "-", given=given)
+    assert (again["verdict"], again["snapshot_id"], again["is_repeat"]) == ("COMMITTED", 1, True)
+
+
+def test_init_when_called_again_then_the_same_log(settings: Settings) -> None:
+    assert run_json(settings, "init") == run_json(settings, "init")
+
+
+def test_status_when_the_log_is_missing_then_says_what_to_do(settings: Settings) -> None:
+    (found,) = run_json(settings, "status", code=1)
+    assert "commitlog init" in found["health"]["problem"]
+
+
+def test_status_when_nobody_decides_then_says_so(settings: Settings) -> None:
+    run_json(settings, "init")
+    (found,) = run_json(settings, "status", code=1)
+    assert "no sequencer is alive" in found["health"]["problem"]
+    assert (found["health"]["decided_seq"], found["health"]["applied_seq"]) == (0, 0)
+
+
+@pytest.mark.parametrize("command", ["sequencer", "projector", "checkpointer"])
+def test_process_when_asked_to_end_then_ends_well(settings: Settings, command: str, tmp_path: Path) -> None:
+    run_json(settings, "init")
+    with (tmp_path / "log").open("wb") as output:
+        process = subprocess.Popen([*MAIN, command], env=settings.environment(), stderr=output)
+    deadline = time.monotonic() + DEADLINE_S
+    while not handles_sigterm(process):
+        assert time.monotonic() < deadline
+    process.terminate()
+    assert process.wait(DEADLINE_S) == 0
+
+
+def handles_sigterm(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process has come as far as to install its own handler."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = next(each for each in status.splitlines() if each.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)

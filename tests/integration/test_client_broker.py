@@ -1,0 +1,182 @@
+"""The client where the log in memory cannot follow it: no answer, no broker, no catalog, and a long log."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from log_running import Ids, all_records, create_table, proposal, serving
+
+from commitlog.catalog.projector import Projector
+from commitlog.client import CommitLog, OutcomeState
+from commitlog.client import kafka_access as access_module
+from commitlog.client.results_lookup import ResultsLookup
+from commitlog.config import Settings
+from commitlog.errors import (
+    CatalogMismatchError,
+    CatalogUnavailableError,
+    ConfigurationError,
+    LogUnavailableError,
+    OutcomeUnknownError,
+    SnapshotNotFoundError,
+)
+from commitlog.local.processes import free_port
+from commitlog.log.codec import decode_statistics
+from commitlog.log.topics import init_log
+
+
+def project(settings: Settings) -> None:
+    Projector(settings, decode_statistics=decode_statistics).project_to_end()
+
+
+@pytest.fixture
+def made(settings: Settings) -> Settings:
+    """A log with its catalog, and nobody who decides."""
+    init_log(settings)
+    project(settings)
+    return settings
+
+
+@pytest.fixture
+def log(made: Settings) -> Iterator[CommitLog]:
+    with CommitLog.connect(settings=made, writer_id="w1") as connected:
+        yield connected
+
+
+def test_connect_when_the_broker_is_away_then_names_its_address_and_how_long() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(LogUnavailableError, match=rf"{address} does not answer after \d+\.\d s"):
+        CommitLog.connect(bootstrap_servers=address)
+
+
+def test_connect_when_there_is_no_such_log_then_says_how_to_make_it(settings: Settings) -> None:
+    with pytest.raises(ConfigurationError, match="commitlog init"):
+        CommitLog.connect(settings=settings)
+
+
+def test_connect_when_given_settings_and_arguments_then_says_not_both(settings: Settings) -> None:
+    with pytest.raises(TypeError, match="not both"):
+        CommitLog.connect(settings=settings, log="other")
+
+
+def test_commit_when_nobody_decides_then_unknown_and_later_one_verdict(made: Settings, log: CommitLog) -> None:
+    tx = log.transaction(timeout_ms=100)
+    tx.create_table("t", {"id": "int64"})
+    with pytest.raises(OutcomeUnknownError, match=str(tx.proposal_id)) as raised:
+        tx.commit()
+    assert raised.value.proposal_id == tx.proposal_id
+    assert log.outcome(tx.proposal_id).state is OutcomeState.UNDECIDED
+    with serving(made):
+        repeated = log.submit(tx.proposal())
+        assert repeated.committed
+        assert repeated.snapshot_id == 1
+    # Decided, and not yet in the catalog.
+    assert log.outcome(tx.proposal_id).state is OutcomeState.DECIDED
+    project(made)
+    assert log.outcome(tx.proposal_id).state is OutcomeState.DECIDED
+
+
+def test_writer_seq_when_the_one_before_is_unanswered_then_the_next_waits_for_its_verdict(
+    made: Settings, log: CommitLog
+) -> None:
+    first, second = (log.transaction(writer_seq=number, timeout_ms=100) for number in (1, 2))
+    first.create_schema("a")
+    second.create_schema("b")
+    for tx in (first, second):
+        with pytest.raises(OutcomeUnknownError, match=str(first.proposal_id)):
+            tx.commit()
+    assert log.outcome(second.proposal_id).state is OutcomeState.NEVER_SEEN
+    with serving(made):
+        log.submit(first.proposal(), timeout_ms=30_000)
+        assert log.submit(second.proposal(), timeout_ms=30_000).committed
+
+
+def test_transaction_when_the_catalog_is_another_logs_then_says_so(
+    made: Settings, kafka: str, lake_dir: Path, tmp_path: Path
+) -> None:
+    other = Settings.load(
+        environment={},
+        log=f"{made.log}-other",
+        bootstrap_servers=kafka,
+        database_url=made.database_url,
+        data_path=lake_dir,
+        home=tmp_path / "other",
+    )
+    init_log(other)
+    with (
+        CommitLog.connect(settings=other) as log,
+        pytest.raises(CatalogMismatchError, match="COMMITLOG_DATABASE_URL"),
+    ):
+        log.transaction()
+
+
+def test_transaction_when_there_is_no_catalog_then_asks_for_a_projector(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init_log(settings)
+    monkeypatch.setattr(access_module, "CATALOG_TIMEOUT_S", 0.1)
+    with (
+        CommitLog.connect(settings=settings) as log,
+        pytest.raises(CatalogUnavailableError, match="commitlog projector"),
+    ):
+        log.transaction()
+
+
+def test_transaction_when_postgres_has_gone_then_names_it_and_submitting_goes_on(
+    made: Settings, log: CommitLog
+) -> None:
+    assert log.head_snapshot_id() == 0
+    name = made.database_url.rpartition("/")[2]
+    with psycopg.connect(made.database_url.rpartition("/")[0] + "/postgres", autocommit=True) as connection:
+        connection.execute(f'ALTER DATABASE "{name}" WITH ALLOW_CONNECTIONS false'.encode())
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+        with pytest.raises(CatalogUnavailableError, match="PostgreSQL at"):
+            log.transaction()
+        with pytest.raises(CatalogUnavailableError, match="PostgreSQL at"):
+            log.transaction()
+        with serving(made):
+            assert log.submit(proposal(Ids(1), 0, create_table())).committed
+        connection.execute(f'ALTER DATABASE "{name}" WITH ALLOW_CONNECTIONS true'.encode())
+
+
+def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log: CommitLog) -> None:
+    chance, ids = random.Random(7), Ids(7)
+    sent = 0
+    with serving(made):
+        # Bursts of many sizes make transactions of many sizes, so that offsets and seqs drift apart unevenly.
+        while sent < 400:
+            burst = [
+                proposal(ids, 0, create_table(f"t{chance.randrange(200)}")) for _ in range(chance.randrange(1, 40))
+            ]
+            sent += len(list(log.submit_all(burst)))
+    records = all_records(made)[1:]
+    lookup = ResultsLookup(made)
+    try:
+        last = lookup.last()
+        assert last is not None
+        assert (last.seq, last.position.results_offset) == (sent, records[-1].offset)
+        for record in chance.sample(records, 40):
+            found = lookup.by_seq(record.outcome.seq)
+            assert found is not None
+            assert (found.outcome, found.position.results_offset, found.position.hash) == (
+                record.outcome,
+                record.offset,
+                record.hash,
+            )
+        for record in records:
+            if record.outcome.snapshot_id is not None and chance.random() < 0.2:
+                made_by = lookup.by_snapshot(record.outcome.snapshot_id)
+                assert made_by is not None
+                assert made_by.outcome == record.outcome
+        assert lookup.by_seq(sent + 1) is None
+        assert lookup.by_seq(0) is not None
+    finally:
+        lookup.close()
+
+
+def test_subscribe_when_from_a_snapshot_that_is_not_there_then_says_so(log: CommitLog) -> None:
+    with pytest.raises(SnapshotNotFoundError, match="no snapshot 99"):
+        next(log.subscribe(99, follow=False))

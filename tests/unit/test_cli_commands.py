@@ -1,0 +1,129 @@
+"""The command line itself: every command is there, and what goes wrong is one clear line and an exit code."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+import pytest
+
+from commitlog import errors
+from commitlog.local.processes import free_port
+from commitlog.ops.cli import cli, exit_code
+from commitlog.ops.cli_runtime import services
+from commitlog.ops.logs import JsonFormatter
+from commitlog.ops.serve import SERVICES
+
+MAIN = "from commitlog.ops.cli import main; main()"
+SOME_ID = "01934f3e-7c00-7000-8000-000000000001"
+
+
+def run(*arguments: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {"COMMITLOG_HOME": str(home), "PATH": "/usr/bin:/bin", **environment}
+    return subprocess.run(
+        [sys.executable, "-c", MAIN, *arguments], capture_output=True, text=True, env=given, cwd=home.parent
+    )
+
+
+@pytest.mark.parametrize("name", cli.list_commands(click.Context(cli)))
+def test_command_when_asked_for_help_then_there(name: str) -> None:
+    context = click.Context(cli)
+    command = cli.get_command(context, name)
+    assert command is not None
+    assert command.name == name
+    assert command.get_help(click.Context(command, info_name=name))
+
+
+def test_help_when_shown_then_names_every_command(tmp_path: Path) -> None:
+    shown = run("--help", home=tmp_path / "home").stdout
+    assert all(f"  {name} " in shown for name in cli.list_commands(click.Context(cli)))
+
+
+def test_commands_when_the_broker_is_away_then_name_its_address_and_how_long(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    away = {"COMMITLOG_BOOTSTRAP_SERVERS": address}
+    commands = [["outcome", SOME_ID], ["explain", SOME_ID], ["tail"], ["submit", "-"], ["init"], ["sequencer"]]
+    # Each waits ten seconds for an answer, so all of them wait at the same time.
+    with ThreadPoolExecutor(len(commands)) as pool:
+        all_done = list(pool.map(lambda arguments: run(*arguments, home=tmp_path / "home", **away), commands))
+    for done in all_done:
+        assert done.returncode == 5
+        said = done.stderr.strip().splitlines()[-1]
+        assert said.startswith(f"error: Kafka at {address} does not answer after ")
+        assert "commitlog up" in said
+        assert "Traceback" not in done.stderr
+
+
+def test_command_when_debugging_then_with_a_traceback(tmp_path: Path) -> None:
+    done = run("log", "--debug", home=tmp_path / "home", COMMITLOG_DATABASE_URL="mysql://x")
+    assert "Traceback" in done.stderr
+
+
+def test_command_when_a_setting_is_wrong_then_names_it_and_its_source(tmp_path: Path) -> None:
+    done = run("log", home=tmp_path / "home", COMMITLOG_DATABASE_URL="mysql://x")
+    assert done.returncode == 2
+    assert "COMMITLOG_DATABASE_URL" in done.stderr
+    assert done.stderr.startswith("error: ")
+
+
+def test_log_when_postgres_is_away_then_names_its_address(tmp_path: Path) -> None:
+    url = f"postgresql://somebody:secret@127.0.0.1:{free_port()}/lake"
+    done = run("log", home=tmp_path / "home", COMMITLOG_DATABASE_URL=url)
+    assert done.returncode == 5
+    assert "PostgreSQL at " in done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_outcome_when_the_id_is_none_then_says_what_it_must_be(tmp_path: Path) -> None:
+    done = run("outcome", "42", home=tmp_path / "home")
+    assert done.returncode == 2
+    assert "must be a UUID" in done.stderr
+
+
+def test_status_when_nothing_runs_then_not_well(tmp_path: Path) -> None:
+    done = run("status", "--json", home=tmp_path / "home")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["health"]["problem"] == "not running"
+
+
+def test_down_when_nothing_runs_then_says_so(tmp_path: Path) -> None:
+    done = run("down", "--json", home=tmp_path / "home")
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"stopped": False})
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ConfigurationError("x"), 2),
+        (errors.LogUnavailableError("x"), 5),
+        (errors.CatalogUnavailableError("x"), 5),
+        (errors.FencedError("x"), 75),
+        (errors.LogLossError("x"), 1),
+    ],
+)
+def test_exit_code_when_an_error_leaves_then_tells_its_kind(error: errors.CommitLogError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+def test_services_when_run_by_up_then_those_of_serve() -> None:
+    assert services.__module__ == "commitlog.ops.cli_runtime"
+    assert [each.name for each in SERVICES] == ["sequencer", "projector", "checkpointer"]
+    sequencer = SERVICES[0]
+    assert sequencer.line(sequencer.arguments_after[75])[-2:] == ("sequencer", "--standby")
+
+
+def test_json_formatter_when_there_is_an_exception_then_it_is_one_line() -> None:
+    try:
+        raise ValueError("first\nsecond")
+    except ValueError:
+        record = logging.LogRecord("commitlog.x", logging.ERROR, "", 0, "it %s", ("broke",), sys.exc_info())
+    line = JsonFormatter("projector").format(record)
+    assert "\n" not in line
+    plain = json.loads(line)
+    assert (plain["process"], plain["level"], plain["message"]) == ("projector", "error", "it broke")
+    assert "second" in plain["exception"]
