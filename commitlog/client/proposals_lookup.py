@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.model import Position, ProposalId
-from commitlog.domain.sequencing import id_time_ms
+from commitlog.domain.partitioning import id_time_ms
 from commitlog.errors import LogUnavailableError
 from commitlog.log.codec import readable_ids
 from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_consumer

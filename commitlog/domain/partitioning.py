@@ -1,4 +1,6 @@
-"""Which proposals partition a writer's proposals go to: Java's default partitioner (murmur2), the same in every client.
+"""What is told from ids alone: the partition of a writer's proposals, and the time in a proposal's id.
+
+The partition is that of Java's default partitioner (murmur2), the same in every client.
 
 librdkafka's own default is another hash (CRC32), so the partition is always set explicitly.
 """
@@ -34,3 +36,8 @@ def murmur2(data: bytes) -> int:
 def partition_for(writer_id: str, partitions: int) -> int:
     """Return the partition of ``writer_id``; text that UTF-8 cannot hold counts with its escapes."""
     return (murmur2(writer_id.encode("utf-8", "backslashreplace")) & 0x7FFFFFFF) % partitions
+
+
+def id_time_ms(proposal_id: bytes) -> int | None:
+    """The time in a UUID version 7, ms since 1970; None for other versions."""
+    return int.from_bytes(proposal_id[:6], "big") if proposal_id[6] >> 4 == 7 else None

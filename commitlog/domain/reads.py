@@ -101,9 +101,11 @@ def _table_hits(
 
 
 def _check_file_read(state: SequencerState, table: TableState, data_file_id: int, base: int) -> None:
-    if data_file_id in table.live_files or (table.dropped_at is not None and 0 <= data_file_id < state.next_file_id):
+    if data_file_id < 0:
+        raise InvalidChangeError(f"a read lists data file {data_file_id}: ids are not negative")
+    if data_file_id in table.live_files or (table.dropped_at is not None and data_file_id < state.next_file_id):
         return
-    if 0 <= data_file_id < state.next_file_id:
+    if data_file_id < state.next_file_id:
         if base < state.index_floor:
             if max(table.last.get(ChangeKind.DELETE, -1), table.last.get(ChangeKind.COMPACT, -1)) > base:
                 return

@@ -15,6 +15,7 @@ from pyroaring import BitMap64
 from commitlog.domain import model as m
 from commitlog.domain.definitions import BENIGN_OPS, alter, complete_row, define, reference
 from commitlog.domain.model import ChangeKind, Effect, Outcome, Reason, Row, Verdict
+from commitlog.domain.partitioning import id_time_ms
 from commitlog.domain.rowkeys import given_key, key_of, make_version
 from commitlog.domain.rows import new_keyed_rows
 from commitlog.domain.settings import changed_settings
@@ -118,8 +119,10 @@ def _expire_answers(state: SequencerState, window: DuplicateWindow, now_ms: int)
         del window.answers[oldest.proposal_id]
         if oldest.writer_seq is not None:
             state.writers[oldest.writer_id].answers.pop(oldest.writer_seq, None)
-        if oldest.proposal_id[6] >> 4 == 7:
-            window.expired_time_ms = max(window.expired_time_ms, int.from_bytes(oldest.proposal_id[:6], "big"))
+        # An id from beyond the skew was refused for that; its time must not shut out the honest ids before it.
+        made_at_ms = id_time_ms(oldest.proposal_id)
+        if made_at_ms is not None and made_at_ms <= oldest.decided_at_ms + settings.clock_skew_ms_max:
+            window.expired_time_ms = max(window.expired_time_ms, made_at_ms)
 
 
 # --- a committed changeset --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from commitlog.domain.conflicts import attempt_text, check_footprint, make_confl
 from commitlog.domain.definitions import InvalidChangeError
 from commitlog.domain.dumping import dump_state, load_state, state_hash
 from commitlog.domain.model import Outcome, Position, Proposal, Reason, Verdict
-from commitlog.domain.partitioning import partition_for
+from commitlog.domain.partitioning import id_time_ms, partition_for
 from commitlog.domain.planning import Plan
 from commitlog.domain.reads import StatisticsDecoder, check_read_text, find_read_hits
 from commitlog.domain.replaying import replay
@@ -43,11 +43,6 @@ _DECIDED_AT_MS_MAX = 253_402_300_799_000
 def new_state(genesis: m.Genesis) -> SequencerState:
     """The state of a log in which nothing was proposed yet."""
     return SequencerState(log_id=genesis.log_id, partitions=genesis.partitions, settings=genesis.settings)
-
-
-def id_time_ms(proposal_id: m.ProposalId) -> int | None:
-    """The time in a UUID version 7, ms since 1970; None for other versions."""
-    return int.from_bytes(proposal_id[:6], "big") if proposal_id[6] >> 4 == 7 else None
 
 
 def decide(

@@ -16,8 +16,9 @@ import click
 from commitlog.domain import json_form
 from commitlog.domain import model as m
 from commitlog.domain.definitions import InvalidChangeError, check_policy
+from commitlog.domain.partitioning import id_time_ms
 from commitlog.domain.rows import RowHandler
-from commitlog.domain.sequencing import decide, id_time_ms, new_state, replay
+from commitlog.domain.sequencing import decide, new_state, replay
 from commitlog.domain.settings import changed_settings
 
 if TYPE_CHECKING:

@@ -59,6 +59,15 @@ def test_the_duplicate_window_then_an_id_leaves_when_enough_outcomes_and_time_ha
     log.check_replay()
 
 
+def test_an_id_from_the_future_then_does_not_shut_out_the_honest_ones_when_it_leaves_the_window() -> None:
+    log = DecidedLog(duplicate_window_outcomes=1, duplicate_window_ms=0, clock_skew_ms_max=30)
+    log.refused("INVALID", create_table(), id=make_id(1, START_MS + 10_000), now_ms=START_MS)
+    for number in range(2, 8):
+        log.propose(create_table(f"t{number}"), id=make_id(number, START_MS + number), now_ms=START_MS + number)
+    assert log.head == 6
+    assert log.state.duplicates[0].expired_time_ms < START_MS + 30
+
+
 def test_epochs_then_the_lower_and_none_are_fenced_and_an_epoch_comes_from_the_log(log: DecidedLog) -> None:
     opened = log.propose(open_writer=True)
     assert (opened.assigned.writer_epoch, opened.snapshot_id) == (1, 2)

@@ -92,7 +92,14 @@ def test_ddl_on_a_read_table_then_conflict(log: DecidedLog) -> None:
 def test_reads_that_never_could_be_then_invalid_under_serializable_only(log: DecidedLog) -> None:
     log.commit({"kind": "CREATE_VIEW", "schema": "main", "view": "v", "sql": "SELECT 1"})
     rows = {"kind": "ROWS", "schema": "main", "table": "t", "keys": [{"i": 1}]}
-    for read in (read_table("none"), read_table("v"), read_table("t", ("x", "=", 1)), read_table("t", files=[9]), rows):
+    for read in (
+        read_table("none"),
+        read_table("v"),
+        read_table("t", ("x", "=", 1)),
+        read_table("t", files=[9]),
+        read_table("t", files=[-1]),
+        rows,
+    ):
         log.refused("INVALID", append(table="u"), isolation="SERIALIZABLE", reads=[read])
         log.commit(append(table="u"), reads=[read])
 
