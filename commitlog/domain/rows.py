@@ -360,14 +360,13 @@ class _RowCheck:
             if self._differs_from_base(k)
         ]
         old, taken = self.rows.live(self.table, key), self.rows.live(self.table, new_key)
-        if not raced:
-            if old is None and self.change.origin is not None:
-                self._settle(self._not_there_yet(key), image)
-                return
-            if old is None:
+        if taken is not None and not self._changed(taken):
+            raise InvalidChangeError(self._taken(new_key, new_key))
+        if old is None and self._at_base(key) is None:
+            if self.change.origin is None:
                 raise InvalidChangeError(self._missing(key))
-            if taken is not None:
-                raise InvalidChangeError(self._taken(new_key, new_key))
+            self._settle(self._not_there_yet(key), image)
+        elif not raced:
             self._apply(image, new_key, key, old)
         elif self.policy.startswith(HANDLER_PREFIX):
             self._settle(raced[0], image)
@@ -416,6 +415,8 @@ class _RowCheck:
             self._check_unique_unraced(proposed, meeting.key, meeting.key)
         self._refuse(meeting, detail)
         self._assume(proposed, None if isinstance(self.change, m.InsertRow) else given_key(self.known, self.change.key))
+        if proposed is None and meeting.version is not None:
+            self._check_children(meeting.key, meeting.version)
 
     def _assume(self, image: Row | None, old_key: str | None) -> None:
         """Overlay a refused change as it was meant, so that later ones are not blamed for its absence."""

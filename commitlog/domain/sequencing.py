@@ -239,7 +239,8 @@ class _Decision:
         return self._refusal(proposal.proposal_id, proposal.writer_id, reason, detail, proposal)
 
     def conflicting(self, proposal: Proposal, conflicts: list[m.Conflict]) -> Outcome:
-        more = f" (and {len(conflicts) - 1} more conflicts)" if len(conflicts) > 1 else ""
+        others = len(conflicts) - 1
+        more = f" (and {others} more conflict{'s' if others > 1 else ''})" if others else ""
         listed = tuple(conflicts[: self.state.settings.conflicts_max])
         return self._refusal(
             proposal.proposal_id,

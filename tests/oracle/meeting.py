@@ -161,19 +161,22 @@ class _One:
             raise InvalidChangeError("missing")
 
     def move(self, key: str, new_key: str, image: dict[str, Any], live: dict[str, Row]) -> None:
-        differs = [k for k in (key, new_key) if self.differs(k, live)]
-        if differs:
-            self.parents(image)
-            self.unraced_unique(image, new_key, key, live)
-            for each in differs:
-                self.conflict("UPDATE_KEY", each, self.rows.last(self.table, each))
-            self.assume(new_key, image, key, live)
-        elif key not in live and self.change.origin is not None:
+        if new_key in live and not self.rows.raced(self.table, new_key):
+            raise InvalidChangeError("taken")
+        if key not in live and self.rows.at_base(self.table, key) is None:
+            if self.change.origin is None:
+                raise InvalidChangeError("missing")
             self.settle("INSERT_UPDATE", key, None, image, live)
-        elif key not in live or new_key in live:
-            raise InvalidChangeError("missing or taken")
-        else:
+            return
+        differs = [k for k in (key, new_key) if self.differs(k, live)]
+        if not differs:
             self.stand(new_key, image, key, live)
+            return
+        self.parents(image)
+        self.unraced_unique(image, new_key, key, live)
+        for each in differs:
+            self.conflict("UPDATE_KEY", each, self.rows.last(self.table, each))
+        self.assume(new_key, image, key, live)
 
     def differs(self, key: str, live: dict[str, Row]) -> bool:
         return self.rows.raced(self.table, key) if key in live else self.rows.at_base(self.table, key) is not None
@@ -198,6 +201,8 @@ class _One:
             self.conflict(kind, key, max(at, self.rows.judge_.base) if kind == "INSERT_UPDATE" else at)
             own = None if isinstance(self.change, m.InsertRow) else given_key(self.definition, self.change.key)
             self.assume(None if image is None else key_of(self.definition, image), image, own, live)
+            if image is None and committed is not None:
+                self.children(key, committed)
             return
         if self.policy == "KEEP_EXISTING" or committed is None:
             return
