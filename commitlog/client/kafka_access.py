@@ -126,21 +126,14 @@ class KafkaAccess:
         return ProposalStatus(proposal_id, OutcomeState.NEVER_SEEN, None, searched.positions)
 
     def _decided(self, proposal_id: ProposalId) -> Outcome | None:
-        """From the catalog, then from the results that it has not applied yet."""
+        """From the catalog, else from the results that it has not applied yet."""
         catalog = self._checked_catalog()
         applied = catalog.applied()
         row = catalog.outcome(proposal_id)
         known = None if row is None else self._lookup.by_seq(row["seq"])
-        if known is not None and known.outcome is not None and known.outcome.verdict is not Verdict.DUPLICATE:
-            return known.outcome
-        after: LogPosition | None = None
-        if applied is not None:
-            after = LogPosition(applied.log_id, applied.seq, applied.epoch, bytes(applied.hash), applied.results_offset)
-        with ResultsReader(self._settings, after=after) as reader:
-            for records in reader.read_to_end():
-                for record in records:
-                    if isinstance(record.value, Outcome) and record.value.proposal_id == proposal_id:
-                        return record.value
+        if known is None or known.outcome is None or known.outcome.verdict is Verdict.DUPLICATE:
+            after_offset = -1 if applied is None else applied.results_offset
+            known = self._lookup.by_proposal(proposal_id, after_offset=after_offset) or known
         return None if known is None else known.outcome
 
     def outcome_at(self, receipt: Receipt) -> Outcome | None:

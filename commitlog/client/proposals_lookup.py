@@ -68,7 +68,8 @@ def _read_through(
     consumer.assign([where for where in starts if where.partition in unread])
     silent = 0
     while unread:
-        messages = consumer.consume(READ_MAX, 0.5)
+        # Asked for many at once, the consumer would wait for all of them.
+        messages = consumer.consume(READ_MAX, 0) or consumer.consume(1, 0.5)
         silent = 0 if messages else silent + 1
         if silent > SILENT_READS_MAX:
             raise LogUnavailableError(settings.bootstrap_servers, detail="the queued proposals cannot be read")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from commitlog.config import Settings
-from commitlog.domain.model import Genesis, Outcome
+from commitlog.domain.model import Genesis, Outcome, ProposalId, Verdict
 from commitlog.errors import LogIntegrityError, LogUnavailableError, MalformedRecordError
 from commitlog.log.codec import decode_record, hash_record
 from commitlog.log.connection import end_offset, is_no_answer, make_admin, make_consumer
@@ -23,6 +23,7 @@ from commitlog.log.topics import topics_of
 POLL_S = 0.5
 SILENT_POLLS_MAX = 20
 LAST_STEP = 16
+NEAR = 256
 
 
 class FoundOutcome(NamedTuple):
@@ -58,8 +59,21 @@ class ResultsLookup:
 
     def by_seq(self, seq: int) -> FoundOutcome | None:
         """The outcome with that seq; None when the log does not reach so far."""
-        found = self._first(lambda at: at.seq, seq)
+        found = self._near_end(seq) or self._first(lambda at: at.seq, seq)
         return found if found is not None and found.seq == seq else None
+
+    def by_proposal(self, proposal_id: ProposalId, *, after_offset: int) -> FoundOutcome | None:
+        """The first outcome of a proposal id after an offset; None when there is none up to the end."""
+        repeat: FoundOutcome | None = None
+        with self._lock:
+            for raw, at in self._records_from(after_offset + 1):
+                found = _found(raw, at)
+                if found.outcome is None or found.outcome.proposal_id != proposal_id:
+                    continue
+                if found.outcome.verdict is not Verdict.DUPLICATE:
+                    return found
+                repeat = repeat or found
+        return repeat
 
     def by_snapshot(self, snapshot_id: int) -> FoundOutcome | None:
         """The outcome that made a snapshot, for 0 the genesis; None when the log does not reach so far."""
@@ -81,6 +95,16 @@ class ResultsLookup:
             if self._consumer is not None:
                 self._consumer.close()
                 self._consumer = None
+
+    def _near_end(self, seq: int) -> FoundOutcome | None:
+        """An outcome that has just been decided, with one seek."""
+        end = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
+        with self._lock:
+            for raw, at in self._records_from(max(seq, end - NEAR)):
+                found = _found(raw, at)
+                if found.seq >= seq:
+                    return found if found.seq == seq else None
+        return None
 
     def _first(self, key: Callable[[FoundOutcome], int], wanted: int) -> FoundOutcome | None:
         """The first record whose key is at least ``wanted``. A key never exceeds its record's offset."""
