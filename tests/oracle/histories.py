@@ -12,7 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from commitlog.domain.json_form import format_id, parse_proposal
-from commitlog.domain.model import Genesis, Granularity, LogSettings, Outcome, Position, Proposal, Reason, Verdict
+from commitlog.domain.model import (
+    Genesis,
+    Granularity,
+    LogSettings,
+    Outcome,
+    Position,
+    Proposal,
+    Reason,
+    RenameTable,
+    Verdict,
+)
 from commitlog.domain.sequencing import decide, dump_state, load_state, new_state, replay, state_hash
 from commitlog.domain.state import SequencerState, TableState
 
@@ -120,6 +130,9 @@ class History:
         }
         if number == 0:
             return {**made, "changes": self.first_tables()}
+        renamed = self.last_renamed()
+        if renamed is not None and rng.random() < 0.5:
+            return {**made, "base_snapshot_id": self.state.head_snapshot_id - 1, "changes": [self.use_of(renamed)]}
         made["changes"] = [self.change() for _ in range(rng.choice((1, 1, 1, 1, 2, 3)))]
         if rng.random() < 0.9 and any(change["kind"] in ALONE for change in made["changes"]):
             made["changes"] = [change for change in made["changes"] if change["kind"] in ALONE][:1]
@@ -128,6 +141,21 @@ class History:
         if rng.random() < 0.005:
             made["base_snapshot_id"] += 9
         return made
+
+    def last_renamed(self) -> str | None:
+        """The old name of a table that the last proposal renamed."""
+        last = self.outcomes[-1] if self.outcomes else None
+        if last is None or last.verdict is not Verdict.COMMITTED or last.proposal is None:
+            return None
+        found = [c.table for c in last.proposal.changes if isinstance(c, RenameTable) and c.schema == "main"]
+        return found[-1] if found else None
+
+    def use_of(self, table: str) -> dict[str, Any]:
+        """A change by a writer that has not seen the table's new name."""
+        drop = {"kind": "DROP_TABLE", "schema": "main", "table": table}
+        return self.rng.choice(
+            (drop, {"kind": "APPEND", "schema": "main", "table": table, "files": [self.data_file()]})
+        )
 
     def first_tables(self) -> list[dict[str, Any]]:
         first = {"kind": "APPEND", "schema": "main", "table": PLAIN, "files": [self.data_file() for _ in range(3)]}
