@@ -8,6 +8,7 @@ results topic, then in the catalog; so the rates hold as long as there is someth
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 import statistics
 import subprocess
@@ -19,6 +20,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 from commitlog.catalog.queries import Catalog
 from commitlog.client import CommitLog
@@ -57,6 +60,8 @@ class Rates:
         visible_alone: commits that became visible while nothing was decided.
         decided: decisions with everything running.
         visible: commits visible with everything running, from the first proposal to the last.
+        sequencer_cpu_us: CPU time of the sequencer alone for one proposal, whatever else the machine does.
+        projector_cpu_us: likewise the projector's, without PostgreSQL's own.
     """
 
     kind: str
@@ -66,6 +71,8 @@ class Rates:
     visible_alone: float
     decided: float
     visible: float
+    sequencer_cpu_us: float
+    projector_cpu_us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +88,12 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """What this machine reached."""
+    """What this machine reached; ``load_before`` is how busy others kept it for the minute before."""
 
     rates: tuple[Rates, ...]
     latencies: tuple[Latency, ...]
+    cpus: int
+    load_before: float
 
     def as_dict(self) -> dict[str, object]:
         """For `--json`."""
@@ -99,10 +108,12 @@ def run_bench(settings: Settings, *, proposals: int, say: Say = lambda line: Non
         proposals: how many for each measurement.
         say: is told what is being done.
     """
+    load_before = round(os.getloadavg()[0], 2)
     directory = Path(tempfile.mkdtemp(prefix="commitlog-bench-"))
     try:
         with _servers(_own_settings(settings, directory), say) as own:
-            return _measure(own, proposals, say)
+            rates, latencies = _measure(own, proposals, say)
+            return BenchResult(rates, latencies, os.cpu_count() or 1, load_before)
     finally:
         shutil.rmtree(directory)
 
@@ -132,7 +143,7 @@ def _servers(wanted: Settings, say: Say) -> Iterator[Settings]:
         home.stop()
 
 
-def _measure(settings: Settings, proposals: int, say: Say) -> BenchResult:
+def _measure(settings: Settings, proposals: int, say: Say) -> tuple[tuple[Rates, ...], tuple[Latency, ...]]:
     with ExitStack() as stack:
         watch = stack.enter_context(_Watch.open(settings))
         with _process(settings, "sequencer"), _process(settings, "projector"):
@@ -143,7 +154,7 @@ def _measure(settings: Settings, proposals: int, say: Say) -> BenchResult:
             with Publisher(settings) as publisher:
                 _latency(publisher, 1, 50)
                 latencies = (_latency(publisher, 1, 500), _latency(publisher, 64, 10_000))
-    return BenchResult(tuple(rates), latencies)
+    return tuple(rates), latencies
 
 
 def _create_tables(settings: Settings) -> None:
@@ -161,15 +172,19 @@ def _create_tables(settings: Settings) -> None:
 def _rates(settings: Settings, watch: _Watch, kind: str, proposals: int, say: Say) -> Rates:
     columns = COLUMNS if kind != "no statistics" else 0
     say(f"{kind}: {proposals:,} proposals for the sequencer alone")
-    with _process(settings, "sequencer"):
+    with _process(settings, "sequencer") as sequencer:
         watch.warm(settings)
         start = watch.decided_seq()
-        _publish_all(settings, _made(settings, proposals, columns))
+        backlog = _made(settings, proposals, columns)
+        cpu_before = _cpu_s(sequencer)
+        _publish_all(settings, backlog)
         decided_alone = proposals / _seconds_until(watch.decided_seq, start, proposals)
+        sequencer_cpu_us = (_cpu_s(sequencer) - cpu_before) / proposals * 1e6
     say(f"{kind}: the projector alone")
     start = watch.applied_seq()
-    with _process(settings, "projector"):
+    with _process(settings, "projector") as projector:
         visible_alone = proposals / _seconds_until(watch.applied_seq, start, watch.decided_seq() - start)
+        projector_cpu_us = _cpu_s(projector) / proposals * 1e6
     say(f"{kind}: both together")
     with _process(settings, "sequencer"), _process(settings, "projector"):
         watch.warm(settings)
@@ -181,7 +196,22 @@ def _rates(settings: Settings, watch: _Watch, kind: str, proposals: int, say: Sa
         decided = proposals / (time.monotonic() - began)
         _wait(watch.applied_seq, start + proposals)
         visible = proposals / (time.monotonic() - began)
-    return Rates(kind, proposals, len(backlog[0].value), decided_alone, visible_alone, decided, visible)
+    return Rates(
+        kind,
+        proposals,
+        proposal_bytes=len(backlog[0].value),
+        decided_alone=round(decided_alone, 1),
+        visible_alone=round(visible_alone, 1),
+        decided=round(decided, 1),
+        visible=round(visible, 1),
+        sequencer_cpu_us=round(sequencer_cpu_us, 1),
+        projector_cpu_us=round(projector_cpu_us, 1),
+    )
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def _seconds_until(read: Callable[[], int], start: int, count: int) -> float:
@@ -305,7 +335,7 @@ class _Watch:
 
 
 @contextmanager
-def _process(settings: Settings, name: str) -> Iterator[None]:
+def _process(settings: Settings, name: str) -> Iterator[psutil.Process]:
     service = next(each for each in SERVICES if each.name == name)
     log_file = settings.home / f"{name}.log"
     with log_file.open("ab") as output:
@@ -313,7 +343,7 @@ def _process(settings: Settings, name: str) -> Iterator[None]:
             service.line(service.arguments), env=settings.environment(), stdout=output, stderr=output
         )
     try:
-        yield
+        yield psutil.Process(process.pid)
     finally:
         process.terminate()
         try:

@@ -30,16 +30,26 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, as
         print_json({**result.as_dict(), "reached": reached})
         return
     print_table(
-        ["proposals of one file", "bytes", "decided/s", "visible/s", "sequencer alone", "projector alone"],
+        [
+            "proposals of one file",
+            "bytes",
+            "decided/s",
+            "visible/s",
+            "sequencer alone",
+            "projector alone",
+            "CPU us each",
+        ],
         [
             (
                 each.kind,
                 each.proposal_bytes,
                 *(f"{rate:,.0f}" for rate in (each.decided, each.visible, each.decided_alone, each.visible_alone)),
+                f"{each.sequencer_cpu_us:.0f} / {each.projector_cpu_us:.0f}",
             )
             for each in result.rates
         ],
-        title=f"{proposals:,} proposals each; broker, sequencer, projector and PostgreSQL on this machine",
+        title=f"{proposals:,} proposals each; broker, sequencer, projector and PostgreSQL on {result.cpus} CPUs, whose load "
+        f"was {result.load_before} before",
     )
     print_table(
         ["in flight", "p50 ms", "p99 ms", "proposals/s"],

@@ -14,6 +14,9 @@ from commitlog.ops.cli_options import json_option, print_json, settings_options
 from commitlog.ops.logs import log_as_json
 from commitlog.ops.serve import prepare, serve, stopped_by_signal
 
+NICE_OF_READERS = 5
+"""Where processors are scarce, a decision comes before showing an older one."""
+
 _logger = logging.getLogger("commitlog")
 
 
@@ -71,6 +74,7 @@ def projector_command(settings: Settings) -> None:
     from commitlog.log.codec import decode_statistics
 
     log_as_json("projector")
+    os.nice(NICE_OF_READERS)
     os.nice(PROJECTOR_NICE)
     with stopped_by_signal() as stop, _logged_errors():
         Projector(settings, decode_statistics=decode_statistics).run(stop)
@@ -84,6 +88,7 @@ def checkpointer_command(settings: Settings, once: bool) -> None:
     from commitlog.log.checkpoint import Checkpointer, run_checkpointer
 
     log_as_json("checkpointer")
+    os.nice(NICE_OF_READERS)
     with stopped_by_signal() as stop, _logged_errors():
         if not once:
             run_checkpointer(settings, stop=stop)
