@@ -24,6 +24,7 @@ from uuid import UUID
 
 from commitlog.client.access import OutcomeState, ProposalStatus, TableAt
 from commitlog.client.commit_log import CommitLog
+from commitlog.client.dry_run import decided_unsent
 from commitlog.domain import model as m
 from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.sequencing import decide, new_state, receipt_for, replay
@@ -106,6 +107,10 @@ class _InMemoryAccess:
             self.answers_to_lose -= lost
             self._changed.notify_all()
             return _Answered(proposal.proposal_id, None if lost else receipt_for(self._state, outcome))
+
+    def decide_unsent(self, proposal: m.Proposal) -> m.Outcome:
+        with self._changed:
+            return decided_unsent(self._state, proposal, now_ms=self._clock_ms())
 
     def find(self, proposal_id: m.ProposalId) -> ProposalStatus:
         with self._changed:

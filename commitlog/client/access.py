@@ -92,6 +92,10 @@ class LogAccess(Protocol):
         """
         ...
 
+    def decide_unsent(self, proposal: Proposal) -> Outcome:
+        """What the answer to a proposal would be now; nothing is sent."""
+        ...
+
     def find(self, proposal_id: ProposalId) -> ProposalStatus:
         """What became of a proposal."""
         ...

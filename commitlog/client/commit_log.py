@@ -204,6 +204,14 @@ class CommitLog:
             raise ProposalRejectedError(outcome)
         return outcome
 
+    def dry_run(self, proposed: Transaction | m.Proposal) -> m.Outcome:
+        """What the answer would be if it were sent now; nothing is sent.
+
+        The first time it replays the log (from a checkpoint, where this machine has one).
+        """
+        proposal = proposed.proposal() if isinstance(proposed, Transaction) else proposed
+        return self._access.decide_unsent(proposal)
+
     def open_writer(self, writer_id: str | None = None, *, timeout_ms: int | None = None) -> int:
         """Take over a writer id: the answer is its new epoch, and proposals with a lower one are refused from now on."""
         proposal = m.Proposal(

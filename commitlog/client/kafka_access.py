@@ -9,13 +9,16 @@ from collections.abc import Iterator
 
 from commitlog.catalog.queries import Catalog
 from commitlog.client.access import OutcomeState, PendingAnswer, ProposalStatus, TableAt
+from commitlog.client.dry_run import decided_unsent
 from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings, without_password
 from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, SnapshotNotFoundError
+from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.codec import encode_proposal
 from commitlog.log.publisher import Publisher
+from commitlog.log.replica import Replica
 from commitlog.log.results import LogPosition, ResultsReader
 
 CATALOG_TIMEOUT_S = 30.0
@@ -43,6 +46,8 @@ class KafkaAccess:
         self._lookup = ResultsLookup(settings)
         self._catalog_checked = False
         self._lock = threading.Lock()
+        self._replica: Replica | None = None
+        self._replica_lock = threading.Lock()
 
     @property
     def settings(self) -> LogSettings:
@@ -53,6 +58,8 @@ class KafkaAccess:
         self._catalog.close()
         self._waiting.close()
         self._lookup.close()
+        if self._replica is not None:
+            self._replica.close()
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -61,6 +68,15 @@ class KafkaAccess:
 
     def send(self, proposal: Proposal) -> PendingAnswer:
         return self._publisher.publish(proposal)
+
+    def decide_unsent(self, proposal: Proposal) -> Outcome:
+        """Replays the log here, which takes its time at first and is kept in step from then on."""
+        with self._replica_lock:
+            if self._replica is None:
+                self._replica = Replica(self._settings, checkpoints=load_checkpoints(self._settings))
+            for _ in self._replica.follow_to_end():
+                pass
+            return decided_unsent(self._replica.state, proposal)
 
     # --- the catalog --------------------------------------------------------------------------------------------------
 

@@ -248,6 +248,23 @@ def test_commit_when_a_name_is_too_long_then_says_how_long_it_may_be(log: Commit
         tx.create_table("n" * 300, ROWS.schema)
 
 
+def test_dry_run_when_it_would_conflict_then_says_so_and_nothing_is_sent(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    file = append(log, table, tmp_path)
+    first, second = log.transaction(), log.transaction()
+    for tx in (first, second):
+        tx.delete(table, {file: [0]})
+    assert log.dry_run(second).verdict is Verdict.COMMITTED
+    first.commit()
+    would_be = log.dry_run(second)
+    assert (would_be.verdict, would_be.reason) == (Verdict.REJECTED, Reason.CONFLICT)
+    assert log.outcome(second.proposal_id).state is OutcomeState.NEVER_SEEN
+    error = rejected(second)
+    assert tuple(error.conflicts) == would_be.conflicts
+
+
 # --- repeats, writers -------------------------------------------------------------------------------------------------
 
 
