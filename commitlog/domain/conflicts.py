@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pyroaring import AbstractBitMap64
 
-from commitlog.domain.model import ChangeKind, Conflict, ConflictKind, ConflictObject, Granularity
+from commitlog.domain.model import Change, ChangeKind, Conflict, ConflictKind, ConflictObject, Granularity
 from commitlog.domain.state import Entry, SchemaState, SequencerState, TableState, ViewState
 
 K = ChangeKind
@@ -32,7 +32,6 @@ class Footprint:
 
     change: int
     kind: ChangeKind
-    named: ConflictObject | None = None
     schema: SchemaState | None = None
     schema_name: str | None = None
     name: str | None = None
@@ -44,15 +43,6 @@ class Footprint:
     files: Mapping[int, AbstractBitMap64 | None] = field(default_factory=dict)
     row_ids: Sequence[int] = ()
     constrains_rows: bool = False
-
-    @property
-    def object(self) -> ConflictObject:
-        """What the change is about: a new name as ``named`` has it, else the entry or schema."""
-        if self.named is not None:
-            return self.named
-        worked_on = self.schema if self.entry is None else self.entry
-        assert worked_on is not None
-        return object_of(worked_on)
 
 
 class Hit(NamedTuple):
@@ -397,7 +387,6 @@ _ATTEMPTS = {
     K.APPEND: "append to table", K.DELETE: "delete from table", K.COMPACT: "compact table",
     K.INSERT_ROW: "insert a row into table", K.UPDATE_ROW: "update a row of table",
     K.DELETE_ROW: "delete a row of table", K.FLUSH: "flush rows of table",
-    K.EXPIRE_SNAPSHOTS: "expire snapshots", K.CONFIGURE: "configure",
 }  # fmt: skip
 _DEEDS = {
     ConflictKind.SCHEMA_CREATED: "created schema {object}",
@@ -405,19 +394,19 @@ _DEEDS = {
     ConflictKind.ENTRY_CREATED: "created an entry in schema {object}",
     ConflictKind.TABLE_CREATED: "created table {object}",
     ConflictKind.TABLE_DROPPED: "dropped table {object}",
-    ConflictKind.TABLE_RENAMED: "renamed table {object}",
+    ConflictKind.TABLE_RENAMED: "renamed a table to {object}",
     ConflictKind.TABLE_ALTERED: "altered table {object}",
     ConflictKind.TABLE_APPENDED: "appended to {object}",
     ConflictKind.TABLE_DELETED_FROM: "deleted from {object}",
     ConflictKind.TABLE_COMPACTED: "compacted {object}",
     ConflictKind.TABLE_ROWS_CHANGED: "changed rows of {object}",
     ConflictKind.TABLE_FLUSHED: "flushed rows of {object}",
-    ConflictKind.TABLE_REFERENCED: "created table {object}, which refers to it",
+    ConflictKind.TABLE_REFERENCED: "created a foreign key to it in table {object}",
     ConflictKind.VIEW_CREATED: "created view {object}",
     ConflictKind.VIEW_DROPPED: "dropped view {object}",
     ConflictKind.VIEW_REPLACED: "replaced view {object}",
     ConflictKind.ROW_CHANGED: "changed {object}",
-    ConflictKind.INSERT_INSERT: "inserted {object}",
+    ConflictKind.INSERT_INSERT: "inserted or changed {object}",
     ConflictKind.INSERT_UPDATE: "has not inserted {object} yet",
     ConflictKind.UPDATE_UPDATE: "updated {object}",
     ConflictKind.UPDATE_DELETE: "changed {object}",
@@ -464,10 +453,10 @@ def make_conflict(
     )
 
 
-def attempt_text(kind: ChangeKind, where: ConflictObject) -> str:
-    """What the proposed change tried, as DuckLake words it: "delete from table main.t"."""
-    name = _object_text(ConflictObject(where.schema, where.table))
-    return f"{_ATTEMPTS[kind]} {name}"
+def attempt_text(change: Change) -> str:
+    """What the proposed change tried, in its own names and DuckLake's words: "delete from table main.t"."""
+    name = getattr(change, "table", None) or getattr(change, "view", None)
+    return f"{_ATTEMPTS[change.kind]} {_object_text(ConflictObject(getattr(change, 'schema', None), name))}"
 
 
 def sorted_conflicts(conflicts: Iterable[Conflict]) -> list[Conflict]:

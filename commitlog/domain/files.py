@@ -8,7 +8,7 @@ from pyroaring import AbstractBitMap64, BitMap64, FrozenBitMap64
 
 from commitlog.domain import model as m
 from commitlog.domain.definitions import InvalidChangeError, TableDefinition, quoted
-from commitlog.domain.state import FileHistory, TableState
+from commitlog.domain.state import TableState
 from commitlog.domain.texts import check_text
 from commitlog.domain.types import canonical_value
 
@@ -125,24 +125,24 @@ def is_live(plan: Plan, table: TableState, data_file_id: int) -> bool:
     """Whether a named file is live; False when it went after the base (a conflict), else InvalidChangeError."""
     if data_file_id in table.live_files:
         return True
-    if data_file_id < plan.state.next_file_id:
-        if table.dropped_at is not None:
-            return False
-        if plan.base < plan.state.index_floor:
-            if max(table.last.get(_DELETE, -1), table.last.get(_COMPACT, -1)) > plan.base:
-                return False
-        elif _ended_since(plan.state.file_history.get(data_file_id), table, plan.base):
-            return False
-    raise InvalidChangeError(f"data file {data_file_id} is not a live file of table {quoted(table.name)}")
+    if not _gone_since(plan, table, data_file_id):
+        raise InvalidChangeError(f"data file {data_file_id} is not a live file of table {quoted(table.name)}")
+    return False
 
 
-def _ended_since(history: FileHistory | None, table: TableState, base: int) -> bool:
-    return (
-        history is not None
-        and history.table_id == table.table_id
-        and history.ended_at is not None
-        and history.ended_at > base
-    )
+def _gone_since(plan: Plan, table: TableState, data_file_id: int) -> bool:
+    """Whether a file that is not live went after the base, or may have: beyond the window only its table tells."""
+    state = plan.state
+    if data_file_id >= state.next_file_id or state.record_counts.holds(data_file_id):
+        return False
+    if table.dropped_at is not None:
+        return True
+    if plan.base < state.index_floor:
+        return max(table.last.get(_DELETE, -1), table.last.get(_COMPACT, -1)) > plan.base
+    history = state.file_history.get(data_file_id)
+    if history is None or history.table_id != table.table_id or history.ended_at is None:
+        return False
+    return history.ended_at > plan.base
 
 
 def _deleted_since(plan: Plan, table: TableState, data_file_id: int) -> AbstractBitMap64 | None:

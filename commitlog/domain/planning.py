@@ -291,8 +291,7 @@ def _create_schema(plan: Plan, change: m.CreateSchema, index: int) -> Planned:
     plan.schemas[folded] = schema
     plan.created.add(id(schema))
     plan.changes_schema = True
-    where = m.ConflictObject(schema=change.schema)
-    return m.Effect(schema.schema_id), Footprint(index, change.kind, where, schema_name=folded)
+    return m.Effect(schema.schema_id), Footprint(index, change.kind, schema_name=folded)
 
 
 def _drop_schema(plan: Plan, change: m.DropSchema, index: int) -> Planned:
@@ -353,15 +352,14 @@ def _create_view(plan: Plan, change: m.CreateView, index: int) -> Planned:
     plan.created.add(id(view))
     plan.names[schema.schema_id, folded] = view
     plan.changes_schema = True
-    return m.Effect(view.view_id), _new_name(plan, index, change, schema, change.view, folded)
+    return m.Effect(view.view_id), _new_name(plan, index, change, schema, folded)
 
 
 def _new_name(
-    plan: Plan, index: int, change: m.Change, schema: SchemaState, name: str, folded: str, **more: Any
+    plan: Plan, index: int, change: m.Change, schema: SchemaState, folded: str, **more: Any
 ) -> Footprint | None:
-    where = m.ConflictObject(schema.name, name)
     known = None if id(schema) in plan.created else schema
-    return Footprint(index, change.kind, where, schema=known, name=folded, **more)
+    return Footprint(index, change.kind, schema=known, name=folded, **more)
 
 
 def _replace_view(plan: Plan, change: m.ReplaceView, index: int) -> Planned:
@@ -430,7 +428,7 @@ def _create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
     table.rows = new_keyed_rows(table.definition)
     plan.ids.column_ids.append(tuple(column.column_id for column in definition.all_columns()))
     plan.changes_schema = True
-    footprint = _new_name(plan, index, change, schema, change.table, folded, parents=parents)
+    footprint = _new_name(plan, index, change, schema, folded, parents=parents)
     return m.Effect(table_id), footprint
 
 

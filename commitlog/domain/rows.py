@@ -35,6 +35,8 @@ RowChange: TypeAlias = m.InsertRow | m.UpdateRow | m.DeleteRow
 RowHandler: TypeAlias = Callable[[str, "Row | None", "Row | None"], "Row | None"]
 """``handler(conflict kind, committed image, proposed image) -> the image that shall stand`` (None: no row); pure."""
 
+_RACED_UPDATES = frozenset({ConflictKind.UPDATE_UPDATE, ConflictKind.UPDATE_DELETE, ConflictKind.INSERT_UPDATE})
+
 OWN = -1
 """Snapshot of a row version that the proposal itself makes: older than every base, so never a race."""
 
@@ -83,7 +85,8 @@ class RowPlanner:
         self._check_form(change)
         known = self.plan.definition(table)
         if known is None:
-            self._assume_unjudged(table, change)
+            with suppress(InvalidChangeError):
+                self._assume_refused(table, change)
             return Effect(table.table_id)
         if (problem := inlining_problem(known)) is not None:
             raise InvalidChangeError(f"table {quoted(table.name)} takes no rows outside of files: {problem}")
@@ -95,7 +98,7 @@ class RowPlanner:
             self.plan.ids.row_id_starts.append(row_id)
             return Effect(table.table_id, row_id=row_id)
         if self._base_too_old(table, index):
-            self._assume_unjudged(table, change)
+            self._assume_refused(table, change)
             return Effect(table.table_id)
         return _RowCheck(self, table, known, change, index).run()
 
@@ -107,18 +110,23 @@ class RowPlanner:
             check_row_text(change.key, where)
         check_row_time(change)
 
-    def _assume_unjudged(self, table: TableState, change: RowChange) -> None:
+    def _assume_refused(self, table: TableState, change: RowChange) -> None:
         """Overlay a change that is refused already, as it was meant, so that later ones are not blamed for its absence."""
         if table.rows is None or table.dropped_at is not None:
             return
         definition = table.definition
-        with suppress(InvalidChangeError):
-            if not isinstance(change, m.InsertRow):
-                self.put(table, given_key(definition, change.key), None)
-            if not isinstance(change, m.DeleteRow):
-                image = complete_row(definition, change.row)
-                version = make_version(definition, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
-                self.put(table, key_of(definition, image), version)
+        old_key = None if isinstance(change, m.InsertRow) else given_key(definition, change.key)
+        image = None if isinstance(change, m.DeleteRow) else complete_row(definition, change.row)
+        new_key = None if image is None else key_of(definition, image)
+        for key in dict.fromkeys((old_key, new_key)):
+            if key is not None:
+                self.name_key(table, key)
+        if old_key is not None:
+            self.put(table, old_key, None)
+        if image is not None and new_key is not None:
+            self.put(
+                table, new_key, make_version(definition, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
+            )
 
     def _base_too_old(self, table: TableState, index: int) -> bool:
         """Beyond the window no policy applies: a conflict if the table's rows changed since the base."""
@@ -190,6 +198,10 @@ class RowPlanner:
         self._rows_added += (version is not None) - (old is not None)
         if self.state.keyed_rows + self._rows_added > self.state.settings.keyed_rows_max:
             raise InvalidChangeError(f"the log would hold more than {self.state.settings.keyed_rows_max} keyed rows")
+
+    def is_overlaid(self, table: TableState, key: str) -> bool:
+        """Whether the changeset itself made or ended the row with this key; a skipped change does neither."""
+        return (table.table_id, key) in self._versions
 
     def name_key(self, table: TableState, key: str) -> None:
         """Refuse a second change of one key in a changeset."""
@@ -411,7 +423,7 @@ class _RowCheck:
         """Refuse a race, unless the change could never be; later changes see it as it was meant."""
         if proposed is not None:
             self._check_references(proposed)
-        if proposed is not None and meeting.kind is ConflictKind.UPDATE_UPDATE:
+        if proposed is not None and meeting.kind in _RACED_UPDATES:
             self._check_unique_unraced(proposed, meeting.key, meeting.key)
         self._refuse(meeting, detail)
         self._assume(proposed, None if isinstance(self.change, m.InsertRow) else given_key(self.known, self.change.key))
@@ -595,7 +607,7 @@ class _RowCheck:
             self.rows.hits.append((self.index, Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(parent))))
             return
         for key in self._base_providers(parent, parent.rows, ref_column_ids, value):
-            if (parent.table_id, key) not in self.rows._named:
+            if not self.rows.is_overlaid(parent, key):
                 where = object_of(parent, row_key=shown_key(key))
                 self.rows.hits.append((self.index, Hit(ConflictKind.FOREIGN_KEY, parent.rows.last_change(key), where)))
                 return

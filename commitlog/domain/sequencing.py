@@ -195,12 +195,10 @@ def _collect_conflicts(plan: Plan, decode_statistics: StatisticsDecoder | None) 
     found: list[m.Conflict] = []
     for footprint in plan.footprints:
         for hit in check_footprint(state, footprint, base):
-            attempt = attempt_text(footprint.kind, footprint.object)
+            attempt = attempt_text(changes[footprint.change])
             found.append(make_conflict(state, hit, attempt=attempt, base_snapshot_id=base, change=footprint.change))
     for index, hit in plan.row_hits:
-        change = changes[index]
-        assert isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow)
-        attempt = attempt_text(change.kind, m.ConflictObject(change.schema, change.table))
+        attempt = attempt_text(changes[index])
         found.append(make_conflict(state, hit, attempt=attempt, base_snapshot_id=base, change=index))
     if plan.proposal.isolation is m.Isolation.SERIALIZABLE:
         for index, read in enumerate(plan.proposal.reads):

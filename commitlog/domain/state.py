@@ -55,6 +55,11 @@ class RecordCounts:
         """Return a live file's record count."""
         return self._chunks[data_file_id // _CHUNK][data_file_id % _CHUNK]
 
+    def holds(self, data_file_id: int) -> bool:
+        """Whether a file is live, in whatever table."""
+        chunk = self._chunks.get(data_file_id // _CHUNK)
+        return chunk is not None and chunk[data_file_id % _CHUNK] >= 0
+
     def chunks(self) -> Iterator[tuple[int, array[int]]]:
         """Every chunk with its number; the last item of a chunk counts its live files."""
         yield from self._chunks.items()

@@ -364,6 +364,8 @@ class Judge:
             return True
         if not 0 <= file_id < self.oracle.next_file_id:
             refuse("never a file")
+        if any(file_id in other.files for other in self.head.entries.values()):
+            refuse("a file of another table")
         if now is None and table.id not in self.mine:
             return False
         ended = any(

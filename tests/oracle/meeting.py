@@ -57,7 +57,8 @@ class RowJudge:
             judge.look(table, index, "DROP", "RENAME")
             judge.look(table, index, "ALTER", benign=False)
             if not judge.known(table):
-                self.assume_unjudged(table, change)
+                with suppress(InvalidChangeError):
+                    self.assume_refused(table, change)
                 return
         if not definition.primary_key:
             complete_row(definition, change.row)
@@ -65,26 +66,35 @@ class RowJudge:
         changed = [at for at, e in judge.since if e.kind == "ROW" and e.id == table.id]
         if judge.oracle.beyond_window(judge.base) and changed:
             judge.found("TABLE_ROWS_CHANGED", changed[-1], change=index, id=table.id)
-            self.assume_unjudged(table, change)
+            self.assume_refused(table, change)
             return
         now = judge.head.entries.get(table.id, table).definition
         assert now is not None
         policy = now.properties.get("on_conflict") or judge.oracle.settings.on_conflict
         _One(self, table, change, index, policy).run()
 
-    def assume_unjudged(self, table: Table, change: Any) -> None:
+    def assume_refused(self, table: Table, change: Any) -> None:
         """A refused change counts as meant for the later ones."""
         now = self.judge_.head.entries.get(table.id)
         if now is None or now.definition is None or not now.definition.primary_key:
             return
-        rows = self.rows(table)
-        with suppress(InvalidChangeError):
-            if not isinstance(change, m.InsertRow):
-                rows.pop(given_key(now.definition, change.key), None)
-            if not isinstance(change, m.DeleteRow):
-                image = complete_row(now.definition, change.row)
-                rows[key_of(now.definition, image)] = Row(-9, image, 0, (0, ""))
-                self.mine.add((table.id, key_of(now.definition, image)))
+        rows, keys = self.rows(table), []
+        if not isinstance(change, m.InsertRow):
+            keys.append(given_key(now.definition, change.key))
+        if not isinstance(change, m.DeleteRow):
+            image = complete_row(now.definition, change.row)
+            keys.append(key_of(now.definition, image))
+        for key in set(keys):
+            self.name(table, key)
+            self.mine.add((table.id, key))
+            rows.pop(key, None)
+        if not isinstance(change, m.DeleteRow):
+            rows[keys[-1]] = Row(-9, image, 0, (0, ""))
+
+    def name(self, table: Table, key: str) -> None:
+        if (table.id, key) in self.named:
+            raise InvalidChangeError("key twice")
+        self.named.add((table.id, key))
 
 
 class _One:
@@ -98,11 +108,6 @@ class _One:
         where = table or self.table
         self.rows.judge_.found(kind, at, change=self.index, id=where.id, key=key)
 
-    def name(self, key: str) -> None:
-        if (self.table.id, key) in self.rows.named:
-            raise InvalidChangeError("key twice")
-        self.rows.named.add((self.table.id, key))
-
     def run(self) -> None:
         change, live = self.change, self.rows.rows(self.table)
         if isinstance(change, m.InsertRow):
@@ -110,14 +115,14 @@ class _One:
             return
         key = given_key(self.definition, change.key)
         if isinstance(change, m.DeleteRow):
-            self.name(key)
+            self.rows.name(self.table, key)
             self.delete(key, live)
             return
         image = complete_row(self.definition, change.row)
         new_key = key_of(self.definition, image)
-        self.name(key)
+        self.rows.name(self.table, key)
         if new_key != key:
-            self.name(new_key)
+            self.rows.name(self.table, new_key)
             self.move(key, new_key, image, live)
         else:
             self.update(key, image, live)
@@ -134,7 +139,7 @@ class _One:
 
     def insert(self, image: dict[str, Any], live: dict[str, Row]) -> None:
         key = key_of(self.definition, image)
-        self.name(key)
+        self.rows.name(self.table, key)
         met = self.hit(key, image, live)
         if any(not self.rows.raced(self.table, other) for other in met):
             raise InvalidChangeError("taken")
@@ -195,7 +200,7 @@ class _One:
         if self.policy == "ABORT":
             if image is not None:
                 self.parents(image)
-            if image is not None and kind == "UPDATE_UPDATE":
+            if image is not None and kind in ("UPDATE_UPDATE", "UPDATE_DELETE", "INSERT_UPDATE"):
                 self.unraced_unique(image, key, key, live)
             at = self.rows.last(self.table, key)
             self.conflict(kind, key, max(at, self.rows.judge_.base) if kind == "INSERT_UPDATE" else at)
@@ -236,6 +241,7 @@ class _One:
     def assume(self, key: str | None, image: dict[str, Any] | None, old: str | None, live: dict[str, Row]) -> None:
         if old is not None:
             live.pop(old, None)
+            self.rows.mine.add((self.table.id, old))
         if key is not None and image is not None:
             live[key] = Row(-9, image, 0, (0, ""))
             self.rows.mine.add((self.table.id, key))
@@ -272,7 +278,7 @@ class _One:
             changed = [at for at, e in judge.since if e.kind == "ROW" and e.id == parent.id]
             if judge.oracle.beyond_window(judge.base) and changed:
                 judge.found("TABLE_ROWS_CHANGED", changed[-1], change=self.index, id=parent.id)
-            elif was is not None and (parent.id, was) not in self.rows.named and self.rows.last(parent, was) != NEVER:
+            elif was is not None and (parent.id, was) not in self.rows.mine and self.rows.last(parent, was) != NEVER:
                 self.conflict("FOREIGN_KEY", was, self.rows.last(parent, was), parent)
             else:
                 raise InvalidChangeError("no parent")

@@ -92,7 +92,7 @@ def every_delete_is_judged_by_file(patch: pytest.MonkeyPatch) -> None:
 
 
 def ended_files_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(files, "_ended_since", lambda history, table, base: False)
+    patch.setattr(files, "_gone_since", lambda plan, table, data_file_id: False)
 
 
 def positions_may_be_deleted_twice(patch: pytest.MonkeyPatch) -> None:

@@ -271,3 +271,25 @@ def test_partition_values_then_as_many_as_keys(log: DecidedLog) -> None:
 )  # fmt: skip
 def test_configure_when_it_cannot_be_then_invalid(log: DecidedLog, settings: dict) -> None:
     log.refused("INVALID", {"kind": "CONFIGURE", "settings": settings})
+
+
+@pytest.mark.parametrize("window", [100, 0])
+def test_a_file_of_another_table_then_invalid_whatever_became_of_the_named_one(window: int) -> None:
+    log = DecidedLog(window_snapshots=window)
+    log.commit(create_table("t"), create_table("u"))
+    base = log.commit(append(table="t"), append(table="u"))
+    log.commit(delete({0: [1]}))
+    log.refused("INVALID", delete_whole(1), base=base)
+    log.commit(change("DROP_TABLE"))
+    log.refused("INVALID", delete_whole(1), base=base)
+    log.conflict("TABLE_DROPPED@4", on=delete_whole(0), base=log.head - 1)
+    log.check_replay()
+
+
+def test_an_append_to_a_table_renamed_since_then_the_text_names_it_as_the_writer_did(log: DecidedLog) -> None:
+    base = log.head
+    log.commit(change("RENAME_TABLE", new_table="u"))
+    outcome = log.conflict(f"TABLE_RENAMED@{log.head}", on=append(), base=base)
+    assert outcome.detail == (
+        f"append to table main.t - but snapshot {log.head} by writer w1 renamed a table to main.u since base {base}"
+    )

@@ -446,3 +446,37 @@ def test_a_raced_update_that_takes_an_unraced_unique_value_then_invalid(log: Dec
 def test_text_where_json_has_a_type_of_its_own_then_invalid(log: DecidedLog) -> None:
     log.refused("INVALID", insert(id="4"))
     log.refused("INVALID", delete_row("1"))
+
+
+def test_rows_beyond_the_window_then_what_could_never_be_is_invalid_still() -> None:
+    log = log_of(window_snapshots=1)
+    base = log.head
+    log.commit(update(1, v="c", w="a"))
+    log.commit(insert(id=5))
+    log.conflict("TABLE_ROWS_CHANGED@4", on=update(2, v="z"), base=base)
+    for request_ in (insert(id=None), insert(id=9, colour="red"), update("one", v="z")):
+        log.refused("INVALID", request_, base=base)
+    log.refused("INVALID", update(2, v="z"), delete_row(2), base=base)
+    log.check_replay()
+
+
+def test_a_parent_gone_by_a_skipped_change_then_its_child_is_a_conflict() -> None:
+    log = log_of("KEEP_EXISTING")
+    base = log.head
+    log.commit(delete_row(2, "p"))
+    log.conflict("FOREIGN_KEY@3", on=[update(2, "p"), insert(id=9, parent=2)], base=base)
+    log.conflict("FOREIGN_KEY@3", on=[delete_row(2, "p"), insert(id=9, parent=2)], base=base)
+    log.check_replay()
+
+
+@pytest.mark.parametrize("origin", [None, {"node": "n", "tick": 1, "stamp_ms": 5, "priority": 1}])
+def test_an_update_of_a_row_that_is_gone_then_a_unique_value_held_since_before_is_invalid(
+    log: DecidedLog, origin: dict[str, Any] | None
+) -> None:
+    base = log.head
+    log.commit(delete_row(2))
+    log.refused("INVALID", update(2, v="a", w="z", origin=origin), base=base)
+    log.conflict("UPDATE_DELETE@3", on=update(2, v="z", w="z", origin=origin), base=base)
+    if origin is not None:
+        log.refused("INVALID", update(7, v="a", origin=origin), base=base)
+        log.conflict("INSERT_UPDATE@2", on=update(7, v="z", origin=origin), base=base)
