@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,6 +29,8 @@ from commitlog.errors import CatalogUnavailableError, SnapshotNotFoundError
 
 CONNECT_TIMEOUT_S = 10
 _POLL_S = 0.02
+_FILE_COLUMNS: LiteralString = """SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,
+    f.footer_size, f.row_id_start, f.begin_snapshot, f.mapping_id, f.partition_id"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,10 @@ class CatalogTable:
     definition: TableDefinition
     schema_name: str
     path: str
+
+    def place(self, path: str, is_relative: bool) -> str:
+        """The absolute path of one of the table's files."""
+        return self.path + path if is_relative else path
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,8 @@ class Catalog:
                 self._conn = None
 
     @contextmanager
-    def _connected(self) -> Iterator[Connection]:
+    def connected(self) -> Iterator[Connection]:
+        """The connection, for one reader at a time; CatalogUnavailableError when PostgreSQL does not answer."""
         with self._lock:
             try:
                 if self._conn is None or self._conn.closed:
@@ -100,11 +107,11 @@ class Catalog:
                 raise CatalogUnavailableError(without_password(self._url), detail=str(error).strip()) from error
 
     def _rows(self, query: LiteralString | sql.Composed, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._connected() as conn:
+        with self.connected() as conn:
             return conn.execute(query, parameters).fetchall()
 
     def _records(self, query: LiteralString, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        with self._connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
+        with self.connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query, parameters).fetchall()
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
@@ -124,6 +131,10 @@ class Catalog:
     def head_snapshot_id(self) -> int:
         """The newest snapshot that readers see."""
         return int(self._rows("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
+
+    def oldest_snapshot_id(self) -> int:
+        """The oldest snapshot that was not expired."""
+        return int(self._rows("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0])
 
     def snapshot_at(self, moment: datetime) -> int:
         """The newest snapshot not later than ``moment``; SnapshotNotFoundError when all are."""
@@ -157,7 +168,7 @@ class Catalog:
             return True
         listening: Connection | None = None
         while True:
-            with self._connected() as conn:
+            with self.connected() as conn:
                 if conn is not listening:
                     conn.execute("LISTEN commitlog_applied")
                     listening = conn
@@ -166,7 +177,7 @@ class Catalog:
                 return True
             if time.monotonic() >= deadline:
                 return False
-            with self._connected() as conn:
+            with self.connected() as conn:
                 list(conn.notifies(timeout=min(0.5, max(deadline - time.monotonic(), _POLL_S)), stop_after=1))
 
     # --- tables -------------------------------------------------------------------------------------------------------
@@ -257,31 +268,41 @@ class Catalog:
 
     def files_at(self, table: CatalogTable, snapshot_id: int, *, after: int = -1) -> list[CatalogFile]:
         """The data files that are live at a snapshot; with ``after`` only those that came after that snapshot."""
-        table_id = table.definition.table_id
         rows = self._rows(
-            """SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, f.footer_size,
-                      f.row_id_start, f.begin_snapshot, f.mapping_id, f.partition_id, d.path, d.path_is_relative, d.delete_count
-               FROM ducklake_data_file f
+            _FILE_COLUMNS
+            + """, d.path, d.path_is_relative, d.delete_count FROM ducklake_data_file f
                LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
                     AND (d.end_snapshot IS NULL OR d.end_snapshot > %s)
                WHERE f.table_id = %s AND f.begin_snapshot <= %s AND f.begin_snapshot > %s
                AND (f.end_snapshot IS NULL OR f.end_snapshot > %s) ORDER BY f.data_file_id""",
-            (snapshot_id, snapshot_id, table_id, snapshot_id, after, snapshot_id),
+            (snapshot_id, snapshot_id, table.definition.table_id, snapshot_id, after, snapshot_id),
         )
-        deleted = self._inlined_deletes(table_id, snapshot_id)
-        values = self._partition_values(table_id, [row[0] for row in rows if row[9] is not None])
+        return self._files(table, rows, self._inlined_deletes(table.definition.table_id, snapshot_id))
+
+    def files_of(self, table: CatalogTable, data_file_ids: Sequence[int]) -> list[CatalogFile]:
+        """Data files by their ids, whether they are live or not, without their deletes."""
+        rows = self._rows(
+            _FILE_COLUMNS + ", NULL, NULL, NULL FROM ducklake_data_file f WHERE f.data_file_id = ANY(%s) ORDER BY 1",
+            (list(data_file_ids),),
+        )
+        return self._files(table, rows, {})
+
+    def _files(
+        self, table: CatalogTable, rows: Sequence[tuple[Any, ...]], deleted: Mapping[int, Sequence[int]]
+    ) -> list[CatalogFile]:
+        values = self._partition_values(table.definition.table_id, [row[0] for row in rows if row[9] is not None])
         mappings = self._mappings({row[8] for row in rows if row[8] is not None}, table.definition)
         return [
             CatalogFile(
                 data_file_id=row[0],
-                path=_absolute(table.path, row[1], row[2]),
+                path=table.place(row[1], row[2]),
                 record_count=row[3],
                 file_size_bytes=row[4],
                 footer_size=row[5],
                 row_id_start=row[6],
                 begin_snapshot=row[7],
                 partition_values=values.get(row[0]),
-                delete_file_path=None if row[10] is None else _absolute(table.path, row[10], row[11]),
+                delete_file_path=None if row[10] is None else table.place(row[10], row[11]),
                 delete_count=row[12] or 0,
                 deleted=tuple(deleted.get(row[0], ())),
                 name_mapping=None if row[8] is None else mappings[row[8]],
@@ -290,14 +311,27 @@ class Catalog:
         ]
 
     def _inlined_deletes(self, table_id: int, snapshot_id: int) -> dict[int, list[int]]:
-        name = f"ducklake_inlined_delete_{table_id}"
-        if self._rows("SELECT to_regclass(%s) IS NULL", (name,))[0][0]:
+        name = self.deletes_table(table_id)
+        if name is None:
             return {}
         query = sql.SQL("SELECT file_id, row_id FROM {} WHERE begin_snapshot <= %s ORDER BY 1, 2")
         found: dict[int, list[int]] = {}
         for data_file_id, row in self._rows(query.format(sql.Identifier(name)), (snapshot_id,)):
             found.setdefault(data_file_id, []).append(row)
         return found
+
+    def deletes_table(self, table_id: int) -> str | None:
+        """The name of the SQL table of a table's deletes by position; None when it has none."""
+        name = f"ducklake_inlined_delete_{table_id}"
+        return name if self._rows("SELECT to_regclass(%s) IS NOT NULL", (name,))[0][0] else None
+
+    def rows_tables(self, table_id: int) -> list[str]:
+        """The names of the SQL tables of a table's rows that are in no file, oldest first."""
+        rows = self._rows(
+            "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version",
+            (table_id,),
+        )
+        return [name for (name,) in rows]
 
     def _partition_values(self, table_id: int, data_file_ids: list[int]) -> dict[int, tuple[str | None, ...]]:
         if not data_file_ids:
@@ -333,14 +367,11 @@ class Catalog:
     def inlined_rows_at(self, table_id: int, snapshot_id: int) -> list[dict[str, Any]]:
         """The rows that are in no file at a snapshot, by the names of their columns, with ``row_id``; values as stored."""
         rows: list[dict[str, Any]] = []
-        for (name,) in self._rows(
-            "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version",
-            (table_id,),
-        ):
+        for name in self.rows_tables(table_id):
             query = sql.SQL(
                 "SELECT * FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s) ORDER BY row_id"
             ).format(sql.Identifier(name))
-            with self._connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
+            with self.connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
                 rows += cursor.execute(query, (snapshot_id, snapshot_id)).fetchall()
         return rows
 
@@ -377,7 +408,3 @@ def _columns(rows: Sequence[tuple[Any, ...]], parent: int | None) -> Iterator[Co
             parsed = parse_type(kind)
         given = None if default in (None, "NULL") else default
         yield Column(column_id, name, parsed, nullable, given, initial_default, children=children)
-
-
-def _absolute(folder: str, path: str, is_relative: bool) -> str:
-    return folder + path if is_relative else path

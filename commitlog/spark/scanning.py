@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 from commitlog.client import CommitLog
 from commitlog.client.names import parse_table_name
 from commitlog.domain.definitions import Column
-from commitlog.domain.types import NESTED, fold
-from commitlog.errors import DataFileError, TableNotFoundError
+from commitlog.domain.types import NESTED
+from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
+from commitlog.spark.arrow_rows import as_text, by_column_id, delete_positions
 from commitlog.spark.publishing import catalog_of, connect
 from commitlog.spark.reading import Scan, ScanFile, dataframe
 
-_DELETED_POSITION = "pos"
 
-
-def read(spark: SparkSession, table: str, snapshot: int | None = None, *, log: CommitLog | None = None) -> DataFrame:
+def read(
+    spark: SparkSession,
+    table: str,
+    snapshot: int | None = None,
+    *,
+    timestamp: datetime | str | None = None,
+    log: CommitLog | None = None,
+) -> DataFrame:
     """A table as a native DataFrame.
 
     Args:
         spark: the session.
         table: its name, ``schema.table`` or ``table``.
         snapshot: as of which snapshot; None is the newest, with all that ``log`` has committed.
+        timestamp: instead, as of which moment (ISO 8601, UTC unless it says otherwise).
         log: the log; None connects by the settings found.
 
     Raises:
@@ -38,9 +43,30 @@ def read(spark: SparkSession, table: str, snapshot: int | None = None, *, log: C
         TableNotFoundError: there is no such table at the snapshot.
     """
     to_log = connect() if log is None else log
+    return dataframe(spark, scan_at(catalog_of(to_log), table, snapshot_of(to_log, snapshot, timestamp)))
+
+
+def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime | str | None) -> int:
+    """The snapshot that an id or a moment names; without both the newest, with all that ``log`` has committed.
+
+    Raises:
+        ConfigurationError: both are given, or one of them cannot be read.
+        SnapshotNotFoundError: the moment is before the oldest snapshot.
+    """
+    if snapshot is not None and timestamp is not None:
+        raise ConfigurationError("give a snapshot or a timestamp to read a table at, not both")
+    try:
+        if snapshot is not None:
+            return int(snapshot)
+        moment = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
+    except ValueError as error:
+        raise ConfigurationError(
+            f"a table is read at a snapshot such as 42, or at a timestamp such as 2024-01-31T12:30:00: {error}"
+        ) from None
+    if moment is not None:
+        return catalog_of(log).snapshot_at(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     # A transaction's base is not before what this connection has committed, so that can be read whichever it is.
-    newest = to_log.transaction().base_snapshot_id
-    return dataframe(spark, scan_at(catalog_of(to_log), table, newest if snapshot is None else snapshot))
+    return log.transaction().base_snapshot_id
 
 
 def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1) -> Scan:
@@ -73,7 +99,7 @@ def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1) 
 
 def _scan_file(file: CatalogFile) -> ScanFile:
     inlined = np.asarray(file.deleted, dtype=np.int64)
-    filed = np.empty(0, np.int64) if file.delete_file_path is None else _positions(file.delete_file_path)
+    filed = np.empty(0, np.int64) if file.delete_file_path is None else delete_positions(file.delete_file_path)
     return ScanFile(
         data_file_id=file.data_file_id,
         path=file.path,
@@ -86,34 +112,14 @@ def _scan_file(file: CatalogFile) -> ScanFile:
     )
 
 
-def _positions(path: str) -> npt.NDArray[np.int64]:
-    filesystem, inner = fs.FileSystem.from_uri(path)
-    positions = pq.read_table(inner, columns=[_DELETED_POSITION], filesystem=filesystem)[_DELETED_POSITION]
-    return np.asarray(positions.to_numpy(), dtype=np.int64)
-
-
 def _inlined(catalog: Catalog, table: CatalogTable, names: Mapping[str, frozenset[int]], snapshot_id: int) -> pa.Table:
     """The rows that are in no file, as text: Spark casts it to the columns' types."""
     rows = catalog.inlined_rows_at(table.definition.table_id, snapshot_id)
     columns = table.definition.columns
     if rows:
         _check_readable(columns, table.definition.name)
-    by_id = [_by_column_id(row, names, table.definition.name) for row in rows]
+    by_id = [by_column_id(row, names, table.definition.name) for row in rows]
     return pa.table({column.name: _values(column, by_id) for column in columns})
-
-
-def _by_column_id(row: Mapping[str, Any], names: Mapping[str, frozenset[int]], table: str) -> dict[int, Any]:
-    """A row's values by column id. Its names are those of the day it was inserted."""
-    values = {}
-    for name, value in row.items():
-        ids = names.get(fold(name), frozenset())
-        if len(ids) > 1:
-            raise DataFileError(
-                f"table {table} has rows that are in no file, and {len(ids)} of its columns were called {name}: flush the "
-                "table, or read it with DuckDB"
-            )
-        values.update(dict.fromkeys(ids, value))
-    return values
 
 
 def _check_readable(columns: Iterable[Column], table: str) -> None:
@@ -129,12 +135,4 @@ def _values(column: Column, rows: Sequence[Mapping[int, Any]]) -> pa.Array:
     key = column.column_id
     if column.type.name == "blob":
         return pa.array([row.get(key) for row in rows], pa.binary())
-    return pa.array([_text(row.get(key, column.initial_default)) for row in rows], pa.string())
-
-
-def _text(value: Any) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return bytes(value).decode() if isinstance(value, bytes | memoryview) else str(value)
+    return pa.array([as_text(row.get(key, column.initial_default)) for row in rows], pa.string())

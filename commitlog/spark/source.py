@@ -7,7 +7,7 @@ the number of the batch, so a batch that Spark repeats after a crash is answered
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,18 +15,21 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
+    DataSourceReader,
     DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
-from commitlog.errors import ConfigurationError, DataFileError
+from commitlog.errors import DataFileError
 from commitlog.spark.appending import QUERY_ID
 from commitlog.spark.arrow import write_batches
-from commitlog.spark.columns import scan_schema
 from commitlog.spark.files import remove_files
 from commitlog.spark.fitting import check_fit
+from commitlog.spark.options import SourceOptions
 from commitlog.spark.publishing import Key, Target, connect, publish, target
+from commitlog.spark.source_reading import TableReader, TableStream, source_schema
 
 
 @dataclass
@@ -40,45 +43,52 @@ class WrittenFile(WriterCommitMessage):
 class CommitLogDataSource(DataSource):
     """Tables of a log."""
 
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._chosen = SourceOptions(options)
+
     @classmethod
     def name(cls) -> str:
         return "commitlog"
 
     def schema(self) -> StructType:
-        definition = target(connect(self.options), self._table()).definition
-        return scan_schema(definition.columns)
+        return source_schema(self._chosen, self._table())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return TableReader(self._chosen, self._table(), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        return TableStream(self._chosen, self._table(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
             raise DataFileError("format('commitlog') appends; use commitlog.spark.overwrite to replace rows")
-        return BatchWriter(self.options, self._table(), schema)
+        return BatchWriter(self._chosen, self._table(), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         if overwrite:
             raise DataFileError("a stream into commitlog appends: use outputMode('append')")
-        return StreamWriter(self.options, self._table(), schema)
+        return StreamWriter(self._chosen, self._table(), schema)
 
     def _table(self) -> str:
-        table = self.options.get("table")
-        if not table:
-            raise ConfigurationError("format('commitlog') needs the option table, such as main.flights")
-        return str(table)
+        return self._chosen.required("table", "main.flights")
 
 
 class BatchWriter(DataSourceArrowWriter):
     """A batch write: one file a task, one proposal in all."""
 
-    def __init__(self, options: Mapping[str, str], table: str, schema: StructType) -> None:
-        self._options = dict(options)
-        self._target = target(connect(options), table)
+    def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
+        self._options = options
+        self._target = target(connect(options.settings), table)
         check_fit(schema, self._target.definition)
-        self._key = Key.parse(options["key"]) if "key" in options else None
+        key = options.text("key")
+        self._key = None if key is None else Key.parse(key)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return _write(iterator, self._target)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        publish(connect(self._options), self._target, _paths(messages), key=self._key)
+        publish(connect(self._options.settings), self._target, _paths(messages), key=self._key)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _remove_unpublished(messages)
@@ -87,9 +97,9 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """A streaming write. Spark makes one for each batch, and another for its commit."""
 
-    def __init__(self, options: Mapping[str, str], table: str, schema: StructType) -> None:
-        self._options = dict(options)
-        self._target = target(connect(options), table)
+    def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
+        self._options = options
+        self._target = target(connect(options.settings), table)
         check_fit(schema, self._target.definition)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -102,7 +112,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query_id = next(each.query_id for each in messages if isinstance(each, WrittenFile))
         assert query_id is not None, "Spark gives every streaming task its query's id"
         key = Key.of_stream(query_id, self._target.definition.table_id, batchId)
-        publish(connect(self._options), self._target, paths, key=key)
+        publish(connect(self._options.settings), self._target, paths, key=key)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         _remove_unpublished(messages)

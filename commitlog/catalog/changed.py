@@ -1,0 +1,168 @@
+"""What the snapshots after one and up to another changed in a table: for streams that follow it.
+
+Maintenance changes no rows, so the files of a COMPACT and of a FLUSH are not listed. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
+from commitlog.catalog.writing import Connection
+
+_MAINTENANCE = "(^|,)(merge_adjacent|rewrite_delete|compacted_table|inline_flush|flushed_inlined):"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """Rows of one data file that one snapshot inserted or deleted.
+
+    Attributes:
+        positions: which rows, sorted; None for all of the file, less ``without``.
+        delete_file_path, earlier_delete_file_path: the positions also come from the first file, less those of the second;
+            for a file that ended (``positions`` None) the second one's are those that were gone before.
+    """
+
+    snapshot_id: int
+    is_delete: bool
+    file: CatalogFile
+    positions: tuple[int, ...] | None = None
+    without: tuple[int, ...] = ()
+    delete_file_path: str | None = None
+    earlier_delete_file_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """A row that is in no file, as the columns of its day, that one snapshot inserted or deleted."""
+
+    snapshot_id: int
+    is_delete: bool
+    row: Mapping[str, Any]
+
+
+class TableChanges:
+    """The changes of one table between two snapshots.
+
+    Args:
+        catalog: of the log.
+        table: as of ``upto``.
+        after, upto: the snapshots, the first one exclusive.
+    """
+
+    def __init__(self, catalog: Catalog, table: CatalogTable, after: int, upto: int) -> None:
+        self._catalog = catalog
+        self._table = table
+        self._table_id = table.definition.table_id
+        self._range = (after, upto)
+
+    def files(self, *, deletes: bool) -> list[ChangedFile]:
+        """Rows of files, in the order of the snapshots; with ``deletes`` also those that went."""
+        with self._catalog.connected() as conn:
+            changed = list(self._inserted(conn))
+            if deletes:
+                changed += [*self._by_position(conn), *self._by_delete_file(conn), *self._ended(conn)]
+        return sorted(changed, key=lambda each: (each.snapshot_id, each.file.data_file_id))
+
+    def rows(self, *, deletes: bool) -> list[ChangedRow]:
+        """Rows that are in no file, in the order of the snapshots; of one snapshot the deleted ones first."""
+        changed: list[ChangedRow] = []
+        with self._catalog.connected() as conn:
+            skipped = self._maintenance(conn)
+            for name in self._catalog.rows_tables(self._table_id):
+                for column, is_delete in (("end_snapshot", True), ("begin_snapshot", False)):
+                    if is_delete and not deletes:
+                        continue
+                    found = self._changed_rows(conn, name, column)
+                    changed += [ChangedRow(row[column], is_delete, row) for row in found if row[column] not in skipped]
+        return sorted(changed, key=lambda each: (each.snapshot_id, not each.is_delete, each.row["row_id"]))
+
+    def _changed_rows(self, conn: Connection, name: str, column: str) -> list[dict[str, Any]]:
+        query = sql.SQL("SELECT * FROM {} WHERE {c} > %s AND {c} <= %s").format(
+            sql.Identifier(name), c=sql.Identifier(column)
+        )
+        with conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query, self._range).fetchall()
+
+    def _maintenance(self, conn: Connection) -> frozenset[int]:
+        query = """SELECT snapshot_id FROM ducklake_snapshot_changes
+                   WHERE snapshot_id > %s AND snapshot_id <= %s AND changes_made ~ %s"""
+        return frozenset(row[0] for row in conn.execute(query, (*self._range, _MAINTENANCE)))
+
+    def _inserted(self, conn: Connection) -> Iterator[ChangedFile]:
+        query = """SELECT data_file_id, begin_snapshot FROM ducklake_data_file
+                   WHERE table_id = %s AND begin_snapshot > %s AND begin_snapshot <= %s"""
+        skipped = self._maintenance(conn)
+        found = [row for row in conn.execute(query, (self._table_id, *self._range)) if row[1] not in skipped]
+        files = self._files([row[0] for row in found])
+        for data_file_id, snapshot_id in found:
+            yield ChangedFile(snapshot_id, False, files[data_file_id])
+
+    def _by_position(self, conn: Connection) -> Iterator[ChangedFile]:
+        name = self._catalog.deletes_table(self._table_id)
+        if name is None:
+            return
+        query = sql.SQL(
+            """SELECT begin_snapshot, file_id, array_agg(row_id ORDER BY row_id) FROM {}
+               WHERE begin_snapshot > %s AND begin_snapshot <= %s GROUP BY 1, 2"""
+        ).format(sql.Identifier(name))
+        found = conn.execute(query, self._range).fetchall()
+        files = self._files([row[1] for row in found])
+        for snapshot_id, data_file_id, rows in found:
+            yield ChangedFile(snapshot_id, True, files[data_file_id], tuple(rows))
+
+    def _by_delete_file(self, conn: Connection) -> Iterator[ChangedFile]:
+        query = """SELECT d.begin_snapshot, d.data_file_id, d.path, d.path_is_relative, e.path, e.path_is_relative
+                   FROM ducklake_delete_file d LEFT JOIN ducklake_delete_file e
+                        ON e.data_file_id = d.data_file_id AND e.end_snapshot = d.begin_snapshot
+                   WHERE d.table_id = %s AND d.begin_snapshot > %s AND d.begin_snapshot <= %s"""
+        found = conn.execute(query, (self._table_id, *self._range)).fetchall()
+        files = self._files([row[1] for row in found])
+        for snapshot_id, data_file_id, path, relative, earlier, earlier_relative in found:
+            yield ChangedFile(
+                snapshot_id,
+                True,
+                files[data_file_id],
+                (),
+                delete_file_path=self._table.place(path, relative),
+                earlier_delete_file_path=None if earlier is None else self._table.place(earlier, earlier_relative),
+            )
+
+    def _ended(self, conn: Connection) -> Iterator[ChangedFile]:
+        query = """SELECT f.end_snapshot, f.data_file_id, d.path, d.path_is_relative
+                   FROM ducklake_data_file f LEFT JOIN ducklake_delete_file d
+                        ON d.data_file_id = f.data_file_id AND d.begin_snapshot < f.end_snapshot
+                        AND (d.end_snapshot IS NULL OR d.end_snapshot >= f.end_snapshot)
+                   WHERE f.table_id = %s AND f.end_snapshot > %s AND f.end_snapshot <= %s"""
+        skipped = self._maintenance(conn)
+        found = [row for row in conn.execute(query, (self._table_id, *self._range)) if row[0] not in skipped]
+        files = self._files([row[1] for row in found])
+        gone = self._deleted_before(conn, {data_file_id: snapshot_id for snapshot_id, data_file_id, *_ in found})
+        for snapshot_id, data_file_id, path, relative in found:
+            yield ChangedFile(
+                snapshot_id,
+                True,
+                files[data_file_id],
+                without=gone.get(data_file_id, ()),
+                earlier_delete_file_path=None if path is None else self._table.place(path, relative),
+            )
+
+    def _deleted_before(self, conn: Connection, ended: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
+        name = self._catalog.deletes_table(self._table_id)
+        if name is None or not ended:
+            return {}
+        query = sql.SQL(
+            """SELECT d.file_id, array_agg(d.row_id ORDER BY d.row_id) FROM {} d
+               JOIN unnest(%s::bigint[], %s::bigint[]) AS e(file_id, snapshot_id)
+                    ON e.file_id = d.file_id AND d.begin_snapshot < e.snapshot_id GROUP BY 1"""
+        ).format(sql.Identifier(name))
+        found = conn.execute(query, (list(ended), list(ended.values())))
+        return {data_file_id: tuple(rows) for data_file_id, rows in found}
+
+    def _files(self, data_file_ids: list[int]) -> dict[int, CatalogFile]:
+        return {each.data_file_id: each for each in self._catalog.files_of(self._table, data_file_ids)}

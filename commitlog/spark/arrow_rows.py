@@ -1,0 +1,143 @@
+"""Rows of a table's files as Arrow batches, for the paths where Spark takes rows from Python.
+
+Columns are found by field id, or by the names that a file without ids came with; what a file lacks has its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from commitlog.domain.definitions import Column, default_value
+from commitlog.domain.model import MappedColumn
+from commitlog.domain.types import fold
+from commitlog.errors import DataFileError
+
+BATCH_ROWS = 65_536
+_FIELD_ID = b"PARQUET:field_id"
+_POSITION = "pos"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Some rows of one file.
+
+    Attributes:
+        positions: which rows; None for all.
+        without: rows that are left out.
+        delete_files: their positions are added to ``positions``, or, when that is None, left out.
+        earlier_delete_files: their positions are left out.
+    """
+
+    path: str
+    name_mapping: tuple[MappedColumn, ...] | None
+    record_count: int
+    positions: tuple[int, ...] | None = None
+    without: tuple[int, ...] = ()
+    delete_files: tuple[str, ...] = ()
+    earlier_delete_files: tuple[str, ...] = ()
+
+
+def read_rows(rows: FileRows, columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows as ``columns``, cast to ``schema``, whose fields stand in the same order.
+
+    Raises:
+        DataFileError: a column's values in the file are not of the column's type.
+    """
+    chosen = _chosen(rows)
+    filesystem, inner = fs.FileSystem.from_uri(rows.path)
+    with pq.ParquetFile(inner, filesystem=filesystem) as file:
+        sources = _sources(file.schema_arrow, columns, rows.name_mapping)
+        start = 0
+        for batch in file.iter_batches(BATCH_ROWS, columns=sorted({name for name in sources if name is not None})):
+            kept = batch if chosen is None else batch.filter(pa.array(chosen[start : start + batch.num_rows]))
+            start += batch.num_rows
+            if kept.num_rows:
+                arrays = [
+                    _array(kept, column, name, field.type)
+                    for column, name, field in zip(columns, sources, schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _chosen(rows: FileRows) -> npt.NDArray[np.bool_] | None:
+    """A flag for each row of the file; None when all are wanted."""
+    listed = rows.positions is not None
+    if not (listed or rows.without or rows.delete_files or rows.earlier_delete_files):
+        return None
+    flags = np.full(rows.record_count, not listed)
+    for path in rows.delete_files:
+        flags[delete_positions(path)] = listed
+    if rows.positions is not None:
+        flags[np.asarray(rows.positions, np.int64)] = True
+    for path in rows.earlier_delete_files:
+        flags[delete_positions(path)] = False
+    flags[np.asarray(rows.without, np.int64)] = False
+    return flags
+
+
+def delete_positions(path: str) -> npt.NDArray[np.int64]:
+    """The positions that a delete file holds."""
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    positions = pq.read_table(inner, columns=[_POSITION], filesystem=filesystem)[_POSITION]
+    return np.asarray(positions.to_numpy(), dtype=np.int64)
+
+
+def _sources(file: pa.Schema, columns: Sequence[Column], mapping: tuple[MappedColumn, ...] | None) -> list[str | None]:
+    """For each column the file's name of it; None when the file has none."""
+    if mapping is None:
+        by_id = {int((field.metadata or {}).get(_FIELD_ID, -1)): field.name for field in file}
+        return [by_id.get(column.column_id) for column in columns]
+    by_name = {fold(each.column): each.source_name for each in mapping}
+    return [by_name.get(fold(column.name)) for column in columns]
+
+
+def _array(batch: pa.RecordBatch, column: Column, name: str | None, kind: pa.DataType) -> pa.Array:
+    if name is None:
+        value = None if column.initial_default is None else default_value(column.type, column.initial_default)
+        return pa.array([value] * batch.num_rows).cast(kind)
+    try:
+        return batch.column(name).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataFileError(f"column {column.name} ({column.type}) of a file: {error}") from error
+
+
+def text_array(column: Column, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values of a column as the catalog keeps those that are in no file, as an array of ``kind``."""
+    if column.type.name == "blob":
+        return pa.array(values, pa.binary()).cast(kind)
+    return pa.array([as_text(value) for value in values], pa.string()).cast(kind)
+
+
+def as_text(value: Any) -> str | None:
+    """A value of a row that is in no file, as text that Spark and Arrow cast to the column's type."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return bytes(value).decode() if isinstance(value, bytes | memoryview) else str(value)
+
+
+def by_column_id(row: Mapping[str, Any], names: Mapping[str, frozenset[int]], table: str) -> dict[int, Any]:
+    """The values of a row that is in no file, by column id. Its names are those of the day it was inserted.
+
+    Raises:
+        DataFileError: two columns had one of its names, one after the other.
+    """
+    values = {}
+    for name, value in row.items():
+        ids = names.get(fold(name), frozenset())
+        if len(ids) > 1:
+            raise DataFileError(
+                f"table {table} has rows that are in no file, and {len(ids)} of its columns were called {name}: flush the "
+                "table, or read it with DuckDB"
+            )
+        values.update(dict.fromkeys(ids, value))
+    return values
