@@ -36,7 +36,8 @@ ROOMS = {
     "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(_names("domain log catalog.queries errors config"), never=_names("pyspark")),
     "spark": Room(
-        _names("client catalog.queries domain log.results log.codec errors config"), never=_names("sqlalchemy psycopg")
+        _names("client catalog.queries catalog.changed domain log.results log.codec errors config"),
+        never=_names("sqlalchemy psycopg"),
     ),
     "replication": Room(_names("client domain catalog.queries errors config"), never=_names("pyspark")),
     "local": Room(_names("config errors")),
