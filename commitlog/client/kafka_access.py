@@ -50,6 +50,11 @@ class KafkaAccess:
         self._replica_lock = threading.Lock()
 
     @property
+    def connected_by(self) -> Settings:
+        """The settings that say which log, and where it and its catalog are."""
+        return self._settings
+
+    @property
     def settings(self) -> LogSettings:
         return self._publisher.genesis.settings
 
@@ -81,27 +86,27 @@ class KafkaAccess:
     # --- the catalog --------------------------------------------------------------------------------------------------
 
     def head_snapshot_id(self) -> int:
-        return self._checked_catalog().head_snapshot_id()
+        return self.catalog().head_snapshot_id()
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
         self.wait_for_snapshot(snapshot_id, int(CATALOG_TIMEOUT_S * 1000))
-        found = self._checked_catalog().table_at(schema, table, snapshot_id)
+        found = self.catalog().table_at(schema, table, snapshot_id)
         return None if found is None else TableAt(found.definition, found.path)
 
     def new_table_path(self, schema: str, table: str) -> str | None:
         """The projector names the folder of a plain name by it; of others nobody knows it before."""
-        catalog = self._checked_catalog()
+        catalog = self.catalog()
         if not _PLAIN_NAME.fullmatch(table):
             return None
         path = catalog.schema_path(schema, catalog.head_snapshot_id())
         return None if path is None else f"{path}{table}/"
 
     def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
-        self._checked_catalog()
+        self.catalog()
         if not self._waiting.wait_for_snapshot(snapshot_id, timeout_ms / 1000):
             raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._waiting.head_snapshot_id())
 
-    def _checked_catalog(self) -> Catalog:
+    def catalog(self) -> Catalog:
         """The catalog, once it is there and known to be this log's.
 
         Raises:
@@ -143,7 +148,7 @@ class KafkaAccess:
 
     def _decided(self, proposal_id: ProposalId) -> Outcome | None:
         """From the catalog, else from the results that it has not applied yet."""
-        catalog = self._checked_catalog()
+        catalog = self.catalog()
         applied = catalog.applied()
         row = catalog.outcome(proposal_id)
         known = None if row is None else self._lookup.by_seq(row["seq"])

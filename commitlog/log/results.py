@@ -317,3 +317,48 @@ class ResultsReader:
             raise LogLossError(f"{self._topic}: the next record is gone: {error.str()}")
         elif not is_no_answer(error):
             raise KafkaException(error)
+
+
+def results_end(settings: Settings) -> int:
+    """The offset after the last record of the results that is committed for good.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+    return end_offset(settings, make_admin(settings), f"{settings.log}.results", 0, committed=True)
+
+
+def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """The records of the results with ``start <= offset < end``, each with its offset, for readers that share the work.
+
+    Nothing is verified here: a reader that trusts nobody looks at the borders of its neighbours' ranges.
+
+    Raises:
+        LogLossError: the range is not in the topic (any more).
+        LogUnavailableError: no broker has answered for long.
+    """
+    consumer = make_consumer(settings, enable_partition_eof=True)
+    try:
+        consumer.assign([TopicPartition(f"{settings.log}.results", 0, start)])
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while True:
+            for message in consumer.consume(READ_RECORDS_MAX, POLL_TIMEOUT_S):
+                error, offset = message.error(), message.offset()
+                assert offset is not None
+                if error is not None:
+                    code = error.code()
+                    if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                        raise LogLossError(f"{settings.log}.results has no offset {start}: {error.str()}")
+                    if code != KafkaError._PARTITION_EOF and not is_no_answer(error):
+                        raise KafkaException(error)
+                if offset >= end:
+                    return
+                if error is None:
+                    raw = message.value()
+                    assert raw is not None
+                    yield offset, raw
+                deadline = time.monotonic() + END_TIMEOUT_S
+            if time.monotonic() > deadline:
+                raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(END_TIMEOUT_S * 1000))
+    finally:
+        consumer.close()

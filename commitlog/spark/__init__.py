@@ -6,6 +6,7 @@
 
 from commitlog.spark.appending import append, stream_into
 from commitlog.spark.columns import column_specs
+from commitlog.spark.outcomes import outcomes
 from commitlog.spark.publishing import Key
 from commitlog.spark.rewriting import compact, delete, merge, overwrite, update
 from commitlog.spark.scanning import read
@@ -17,6 +18,7 @@ __all__ = [
     "compact",
     "delete",
     "merge",
+    "outcomes",
     "overwrite",
     "read",
     "stream_into",

@@ -9,8 +9,8 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 
 _OWN = (
-    "table", "topic", "snapshot", "timestamp", "key", "changes", "createTable",
-    "startingSnapshot", "snapshotsPerTrigger", "recordsPerTrigger", "pushFilters",
+    "table", "topic", "snapshot", "timestamp", "key", "changes",
+    "startingSnapshot", "snapshotsPerTrigger", "startingOffset", "recordsPerTrigger",
 )  # fmt: skip
 _SPARKS = frozenset({"path", "checkpointlocation", "queryname"})
 _KNOWN = {name.lower(): name for name in (*_OWN, *Settings.__slots__)}

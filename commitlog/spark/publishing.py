@@ -67,9 +67,18 @@ def _connected(settings: tuple[tuple[str, str], ...]) -> CommitLog:
 
 def catalog_of(log: CommitLog) -> Catalog:
     """The catalog of a log's tables, for the list of their files."""
+    return _kafka(log).catalog()
+
+
+def settings_of(log: CommitLog) -> Settings:
+    """The settings that a log was connected by, for tasks that read its topics."""
+    return _kafka(log).connected_by
+
+
+def _kafka(log: CommitLog) -> KafkaAccess:
     access = log._access
-    assert isinstance(access, KafkaAccess), "a log without a catalog has no files to list"
-    return access._checked_catalog()
+    assert isinstance(access, KafkaAccess), "an in-memory log has no topics and no catalog for Spark"
+    return access
 
 
 def target(log: CommitLog, table: str) -> Target:

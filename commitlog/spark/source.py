@@ -1,8 +1,9 @@
 """`format("commitlog")`: tables as a Spark data source, for Structured Streaming, SQL views and Spark Connect.
 
-Options: `table` (`schema.table`), for reading `snapshot`, for batch writing `key` (see `append`); and every setting of
-commitlog by its name. A streaming write is exactly once: its key is the query's id, which lives in the checkpoint, and
-the number of the batch, so a batch that Spark repeats after a crash is answered with its first commit.
+Options: `table` (`schema.table`), for batch writing `key` (see `append`), for reading those of `TableReader` and
+`TableStream`, or instead of a table `topic` = `results` (see `outcomes`); and every setting of commitlog by its name. A
+streaming write is exactly once: its key is the query's id, which lives in the checkpoint, and the number of the batch, so
+a batch that Spark repeats after a crash is answered with its first commit.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from commitlog.errors import DataFileError
+from commitlog.errors import ConfigurationError, DataFileError
 from commitlog.spark.appending import QUERY_ID
 from commitlog.spark.arrow import write_batches
 from commitlog.spark.files import remove_files
 from commitlog.spark.fitting import check_fit
 from commitlog.spark.options import SourceOptions
+from commitlog.spark.outcomes import OUTCOMES, OutcomesReader, OutcomesStream
 from commitlog.spark.publishing import Key, Target, connect, publish, target
 from commitlog.spark.source_reading import TableReader, TableStream, source_schema
 
@@ -52,12 +54,16 @@ class CommitLogDataSource(DataSource):
         return "commitlog"
 
     def schema(self) -> StructType:
-        return source_schema(self._chosen, self._table())
+        return OUTCOMES if self._follows_results() else source_schema(self._chosen, self._table())
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if self._follows_results():
+            return OutcomesReader(self._chosen)
         return TableReader(self._chosen, self._table(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        if self._follows_results():
+            return OutcomesStream(self._chosen)
         return TableStream(self._chosen, self._table(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -69,6 +75,12 @@ class CommitLogDataSource(DataSource):
         if overwrite:
             raise DataFileError("a stream into commitlog appends: use outputMode('append')")
         return StreamWriter(self._chosen, self._table(), schema)
+
+    def _follows_results(self) -> bool:
+        topic = self._chosen.text("topic")
+        if topic not in (None, "results"):
+            raise ConfigurationError(f"the option topic is results, or the option table is given; not {topic!r}")
+        return topic is not None
 
     def _table(self) -> str:
         return self._chosen.required("table", "main.flights")

@@ -1,0 +1,71 @@
+"""The results topic as typed rows: at once, and as a stream that is restarted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.errors import ProposalRejectedError
+from commitlog.spark import outcomes
+from commitlog.spark.outcomes import RANGE_OFFSETS_MIN, _ranges
+
+NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
+
+
+def some_history(log: CommitLog) -> None:
+    """Snapshot 1 makes a table, 2 drops it, and a proposal computed from 1 is refused."""
+    with log.transaction(message="make it") as tx:
+        tx.create_table("main.t", {"id": "int64"})
+    late = log.transaction()
+    with log.transaction() as tx:
+        tx.drop_table("main.t")
+    late.rename_table("main.t", "u")
+    with pytest.raises(ProposalRejectedError):
+        late.commit()
+
+
+def test_outcomes_then_every_verdict_with_its_conflicts(spark: SparkSession, log: CommitLog) -> None:
+    some_history(log)
+    found = outcomes(spark, log=log).orderBy("seq").collect()
+    assert [(row.seq, row.verdict, row.snapshot_id, row.change_kinds) for row in found] == [
+        (1, "COMMITTED", 1, ["CREATE_TABLE"]), (2, "COMMITTED", 2, ["DROP_TABLE"]), (3, "REJECTED", None, ["RENAME_TABLE"]),
+    ]  # fmt: skip
+    assert (found[0].message, found[0].tables) == ("make it", ["main.t"])
+    [conflict] = found[2].conflicts
+    assert (found[2].reason, conflict.kind, conflict.committed_snapshot_id) == ("CONFLICT", "TABLE_DROPPED", 2)
+    assert conflict.committed_writer_id == found[1].writer_id
+    assert found[1].decided_at >= found[0].decided_at
+
+
+def test_stream_of_the_results_when_restarted_then_each_outcome_once(
+    spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
+) -> None:
+    options = {"topic": "results", **{name: str(getattr(settings, name)) for name in NAMES}}
+
+    def follow(**more: str) -> None:
+        stream = spark.readStream.format("commitlog").options(**options, **more).load()
+        writer = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start(str(tmp_path / "rows")).awaitTermination()
+
+    some_history(log)
+    follow(recordsPerTrigger="2")
+    with log.transaction() as tx:
+        tx.create_schema("s")
+    follow()
+    seqs = sorted(row.seq for row in spark.read.parquet(str(tmp_path / "rows")).collect())
+    assert seqs == [1, 2, 3, 4]
+    with pytest.raises(PySparkException, match="the option topic is results"):
+        spark.read.format("commitlog").options(**{**options, "topic": "receipts"}).load()
+
+
+def test_ranges_then_they_meet_without_a_gap() -> None:
+    ranges = _ranges(0, 2 * RANGE_OFFSETS_MIN + 1)
+    assert [each.value for each in ranges] == [
+        (0, RANGE_OFFSETS_MIN), (RANGE_OFFSETS_MIN, 2 * RANGE_OFFSETS_MIN), (2 * RANGE_OFFSETS_MIN, 2 * RANGE_OFFSETS_MIN + 1),
+    ]  # fmt: skip
+    assert _ranges(5, 5) == []
