@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,11 +19,12 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.writing import Connection
 from commitlog.config import without_password
 from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.dumping import load_definition
-from commitlog.domain.model import MappedColumn
+from commitlog.domain.model import MappedColumn, Predicate
 from commitlog.domain.types import ColumnType, fold, parse_type
 from commitlog.errors import CatalogUnavailableError, SnapshotNotFoundError
 
@@ -266,16 +267,28 @@ class Catalog:
 
     # --- contents -----------------------------------------------------------------------------------------------------
 
-    def files_at(self, table: CatalogTable, snapshot_id: int, *, after: int = -1) -> list[CatalogFile]:
-        """The data files that are live at a snapshot; with ``after`` only those that came after that snapshot."""
+    def files_at(
+        self, table: CatalogTable, snapshot_id: int, *, after: int = -1, where: Iterable[Predicate] = ()
+    ) -> list[CatalogFile]:
+        """The data files that are live at a snapshot.
+
+        Args:
+            table: as of the snapshot.
+            snapshot_id: which snapshot.
+            after: only files that came after this one.
+            where: a conjunction; files of which statistics or partition values prove that no row matches are left out.
+        """
+        conditions, values = exclusions(table.definition, where)
         rows = self._rows(
             _FILE_COLUMNS
             + """, d.path, d.path_is_relative, d.delete_count FROM ducklake_data_file f
                LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
                     AND (d.end_snapshot IS NULL OR d.end_snapshot > %s)
                WHERE f.table_id = %s AND f.begin_snapshot <= %s AND f.begin_snapshot > %s
-               AND (f.end_snapshot IS NULL OR f.end_snapshot > %s) ORDER BY f.data_file_id""",
-            (snapshot_id, snapshot_id, table.definition.table_id, snapshot_id, after, snapshot_id),
+               AND (f.end_snapshot IS NULL OR f.end_snapshot > %s)"""
+            + conditions
+            + " ORDER BY f.data_file_id",
+            (snapshot_id, snapshot_id, table.definition.table_id, snapshot_id, after, snapshot_id, *values),
         )
         return self._files(table, rows, self._inlined_deletes(table.definition.table_id, snapshot_id))
 

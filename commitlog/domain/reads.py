@@ -224,7 +224,7 @@ def excludes(
     by_name = {fold(column.column): column for column in statistics}
     for predicate in conjunction:
         column = table.column(predicate.column)
-        if _vacuous(column.type, predicate):
+        if is_vacuous(column.type, predicate):
             return True
         if _partition_excludes(table, file, column.column_id, column.type, predicate):
             return True
@@ -234,7 +234,7 @@ def excludes(
     return False
 
 
-def _vacuous(kind: ColumnType, predicate: Predicate) -> bool:
+def is_vacuous(kind: ColumnType, predicate: Predicate) -> bool:
     """A predicate that no value satisfies: in [], or between with low above high."""
     if predicate.op is FilterOp.IN:
         return predicate.value == ()

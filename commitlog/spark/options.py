@@ -10,7 +10,7 @@ from commitlog.errors import ConfigurationError
 
 _OWN = (
     "table", "topic", "snapshot", "timestamp", "key", "changes",
-    "startingSnapshot", "snapshotsPerTrigger", "startingOffset", "recordsPerTrigger",
+    "startingSnapshot", "snapshotsPerTrigger", "startingOffset", "recordsPerTrigger", "pushFilters",
 )  # fmt: skip
 _SPARKS = frozenset({"path", "checkpointlocation", "queryname"})
 _KNOWN = {name.lower(): name for name in (*_OWN, *Settings.__slots__)}

@@ -6,7 +6,7 @@ in between; then it is computed again on the new head, as often as the caller al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeAlias, cast
@@ -21,27 +21,12 @@ from commitlog.domain.model import Isolation, Reason
 from commitlog.domain.types import fold
 from commitlog.errors import DataFileError, ProposalRejectedError
 from commitlog.spark.files import new_directory, remove_files, write_delete_file, write_parquet
+from commitlog.spark.filters import Where, condition, conjunction
 from commitlog.spark.fitting import fit
 from commitlog.spark.packing import bins
 from commitlog.spark.publishing import catalog_of, connect, target_of
 from commitlog.spark.reading import Scan, dataframe, positions, with_positions
 from commitlog.spark.scanning import scan_at
-
-Where: TypeAlias = "str | Sequence[tuple[Any, ...]] | None"
-"""SQL, or a conjunction of ``(column, op, value)``. Only the second tells the log which rows were read: with SQL every
-row of the table counts as read."""
-
-_OPERATORS: Mapping[str, Callable[[Expression, Any], Expression]] = {
-    "=": lambda column, value: column == value,
-    "<": lambda column, value: column < value,
-    "<=": lambda column, value: column <= value,
-    ">": lambda column, value: column > value,
-    ">=": lambda column, value: column >= value,
-    "in": lambda column, value: column.isin(list(value)),
-    "between": lambda column, value: column.between(value[0], value[1]),
-    "is_null": lambda column, _: column.isNull(),
-    "is_not_null": lambda column, _: column.isNotNull(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +62,7 @@ def delete(
 
     def propose(transaction: Transaction, base: _Base) -> Sequence[str]:
         found = positions(_matching(base, where), base.scan)
-        transaction.read(table, filter=_predicates(where), files=found)
+        transaction.read(table, filter=conjunction(where), files=found)
         return _delete(transaction, base, found)
 
     return _committed(spark, table, log, propose, message=message, attempts=attempts)
@@ -104,7 +89,7 @@ def update(
         found = positions(rows, base.scan)
         given = {base.definition.column(name).name: value for name, value in values.items()}
         changed = [_value(given[name]).alias(name) if name in given else sf.col(f"`{name}`") for name in _names(base)]
-        transaction.read(table, filter=_predicates(where), files=found)
+        transaction.read(table, filter=conjunction(where), files=found)
         return _replace(transaction, base, found, rows.select(*changed)) if found else ()
 
     return _committed(spark, table, log, propose, message=message, attempts=attempts)
@@ -134,7 +119,7 @@ def overwrite(
                 transaction.delete(table, whole_files=whole)
             return _append(transaction, base, df)
         found = positions(_matching(base, where), base.scan)
-        transaction.read(table, filter=_predicates(where), files=found)
+        transaction.read(table, filter=conjunction(where), files=found)
         return _replace(transaction, base, found, df)
 
     return _committed(df.sparkSession, table, log, propose, message=message, attempts=attempts)
@@ -258,26 +243,15 @@ def _names(base: _Base) -> list[str]:
 def _matching(base: _Base, where: Where) -> DataFrame:
     if where is not None and base.scan.inlined.num_rows:
         inlined = dataframe(base.spark, replace(base.scan, files=()))
-        if inlined.where(_condition(where)).limit(1).count():
+        if inlined.where(condition(where)).limit(1).count():
             _refuse_inlined(base)
     rows = with_positions(base.spark, base.scan)
-    return rows if where is None else rows.where(_condition(where))
+    return rows if where is None else rows.where(condition(where))
 
 
 def _refuse_inlined(base: _Base) -> None:
     if base.scan.inlined.num_rows:
         raise DataFileError(f"table {base.table} has rows that are in no file: change them one by one, by their key")
-
-
-def _condition(where: Where) -> Expression:
-    if isinstance(where, str):
-        return sf.expr(where)
-    terms = [_OPERATORS[op](sf.col(f"`{column}`"), value[0] if value else None) for column, op, *value in where or ()]
-    return reduce(Expression.__and__, terms, sf.lit(True))
-
-
-def _predicates(where: Where) -> Iterable[tuple[Any, ...]]:
-    return () if isinstance(where, str) or where is None else where
 
 
 def _value(given: Expression | Any) -> Expression:

@@ -14,9 +14,11 @@ from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 from commitlog.client import CommitLog
 from commitlog.client.names import parse_table_name
 from commitlog.domain.definitions import Column
+from commitlog.domain.model import Predicate
 from commitlog.domain.types import NESTED
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
 from commitlog.spark.arrow_rows import as_text, by_column_id, delete_positions
+from commitlog.spark.filters import Where, condition, conjunction
 from commitlog.spark.publishing import catalog_of, connect
 from commitlog.spark.reading import Scan, ScanFile, dataframe
 
@@ -27,6 +29,7 @@ def read(
     snapshot: int | None = None,
     *,
     timestamp: datetime | str | None = None,
+    where: Where = None,
     log: CommitLog | None = None,
 ) -> DataFrame:
     """A table as a native DataFrame.
@@ -36,6 +39,8 @@ def read(
         table: its name, ``schema.table`` or ``table``.
         snapshot: as of which snapshot; None is the newest, with all that ``log`` has committed.
         timestamp: instead, as of which moment (ISO 8601, UTC unless it says otherwise).
+        where: only rows that match. Given as ``(column, op, value)``, files are left out by their statistics and partition
+            values before Spark sees them; given as SQL, Spark filters alone.
         log: the log; None connects by the settings found.
 
     Raises:
@@ -43,7 +48,9 @@ def read(
         TableNotFoundError: there is no such table at the snapshot.
     """
     to_log = connect() if log is None else log
-    return dataframe(spark, scan_at(catalog_of(to_log), table, snapshot_of(to_log, snapshot, timestamp)))
+    scan = scan_at(catalog_of(to_log), table, snapshot_of(to_log, snapshot, timestamp), where=conjunction(where))
+    rows = dataframe(spark, scan)
+    return rows if where is None else rows.where(condition(where))
 
 
 def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime | str | None) -> int:
@@ -69,7 +76,9 @@ def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime 
     return log.transaction().base_snapshot_id
 
 
-def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1) -> Scan:
+def scan_at(
+    catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1, where: Sequence[Predicate] = ()
+) -> Scan:
     """Everything that a read of a table at a snapshot takes from the catalog.
 
     Args:
@@ -77,6 +86,7 @@ def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1) 
         table: its name at the snapshot.
         snapshot_id: which snapshot.
         after: only files that came after this snapshot.
+        where: files that the catalog proves to hold no such row are left out.
 
     Raises:
         SnapshotNotFoundError: there is no such snapshot, or not any more.
@@ -92,7 +102,7 @@ def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1) 
         snapshot_id=snapshot_id,
         columns=found.definition.columns,
         names=names,
-        files=tuple(_scan_file(each) for each in catalog.files_at(found, snapshot_id, after=after)),
+        files=tuple(_scan_file(each) for each in catalog.files_at(found, snapshot_id, after=after, where=where)),
         inlined=_inlined(catalog, found, names, snapshot_id),
     )
 

@@ -31,7 +31,7 @@ from commitlog.spark.fitting import check_fit
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.outcomes import OUTCOMES, OutcomesReader, OutcomesStream
 from commitlog.spark.publishing import Key, Target, connect, publish, target
-from commitlog.spark.source_reading import TableReader, TableStream, source_schema
+from commitlog.spark.source_reading import PushingTableReader, TableReader, TableStream, source_schema
 
 
 @dataclass
@@ -59,7 +59,8 @@ class CommitLogDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         if self._follows_results():
             return OutcomesReader(self._chosen)
-        return TableReader(self._chosen, self._table(), schema)
+        reader = PushingTableReader if self._chosen.flag("pushFilters") else TableReader
+        return reader(self._chosen, self._table(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         if self._follows_results():

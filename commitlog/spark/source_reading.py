@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -21,10 +21,12 @@ from commitlog.catalog.changed import ChangedFile, ChangedRow, TableChanges
 from commitlog.catalog.queries import Catalog, CatalogTable
 from commitlog.client.names import parse_table_name
 from commitlog.domain.definitions import Column
+from commitlog.domain.model import Predicate
 from commitlog.domain.types import fold
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
 from commitlog.spark.arrow_rows import FileRows, by_column_id, read_rows, text_array
 from commitlog.spark.columns import scan_schema
+from commitlog.spark.filters import pushed
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.publishing import catalog_of, connect
 from commitlog.spark.scanning import scan_at, snapshot_of
@@ -145,17 +147,19 @@ def _inlined(columns: Sequence[Column], schema: StructType, rows: Sequence[Mappi
 
 
 class TableReader(DataSourceReader):
-    """A table at a snapshot: option `snapshot` (an id) or `timestamp`; the newest one without."""
+    """A table at a snapshot: option `snapshot` (an id) or `timestamp`; the newest one without. With `pushFilters`, files
+    are left out by their statistics, in a session that sets `spark.sql.python.filterPushdown.enabled`."""
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
         self._options = options
         self._table = table
         self._schema = schema
+        self._where: tuple[Predicate, ...] = ()
 
     def partitions(self) -> Sequence[InputPartition]:
         log = connect(self._options.settings)
         snapshot_id = snapshot_of(log, self._options.text("snapshot"), self._options.text("timestamp"))
-        scan = scan_at(catalog_of(log), self._table, snapshot_id)
+        scan = scan_at(catalog_of(log), self._table, snapshot_id, where=self._where)
         columns = _columns_of(self._schema, scan.columns, self._table)
         parts = [
             Part(
@@ -173,6 +177,16 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Parts)
         return partition.read(self._schema)
+
+
+class PushingTableReader(TableReader):
+    """Leaves out files that the query's filters rule out. Apart from ``TableReader``, because Spark refuses every read of
+    a reader that takes filters unless the session sets `spark.sql.python.filterPushdown.enabled`."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        self._where = pushed(filters)
+        # Statistics rule out files, not rows: Spark filters what is left.
+        return filters
 
 
 class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):

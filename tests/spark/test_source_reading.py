@@ -76,6 +76,23 @@ def test_format_when_read_at_snapshots_then_the_rows_of_each(
         spark.read.format("commitlog").options(**options, snapshott="1").load()
 
 
+def test_reads_when_filtered_then_files_are_left_out_before_spark_sees_them(
+    spark: SparkSession, log: CommitLog, options: dict[str, str]
+) -> None:
+    for start in (0, 10, 20):
+        seen(log, append(rows(spark, *range(start, start + 10)).coalesce(1), TABLE, log=log))
+    whole, one = read(spark, TABLE, log=log), read(spark, TABLE, where=[("id", "between", (12, 13))], log=log)
+    assert (len(whole.inputFiles()), len(one.inputFiles()), ids(one)) == (3, 1, [12, 13])
+    assert ids(read(spark, TABLE, where="id > 28", log=log)) == [29]
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        pushing = spark.read.format("commitlog").options(**options, pushFilters="true").load()
+        assert pushing.where("id = 25 AND name = 'n25'").rdd.getNumPartitions() == 1
+        assert ids(pushing.where("id >= 8 AND id < 12")) == [8, 9, 10, 11]
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 def test_stream_when_restarted_then_each_new_row_once_and_maintenance_gives_none(
     spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
 ) -> None:
