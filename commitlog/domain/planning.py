@@ -339,8 +339,7 @@ def _is_held(plan: Plan, entry: Entry) -> bool:
 
 
 def _create_view(plan: Plan, change: m.CreateView, index: int) -> Planned:
-    check_text(change.sql, "the view's sql", multiline=True)
-    check_text(change.dialect, "the view's dialect")
+    _check_view(change)
     if change.if_not_exists and (found := plan.at_head(change.schema, change.view)) and isinstance(found[1], ViewState):
         schema, view = found[0], found[1]
         plan.schemas[fold(change.schema)] = schema
@@ -355,6 +354,13 @@ def _create_view(plan: Plan, change: m.CreateView, index: int) -> Planned:
     return m.Effect(view.view_id), _new_name(plan, index, change, schema, folded)
 
 
+def _check_view(change: m.CreateView | m.ReplaceView) -> None:
+    check_text(change.sql, "the view's sql", multiline=True)
+    check_text(change.dialect, "the view's dialect")
+    if not change.sql.strip():
+        raise InvalidChangeError(f"view {quoted(change.view)} has no sql")
+
+
 def _new_name(
     plan: Plan, index: int, change: m.Change, schema: SchemaState, folded: str, **more: Any
 ) -> Footprint | None:
@@ -363,8 +369,7 @@ def _new_name(
 
 
 def _replace_view(plan: Plan, change: m.ReplaceView, index: int) -> Planned:
-    check_text(change.sql, "the view's sql", multiline=True)
-    check_text(change.dialect, "the view's dialect")
+    _check_view(change)
     view = plan.view(change.schema, change.view)
     plan.not_created_here(view, "replace")
     plan.changes_schema = True

@@ -440,3 +440,10 @@ def test_a_name_dropped_here_whose_table_was_renamed_meanwhile_then_using_it_is_
     log.commit(rename("t", "u"))
     log.refused("INVALID", change("DROP_TABLE"), alter("SET_COMMENT", name=None, comment="x"), base=1)
     log.conflict("TABLE_RENAMED@2", on=[change("DROP_TABLE"), create_table()], base=1)
+
+
+@pytest.mark.parametrize("kind", ["CREATE_VIEW", "REPLACE_VIEW"])
+def test_a_view_without_sql_then_invalid(log: DecidedLog, kind: str) -> None:
+    log.commit(view("CREATE_VIEW", "v"))
+    name = "v" if kind == "REPLACE_VIEW" else "w"
+    log.refused("INVALID", {**view(kind, name), "sql": " \n"})
