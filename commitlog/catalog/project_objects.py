@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from psycopg import sql
 
+from commitlog.catalog.guard import guard_statement
 from commitlog.catalog.migrations import object_uuid
 from commitlog.catalog.row_values import rows_table_column
 from commitlog.catalog.tracking import Tracker
@@ -159,6 +160,7 @@ class ObjectProjection:
             sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(name), sql.SQL(", ").join([*columns, *made]))
         )
         self.buffer.execute(sql.SQL("CREATE INDEX ON {} (row_id)").format(sql.Identifier(name)))
+        self.buffer.execute(guard_statement(name))
         self.buffer.add("ducklake_inlined_data_tables", (table_id, name, self.schema_version))
         self.tracker.table(table_id).rows_tables.append(name)
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import psycopg
 
-from commitlog.catalog.guard import mark_projector
+from commitlog.catalog.guard import ensure_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, check_version, create_catalog
 from commitlog.catalog.projection import Projection
 from commitlog.catalog.statistics import StatisticsDecoder
@@ -97,8 +97,11 @@ class Projector:
         return conn
 
     def reader(self, conn: Connection) -> ResultsReader:
-        """The results after what the catalog holds."""
-        return ResultsReader(self.settings, after=read_position(conn))
+        """The results after what the catalog holds; a catalog that is there is guarded from now on, whoever made it."""
+        after = read_position(conn)
+        if after is not None:
+            ensure_guard(conn)
+        return ResultsReader(self.settings, after=after)
 
     def applied(self, position: LogPosition, outcomes: list[Outcome]) -> None:
         """Note a batch that is durable."""

@@ -9,6 +9,7 @@ from typing import Any
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from commitlog.catalog.guard import guard_statement
 from commitlog.catalog.statistics import TableStatistics, bound, leaves
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain.definitions import Column, TableDefinition
@@ -135,6 +136,7 @@ class Tracker:
                     sql.Identifier(name)
                 )
             )
+            self.buffer.execute(guard_statement(name))
             if known is not None:
                 known.deletes_table_exists = True
         return name

@@ -119,6 +119,12 @@ class Lake:
         with self.reader() as connection:
             return sorted(connection.execute(query).fetchall(), key=repr)
 
+    def reconnect(self, database_url: str) -> None:
+        """Project as another user from now on."""
+        self.conn = psycopg.connect(database_url)
+        mark_projector(self.conn)
+        self.projection = Projection(self.conn, log_id=self.log.genesis.log_id)
+
     def close(self) -> None:
         """Close, after checking that the core replays to the same state."""
         self.conn.close()

@@ -1,0 +1,188 @@
+"""The guard: what a stock client may not write, what a reader may see, and that it comes back wherever it is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import psycopg
+import pyarrow as pa
+import pytest
+from lakes import Lake
+from psycopg import sql
+
+from commitlog.catalog.guard import (
+    PROJECTOR_ROLE,
+    READER_ROLE,
+    REFUSAL,
+    closed_tables,
+    ensure_guard,
+    install_guard,
+    missing_roles,
+    unguarded_tables,
+)
+from commitlog.ops.duck import connection_text, extension_file, open_lake
+
+from deciding import change, create_table, delete, insert, keyed_table
+
+TYPES = {"id": pa.int64(), "v": pa.string()}
+
+
+@pytest.fixture
+def lake(database_url: str, tmp_path: Path) -> Iterator[Lake]:
+    lake = Lake(database_url, tmp_path / "lake")
+    lake.commit(create_table(), keyed_table())
+    lake.append("t", [{"id": n, "v": str(n)} for n in range(50)], TYPES)
+    yield lake
+    lake.close()
+
+
+@contextmanager
+def stock_client(database_url: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The stock client, attached to write."""
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    with duckdb.connect(":memory:", config=settings) as connection:
+        for extension in ("postgres_scanner", "ducklake"):
+            connection.execute(f"LOAD '{extension_file(extension)}'")
+        connection.execute(f"ATTACH 'ducklake:postgres:{connection_text(database_url)}' AS lake")
+        connection.execute("USE lake")
+        yield connection
+
+
+def contents(lake: Lake) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of every DuckLake table."""
+    with psycopg.connect(lake.database_url) as conn:
+        names = conn.execute("SELECT relname FROM pg_class WHERE relname LIKE 'ducklake%' AND relkind = 'r'").fetchall()
+        return {
+            name: sorted(conn.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(name))).fetchall(), key=repr)
+            for (name,) in names
+        }
+
+
+@contextmanager
+def member_of(lake: Lake, role: str) -> Iterator[str]:
+    """The URL of a user that has a role and nothing else."""
+    name = f"user_{abs(hash(lake.database_url)) % 10**8}_{role}"
+    user = sql.Identifier(name)
+    with psycopg.connect(lake.database_url, autocommit=True) as conn:
+        conn.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret' IN ROLE {}").format(user, sql.Identifier(role)))
+    host = lake.database_url.partition("@")[2]
+    try:
+        yield f"postgresql://{name}:secret@{host}"
+    finally:
+        with psycopg.connect(lake.database_url, autocommit=True) as conn:
+            conn.execute(sql.SQL("DROP OWNED BY {}; DROP ROLE {}").format(user, user))
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("INSERT INTO t VALUES (1, 'small')", "commitlog submit"),
+        ("INSERT INTO t SELECT range, 'x' FROM range(1000)", "commitlog submit"),
+        ("INSERT INTO k VALUES (1, 'x')", "commitlog submit"),
+        ("DELETE FROM t WHERE id = 3", "commitlog submit"),
+        ("DELETE FROM t WHERE id < 40", "commitlog submit"),
+        ("UPDATE t SET v = 'x'", "commitlog submit"),
+        ("TRUNCATE t", "commitlog submit"),
+        ("DROP TABLE t", "commitlog submit"),
+        ("ALTER TABLE t ADD COLUMN w INTEGER", "commitlog submit"),
+        ("CREATE SCHEMA s", "commitlog submit"),
+        ("CREATE VIEW w AS SELECT 1", "commitlog submit"),
+        ("CREATE MACRO m() AS 1", "commitlog submit"),
+        ("COMMENT ON TABLE t IS 'x'", "commitlog submit"),
+        ("CALL ducklake_expire_snapshots('lake', versions => [1])", "EXPIRE_SNAPSHOTS"),
+        ("CALL lake.set_option('parquet_compression', 'zstd')", "CONFIGURE"),
+        ("CALL ducklake_flush_inlined_data('lake')", "commitlog submit"),
+        ("CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)", "commitlog submit"),
+    ],
+)
+def test_stock_client_when_it_commits_then_refused_at_once_and_nothing_changes(
+    lake: Lake, statement: str, told: str
+) -> None:
+    lake.commit(insert(id=1, v="x"))
+    lake.commit(delete({0: [7]}))
+    before = contents(lake)
+    with stock_client(lake.database_url) as client, pytest.raises(duckdb.Error) as refused:
+        client.execute(statement)
+    assert REFUSAL in str(refused.value)
+    assert told in str(refused.value)
+    assert contents(lake) == before
+
+
+def test_refusal_when_a_stock_client_reads_it_then_it_holds_no_word_that_makes_it_try_again(lake: Lake) -> None:
+    with psycopg.connect(lake.database_url) as conn:
+        source = conn.execute("SELECT prosrc FROM pg_proc WHERE proname = 'refuse_foreign_commit'").fetchone()
+    assert source is not None
+    assert not re.search("primary key|unique|conflict|concurrent", source[0].lower())
+
+
+def test_guard_when_installed_then_every_table_has_it_also_those_that_come_later(lake: Lake) -> None:
+    lake.commit(create_table("later"))
+    lake.commit(delete({0: [1]}))
+    names = set(contents(lake))
+    assert {"ducklake_inlined_delete_1"} < {name for name in names if "inlined" in name}
+    assert unguarded_tables(lake.conn) == []
+    with psycopg.connect(lake.database_url) as conn:
+        for name in sorted(names):
+            for statement in ("DELETE FROM {}", "TRUNCATE {}"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="commitlog"), conn.transaction():
+                    conn.execute(sql.SQL(statement).format(sql.Identifier(name)))
+
+
+def test_guard_when_an_older_version_or_somebody_removed_it_then_installing_brings_it_back(lake: Lake) -> None:
+    lake.conn.execute("DROP TRIGGER commitlog_guard ON ducklake_tag")
+    lake.conn.execute("ALTER TABLE ducklake_view DISABLE TRIGGER commitlog_guard")
+    lake.conn.execute("DROP TRIGGER commitlog_guard ON ducklake_snapshot")
+    lake.conn.execute(
+        "CREATE TRIGGER commitlog_guard BEFORE INSERT OR UPDATE OR DELETE ON ducklake_snapshot FOR EACH STATEMENT "
+        "EXECUTE FUNCTION commitlog.refuse_foreign_commit()"
+    )
+    lake.conn.execute(f"REVOKE SELECT ON ducklake_tag FROM {READER_ROLE}".encode())
+    assert unguarded_tables(lake.conn) == ["ducklake_snapshot", "ducklake_tag", "ducklake_view"]
+    assert closed_tables(lake.conn, READER_ROLE) == ["ducklake_tag"]
+    install_guard(lake.conn)
+    assert unguarded_tables(lake.conn) == []
+    assert closed_tables(lake.conn, READER_ROLE) == []
+    assert missing_roles(lake.conn) == []
+
+
+def test_reader_role_when_the_stock_client_attaches_with_it_then_it_reads_all_also_what_is_made_later(
+    lake: Lake,
+) -> None:
+    lake.commit(create_table("later"), keyed_table("rows"))
+    lake.commit(insert(table="rows", id=1, v="x"))
+    lake.commit(delete({0: [1, 2]}))
+    lake.append("later", [{"id": 1, "v": "x"}], TYPES)
+    with member_of(lake, READER_ROLE) as url:
+        with open_lake(url) as client:
+            assert client.execute("SELECT count(*) FROM t").fetchone() == (48,)
+            assert client.execute("SELECT * FROM rows").fetchall() == [(1, "x")]
+            assert client.execute("SELECT * FROM later").fetchall() == [(1, "x")]
+            assert len(client.execute("SELECT * FROM ducklake_snapshots('lake')").fetchall()) == lake.log.head + 1
+        with stock_client(url) as client, pytest.raises(duckdb.Error, match="permission denied|commitlog"):
+            client.execute("INSERT INTO later VALUES (2, 'y')")
+        with psycopg.connect(url) as conn:
+            assert conn.execute("SELECT count(*) FROM commitlog.outcomes").fetchone() == (len(lake.log.outcomes),)
+
+
+def test_projector_role_when_a_member_projects_then_readers_see_what_it_made(lake: Lake) -> None:
+    with member_of(lake, PROJECTOR_ROLE) as projector:
+        mine = Lake.__new__(Lake)
+        mine.__dict__.update(lake.__dict__)
+        mine.reconnect(projector)
+        ensure_guard(mine.conn)
+        mine.conn.commit()
+        mine.commit(create_table("later"), keyed_table("rows"))
+        mine.commit(insert(table="rows", id=1, v="x"), change("DELETE", positions=[{"data_file_id": 0, "rows": [1]}]))
+        mine.conn.close()
+        with member_of(lake, READER_ROLE) as reader, open_lake(reader) as client:
+            assert client.execute("SELECT count(*) FROM t").fetchone() == (49,)
+            assert client.execute("SELECT * FROM rows").fetchall() == [(1, "x")]
+        assert unguarded_tables(lake.conn) == []
+        assert closed_tables(lake.conn, PROJECTOR_ROLE) == []
