@@ -169,7 +169,7 @@ def _grant(conn: Connection, role: str) -> None:
     if closed:
         on_schemas = sql.SQL(_SCHEMA_PRIVILEGES[role])
         conn.execute(sql.SQL("GRANT {} ON SCHEMA {} TO {}").format(on_schemas, schemas, name))
-        on = sql.SQL(", ").join(map(sql.SQL, closed))  # type: ignore[arg-type]
+        on = sql.SQL(", ").join(map(sql.SQL, closed))
         conn.execute(sql.SQL("GRANT {} ON {} TO {}").format(privileges, on, name))
 
 

@@ -56,6 +56,8 @@ _COMMANDS = {
     "replay": _Place("cli_replay", "Decide proposals from a file, without Kafka."),
     "digest": _Place("cli_digest", "Compare two sites' versions of a row."),
     "manual": _Place("cli_manual", "Print what conflicts with what."),
+    "doctor": _Place("cli_doctor", "Compare the catalog with the log and the files."),
+    "clean": _Place("cli_doctor", "Remove files that nobody needs."),
     "bench": _Place("cli_bench", "Measure this machine."),
     "demo": _Place("cli_demo", "Concurrent writers, two refusals, and engines that read the same rows."),
 }

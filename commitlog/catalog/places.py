@@ -1,0 +1,110 @@
+"""Where the catalog says that files are: every path it refers to, and which files are to be removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from commitlog.catalog.writing import Connection
+from commitlog.domain.types import fold
+from commitlog.errors import CatalogMismatchError
+
+
+class LiveFile(NamedTuple):
+    """A data file or delete file of the head."""
+
+    file_id: int
+    path: str
+    file_size_bytes: int | None
+    footer_size: int | None
+    is_delete_file: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledFile:
+    """A file that an expiry of snapshots left to be removed. row: how its row is found again."""
+
+    row: str
+    file_id: int
+    path: str
+    scheduled_at: datetime
+
+
+class TableFolder(NamedTuple):
+    """Where relative paths of a table begin, under one of the names it ever had."""
+
+    table_id: int
+    name: tuple[str, str]
+    path: str
+
+
+# Tables and schemas of an adopted lake may have paths of their own. Without its table's row a place is not known: NULL.
+_TABLES = """
+    SELECT DISTINCT t.table_id, s.schema_name, t.table_name,
+           CASE WHEN NOT t.path_is_relative THEN '' WHEN NOT s.path_is_relative THEN s.path
+                ELSE d.value || coalesce(s.path, '') END || coalesce(t.path, '') AS folder
+    FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
+    JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL"""
+_FILES = f"""
+    SELECT f.{{key}}, CASE WHEN f.path_is_relative THEN t.folder || f.path ELSE f.path END, f.file_size_bytes, f.footer_size
+    FROM ducklake_{{table}} f
+    LEFT JOIN (SELECT DISTINCT table_id, folder FROM ({_TABLES}) all_names) t ON t.table_id = f.table_id
+    WHERE {{condition}}"""
+
+
+def data_path(conn: Connection) -> str:
+    """Where the lake's files are; ends with a slash."""
+    row = conn.execute("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL").fetchone()
+    assert row is not None, "the catalog has no data_path"
+    return str(row[0])
+
+
+def live_files(conn: Connection) -> Iterator[LiveFile]:
+    """The data files and delete files of the head."""
+    for table, key in (("data_file", "data_file_id"), ("delete_file", "delete_file_id")):
+        query = _FILES.format(table=table, key=key, condition="f.end_snapshot IS NULL")
+        for file_id, path, size, footer_size in conn.execute(query.encode()):
+            yield LiveFile(file_id, path, size, footer_size, table == "delete_file")
+
+
+def referenced_paths(conn: Connection) -> Iterator[str]:
+    """Every path of a data file or delete file of any snapshot that is kept.
+
+    Raises:
+        CatalogMismatchError: where some file is cannot be told.
+    """
+    for table, key in (("data_file", "data_file_id"), ("delete_file", "delete_file_id")):
+        for file_id, path, _, _ in conn.execute(_FILES.format(table=table, key=key, condition="true").encode()):
+            if path is None:
+                raise CatalogMismatchError(
+                    f"the catalog names {key} {file_id} of a table that it does not know; see `commitlog doctor`"
+                )
+            yield path
+
+
+def scheduled_files(conn: Connection) -> list[ScheduledFile]:
+    """The files that were scheduled for deletion."""
+    rows = conn.execute(
+        """SELECT f.ctid::text, f.data_file_id, CASE WHEN f.path_is_relative THEN d.value || f.path ELSE f.path END,
+                  f.schedule_start
+           FROM ducklake_files_scheduled_for_deletion f
+           JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL ORDER BY 2"""
+    ).fetchall()
+    return [ScheduledFile(*row) for row in rows]
+
+
+def forget_scheduled(conn: Connection, file: ScheduledFile) -> None:
+    """Remove the row of a file that is gone; in the caller's SQL transaction, on a session that may write."""
+    conn.execute(
+        "DELETE FROM ducklake_files_scheduled_for_deletion WHERE ctid = %s::tid AND data_file_id = %s "
+        "AND schedule_start = %s",
+        (file.row, file.file_id, file.scheduled_at),
+    )
+
+
+def table_folders(conn: Connection) -> list[TableFolder]:
+    """The folder of every table that some kept snapshot knows, under each of its names, case folded."""
+    rows = conn.execute(_TABLES.encode()).fetchall()
+    return [TableFolder(table_id, (fold(schema), fold(table)), path) for table_id, schema, table, path in rows]

@@ -1,0 +1,70 @@
+"""What the log says at the outcome that the catalog has applied: the other side of every comparison that doctor makes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from commitlog.catalog.checks import LogSide
+from commitlog.config import Settings
+from commitlog.domain.model import Genesis, Outcome
+from commitlog.domain.sequencing import new_state, replay
+from commitlog.domain.state import SequencerState
+from commitlog.errors import LogIntegrityError
+from commitlog.log.checkpoint import load_checkpoints
+from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
+from commitlog.log.topics import require_genesis
+
+
+class _Start(NamedTuple):
+    reader: ResultsReader
+    state: SequencerState | None
+    position: LogPosition | None
+
+
+def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int, applied_hash: bytes) -> LogSide:
+    """Replay to the outcome that the catalog has applied, and look at what comes after it.
+
+    The newest checkpoint that is not beyond it saves the replay of all that came before.
+
+    Raises:
+        ConfigurationError: the log was never created.
+        LogIntegrityError, LogLossError: the log itself is broken.
+        LogUnavailableError: no broker has answered.
+    """
+    genesis = require_genesis(settings)
+    if genesis.log_id != applied_log_id:
+        return LogSide(genesis.log_id, None, None, 0)
+    start = _start(settings, applied_seq)
+    state, position = start.state, start.position
+    digest = position.hash if position is not None and position.seq == applied_seq else None
+    last_seq, waiting_since_ms = 0 if position is None else position.seq, None
+    with start.reader as reader:
+        for records in reader.read_to_end():
+            for record in records:
+                last_seq = seq = _seq(record)
+                if seq <= applied_seq:
+                    if isinstance(record.value, Genesis):
+                        state = new_state(record.value)
+                    else:
+                        assert state is not None
+                        replay(state, record.value)
+                    digest = record.hash if seq == applied_seq else digest
+                elif waiting_since_ms is None and isinstance(record.value, Outcome):
+                    waiting_since_ms = record.value.decided_at_ms
+    fits = digest == applied_hash
+    return LogSide(genesis.log_id, digest, state if fits else None, last_seq, waiting_since_ms)
+
+
+def _seq(record: ResultRecord) -> int:
+    return 0 if isinstance(record.value, Genesis) else record.value.seq
+
+
+def _start(settings: Settings, seq: int) -> _Start:
+    for saved in load_checkpoints(settings):
+        if saved.position.seq <= seq:
+            try:
+                reader = ResultsReader(settings, after=saved.position)
+            except LogIntegrityError:
+                continue
+            return _Start(reader, saved.load(), saved.position)
+    return _Start(ResultsReader(settings), None, None)
