@@ -113,7 +113,7 @@ class CheckedCatalog:
     def rows_tables(self) -> dict[int, list[str]]:
         """The tables of inlined rows, by table id."""
         found: dict[int, list[str]] = {}
-        for table_id, name in self.rows("SELECT table_id, table_name FROM ducklake_inlined_data_tables ORDER BY 1, 3"):
+        for table_id, name in self.rows("SELECT table_id, table_name FROM ducklake_inlined_data_tables ORDER BY 1, 2"):
             found.setdefault(table_id, []).append(name)
         return found
 

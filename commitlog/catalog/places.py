@@ -62,11 +62,12 @@ def data_path(conn: Connection) -> str:
 
 
 def live_files(conn: Connection) -> Iterator[LiveFile]:
-    """The data files and delete files of the head."""
+    """The data files and delete files of the head, of the tables that are there."""
     for table, key in (("data_file", "data_file_id"), ("delete_file", "delete_file_id")):
         query = _FILES.format(table=table, key=key, condition="f.end_snapshot IS NULL")
         for file_id, path, size, footer_size in conn.execute(query.encode()):
-            yield LiveFile(file_id, path, size, footer_size, table == "delete_file")
+            if path is not None:
+                yield LiveFile(file_id, path, size, footer_size, table == "delete_file")
 
 
 def referenced_paths(conn: Connection) -> Iterator[str]:

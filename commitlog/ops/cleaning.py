@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from posixpath import basename, normpath
 from types import TracebackType
@@ -27,6 +27,7 @@ from commitlog.catalog.checks import CheckedCatalog, check_live_files, check_pos
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import ScheduledFile
+from commitlog.catalog.writing import Connection
 from commitlog.config import Settings, without_password
 from commitlog.domain import model as m
 from commitlog.domain.model import Outcome, Verdict
@@ -297,20 +298,14 @@ class Cleaning:
 
     def _places(self, named: _Named, *, widely: bool) -> list[str]:
         """Which of the files that are looked at a change names; ``widely``: all that it might mean."""
-        near = self._by_name.get(basename(named.path), ())
-        if not near:
-            return (
-                [place for place in places_of(named.path) if place in self._mentions] if not named.is_relative else []
-            )
         if not named.is_relative:
-            meant = places_of(named.path)
-            return [place for place in near if place in meant]
+            return [place for place in places_of(named.path) if place in self._mentions]
+        near = self._by_name.get(basename(named.path), ())
         if widely:
             end = "/" + normpath(named.path).rpartition("../")[2]
             return [place for place in near if place.endswith(end)]
-        meant = {
-            place for folder in self._lake.folders.get(named.table, ()) for place in places_of(folder + named.path)
-        }
+        folders = self._lake.folders.get(named.table, ()) if near else ()
+        meant = {place for folder in folders for place in places_of(folder + named.path)}
         return [place for place in near if place in meant]
 
     # --- judging ------------------------------------------------------------------------------------------------------
@@ -374,7 +369,7 @@ def _files_named(changes: Iterable[m.Change]) -> Iterator[_Named]:
                 yield _Named(delete.path, delete.path_is_relative, table)
 
 
-def _connect(settings: Settings) -> psycopg.Connection[tuple[object, ...]]:
+def _connect(settings: Settings) -> Connection:
     try:
         conn = psycopg.connect(settings.database_url, connect_timeout=10, autocommit=True)
     except psycopg.OperationalError as error:

@@ -14,12 +14,12 @@ from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.catalog.writing import Connection
 from commitlog.config import Settings, without_password
-from commitlog.errors import CatalogUnavailableError
+from commitlog.errors import CatalogMismatchError, CatalogUnavailableError
 from commitlog.ops.log_side import read_log_side
 from commitlog.ops.storage import StoredFile, checksummed, footer_sizes, list_files, places_of, stored_file
 
 FOOTERS_CHECKED = 200
-RESTORE = "readers fail on it: bring it back from a backup, or propose a DELETE of the whole file by its id (`commitlog submit`)"
+RESTORE = "bring it back from a backup, or propose a DELETE of the whole file by its id (`commitlog submit`)"
 CLEAN = "`commitlog clean --dry-run` shows what it would remove"
 
 
@@ -83,24 +83,29 @@ def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool
     with conn:
         conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         conn.read_only = True
-        row = (
-            conn.execute("SELECT log_id, seq, hash FROM commitlog.applied").fetchone() if catalog_exists(conn) else None
-        )
-        if row is None:
-            yield CheckResult("position", (Finding("there is no catalog yet", "run `commitlog init`"),))
-            return
-        applied = {"applied_log_id": row[0].bytes, "applied_seq": row[1], "applied_hash": bytes(row[2])}
-        log = read_log_side(settings, **applied)
-        catalog = CheckedCatalog(conn, log, now_ms=time.time_ns() // 1_000_000, **applied)
-        for name, check in ALWAYS.items():
+        yield from examine_on(conn, settings, footers=footers, storage=storage)
+
+
+def examine_on(
+    conn: Connection, settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool = True
+) -> Iterator[CheckResult]:
+    """The same on a connection that is in a SQL transaction, of which everything is seen."""
+    row = conn.execute("SELECT log_id, seq, hash FROM commitlog.applied").fetchone() if catalog_exists(conn) else None
+    if row is None:
+        yield CheckResult("position", (Finding("there is no catalog yet", "run `commitlog init`"),))
+        return
+    applied = {"applied_log_id": row[0].bytes, "applied_seq": row[1], "applied_hash": bytes(row[2])}
+    log = read_log_side(settings, **applied)
+    catalog = CheckedCatalog(conn, log, now_ms=time.time_ns() // 1_000_000, **applied)
+    for name, check in ALWAYS.items():
+        yield CheckResult(name, tuple(check(catalog)))
+    for name, check in WITH_STATE.items():
+        if log.state is None:
+            yield CheckResult(name, not_checked="the catalog is no image of this log")
+        else:
             yield CheckResult(name, tuple(check(catalog)))
-        for name, check in WITH_STATE.items():
-            if log.state is None:
-                yield CheckResult(name, not_checked="the catalog is no image of this log")
-            else:
-                yield CheckResult(name, tuple(check(catalog)))
-        if storage:
-            yield from _examine_storage(_Storage(conn, footers))
+    if storage:
+        yield from _examine_storage(_Storage(conn, footers))
 
 
 def _examine_storage(storage: _Storage) -> Iterator[CheckResult]:
@@ -111,7 +116,10 @@ def _examine_storage(storage: _Storage) -> Iterator[CheckResult]:
             yield CheckResult(name, not_checked=f"the files cannot be listed: {error}")
         return
     for name, check in STORAGE.items():
-        yield CheckResult(name, tuple(check(storage)))
+        try:
+            yield CheckResult(name, tuple(check(storage)))
+        except CatalogMismatchError as error:
+            yield CheckResult(name, not_checked=str(error))
 
 
 def _check_files(storage: _Storage) -> Iterator[Finding]:

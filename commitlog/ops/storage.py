@@ -65,8 +65,7 @@ def root_of(data_path: str) -> str:
     if is_local(data_path):
         path = unquote(urlsplit(data_path).path) if data_path.startswith("file:") else data_path
         return os.path.realpath(path).rstrip("/") + "/"
-    (place,) = {min(places_of(data_path))}
-    return place.rstrip("/") + "/"
+    return min(places_of(data_path)).rstrip("/") + "/"
 
 
 def list_files(data_path: str) -> dict[str, StoredFile]:
@@ -79,11 +78,10 @@ def list_files(data_path: str) -> dict[str, StoredFile]:
     if is_local(data_path):
         return dict(_walk(root)) if os.path.isdir(root) else {}
     filesystem, inner = fs.FileSystem.from_uri(data_path)
-    prefix = root.removesuffix(inner.strip("/").partition("/")[2] + "/") if "/" in inner.strip("/") else root
-    bucket = inner.strip("/").partition("/")[0]
     selector = fs.FileSelector(inner, recursive=True, allow_not_found=True)
+    start = inner.rstrip("/") + "/"
     return {
-        prefix + each.path.removeprefix(bucket + "/"): StoredFile(
+        root + each.path.removeprefix(start): StoredFile(
             each.size, None if each.mtime_ns is None else each.mtime_ns // 1_000_000
         )
         for each in filesystem.get_file_info(selector)

@@ -11,6 +11,7 @@ import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
+from deciding import change, create_table, delete, insert, keyed_table
 from lakes import Lake
 from psycopg import sql
 
@@ -25,8 +26,6 @@ from commitlog.catalog.guard import (
     unguarded_tables,
 )
 from commitlog.ops.duck import connection_text, extension_file, open_lake
-
-from deciding import change, create_table, delete, insert, keyed_table
 
 TYPES = {"id": pa.int64(), "v": pa.string()}
 
@@ -165,7 +164,7 @@ def test_reader_role_when_the_stock_client_attaches_with_it_then_it_reads_all_al
             assert client.execute("SELECT * FROM rows").fetchall() == [(1, "x")]
             assert client.execute("SELECT * FROM later").fetchall() == [(1, "x")]
             assert len(client.execute("SELECT * FROM ducklake_snapshots('lake')").fetchall()) == lake.log.head + 1
-        with stock_client(url) as client, pytest.raises(duckdb.Error, match="permission denied|commitlog"):
+        with stock_client(url) as client, pytest.raises(duckdb.Error, match=r"permission denied|commitlog"):
             client.execute("INSERT INTO later VALUES (2, 'y')")
         with psycopg.connect(url) as conn:
             assert conn.execute("SELECT count(*) FROM commitlog.outcomes").fetchone() == (len(lake.log.outcomes),)

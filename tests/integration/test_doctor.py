@@ -2,53 +2,198 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
 
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from log_running import Ids, seed_of, serving
+from live_lakes import LiveLake, live_lake
 
-from commitlog.catalog.projector import Projector
-from commitlog.client import CommitLog
+from commitlog.catalog.checks import ALWAYS, WITH_STATE
 from commitlog.config import Settings
-from commitlog.domain.json_form import proposal_from_json
-from commitlog.log.codec import decode_statistics
-from commitlog.ops.doctor import CheckResult, examine
+from commitlog.log.checkpoint import Checkpointer
+from commitlog.log.topics import init_log
+from commitlog.ops.doctor import STORAGE, CheckResult, examine, examine_on
 
-TYPES = {"id": pa.int64(), "v": pa.string(), "f": pa.float64()}
+MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
 
 
-class LiveLake:
-    """A log that decides, and what tests do to it."""
+@pytest.fixture
+def lake(settings: Settings) -> Iterator[LiveLake]:
+    with live_lake(settings) as lake:
+        yield lake
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.log = CommitLog.connect(settings=settings)
-        self.folder = Path(settings.data_path)
 
-    def write(self, name: str, ids: range) -> Path:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        columns = {"id": list(ids), "v": [str(n) for n in ids], "f": [n / 2 for n in ids]}
-        pq.write_table(pa.table(columns, schema=pa.schema(TYPES)), path)
-        return path
+def results(lake: LiveLake) -> dict[str, CheckResult]:
+    return {result.check: result for result in examine(lake.settings)}
 
-    def append(self, table: str, name: str, ids: range) -> None:
-        with self.log.transaction() as tx:
-            tx.append(table, files=[str(self.write(name, ids))])
 
-    def project(self) -> None:
-        Projector(self.settings, decode_statistics=decode_statistics).project_to_end()
+def wrong(examined: Iterable[CheckResult]) -> dict[str, str]:
+    """The checks that found something wrong, with what."""
+    return {
+        result.check: "; ".join(finding.what for finding in result.findings) or str(result.not_checked)
+        for result in examined
+        if not result.is_well
+    }
 
-    def sql(self, text: str) -> None:
-        """Damage the catalog."""
-        with psycopg.connect(self.settings.database_url) as conn:
+
+def found(lake: LiveLake) -> dict[str, str]:
+    return wrong(examine(lake.settings))
+
+
+def run(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*MAIN, *arguments], capture_output=True, text=True, env=settings.environment(), timeout=60)
+
+
+def test_doctor_when_all_is_well_then_every_check_is_ok_through_all_that_a_lake_does(lake: LiveLake) -> None:
+    expected = [*ALWAYS, *WITH_STATE, *STORAGE]
+    assert list(results(lake)) == expected
+    assert found(lake) == {}
+    with lake.log.transaction() as tx:
+        tx.insert_row("main.k", {"id": 3, "v": "z"})
+        tx.delete_row("main.k", {"id": 2})
+    flushed = lake.folder / "main/k/flushed.parquet"
+    flushed.parent.mkdir()
+    pq.write_table(pa.table({"id": pa.array([1, 3], pa.int64()), "v": ["x", "z"]}), flushed)
+    with lake.log.transaction() as tx:
+        tx.flush("main.k", {flushed: [0, 2]})
+    lake.settle()
+    assert found(lake) == {}
+    with lake.log.transaction() as tx:
+        tx.update_row("main.k", {"id": 1}, {"id": 1, "v": "z"})
+        tx.delete_row("main.k", {"id": 3})
+    lake.settle()
+    assert found(lake) == {}
+    with lake.log.transaction() as tx:
+        tx.alter("main.t").add_column("x", "int64", default="5")
+    lake.append("main.t", "main/t/c.parquet")
+    lake.settle()
+    whole = lake.sql("SELECT max(data_file_id) FROM ducklake_data_file WHERE path LIKE '%b.parquet'")[0][0]
+    with lake.log.transaction() as tx:
+        tx.delete("main.t", whole_files=[whole])
+        tx.create_schema("s")
+        tx.rename_table("main.k", "k2")
+    lake.settle()
+    assert found(lake) == {}
+    with lake.log.transaction() as tx:
+        tx.expire_snapshots(lake.log.head_snapshot_id() - 1)
+    lake.settle()
+    assert found(lake) == {}
+    Checkpointer(lake.settings).checkpoint_now()
+    assert found(lake) == {}
+
+
+def test_doctor_when_called_then_exit_code_and_output_tell(lake: LiveLake) -> None:
+    done = run(lake.settings, "doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "live files" in done.stdout
+    (lake.folder / "main/t/a.parquet").unlink()
+    done = run(lake.settings, "doctor")
+    assert done.returncode == 1
+    assert "a.parquet" in done.stdout
+    assert "backup" in done.stdout
+    lines = [json.loads(line) for line in run(lake.settings, "doctor", "--json").stdout.splitlines()]
+    assert [line["check"] for line in lines if not line["well"]] == ["files"]
+
+
+DAMAGES: dict[str, tuple[str, str, str]] = {
+    "another outcome": ("UPDATE commitlog.applied SET hash = '\\x00'", "position", "another outcome"),
+    "beyond the log": ("UPDATE commitlog.applied SET seq = seq + 100", "position", "ends at"),
+    "another log": ("UPDATE commitlog.applied SET log_id = gen_random_uuid()", "position", "this log is"),
+    "no guard": ("DROP TRIGGER commitlog_guard ON ducklake_tag", "guard", "ducklake_tag"),
+    "no privileges": ("REVOKE SELECT ON ducklake_tag FROM commitlog_reader", "guard", "commitlog_reader"),
+    "snapshot lost": ("DELETE FROM ducklake_snapshot WHERE snapshot_id = 2", "snapshots", "missing"),
+    "head lost": (
+        "DELETE FROM ducklake_snapshot WHERE snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)",
+        "snapshots",
+        "head",
+    ),
+    "changes lost": ("DELETE FROM ducklake_snapshot_changes WHERE snapshot_id = 2", "snapshots", "without"),
+    "time falls": (
+        "UPDATE ducklake_snapshot SET snapshot_time = '2000-01-01' WHERE snapshot_id = 3",
+        "snapshots",
+        "not later",
+    ),
+    "counter": ("UPDATE ducklake_snapshot SET next_file_id = 1", "counters", "next_file_id"),
+    "renamed": ("UPDATE ducklake_table SET table_name = 'q' WHERE table_name = 't'", "tables", "main.q"),
+    "table lost": ("DELETE FROM ducklake_table WHERE table_name = 't'", "tables", "not there"),
+    "file lost": ("DELETE FROM ducklake_data_file WHERE path LIKE 'b%'", "live files", "not in the catalog"),
+    "file ended": ("UPDATE ducklake_data_file SET end_snapshot = 5", "live files", "0 live"),
+    "record count": ("UPDATE ducklake_data_file SET record_count = 11", "live files", "record_count"),
+    "deletes lost": ("DELETE FROM ducklake_inlined_delete_1", "deletes", "by the log 2"),
+    "two delete files": (
+        "INSERT INTO ducklake_delete_file (delete_file_id, table_id, begin_snapshot, data_file_id, path, delete_count) "
+        "VALUES (90, 1, 3, 1, 'x', 1), (91, 1, 3, 1, 'y', 1)",
+        "deletes",
+        "two live delete files",
+    ),
+    "row lost": ("DELETE FROM ducklake_inlined_data_2_2 WHERE id = 1", "keyed rows", "1 live rows, by the log 2"),
+    "row ids": ("UPDATE ducklake_table_stats SET next_row_id = 1", "table statistics", "next_row_id"),
+    "too few rows": ("UPDATE ducklake_table_stats SET record_count = 1", "table statistics", "record_count"),
+    "too few bytes": ("UPDATE ducklake_table_stats SET file_size_bytes = 1", "table statistics", "file_size_bytes"),
+    "narrow": (
+        "UPDATE ducklake_table_column_stats SET max_value = '9' WHERE table_id = 1 AND column_id = 1",
+        "column statistics",
+        "id",
+    ),
+    "narrow floats": (
+        "UPDATE ducklake_table_column_stats SET min_value = '1.5' WHERE table_id = 1 AND column_id = 3",
+        "column statistics",
+        "f",
+    ),
+    "size": ("UPDATE ducklake_data_file SET file_size_bytes = 1", "files", "not 1)"),
+    "footer": ("UPDATE ducklake_data_file SET footer_size = 1", "footers", "2 of 2"),
+}
+
+
+def test_doctor_when_the_catalog_is_damaged_then_the_check_that_is_for_it_says_so(lake: LiveLake) -> None:
+    quiet = []
+    for damage, (statement, check, told) in DAMAGES.items():
+        with psycopg.connect(lake.settings.database_url) as conn:
             conn.execute("SET commitlog.projector = 'on'")
-            conn.execute(text.encode())
+            conn.execute(statement.encode())
+            result = wrong(examine_on(conn, lake.settings))
+            conn.rollback()
+        if told not in result.get(check, ""):
+            quiet.append((damage, result))
+    assert quiet == []
+    assert found(lake) == {}
+
+
+def test_doctor_when_files_are_damaged_then_says_which(lake: LiveLake) -> None:
+    a, b = lake.folder / "main/t/a.parquet", lake.folder / "main/t/b.parquet"
+    stranger = lake.write("somewhere/else.parquet")
+    (lake.folder / "main/t/.a.parquet.crc").touch()
+    notes = results(lake)["orphans"]
+    assert notes.is_well
+    assert "1 files" in notes.findings[0].what
+    assert str(stranger) in notes.findings[0].what
+    raw = b.read_bytes()
+    b.write_bytes(raw[:-8] + b"\1\0\0\0PAR1")
+    assert "b.parquet" in found(lake)["footers"]
+    b.write_bytes(raw + b"x")
+    assert "b.parquet" in found(lake)["files"]
+    b.write_bytes(raw)
+    a.rename(a.with_suffix(".away"))
+    assert "missing" in found(lake)["files"]
+
+
+def test_doctor_when_the_projector_is_behind_then_compares_with_what_it_has_applied(
+    lake: LiveLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.pause()
+    lake.append("main.t", "main/t/later.parquet")
+    assert found(lake) == {}
+    Checkpointer(lake.settings).checkpoint_now()
+    assert found(lake) == {}
+    monkeypatch.setattr("commitlog.catalog.checks.BEHIND_MS_MAX", -1)
+    assert "1 outcomes are decided" in found(lake)["lag"]
+
+
+def test_doctor_when_there_is_no_catalog_then_says_how_to_make_one(settings: Settings) -> None:
+    init_log(settings)
+    assert [result.findings[0].advice for result in examine(settings)] == ["run `commitlog init`"]

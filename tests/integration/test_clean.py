@@ -1,0 +1,258 @@
+"""Clean removes what nobody needs, each kind once, and never what a snapshot, the log or a waiting proposal names."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from live_lakes import DAY_S, LiveLake, live_lake
+from log_running import Ids, seed_of, write_raw
+
+from commitlog.config import Settings
+from commitlog.domain import model as m
+from commitlog.errors import CatalogMismatchError, DataFileError, ProposalRejectedError
+from commitlog.log.checkpoint import Checkpointer
+from commitlog.log.codec import encode_proposal
+from commitlog.ops.cleaning import Cleaning, Removable
+from commitlog.ops.doctor import examine
+
+MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
+WEEK_MS = 7 * DAY_S * 1000
+
+
+@pytest.fixture
+def lake(settings: Settings) -> Iterator[LiveLake]:
+    with live_lake(settings) as lake:
+        lake.age(*lake.folder.rglob("*.parquet"))
+        yield lake
+
+
+@pytest.fixture
+def ids(request: pytest.FixtureRequest) -> Ids:
+    return Ids(seed_of(request.node.name))
+
+
+def ours(lake: LiveLake, folder: str = "main/t") -> Path:
+    """A file as our Spark writer names it."""
+    return lake.write(f"{folder}/{uuid4()}/part-00000-{uuid4()}-c000.snappy.parquet")
+
+
+def refused(lake: LiveLake, *paths: Path) -> None:
+    with pytest.raises(ProposalRejectedError), lake.log.transaction() as tx:
+        tx.append("main.t", files=[str(path) for path in paths])
+        tx.create_table("main.k", schema={"id": "int64"})
+
+
+def removable(lake: LiveLake, older_than_ms: int = 0) -> dict[str, str]:
+    with Cleaning(lake.settings, older_than_ms=older_than_ms) as cleaning:
+        return {each.place: each.why for each in cleaning.removable()}
+
+
+def remove_all(lake: LiveLake, older_than_ms: int = 0) -> list[Removable]:
+    with Cleaning(lake.settings, older_than_ms=older_than_ms) as cleaning:
+        return list(cleaning.remove(cleaning.removable()))
+
+
+def live(lake: LiveLake) -> set[Path]:
+    return {path for path in lake.folder.rglob("*") if path.is_file()}
+
+
+def enqueue(lake: LiveLake, proposal: m.Proposal) -> None:
+    """Put a proposal into the topic past the sequencer's reach: it is stopped by the caller."""
+    write_raw(lake.settings, f"{lake.settings.log}.proposals", encode_proposal(proposal))
+
+
+def test_clean_when_there_is_one_of_each_kind_then_removes_these_and_nothing_else(lake: LiveLake) -> None:
+    kept = live(lake)
+    of_refused = [lake.write("elsewhere/mine.parquet"), ours(lake)]
+    refused(lake, *of_refused)
+    of_nobody = [ours(lake), lake.write(f"main/t/{uuid4()}.parquet"), lake.write(f"main/k/{uuid4()}-deletes.parquet")]
+    checksum = of_nobody[0].parent / f".{of_nobody[0].name}.crc"
+    checksum.touch()
+    strangers = [lake.write("export/report.parquet"), lake.write(f"{uuid4()}/x.parquet"), lake.folder / "README"]
+    strangers[-1].touch()
+    young = ours(lake)
+    lake.age(*of_refused, *of_nobody, *strangers, checksum)
+
+    assert removable(lake, WEEK_MS).keys() == {str(path) for path in of_nobody}, "the refusal itself is young"
+    found = removable(lake)
+    assert found.keys() == {str(path) for path in [*of_refused, *of_nobody, young]}
+    assert found[str(of_refused[0])].startswith("refused: INVALID, proposal ")
+    assert found[str(of_nobody[0])].startswith("never decided")
+    removed = remove_all(lake, WEEK_MS)
+    assert {each.place for each in removed} == {str(path) for path in of_nobody}
+    assert not checksum.parent.exists()
+    remove_all(lake)
+    assert live(lake) == kept | set(strangers)
+    assert [result.check for result in examine(lake.settings) if not result.is_well] == []
+
+
+def test_clean_when_snapshots_expired_then_their_files_go_and_the_rows_with_them(lake: LiveLake) -> None:
+    gone = lake.folder / "main/t/b.parquet"
+    rewritten = lake.write("main/t/c.parquet")
+    with lake.log.transaction() as tx:
+        tx.append("main.t", files=[str(rewritten)])
+    lake.settle()
+    whole = [row[0] for row in lake.sql("SELECT data_file_id FROM ducklake_data_file WHERE path ~ '^(b|c)'")]
+    with lake.log.transaction() as tx:
+        tx.delete("main.t", whole_files=whole)
+    lake.settle()
+    assert removable(lake) == {}, "a snapshot that is kept still has them"
+    with lake.log.transaction() as tx:
+        tx.expire_snapshots(lake.log.head_snapshot_id())
+    lake.settle()
+    lake.write("main/t/c.parquet", range(5))
+    os.utime(rewritten, None)
+    future = lake.sql("SELECT extract(epoch FROM max(schedule_start)) + 5 FROM ducklake_files_scheduled_for_deletion")
+    os.utime(rewritten, (float(future[0][0]), float(future[0][0])))
+    assert removable(lake, WEEK_MS) == {}
+    assert list(removable(lake)) == [str(gone)], "what was written anew since it expired stays"
+    remove_all(lake)
+    assert not gone.exists()
+    assert rewritten.exists()
+    assert len(lake.sql("SELECT 1 FROM ducklake_files_scheduled_for_deletion")) == 1
+    rewritten.unlink()
+    assert [each.size_bytes for each in remove_all(lake)] == [None]
+    assert lake.sql("SELECT 1 FROM ducklake_files_scheduled_for_deletion") == []
+
+
+def test_clean_when_the_projector_is_behind_then_keeps_what_the_log_committed(lake: LiveLake) -> None:
+    lake.pause()
+    path = ours(lake)
+    with lake.log.transaction() as tx:
+        tx.append("main.t", files=[str(path)])
+    lake.age(path)
+    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+        assert cleaning.removable() == []
+        assert cleaning.kept() == {"committed by the log, and not in the catalog": 1}
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_clean_when_a_refused_files_proposal_waits_again_then_keeps_it(
+    lake: LiveLake, ids: Ids, relative: bool, trimmed: bool
+) -> None:
+    path = ours(lake)
+    refused(lake, path)
+    lake.age(path)
+    assert list(removable(lake)) == [str(path)]
+    if trimmed:
+        Checkpointer(lake.settings).checkpoint_now()
+    lake.stop_sequencer()
+    named = str(path.relative_to(lake.folder / "main/t")) if relative else f"file://{path}"
+    file = m.DataFile(named, 10, 1000, path_is_relative=relative)
+    proposal = m.Proposal(ids.next(), "later", lake.log.head_snapshot_id(), (m.Append("main", "T", (file,)),))
+    enqueue(lake, proposal)
+    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+        assert cleaning.removable() == []
+        assert cleaning.kept() == {"a proposal that names it is not decided yet": 1}
+
+
+def test_clean_when_something_is_proposed_after_it_looked_then_keeps_it(lake: LiveLake) -> None:
+    first, second, third = ours(lake), ours(lake), ours(lake)
+    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+        found = cleaning.removable()
+        assert len(found) == 3
+        with lake.log.transaction() as tx:
+            tx.append("main.t", files=[str(first)])
+        lake.write(str(second.relative_to(lake.folder)), range(3))
+        os.utime(second, (1, 1))
+        assert [each.place for each in cleaning.remove(found)] == [str(third)]
+    assert first.exists()
+    assert second.exists()
+    assert not third.exists()
+
+
+def test_clean_when_paths_are_written_otherwise_then_still_the_same_file(lake: LiveLake, tmp_path: Path) -> None:
+    by_link, dotted, escaped = ours(lake), ours(lake), lake.write(f"main/t/{uuid4()}/a b.parquet")
+    (tmp_path / "link").symlink_to(lake.folder)
+    target = lake.write(f"main/t/{uuid4()}.parquet")
+    (lake.folder / "named.parquet").symlink_to(target)
+    names = [
+        str(tmp_path / "link" / by_link.relative_to(lake.folder)),
+        str(dotted.parent / ".." / dotted.parent.name / dotted.name),
+        f"file://{str(escaped).replace(' ', '%20')}",
+        str(lake.folder / "named.parquet"),
+    ]
+    files = tuple(m.DataFile(name, 10, 1000, path_is_relative=False) for name in names)
+    with lake.log.transaction() as tx:
+        tx.append("main.t", files=files)
+    lake.settle()
+    assert removable(lake) == {}
+    lake.sql("UPDATE ducklake_data_file SET path = 'x' || path WHERE data_file_id > 3")
+    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+        assert cleaning.removable() == [], "the log's word is enough"
+
+
+def test_clean_when_a_scheduled_file_is_outside_of_the_data_path_then_it_is_not_touched(
+    lake: LiveLake, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside.parquet"
+    outside.touch()
+    lake.sql(
+        f"INSERT INTO ducklake_files_scheduled_for_deletion VALUES (90, '{outside}', false, '2000-01-01'), "
+        "(91, '../outside.parquet', true, '2000-01-01')"
+    )
+    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+        assert list(cleaning.remove(cleaning.removable())) == []
+        assert cleaning.kept() == {"outside of the data path; remove it yourself": 2}
+    assert outside.exists()
+
+
+def test_clean_when_a_scheduled_path_is_in_use_again_then_it_stays(lake: LiveLake) -> None:
+    a = lake.folder / "main/t/a.parquet"
+    lake.sql("INSERT INTO ducklake_files_scheduled_for_deletion VALUES (90, 'main/t/a.parquet', true, '2000-01-01')")
+    os.utime(a, (1, 1))
+    assert removable(lake) == {}
+    lake.sql("INSERT INTO ducklake_files_scheduled_for_deletion VALUES (1, 'main/t/lost.parquet', true, '2000-01-01')")
+    assert removable(lake) == {}, "by its id it is live"
+
+
+def test_clean_when_the_catalog_is_damaged_or_another_then_removes_nothing(lake: LiveLake) -> None:
+    ours(lake)
+    lake.pause()
+    lake.sql("DELETE FROM ducklake_data_file WHERE path LIKE 'b%'")
+    with pytest.raises(CatalogMismatchError, match="doctor"):
+        removable(lake)
+    lake.sql("UPDATE commitlog.applied SET hash = '\\x00'")
+    with pytest.raises(CatalogMismatchError, match="doctor"):
+        removable(lake)
+
+
+def test_clean_when_the_lake_is_not_seen_from_here_then_removes_nothing(lake: LiveLake) -> None:
+    ours(lake)
+    lake.settle()
+    for name in ("a", "b"):
+        (lake.folder / f"main/t/{name}.parquet").rename(lake.folder / f"{name}.away")
+    with pytest.raises(DataFileError, match="nothing is removed"):
+        removable(lake)
+
+
+def test_clean_when_called_then_asks_shows_and_removes(lake: LiveLake) -> None:
+    path = ours(lake)
+    lake.age(path)
+
+    def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        environment = lake.settings.environment()
+        return subprocess.run(
+            [*MAIN, "clean", *arguments], capture_output=True, text=True, env=environment, input=given
+        )
+
+    shown = run("--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    assert str(path) in shown.stdout
+    assert run("--older-than", "60d", "--yes").stdout.endswith("0 removed\n")
+    assert run(given="n\n").stdout.endswith("0 removed\n")
+    assert run("--json").returncode == 2
+    assert run("--older-than", "soon").returncode == 2
+    assert path.exists()
+    (line,) = run("--json", "--yes").stdout.splitlines()
+    told = json.loads(line)
+    assert (told["path"], told["removed"]) == (str(path), True)
+    assert not path.exists()
