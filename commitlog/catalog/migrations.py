@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from commitlog.catalog.guard import install_guard
-from commitlog.catalog.tables import DUCKLAKE, OWN, VIEWS
+from commitlog.catalog.tables import DUCKLAKE, OWN, ROWS_OUTSIDE_FILES, VIEWS
 from commitlog.errors import CatalogMismatchError
 
 VERSION = 1
@@ -54,6 +54,7 @@ def create_catalog(
             conn.execute(str(CreateTable(table).compile(dialect=_DIALECT)).encode())
             for index in sorted(table.indexes, key=lambda index: str(index.name)):
                 conn.execute(str(CreateIndex(index).compile(dialect=_DIALECT)).encode())
+    conn.execute(ROWS_OUTSIDE_FILES.encode())
     for name, text in VIEWS.items():
         conn.execute(sql.SQL("CREATE VIEW commitlog.{} AS ").format(sql.Identifier(name)) + sql.SQL(text))
     _first_rows(conn, log_id, data_path, created_at)

@@ -135,6 +135,7 @@ outcomes = Table(
     Column("source_partition", Integer, nullable=False),
     Column("source_offset", BigInteger, nullable=False),
     Index("outcomes_by_proposal", "proposal_id"),
+    Index("outcomes_by_snapshot", "snapshot_id"),
 )
 """Every verdict, for good, with its reason and conflicts."""
 
@@ -163,6 +164,34 @@ catalog_version = Table(
     Column("version", Integer, nullable=False),
 )
 
+ROWS_OUTSIDE_FILES = """
+    CREATE OR REPLACE FUNCTION commitlog.rows_outside_files(catalog oid, wanted bigint) RETURNS bigint
+    LANGUAGE plpgsql STABLE AS $$
+    DECLARE
+        place text := (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = catalog);
+        deletes text := format('%I.%I', place, 'ducklake_inlined_delete_' || wanted);
+        rows_table text;
+        found bigint;
+        total bigint := 0;
+    BEGIN
+        FOR rows_table IN EXECUTE
+            format('SELECT table_name FROM %I.ducklake_inlined_data_tables WHERE table_id = $1', place) USING wanted
+        LOOP
+            EXECUTE format('SELECT count(*) FROM %I.%I WHERE end_snapshot IS NULL', place, rows_table) INTO found;
+            total := total + found;
+        END LOOP;
+        IF to_regclass(deletes) IS NOT NULL THEN
+            EXECUTE format('SELECT count(*) FROM %s d JOIN %I.ducklake_data_file f ON f.data_file_id = d.file_id '
+                           'WHERE f.end_snapshot IS NULL', deletes, place) INTO found;
+            total := total - found;
+        END IF;
+        RETURN total;
+    END $$"""
+"""How many rows more a table has than its files say: its inlined rows, less the inlined deletes of its live files.
+
+It finds the tables beside the one that ``catalog`` is the oid of, so it serves a catalog in any schema.
+"""
+
 VIEWS = {
     "commits": """
         SELECT s.snapshot_id, s.snapshot_time, o.proposal_id, o.writer_id, o.seq, o.change_kinds, c.changes_made,
@@ -188,13 +217,19 @@ VIEWS = {
                max(writer_epoch) AS writer_epoch, max(decided_at) AS last_decided_at, max(snapshot_id) AS last_snapshot_id
         FROM commitlog.outcomes WHERE writer_id IS NOT NULL GROUP BY writer_id""",
     "tables": """
-        SELECT t.table_id, s.schema_name, t.table_name, coalesce(x.record_count, 0) AS record_count,
-               coalesce(x.file_size_bytes, 0) AS file_size_bytes, d.definition -> 'primary_key' AS primary_key,
-               d.definition -> 'properties' AS properties
+        SELECT t.table_id, s.schema_name, t.table_name,
+               coalesce(f.record_count, 0) + commitlog.rows_outside_files(t.tableoid, t.table_id) AS record_count,
+               coalesce(f.data_file_count, 0) AS data_file_count, coalesce(f.file_size_bytes, 0) AS file_size_bytes,
+               d.definition -> 'primary_key' AS primary_key, d.definition -> 'properties' AS properties
         FROM ducklake_table t
         JOIN ducklake_schema s ON s.schema_id = t.schema_id AND s.end_snapshot IS NULL
-        LEFT JOIN ducklake_table_stats x ON x.table_id = t.table_id
         LEFT JOIN commitlog.table_definitions d ON d.table_id = t.table_id
+        LEFT JOIN LATERAL (
+            SELECT sum(f.record_count - coalesce(x.delete_count, 0))::bigint AS record_count, count(*) AS data_file_count,
+                   sum(f.file_size_bytes)::bigint AS file_size_bytes
+            FROM ducklake_data_file f
+            LEFT JOIN ducklake_delete_file x ON x.data_file_id = f.data_file_id AND x.end_snapshot IS NULL
+            WHERE f.table_id = t.table_id AND f.end_snapshot IS NULL) f ON true
         WHERE t.end_snapshot IS NULL""",
     "lag": """
         SELECT a.seq AS applied_seq, a.results_offset, a.applied_at, (SELECT max(snapshot_id) FROM ducklake_snapshot) AS

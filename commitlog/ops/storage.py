@@ -14,6 +14,7 @@ from functools import lru_cache
 from posixpath import normpath
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
 from pyarrow import fs
 
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs"}
@@ -114,8 +115,11 @@ def checksummed(place: str) -> str | None:
 
 
 def stored_file(path: str) -> StoredFile | None:
-    """A file as the storage has it now; None when it is not there."""
-    filesystem, inner = _opened(path)
+    """A file as the storage has it now; None when it is not there, or not to be seen from here."""
+    try:
+        filesystem, inner = _opened(path)
+    except pa.ArrowInvalid:
+        return None
     found = filesystem.get_file_info(inner)
     if found.type is not fs.FileType.File:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,9 @@ import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
+
 from deciding import change, create_table, delete, insert, keyed_table
 from lakes import Lake
 from psycopg import sql

@@ -44,9 +44,11 @@ def ours(lake: LiveLake, folder: str = "main/t") -> Path:
 
 
 def refused(lake: LiveLake, *paths: Path) -> None:
-    with pytest.raises(ProposalRejectedError), lake.log.transaction() as tx:
-        tx.append("main.t", files=[str(path) for path in paths])
-        tx.create_table("main.k", schema={"id": "int64"})
+    tx = lake.log.transaction()
+    tx.append("main.t", files=[str(path) for path in paths])
+    tx.create_table("main.k", schema={"id": "int64"})
+    with pytest.raises(ProposalRejectedError):
+        tx.commit()
 
 
 def removable(lake: LiveLake, older_than_ms: int = 0) -> dict[str, str]:
