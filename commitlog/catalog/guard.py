@@ -87,13 +87,21 @@ def ensure_guard(conn: Connection) -> None:
     """Install what is missing, in a SQL transaction of its own, as far as this session may; what it may not is logged."""
     try:
         with conn.transaction():
-            install_guard(conn)
+            if not _is_complete(conn):
+                install_guard(conn)
     except errors.InsufficientPrivilege as error:
         _logger.warning(
             "the catalog's guard is not complete and this session may not complete it (%s); run `commitlog init` once as "
             "the owner of the catalog. `commitlog doctor` says what is missing",
             str(error).splitlines()[0],
         )
+
+
+def _is_complete(conn: Connection) -> bool:
+    """Whether there is nothing to install, so that nobody has to be waited for."""
+    if unguarded_tables(conn) or missing_roles(conn):
+        return False
+    return all(_has_defaults(conn, role) and not _closed_tables(conn, role) for role in _PRIVILEGES)
 
 
 def guard_statement(table: str) -> sql.Composed:
