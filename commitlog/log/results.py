@@ -57,6 +57,11 @@ class ResultRecord(NamedTuple):
         assert isinstance(self.value, Outcome)
         return self.value
 
+    def position_in(self, log_id: bytes) -> LogPosition:
+        """The place of the record, to go on after it."""
+        seq, epoch = (self.value.seq, self.value.epoch) if isinstance(self.value, Outcome) else (0, 0)
+        return LogPosition(log_id, seq, epoch, self.hash, self.offset)
+
 
 class Chain:
     """Decides of each record whether it is the next one of this log.

@@ -10,9 +10,11 @@ from commitlog.spark.outcomes import outcomes
 from commitlog.spark.publishing import Key
 from commitlog.spark.rewriting import compact, delete, merge, overwrite, update
 from commitlog.spark.scanning import read
+from commitlog.spark.verifying import VerifyReport, verify
 
 __all__ = [
     "Key",
+    "VerifyReport",
     "append",
     "column_specs",
     "compact",
@@ -23,4 +25,5 @@ __all__ = [
     "read",
     "stream_into",
     "update",
+    "verify",
 ]

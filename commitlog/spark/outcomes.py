@@ -6,21 +6,21 @@ Python reads and decodes Kafka here, so no jar is needed. A stream's offset is a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from commitlog.client import CommitLog
+from commitlog.client import CommitLog, outcome_rows
+from commitlog.client.archive import archived_end, archived_paths
 from commitlog.config import Settings
-from commitlog.domain import model as m
-from commitlog.domain.json_form import format_id
 from commitlog.errors import ConfigurationError
 from commitlog.log.codec import OutcomeRecord, decode_record
 from commitlog.log.results import read_range, results_end
@@ -33,29 +33,8 @@ END_KEPT_S = 0.1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _struct(**columns: st.DataType) -> st.StructType:
-    return st.StructType([st.StructField(name, kind, True) for name, kind in columns.items()])
-
-
-_TEXT, _INT, _LONG, _TIME = st.StringType(), st.IntegerType(), st.LongType(), st.TimestampType()
-_CONFLICT = _struct(
-    kind=_TEXT, change=_INT, read=_INT, schema=_TEXT, table=_TEXT, table_id=_LONG, data_file_id=_LONG, row_key=_TEXT,
-    committed_snapshot_id=_LONG, committed_proposal_id=_TEXT, committed_writer_id=_TEXT, detail=_TEXT,
-)  # fmt: skip
-_RESOLUTION = _struct(
-    kind=_TEXT, change=_INT, action=_TEXT, policy=_TEXT, schema=_TEXT, table=_TEXT, row_key=_TEXT,
-    committed_snapshot_id=_LONG,
-)  # fmt: skip
-OUTCOMES = _struct(
-    seq=_LONG, results_offset=_LONG, epoch=_LONG, verdict=_TEXT, reason=_TEXT, detail=_TEXT, snapshot_id=_LONG,
-    head_snapshot_id=_LONG, original_seq=_LONG, proposal_id=_TEXT, writer_id=_TEXT, writer_epoch=_LONG, writer_seq=_LONG,
-    base_snapshot_id=_LONG, isolation=_TEXT, author=_TEXT, message=_TEXT, created_at=_TIME, decided_at=_TIME,
-    change_kinds=st.ArrayType(_TEXT), tables=st.ArrayType(_TEXT), files=_LONG, rows=_LONG, bytes=_LONG,
-    conflict_count=_INT, conflicts=st.ArrayType(_CONFLICT), resolutions=st.ArrayType(_RESOLUTION),
-    source_partition=_INT, source_offset=_LONG,
-)  # fmt: skip
-"""The columns: of `Outcome` and its `Proposal`. files, rows, bytes: of the data files that it brought; created_at: by the
-writer's clock; tables: that its changes name."""
+OUTCOMES = from_arrow_schema(outcome_rows.OUTCOMES)
+"""The columns; see `commitlog.client.outcome_rows`."""
 
 
 def outcomes(spark: SparkSession, *, log: CommitLog | None = None) -> DataFrame:
@@ -65,14 +44,46 @@ def outcomes(spark: SparkSession, *, log: CommitLog | None = None) -> DataFrame:
         LogUnavailableError: no broker has answered.
     """
     settings = settings_of(connect() if log is None else log)
-    ranges = _ranges(0, results_end(settings))
+    return _in_ranges(spark, settings, 0, lambda part: _batches(settings, part), OUTCOMES)
+
+
+def raw_records(spark: SparkSession, log: CommitLog, archived: str | None = None) -> DataFrame:
+    """Every record of the results, genesis and outcomes, as its own bytes (`raw`).
+
+    Args:
+        spark: the session.
+        log: the log.
+        archived: where `commitlog archive` has put closed ranges; the others are read from Kafka.
+    """
+    settings = settings_of(log)
+
+    def read(part: OffsetRange) -> Iterator[pa.RecordBatch]:
+        found = read_range(settings, part.start, part.end)
+        while records := list(islice(found, BATCH_ROWS)):
+            yield pa.RecordBatch.from_pydict({"raw": [raw for _, raw in records]})
+
+    start = 0 if archived is None else archived_end(archived)
+    live = _in_ranges(spark, settings, start, read, "raw binary")
+    paths = [] if archived is None else archived_paths(archived)
+    return spark.read.parquet(*paths).select("raw").union(live) if paths else live
+
+
+def _in_ranges(
+    spark: SparkSession,
+    settings: Settings,
+    start: int,
+    read: Callable[[OffsetRange], Iterator[pa.RecordBatch]],
+    schema: st.StructType | str,
+) -> DataFrame:
+    """What ``read`` makes of the results from an offset on, in ranges that Spark's tasks share."""
+    ranges = _ranges(start, results_end(settings))
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from _batches(settings, ranges[number])
+                yield from read(ranges[number])
 
-    return spark.range(0, len(ranges), 1, max(len(ranges), 1)).mapInArrow(decoded, OUTCOMES)
+    return spark.range(0, len(ranges), 1, max(len(ranges), 1)).mapInArrow(decoded, schema)
 
 
 class OffsetRange(InputPartition):
@@ -84,105 +95,21 @@ class OffsetRange(InputPartition):
         self.end = end
 
 
-def _ranges(start: int, end: int) -> list[InputPartition]:
+def _ranges(start: int, end: int) -> list[OffsetRange]:
     return [OffsetRange(at, min(at + RANGE_OFFSETS_MIN, end)) for at in range(start, end, RANGE_OFFSETS_MIN)]
 
 
-def _batches(settings: Settings, part: InputPartition) -> Iterator[pa.RecordBatch]:
-    assert isinstance(part, OffsetRange)
+def _batches(settings: Settings, part: OffsetRange) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(OUTCOMES, timezone="UTC")
     rows: list[dict[str, Any]] = []
     for offset, raw in read_range(settings, part.start, part.end):
         record = decode_record(raw)
         if isinstance(record, OutcomeRecord):
-            rows.append(to_row(record.outcome, offset))
+            rows.append(outcome_rows.to_row(record.outcome, offset))
         if len(rows) >= BATCH_ROWS:
             yield pa.RecordBatch.from_pylist(rows, schema)
             rows = []
     yield pa.RecordBatch.from_pylist(rows, schema)
-
-
-def to_row(outcome: m.Outcome, offset: int) -> dict[str, Any]:
-    """An outcome as a row of ``OUTCOMES``."""
-    proposal = outcome.proposal
-    row: dict[str, Any] = {
-        "seq": outcome.seq,
-        "results_offset": offset,
-        "epoch": outcome.epoch,
-        "verdict": outcome.verdict.value,
-        "reason": None if outcome.reason is None else outcome.reason.value,
-        "detail": outcome.detail,
-        "snapshot_id": outcome.snapshot_id,
-        "head_snapshot_id": outcome.head_snapshot_id,
-        "original_seq": outcome.original_seq,
-        "proposal_id": _id(outcome.proposal_id),
-        "writer_id": outcome.writer_id,
-        "decided_at": _time(outcome.decided_at_ms),
-        "conflict_count": outcome.conflict_count,
-        "conflicts": [_conflict(each) for each in outcome.conflicts],
-        "resolutions": [_resolution(each) for each in outcome.resolutions],
-        "source_partition": outcome.source.partition,
-        "source_offset": outcome.source.offset,
-    }
-    return row if proposal is None else row | _of_proposal(proposal)
-
-
-def _of_proposal(proposal: m.Proposal) -> dict[str, Any]:
-    files = [file for change in proposal.changes for file in getattr(change, "files", ())]
-    tables = [(getattr(change, "schema", None), getattr(change, "table", None)) for change in proposal.changes]
-    return {
-        "writer_epoch": proposal.writer_epoch,
-        "writer_seq": proposal.writer_seq,
-        "base_snapshot_id": proposal.base_snapshot_id,
-        "isolation": proposal.isolation.value,
-        "author": proposal.author,
-        "message": proposal.message,
-        "created_at": _time(proposal.created_at_ms) if proposal.created_at_ms else None,
-        "change_kinds": [change.kind.value for change in proposal.changes],
-        "tables": list(dict.fromkeys(f"{schema}.{table}" for schema, table in tables if table is not None)),
-        "files": len(files),
-        "rows": sum(file.record_count for file in files),
-        "bytes": sum(file.file_size_bytes for file in files),
-    }
-
-
-def _conflict(conflict: m.Conflict) -> dict[str, Any]:
-    where = conflict.object
-    return {
-        "kind": conflict.kind.value,
-        "change": conflict.proposed_change,
-        "read": conflict.proposed_read,
-        "schema": where.schema,
-        "table": where.table,
-        "table_id": where.table_id,
-        "data_file_id": where.data_file_id,
-        "row_key": where.row_key,
-        "committed_snapshot_id": conflict.committed_snapshot_id,
-        "committed_proposal_id": _id(conflict.committed_proposal_id),
-        "committed_writer_id": conflict.committed_writer_id,
-        "detail": conflict.detail,
-    }
-
-
-def _resolution(resolution: m.Resolution) -> dict[str, Any]:
-    return {
-        "kind": resolution.kind.value,
-        "change": resolution.change,
-        "action": resolution.action.value,
-        "policy": resolution.policy,
-        "schema": resolution.object.schema,
-        "table": resolution.object.table,
-        "row_key": resolution.object.row_key,
-        "committed_snapshot_id": resolution.committed_snapshot_id,
-    }
-
-
-def _id(proposal_id: bytes | None) -> str | None:
-    return None if proposal_id is None else format_id(proposal_id)
-
-
-def _time(time_ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=time_ms)
 
 
 class OutcomesReader(DataSourceReader):
@@ -195,6 +122,7 @@ class OutcomesReader(DataSourceReader):
         return _ranges(0, results_end(self._settings)) or [OffsetRange(0, 0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, OffsetRange)
         return _batches(self._settings, partition)
 
 
@@ -231,6 +159,7 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _ranges(start["offset"], end["offset"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, OffsetRange)
         return _batches(self._settings, partition)
 
     def commit(self, end: dict[str, int]) -> None:

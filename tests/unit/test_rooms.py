@@ -36,7 +36,7 @@ ROOMS = {
     "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(_names("domain log catalog.queries errors config"), never=_names("pyspark")),
     "spark": Room(
-        _names("client catalog.queries catalog.changed domain log.results log.codec errors config"),
+        _names("client catalog.queries catalog.changed catalog.census domain log.results log.codec errors config"),
         never=_names("sqlalchemy psycopg"),
     ),
     "replication": Room(_names("client domain catalog.queries errors config"), never=_names("pyspark")),

@@ -1,0 +1,76 @@
+"""What the catalog holds at a snapshot, counted: for those who compare it with the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from commitlog.catalog.queries import Catalog
+from commitlog.catalog.writing import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class TableCensus:
+    """A live table: its files, the sum of their ids, their rows that are not deleted, and its rows in no file."""
+
+    table_id: int
+    files: int
+    file_ids: int
+    rows_in_files: int
+    rows_elsewhere: int
+
+
+def census(catalog: Catalog, snapshot_id: int) -> dict[int, TableCensus]:
+    """Every table that is live at a snapshot, counted, by id."""
+    with catalog.connected() as conn:
+        tables = [row[0] for row in conn.execute(_TABLES, [snapshot_id] * 2)]
+        files = {row[0]: row[1:] for row in conn.execute(_FILES, [snapshot_id] * 4)}
+        found = {}
+        for table_id in tables:
+            count, ids, rows, filed = files.get(table_id, (0, 0, 0, 0))
+            inlined = _deleted_by_position(conn, catalog, table_id, snapshot_id)
+            elsewhere = _rows_elsewhere(conn, catalog, table_id, snapshot_id)
+            found[table_id] = TableCensus(table_id, int(count), int(ids), int(rows - filed - inlined), elsewhere)
+    return found
+
+
+def count_outcomes(catalog: Catalog, seq: int) -> dict[str, int]:
+    """How many outcomes up to one the catalog has, by verdict."""
+    with catalog.connected() as conn:
+        query = "SELECT verdict, count(*) FROM commitlog.outcomes WHERE seq BETWEEN 1 AND %s GROUP BY 1"
+        return dict(conn.execute(query, (seq,)).fetchall())
+
+
+_TABLES = """SELECT table_id FROM ducklake_table
+             WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)"""
+_FILES = """SELECT f.table_id, count(*), sum(f.data_file_id), sum(f.record_count), sum(coalesce(d.delete_count, 0))
+            FROM ducklake_data_file f
+            LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
+                 AND (d.end_snapshot IS NULL OR d.end_snapshot > %s)
+            WHERE f.begin_snapshot <= %s AND (f.end_snapshot IS NULL OR f.end_snapshot > %s) GROUP BY 1"""
+
+
+def _deleted_by_position(conn: Connection, catalog: Catalog, table_id: int, snapshot_id: int) -> int:
+    name = catalog.deletes_table(table_id)
+    if name is None:
+        return 0
+    query = sql.SQL(
+        """SELECT count(*) FROM {} x JOIN ducklake_data_file f ON f.data_file_id = x.file_id
+           WHERE x.begin_snapshot <= %s AND f.begin_snapshot <= %s AND (f.end_snapshot IS NULL OR f.end_snapshot > %s)"""
+    ).format(sql.Identifier(name))
+    row = conn.execute(query, [snapshot_id] * 3).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _rows_elsewhere(conn: Connection, catalog: Catalog, table_id: int, snapshot_id: int) -> int:
+    total = 0
+    for name in catalog.rows_tables(table_id):
+        query = sql.SQL(
+            "SELECT count(*) FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)"
+        ).format(sql.Identifier(name))
+        row = conn.execute(query, [snapshot_id] * 2).fetchone()
+        assert row is not None
+        total += int(row[0])
+    return total

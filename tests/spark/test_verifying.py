@@ -1,0 +1,101 @@
+"""verify: a whole log is decided again by Spark's tasks, from Kafka and from its archive, and finds what was planted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from commitlog.catalog.guard import mark_projector
+from commitlog.client import CommitLog
+from commitlog.client.archive import archive, archived_end, archived_paths
+from commitlog.config import Settings
+from commitlog.domain import sequencing
+from commitlog.domain.model import DataFile
+from commitlog.errors import ConfigurationError, ProposalRejectedError
+from commitlog.spark import append, delete, verify
+
+
+def some_history(spark: SparkSession, log: CommitLog) -> None:
+    """Files, deletes, keyed rows, a rename, a refusal and a repeat, in tables of which some belong together."""
+    with log.transaction() as tx:
+        tx.create_table("main.a", {"id": "int64"})
+    with log.transaction() as tx:
+        tx.create_table("main.b", {"id": "int64"})
+    with log.transaction() as tx:
+        tx.create_table("main.p", {"id": "int64"}, primary_key=["id"])
+    for table in ("main.a", "main.b"):
+        append(spark.range(10).coalesce(1), table, log=log, key=f"load-{table}:1")
+        append(spark.range(10).coalesce(1), table, log=log, key=f"load-{table}:1")
+    delete(spark, "main.a", "id < 3", log=log)
+    for number in range(4):
+        with log.transaction() as tx:
+            tx.insert_row("main.p", {"id": number})
+    late = log.transaction()
+    with log.transaction() as tx:
+        tx.delete_row("main.p", {"id": 1})
+    with log.transaction() as tx:
+        tx.rename_table("main.b", "c")
+    late.append("main.b", [DataFile("x.parquet", 1, 1)])
+    with pytest.raises(ProposalRejectedError):
+        late.commit()
+
+
+def test_verify_when_all_is_right_then_says_so_and_when_a_row_is_missing_then_finds_it(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    some_history(spark, log)
+    report = verify(spark, log=log)
+    assert report.ok, str(report)
+    assert (report.outcomes, report.judged) == (15, 15)
+    assert report.verdicts == {"COMMITTED": 12, "DUPLICATE": 2, "REJECTED": 1}
+    assert report.shares > 1
+    with psycopg.connect(settings.database_url) as conn:
+        mark_projector(conn)
+        conn.execute("DELETE FROM ducklake_inlined_data_3_3 WHERE row_id = 2")
+    assert verify(spark, log=log).catalog == ["counts 2 rows of table main.p, the log 3"]
+
+
+def test_verify_when_a_verdict_is_wrong_then_names_it(
+    spark: SparkSession, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("main.a", {"id": "int64"})
+    late = log.transaction()
+    with log.transaction() as tx:
+        tx.alter("main.a").add_column("v", "int64")
+    # This sequencer minds no conflicts; Spark's tasks are processes of their own, and do.
+    monkeypatch.setattr(sequencing, "_collect_conflicts", lambda *_: [])
+    late.rename_table("main.a", "z")
+    assert late.commit().snapshot_id == 3
+    report = verify(spark, log=log, catalog=False)
+    assert [tuple(each) for each in report.findings] == [
+        (3, "is COMMITTED, but the rules give REJECTED (CONFLICT)"),
+    ]
+    assert "WRONG outcome 3" in str(report)
+
+
+def test_archive_when_continued_then_holds_each_closed_range_once_and_verify_reads_it(
+    spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "archive")
+    some_history(spark, log)
+    first = archive(settings, folder, range_snapshots=4)
+    assert [(each.first_snapshot_id, each.last_snapshot_id) for each in first] == [(0, 3), (4, 7), (8, 11)]
+    assert archive(settings, folder, range_snapshots=4) == []
+    with pytest.raises(ConfigurationError, match="ranges of 4 snapshots"):
+        archive(settings, folder, range_snapshots=5)
+    for number in range(4):
+        with log.transaction() as tx:
+            tx.insert_row("main.p", {"id": 100 + number})
+    [next_one] = archive(settings, folder, range_snapshots=4)
+    seqs = [seq for path in archived_paths(folder) for seq in pq.read_table(path)["seq"].to_pylist()]
+    assert seqs == list(range(len(seqs)))
+    assert next_one.outcomes == len(pq.read_table(next_one.path))
+    assert archived_end(folder) > 0
+    report = verify(spark, log=log, archive=folder)
+    assert report.ok, str(report)
+    assert report.outcomes == 19
