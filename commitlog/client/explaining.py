@@ -1,18 +1,22 @@
 """The story of one proposal in plain words: what it asked for, what it met, and the cheapest way out.
 
 "Why was my commit refused?" is the question that this service exists to answer; everything here is drawn from the
-outcome, so that two people who ask get the same words.
+outcome and the state in which it was decided, so that two people who ask get the same words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from commitlog.client.access import OutcomeState, ProposalStatus
+from commitlog.client.access import LogAccess, OutcomeState, ProposalStatus
+from commitlog.client.advising import advise
 from commitlog.client.describing import describe_change, describe_read
 from commitlog.domain import model as m
+from commitlog.domain.alternatives import Alternative, alternatives_to
 from commitlog.domain.json_form import format_id
+from commitlog.errors import HistoryUnavailableError
+from commitlog.log.codec import decode_statistics
 
 _SHOWN_MAX = 10
 _ROW_KINDS = frozenset(
@@ -35,10 +39,26 @@ _ADVICE = {
 }
 
 
-def explain_status(status: ProposalStatus) -> str:
-    """The story of a proposal, some lines of text."""
+def explain(access: LogAccess, proposal_id: m.ProposalId) -> str:
+    """The story of a proposal. After a refusal for a conflict it is decided again under variations of what it met."""
+    status = access.find(proposal_id)
+    outcome = status.outcome
+    if outcome is None or outcome.reason is not m.Reason.CONFLICT or outcome.proposal is None:
+        return explain_status(status)
+    try:
+        state = access.state_before(outcome.seq)
+    except HistoryUnavailableError as error:
+        return explain_status(status, unavailable=str(error))
+    return explain_status(status, alternatives_to(state, outcome, decode_statistics=decode_statistics))
+
+
+def explain_status(status: ProposalStatus, tried: Sequence[Alternative] = (), *, unavailable: str | None = None) -> str:
+    """The story of a proposal, some lines of text.
+
+    tried: what would have become of it otherwise; without it the advice is general. unavailable: why there is none.
+    """
     if status.outcome is not None:
-        return "\n".join(_decided(status.outcome))
+        return "\n".join(_decided(status.outcome, tried, unavailable))
     shown = format_id(status.proposal_id)
     if status.state is OutcomeState.UNDECIDED:
         return f"Proposal {shown} is in the log and not decided yet; the sequencer will answer it in its turn."
@@ -50,7 +70,7 @@ def explain_status(status: ProposalStatus) -> str:
     )
 
 
-def _decided(outcome: m.Outcome) -> Iterator[str]:
+def _decided(outcome: m.Outcome, tried: Sequence[Alternative], unavailable: str | None) -> Iterator[str]:
     shown = "without an id" if outcome.proposal_id is None else format_id(outcome.proposal_id)
     yield f"Proposal {shown} by writer {outcome.writer_id or 'unknown'}"
     proposal = outcome.proposal
@@ -66,8 +86,12 @@ def _decided(outcome: m.Outcome) -> Iterator[str]:
         yield f"  - and {hidden} more"
     for resolution in outcome.resolutions[:_SHOWN_MAX]:
         yield f"  - {_resolution(resolution)}"
-    if advice := way_out(outcome):
+    if tried:
+        yield from advise(outcome, tried)
+    elif advice := way_out(outcome):
         yield f"Way out: {advice}"
+    if unavailable is not None:
+        yield f"  (It could not be decided again to see what else would have helped: {unavailable}.)"
 
 
 def _asked(proposal: m.Proposal) -> Iterator[str]:
