@@ -12,6 +12,7 @@ from commitlog.domain.definitions import quoted
 from commitlog.domain.narrowing import Narrowing
 
 _NAMED_MAX = 3
+_FILES_NAMED_MAX = 10
 _MEANINGS = {
     m.Granularity.FILE: "then only changes to the same file get in each other's way",
     m.Granularity.ROW: "then only changes to the same row get in each other's way",
@@ -28,10 +29,37 @@ def advise(outcome: m.Outcome, tried: Sequence[Alternative]) -> Iterator[str]:
     yield f"Way out: {_rebase(outcome, rebase)}"
     if not others:
         return
-    yield "What else would have helped, the cheapest first (each was decided again as things stood then):"
-    order = {True: 0, None: 1, False: 2}
-    for each in sorted(others, key=lambda alternative: order[alternative.passes]):
-        yield f"  - {_sentence(proposal, each)}"
+    yield "Other changes, each decided again as things stood then, the cheapest first:"
+    for each in others:
+        if each.passes:
+            yield from _passed(proposal, each)
+    for each in others:
+        if each.passes is None:
+            names = ", ".join(each.handlers)
+            yield f"  - {_subject(proposal, each)} may have passed: row handler {names} decides, and was not asked again"
+    for because, alike in _refusals(others).items():
+        subjects = [_subject(proposal, each) for each in alike]
+        yield f"  - {_listed(subjects, shown_max=len(subjects), word='or')} would not have passed: {because}"
+
+
+def _passed(proposal: m.Proposal, alternative: Alternative) -> Iterator[str]:
+    parts = [(_phrase(proposal, each), _why(each)) for each in alternative.variations]
+    if len(parts) == 1:
+        subject, because = parts[0]
+        yield f"  - {subject} would have passed" + (f": {because}" if because else "")
+        return
+    yield "  - all of these together would have passed:"
+    for subject, because in parts:
+        yield f"    - {subject}" + (f": {because}" if because else "")
+
+
+def _refusals(others: Sequence[Alternative]) -> dict[str, list[Alternative]]:
+    """What would not have passed, by what would have been in the way."""
+    alike: dict[str, list[Alternative]] = {}
+    for each in others:
+        if each.passes is False:
+            alike.setdefault(str(each.because), []).append(each)
+    return alike
 
 
 def _rebase(outcome: m.Outcome, rebase: Alternative) -> str:
@@ -43,24 +71,16 @@ def _rebase(outcome: m.Outcome, rebase: Alternative) -> str:
     return f"{again}; the changes have to be made anew, since from there the same ones are refused: {rebase.because}"
 
 
-def _sentence(proposal: m.Proposal, alternative: Alternative) -> str:
-    variations = alternative.variations
-    if variations == (a.NarrowerReads(()),):
-        return f"no narrower filter would have passed: {alternative.because}"
-    subject = " together with ".join(_subject(proposal, each) for each in variations)
-    if alternative.passes:
-        because = "; ".join(text for each in variations if (text := _why(each)))
-        return f"{subject} would have passed" + (f": {because}" if because else "")
-    if alternative.passes is None:
-        names = ", ".join(alternative.handlers)
-        return f"{subject} may have passed: that depends on row handler {names}, which was not asked again"
-    return f"{subject} would not have passed: {alternative.because}"
+def _subject(proposal: m.Proposal, alternative: Alternative) -> str:
+    return " together with ".join(_phrase(proposal, each) for each in alternative.variations)
 
 
-def _subject(proposal: m.Proposal, variation: a.Variation) -> str:
+def _phrase(proposal: m.Proposal, variation: a.Variation) -> str:
     match variation:
         case a.Rebase(base_snapshot_id=base):
             return f"base snapshot {base}"
+        case a.NarrowerReads(narrowings=()):
+            return "a narrower filter"
         case a.NarrowerReads(narrowings=found):
             return _listed([f"a read of {_narrowed(proposal, each)}" for each in found])
         case a.ListedFiles(reads=indexes):
@@ -85,8 +105,10 @@ def _why(variation: a.Variation) -> str:
     match variation:
         case a.NarrowerReads(narrowings=found):
             return "; ".join(_appended(each) for each in found)
-        case a.ListedFiles():
-            return "rows were deleted from some files only; this helps if it opened none of those"
+        case a.ListedFiles(deleted_from=files):
+            shown = _listed([str(data_file_id) for data_file_id in files], shown_max=_FILES_NAMED_MAX)
+            it = "it was" if len(files) == 1 else "they were"
+            return f"rows were deleted from file {shown} only, so this helps if {it} not opened"
         case a.TableRule(rules=rules):
             return _MEANINGS.get(rules.granularity or str(rules.on_conflict), "")
         case a.SnapshotIsolation():
@@ -121,6 +143,6 @@ def _read_table(read: m.Read) -> str:
     return shown_table(read.schema, str(getattr(read, "table", "")))
 
 
-def _listed(items: list[str]) -> str:
-    shown = items[:_NAMED_MAX] + ([f"{len(items) - _NAMED_MAX} more"] if len(items) > _NAMED_MAX else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+def _listed(items: list[str], *, shown_max: int = _NAMED_MAX, word: str = "and") -> str:
+    shown = items[:shown_max] + ([f"{len(items) - shown_max} more"] if len(items) > shown_max else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {word} {shown[-1]}"

@@ -35,7 +35,7 @@ _ADVICE = {
     m.Reason.TOO_LATE: "send the same changes under a new id, with a later decide_before_ms",
     m.Reason.BASE_UNKNOWN: "the base is not in this log: read the table again here, and propose from what you read",
     m.Reason.BASE_EXPIRED: "rebase: read again at the head, and propose from there",
-    m.Reason.INVALID: "the same request can never succeed: change it as the reason says",
+    m.Reason.INVALID: "change the request as the reason says: sent again as it is, it is refused again",
 }
 
 
@@ -116,14 +116,11 @@ def _verdict(outcome: m.Outcome) -> str:
 
 
 def _conflict(conflict: m.Conflict) -> str:
-    who = (
-        f"writer {conflict.committed_writer_id}" if conflict.committed_writer_id else "a writer not remembered any more"
-    )
-    made_by = f" (proposal {format_id(conflict.committed_proposal_id)})" if conflict.committed_proposal_id else ""
     where = "change" if conflict.proposed_change is not None else "read"
     index = conflict.proposed_change if conflict.proposed_change is not None else conflict.proposed_read
-    since = f"{conflict.kind.value} at snapshot {conflict.committed_snapshot_id} by {who}{made_by}"
-    return f"{where} {index}: {conflict.detail} [{since}]"
+    made_by = f", proposal {format_id(conflict.committed_proposal_id)}" if conflict.committed_proposal_id else ""
+    forgotten = "" if conflict.committed_writer_id else ", by a writer not remembered any more"
+    return f"{where} {index}: {conflict.detail} [{conflict.kind.value}{made_by}{forgotten}]"
 
 
 def _resolution(resolution: m.Resolution) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, product
 from typing import TypeAlias
 
 from commitlog.domain import model as m
@@ -49,9 +49,10 @@ class NarrowerReads:
 
 @dataclass(frozen=True, slots=True)
 class ListedFiles:
-    """Reads (by index) that list the files they opened, none of which was deleted from."""
+    """Reads (by index) that list the files they opened, none of which is among those that were deleted from."""
 
     reads: tuple[int, ...]
+    deleted_from: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,19 +166,21 @@ class _Court:
 
     def together(self, tried: Sequence[Alternative]) -> Alternative | None:
         """The first of the smallest combinations that passes, with one variation of a kind; None when none does."""
-        chosen: dict[object, Variation] = {}
+        chosen: dict[object, list[Variation]] = {}
         for variation in (each.variations[0] for each in tried):
             if isinstance(variation, Without) or variation == NarrowerReads(()):
                 continue
             is_granularity = isinstance(variation, TableRule) and variation.rules.granularity is not None
-            # Of granularities the finest; of other kinds the first, which is the best.
-            if is_granularity or (type(variation), False) not in chosen:
-                chosen[type(variation), is_granularity] = variation
+            of_kind = chosen.setdefault((type(variation), is_granularity), [])
+            # The first of a kind is the best, but a finer granularity may be needed.
+            if is_granularity or not of_kind:
+                of_kind.append(variation)
         for size in range(2, len(chosen) + 1):
-            for several in combinations(chosen.values(), size):
-                judged = self.judge(several)
-                if judged.passes:
-                    return judged
+            for kinds in combinations(chosen.values(), size):
+                for several in product(*kinds):
+                    judged = self.judge(several)
+                    if judged.passes:
+                        return judged
         return None
 
     # --- which variations there are -----------------------------------------------------------------------------------
@@ -189,7 +192,7 @@ class _Court:
         if reads := self._reads_met(_TABLE_DELETED_FROM):
             unlisted = [index for index in reads if _lists_no_files(self._proposal.reads[index])]
             if unlisted:
-                yield ListedFiles(tuple(unlisted))
+                yield ListedFiles(tuple(unlisted), self._files_deleted_from(unlisted))
         yield from self._granularities()
         yield from self._policies()
         reads_met = self._reads_met()
@@ -203,6 +206,12 @@ class _Court:
     def _reads_met(self, *kinds: ConflictKind) -> list[int]:
         met = {c.proposed_read for c in self._conflicts if not kinds or c.kind in kinds}
         return sorted(index for index in met if index is not None)
+
+    def _files_deleted_from(self, reads: Sequence[int]) -> tuple[int, ...]:
+        base = self._proposal.base_snapshot_id
+        tables = {c.object.table_id for c in self._conflicts if c.proposed_read in reads}
+        history = self._state.file_history.items()
+        return tuple(sorted(i for i, each in history if each.table_id in tables and each.last_delete() > base))
 
     def _narrower_reads(self) -> Iterator[NarrowerReads]:
         found: list[tuple[Narrowing, ...]] = []
@@ -281,7 +290,7 @@ def _varied(proposal: Proposal, variation: Variation) -> Proposal:
                 changes=tuple(change for n, change in enumerate(proposal.changes) if n not in changes),
                 reads=tuple(read for n, read in _numbered(proposal) if n not in reads),
             )
-        case TableRule():
+        case _:
             return proposal
 
 

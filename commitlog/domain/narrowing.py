@@ -54,7 +54,7 @@ _File = tuple[m.DataFile, _Statistics]
 def narrowings(
     state: SequencerState, index: int, read: m.TableRead, base: int, decode: StatisticsDecoder | None
 ) -> tuple[Narrowing, ...]:
-    """The conditions of one column each that would have kept what was appended since the base out of a read.
+    """The conditions of one column each that would have kept what was appended since the base out of a read that met it.
 
     Columns that the read filters on come first, then those that tell the appended files from the ones that were read,
     then those of which only the appended files are known.
@@ -71,8 +71,7 @@ def narrowings(
             continue
         if not excludes(definition, file, read.filter, decode):
             (held if snapshot_id <= base else met).append((file, _statistics_of(file, decode)))
-    if not met:
-        return ()
+    assert met, "no file was appended since, so nothing was to be kept out"
     filtered = list(dict.fromkeys(definition.column(each.column).column_id for each in read.filter))
     found = [
         (rank, Narrowing(index, read.schema, read.table, predicate, *_given(span)))
