@@ -81,7 +81,9 @@ def history_of(
     """
     from commitlog.log.codec import decode_statistics
     from commitlog.log.results import ResultsReader
+    from commitlog.log.topics import require_genesis
 
+    require_genesis(settings)
     state: SequencerState | None = None
     with ResultsReader(settings) as reader:
         for records in reader.read_to_end():
