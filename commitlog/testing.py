@@ -27,9 +27,10 @@ from commitlog.client.access import OutcomeState, ProposalStatus, TableAt
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.dry_run import decided_unsent
 from commitlog.domain import model as m
-from commitlog.domain.definitions import TableDefinition
+from commitlog.domain.definitions import InvalidChangeError, TableDefinition
 from commitlog.domain.rows import RowHandler
 from commitlog.domain.sequencing import decide, new_state, receipt_for, replay
+from commitlog.domain.settings import changed_settings
 from commitlog.domain.state import SequencerState, TableState
 from commitlog.domain.types import fold
 from commitlog.errors import ConfigurationError, OutcomeUnknownError, SnapshotNotFoundError
@@ -192,7 +193,7 @@ class InMemoryCommitLog(CommitLog):
         settings: first settings of the log, such as ``conflict_granularity``.
 
     Raises:
-        ConfigurationError: there is no such setting.
+        ConfigurationError: there is no such setting, or it cannot be that.
     """
 
     def __init__(
@@ -204,12 +205,9 @@ class InMemoryCommitLog(CommitLog):
         handlers: Mapping[str, RowHandler] | None = None,
         **settings: Any,
     ) -> None:
-        unknown = settings.keys() - {each.name for each in fields(m.LogSettings)}
-        if unknown:
-            raise ConfigurationError(f"a log has no setting {', '.join(sorted(unknown))}")
         clock = clock_ms or (lambda: time.time_ns() // 1_000_000)
         known = InstalledHandlers() if handlers is None else handlers
-        self._memory = _InMemoryAccess(os.fspath(data_path), m.LogSettings(**settings), clock, known)
+        self._memory = _InMemoryAccess(os.fspath(data_path), _first_settings(settings), clock, known)
         super().__init__(self._memory, writer_id=writer_id)
 
     @property
@@ -220,3 +218,13 @@ class InMemoryCommitLog(CommitLog):
     def lose_next_answer(self) -> None:
         """Let the next proposal be decided, and its writer see an ``OutcomeUnknownError``."""
         self._memory.answers_to_lose += 1
+
+
+def _first_settings(given: Mapping[str, Any]) -> m.LogSettings:
+    unknown = given.keys() - {each.name for each in fields(m.LogSettings)}
+    if unknown:
+        raise ConfigurationError(f"a log has no setting {', '.join(sorted(unknown))}")
+    try:
+        return changed_settings(m.LogSettings(), given) if given else m.LogSettings()
+    except InvalidChangeError as error:
+        raise ConfigurationError(str(error)) from None

@@ -488,3 +488,17 @@ def test_in_memory_log_when_given_settings_then_decides_by_them() -> None:
     assert first.commit().committed
     assert second.commit().committed
     assert log.outcomes[-1].decided_at_ms == 4_000_000_000_000
+
+
+def test_log_when_a_setting_is_given_as_text_then_is_checked_and_taken() -> None:
+    coarse = InMemoryCommitLog(conflict_granularity="TABLE")
+    with coarse.transaction() as tx:
+        tx.create_table("t", {"id": "int64"})
+        tx.append("t", [FILE, FILE])
+    first, second = coarse.transaction(), coarse.transaction()
+    first.delete("t", {0: [1]})
+    second.delete("t", {1: [2]})
+    first.commit()
+    assert refused(coarse, second).reason is m.Reason.CONFLICT
+    with pytest.raises(ConfigurationError, match="TABLE, FILE or ROW"):
+        InMemoryCommitLog(conflict_granularity="CELL")
