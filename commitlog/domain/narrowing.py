@@ -14,7 +14,7 @@ from typing import NamedTuple
 from commitlog.domain import model as m
 from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.model import FilterOp, Predicate, Scalar
-from commitlog.domain.reads import Comparable, StatisticsDecoder, comparable, excludes, may_be_cut
+from commitlog.domain.reads import Comparable, StatisticsDecoder, comparable, definition_hits, excludes, may_be_cut
 from commitlog.domain.state import SequencerState, TableState
 from commitlog.domain.types import FLOATS, ColumnType, fold
 
@@ -61,7 +61,7 @@ def narrowings(
     """
     schema = state.schema_at(fold(read.schema), base)
     table = None if schema is None else state.entry_at(schema, fold(read.table), base)
-    if not isinstance(table, TableState) or base < state.index_floor or table.definition_changed_at > base:
+    if not isinstance(table, TableState) or base < state.index_floor or any(definition_hits(table, base)):
         return ()
     definition = table.definition
     met: list[_File] = []

@@ -71,7 +71,8 @@ def _read_table(state: SequencerState, schema_name: str, name: str, base: int) -
     return entry
 
 
-def _definition_hits(table: TableState, base: int) -> Iterator[Hit]:
+def definition_hits(table: TableState, base: int) -> Iterator[Hit]:
+    """What was committed since the base to a table as such, after which its filters mean nothing certain."""
     for kind in (ChangeKind.DROP_TABLE, ChangeKind.DROP_SCHEMA, ChangeKind.RENAME_TABLE):
         if table.last.get(kind, -1) > base:
             yield Hit(hit_kind(table, kind), table.last[kind], object_of(table))
@@ -86,7 +87,7 @@ def _table_hits(
     state: SequencerState, read: m.TableRead, base: int, decode_statistics: StatisticsDecoder | None
 ) -> Iterator[Hit]:
     table = _read_table(state, read.schema, read.table, base)
-    changed = list(_definition_hits(table, base))
+    changed = list(definition_hits(table, base))
     yield from changed
     if not changed:
         for predicate in read.filter:
@@ -193,7 +194,7 @@ def _rows_hits(state: SequencerState, read: m.RowsRead, base: int) -> Iterator[H
     table = _read_table(state, read.schema, read.table, base)
     if not table.definition.keyed:
         raise InvalidChangeError(f"a read names rows of table {quoted(table.name)}, which has no primary key")
-    changed = list(_definition_hits(table, base))
+    changed = list(definition_hits(table, base))
     yield from changed
     if changed:
         return
