@@ -105,10 +105,11 @@ def _why(variation: a.Variation) -> str:
     match variation:
         case a.NarrowerReads(narrowings=found):
             return "; ".join(_appended(each) for each in found)
+        case a.ListedFiles(deleted_from=(data_file_id,)):
+            return f"rows were deleted from file {data_file_id} only, so this helps if it was not opened"
         case a.ListedFiles(deleted_from=files):
             shown = _listed([str(data_file_id) for data_file_id in files], shown_max=_FILES_NAMED_MAX)
-            it = "it was" if len(files) == 1 else "they were"
-            return f"rows were deleted from file {shown} only, so this helps if {it} not opened"
+            return f"rows were deleted from files {shown}, so this helps if none of those was opened"
         case a.TableRule(rules=rules):
             return _MEANINGS.get(rules.granularity or str(rules.on_conflict), "")
         case a.SnapshotIsolation():

@@ -77,8 +77,8 @@ def _decided(outcome: m.Outcome, tried: Sequence[Alternative], unavailable: str 
     if proposal is not None:
         yield from _asked(proposal)
     yield f"Decided {_time(outcome.decided_at_ms)} as outcome {outcome.seq}: {_verdict(outcome)}"
-    if outcome.detail and not outcome.conflicts:
-        yield f"  {outcome.detail}"
+    if not outcome.conflicts and (detail := _detail(outcome)):
+        yield f"  {detail}"
     for conflict in outcome.conflicts[:_SHOWN_MAX]:
         yield f"  - {_conflict(conflict)}"
     hidden = outcome.conflict_count - len(outcome.conflicts[:_SHOWN_MAX])
@@ -113,6 +113,16 @@ def _verdict(outcome: m.Outcome) -> str:
         first = "an earlier one" if outcome.original_seq is None else f"outcome {outcome.original_seq}"
         return f"DUPLICATE of {first}: that answer holds"
     return f"REJECTED, {outcome.reason.value if outcome.reason else 'no reason'}, at head {outcome.head_snapshot_id}"
+
+
+def _detail(outcome: m.Outcome) -> str | None:
+    """Why, with times as people read them."""
+    proposal = outcome.proposal
+    if outcome.reason is m.Reason.TOO_LATE and proposal is not None and proposal.decide_before_ms is not None:
+        return f"it was to be decided before {_time(proposal.decide_before_ms)} (decide_before_ms)"
+    if outcome.reason is m.Reason.WRITER_FENCED and proposal is not None and proposal.writer_epoch is None:
+        return "it names no writer epoch, and since the writer id was opened only its newest epoch may write"
+    return outcome.detail
 
 
 def _conflict(conflict: m.Conflict) -> str:

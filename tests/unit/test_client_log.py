@@ -332,6 +332,24 @@ def test_way_out_when_refused_for_any_reason_then_there_is_advice(reason: m.Reas
     assert way_out(outcome)
 
 
+def test_explain_when_too_late_then_says_until_when_it_was_asked_for() -> None:
+    late = InMemoryCommitLog(clock_ms=lambda: 1_800_000_000_000)
+    proposal = m.Proposal(new_proposal_id(), "w", 0, (m.CreateSchema("s"),), decide_before_ms=1_700_000_000_000)
+    assert late.submit(proposal).reason is m.Reason.TOO_LATE
+    story = late.explain(proposal.proposal_id)
+    assert "Decided 2027-01-15 08:00:00 UTC as outcome 1: REJECTED, TOO_LATE" in story
+    assert "it was to be decided before 2023-11-14 22:13:20 UTC (decide_before_ms)" in story
+
+
+def test_explain_when_fenced_without_an_epoch_then_says_what_is_missing(log: InMemoryCommitLog) -> None:
+    assert log.open_writer("ann") == 1
+    proposal = m.Proposal(new_proposal_id(), "ann", 0, (m.CreateSchema("s"),))
+    assert log.submit(proposal).reason is m.Reason.WRITER_FENCED
+    story = log.explain(proposal.proposal_id)
+    assert "it names no writer epoch" in story
+    assert "open the writer again" in story
+
+
 def test_explain_when_committed_then_no_way_out_is_needed(log: InMemoryCommitLog) -> None:
     outcome = log.outcomes[0]
     assert outcome.proposal_id is not None
