@@ -9,6 +9,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- LogUnavailableError         the broker does not answer
     +-- LogIntegrityError           the log is not the one that was expected, or its chain is broken
     |   +-- LogLossError            records that were never read are gone
+    +-- HistoryUnavailableError     an earlier state of the log cannot be had here, or not soon
     +-- RulesVersionError           the log was written under newer rules than this version knows
     +-- FencedError                 another process has taken this one's place
     +-- OutcomeUnknownError         no answer in time: the proposal may have been decided either way
@@ -84,6 +85,10 @@ class LogIntegrityError(CommitLogError):
 
 class LogLossError(LogIntegrityError):
     """Records that were never read are gone (retention, or a broker restored from a backup). Their places are named."""
+
+
+class HistoryUnavailableError(CommitLogError):
+    """An earlier state of the log cannot be had here, or not soon. What needs it can be told without it, in less detail."""
 
 
 class RulesVersionError(CommitLogError):

@@ -16,8 +16,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import reduce
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -26,12 +27,15 @@ from commitlog.client.access import OutcomeState, ProposalStatus, TableAt
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.dry_run import decided_unsent
 from commitlog.domain import model as m
-from commitlog.domain.definitions import TableDefinition
+from commitlog.domain.definitions import InvalidChangeError, TableDefinition
+from commitlog.domain.rows import RowHandler
 from commitlog.domain.sequencing import decide, new_state, receipt_for, replay
-from commitlog.domain.state import TableState
+from commitlog.domain.settings import changed_settings
+from commitlog.domain.state import SequencerState, TableState
 from commitlog.domain.types import fold
 from commitlog.errors import ConfigurationError, OutcomeUnknownError, SnapshotNotFoundError
 from commitlog.log.codec import decode_proposal, decode_statistics, encode_proposal
+from commitlog.log.handlers import InstalledHandlers
 
 __all__ = ["InMemoryCommitLog"]
 
@@ -55,11 +59,19 @@ class _Answered:
 class _InMemoryAccess:
     """A log whose sequencer is a function call."""
 
-    def __init__(self, data_path: str, settings: m.LogSettings, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        data_path: str,
+        settings: m.LogSettings,
+        clock_ms: Callable[[], int],
+        handlers: Mapping[str, RowHandler],
+    ) -> None:
         self._data_path = data_path
         self._clock_ms = clock_ms
         self._changed = threading.Condition()
-        self._state = new_state(m.Genesis(_LOG_ID, settings=settings, data_path=data_path))
+        self._handlers = handlers
+        self._genesis = m.Genesis(_LOG_ID, settings=settings, data_path=data_path)
+        self._state = new_state(self._genesis)
         self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
         self._offset = 0
         self._closed = False
@@ -99,6 +111,7 @@ class _InMemoryAccess:
                 source=m.Position(0, self._offset),
                 proposal_bytes=encoded,
                 decode_statistics=decode_statistics,
+                handlers=self._handlers,
             )
             self._offset += 1
             self._state = replay(self._state, outcome)
@@ -110,7 +123,12 @@ class _InMemoryAccess:
 
     def decide_unsent(self, proposal: m.Proposal) -> m.Outcome:
         with self._changed:
-            return decided_unsent(self._state, proposal, now_ms=self._clock_ms())
+            return decided_unsent(self._state, proposal, handlers=self._handlers, now_ms=self._clock_ms())
+
+    def state_before(self, seq: int) -> SequencerState:
+        with self._changed:
+            outcomes = self.outcomes[: seq - 1]
+        return reduce(replay, outcomes, new_state(self._genesis))
 
     def find(self, proposal_id: m.ProposalId) -> ProposalStatus:
         with self._changed:
@@ -171,10 +189,11 @@ class InMemoryCommitLog(CommitLog):
         data_path: where the lake's files are; needed only for paths of data files.
         clock_ms: what time it is, in milliseconds since 1970; None is this machine's clock.
         writer_id: who writes, where a transaction does not say.
+        handlers: row handlers by name; None is those that are installed.
         settings: first settings of the log, such as ``conflict_granularity``.
 
     Raises:
-        ConfigurationError: there is no such setting.
+        ConfigurationError: there is no such setting, or it cannot be that.
     """
 
     def __init__(
@@ -183,13 +202,12 @@ class InMemoryCommitLog(CommitLog):
         data_path: str | Path = "lake",
         clock_ms: Callable[[], int] | None = None,
         writer_id: str = "test",
+        handlers: Mapping[str, RowHandler] | None = None,
         **settings: Any,
     ) -> None:
-        unknown = settings.keys() - {each.name for each in fields(m.LogSettings)}
-        if unknown:
-            raise ConfigurationError(f"a log has no setting {', '.join(sorted(unknown))}")
         clock = clock_ms or (lambda: time.time_ns() // 1_000_000)
-        self._memory = _InMemoryAccess(os.fspath(data_path), m.LogSettings(**settings), clock)
+        known = InstalledHandlers() if handlers is None else handlers
+        self._memory = _InMemoryAccess(os.fspath(data_path), _first_settings(settings), clock, known)
         super().__init__(self._memory, writer_id=writer_id)
 
     @property
@@ -200,3 +218,13 @@ class InMemoryCommitLog(CommitLog):
     def lose_next_answer(self) -> None:
         """Let the next proposal be decided, and its writer see an ``OutcomeUnknownError``."""
         self._memory.answers_to_lose += 1
+
+
+def _first_settings(given: Mapping[str, Any]) -> m.LogSettings:
+    unknown = given.keys() - {each.name for each in fields(m.LogSettings)}
+    if unknown:
+        raise ConfigurationError(f"a log has no setting {', '.join(sorted(unknown))}")
+    try:
+        return changed_settings(m.LogSettings(), given) if given else m.LogSettings()
+    except InvalidChangeError as error:
+        raise ConfigurationError(str(error)) from None

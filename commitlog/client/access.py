@@ -13,6 +13,7 @@ from typing import Protocol
 
 from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import LogSettings, Outcome, Position, Proposal, ProposalId, Receipt
+from commitlog.domain.state import SequencerState
 
 
 class OutcomeState(StrEnum):
@@ -94,6 +95,14 @@ class LogAccess(Protocol):
 
     def decide_unsent(self, proposal: Proposal) -> Outcome:
         """What the answer to a proposal would be now; nothing is sent."""
+        ...
+
+    def state_before(self, seq: int) -> SequencerState:
+        """The state in which an outcome was decided: a copy of its own, made by replaying the log.
+
+        Raises:
+            HistoryUnavailableError: the log's beginning is gone, or it is too long to replay.
+        """
         ...
 
     def find(self, proposal_id: ProposalId) -> ProposalStatus:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from commitlog.client.access import LogAccess, OutcomeState, PendingAnswer, ProposalStatus, TableAt
-from commitlog.client.explaining import explain_status
+from commitlog.client.explaining import explain
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
 from commitlog.client.names import TableName, parse_table_name
@@ -233,8 +233,12 @@ class CommitLog:
         return self._access.find(as_proposal_id(proposal_id))
 
     def explain(self, proposal_id: bytes | str | UUID) -> str:
-        """The story of a proposal in plain words, with the cheapest way out when it was refused."""
-        return explain_status(self.outcome(proposal_id))
+        """The story of a proposal in plain words; when it was refused with the ways out, the cheapest first.
+
+        After a refusal for a conflict the log is replayed up to it (from a checkpoint, where this machine has an earlier
+        one), and the proposal decided again under variations, to say which change would have let it through.
+        """
+        return explain(self._access, as_proposal_id(proposal_id))
 
     def subscribe(self, from_snapshot: int = 0, *, follow: bool = True) -> Iterator[m.Outcome]:
         """Outcomes in the log's order, from the one after the commit of a snapshot.

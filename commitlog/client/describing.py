@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from commitlog.client.names import TableName
 from commitlog.domain import model as m
 from commitlog.domain.definitions import quoted
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d[\d:.+\-Z]*)?")
 
 
 def describe_changes(changes: Sequence[m.Change], *, shown_max: int = 3) -> str:
@@ -25,7 +28,7 @@ def describe_change(change: m.Change) -> str:
         case m.DropSchema():
             return f"drop schema {quoted(change.schema)}" + (" with all in it" if change.cascade else "")
         case m.CreateView() | m.ReplaceView() | m.DropView():
-            return f"{_verb(change)} view {_name(change.schema, change.view)}"
+            return f"{_verb(change)} view {shown_table(change.schema, change.view)}"
         case m.ExpireSnapshots():
             return f"expire snapshots before {change.older_than_snapshot_id}"
         case m.Configure():
@@ -39,7 +42,7 @@ def _describe_table_change(change: m.Change) -> str:
         change,
         m.CreateSchema | m.DropSchema | m.CreateView | m.ReplaceView | m.DropView | m.ExpireSnapshots | m.Configure,
     )
-    table = _name(change.schema, change.table)
+    table = shown_table(change.schema, change.table)
     match change:
         case m.CreateTable():
             return f"create table {table} ({_count(len(change.columns), 'column')})"
@@ -71,11 +74,11 @@ def describe_read(read: m.Read) -> str:
     match read:
         case m.TableRead():
             where = " and ".join(_describe_predicate(each) for each in read.filter)
-            return f"table {_name(read.schema, read.table)}" + (f" where {where}" if where else ", all of it")
+            return f"table {shown_table(read.schema, read.table)}" + (f" where {where}" if where else ", all of it")
         case m.NameRead():
-            return "the name " + (quoted(read.schema) if read.name is None else _name(read.schema, read.name))
+            return "the name " + (quoted(read.schema) if read.name is None else shown_table(read.schema, read.name))
         case m.RowsRead():
-            return f"{_count(len(read.keys), 'row')} of table {_name(read.schema, read.table)}"
+            return f"{_count(len(read.keys), 'row')} of table {shown_table(read.schema, read.table)}"
 
 
 def _describe_predicate(predicate: m.Predicate) -> str:
@@ -83,8 +86,17 @@ def _describe_predicate(predicate: m.Predicate) -> str:
     if predicate.op in (m.FilterOp.IS_NULL, m.FilterOp.IS_NOT_NULL):
         return f"{quoted(predicate.column)} {op}"
     value = predicate.value
-    shown = f"({', '.join(map(repr, value))})" if isinstance(value, tuple) else repr(value)
+    shown = f"({', '.join(map(shown_value, value))})" if isinstance(value, tuple) else shown_value(value)
     return f"{quoted(predicate.column)} {op} {shown}"
+
+
+def shown_value(value: m.Scalar) -> str:
+    """A literal: text in quotes, unless it is a date or a time, which nobody takes for anything else."""
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        return value
+    if value is None or isinstance(value, bool):
+        return str(value).upper().replace("NONE", "NULL")
+    return quoted(repr(value))
 
 
 def _describe_step(step: m.Alteration) -> str:
@@ -109,7 +121,8 @@ def _key(key: m.Row) -> str:
     return "(" + ", ".join(f"{quoted(name)}={value!r}" for name, value in key.items()) + ")"
 
 
-def _name(schema: str, name: str) -> str:
+def shown_table(schema: str, name: str) -> str:
+    """A table or view by its full name."""
     return quoted(str(TableName(schema, name)))
 
 

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 
+from commitlog.domain.handlers import NotingHandlers
 from commitlog.domain.model import Outcome, Position, Proposal
 from commitlog.domain.partitioning import partition_for
+from commitlog.domain.rows import RowHandler
 from commitlog.domain.sequencing import decide
 from commitlog.domain.state import SequencerState
 from commitlog.log.codec import decode_proposal, decode_statistics, encode_proposal
 
 
-def decided_unsent(state: SequencerState, proposal: Proposal, *, now_ms: int | None = None) -> Outcome:
+def decided_unsent(
+    state: SequencerState, proposal: Proposal, *, handlers: Mapping[str, RowHandler], now_ms: int | None = None
+) -> Outcome:
     """Decide a proposal as it would arrive, without changing the state.
 
-    A table whose conflicts a handler settles is judged as if the handler were not installed: only the sequencer has it.
+    handlers: the row handlers that are installed here. Where one is asked for that is not, the answer's ``detail`` says
+    that the sequencer, which may have it, may answer otherwise.
     """
     partition = partition_for(proposal.writer_id, state.partitions)
-    return decide(
+    noting = NotingHandlers(handlers)
+    outcome = decide(
         state,
         decode_proposal(encode_proposal(proposal)),
         now_ms=time.time_ns() // 1_000_000 if now_ms is None else now_ms,
         source=Position(partition, state.next_offsets.get(partition, 0)),
         decode_statistics=decode_statistics,
+        handlers=noting,
     )
+    if not noting.missing:
+        return outcome
+    names = ", ".join(noting.missing)
+    note = f"(row handler {names} is not installed here: where the sequencer runs it may be, and settle this)"
+    return replace(outcome, detail=f"{outcome.detail} {note}" if outcome.detail else note)

@@ -1,18 +1,22 @@
 """The story of one proposal in plain words: what it asked for, what it met, and the cheapest way out.
 
 "Why was my commit refused?" is the question that this service exists to answer; everything here is drawn from the
-outcome, so that two people who ask get the same words.
+outcome and the state in which it was decided, so that two people who ask get the same words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from commitlog.client.access import OutcomeState, ProposalStatus
+from commitlog.client.access import LogAccess, OutcomeState, ProposalStatus
+from commitlog.client.advising import advise
 from commitlog.client.describing import describe_change, describe_read
 from commitlog.domain import model as m
+from commitlog.domain.alternatives import Alternative, alternatives_to
 from commitlog.domain.json_form import format_id
+from commitlog.errors import HistoryUnavailableError
+from commitlog.log.codec import decode_statistics
 
 _SHOWN_MAX = 10
 _ROW_KINDS = frozenset(
@@ -31,14 +35,30 @@ _ADVICE = {
     m.Reason.TOO_LATE: "send the same changes under a new id, with a later decide_before_ms",
     m.Reason.BASE_UNKNOWN: "the base is not in this log: read the table again here, and propose from what you read",
     m.Reason.BASE_EXPIRED: "rebase: read again at the head, and propose from there",
-    m.Reason.INVALID: "the same request can never succeed: change it as the reason says",
+    m.Reason.INVALID: "change the request as the reason says: sent again as it is, it is refused again",
 }
 
 
-def explain_status(status: ProposalStatus) -> str:
-    """The story of a proposal, some lines of text."""
+def explain(access: LogAccess, proposal_id: m.ProposalId) -> str:
+    """The story of a proposal. After a refusal for a conflict it is decided again under variations of what it met."""
+    status = access.find(proposal_id)
+    outcome = status.outcome
+    if outcome is None or outcome.reason is not m.Reason.CONFLICT or outcome.proposal is None:
+        return explain_status(status)
+    try:
+        state = access.state_before(outcome.seq)
+    except HistoryUnavailableError as error:
+        return explain_status(status, unavailable=str(error))
+    return explain_status(status, alternatives_to(state, outcome, decode_statistics=decode_statistics))
+
+
+def explain_status(status: ProposalStatus, tried: Sequence[Alternative] = (), *, unavailable: str | None = None) -> str:
+    """The story of a proposal, some lines of text.
+
+    tried: what would have become of it otherwise; without it the advice is general. unavailable: why there is none.
+    """
     if status.outcome is not None:
-        return "\n".join(_decided(status.outcome))
+        return "\n".join(_decided(status.outcome, tried, unavailable))
     shown = format_id(status.proposal_id)
     if status.state is OutcomeState.UNDECIDED:
         return f"Proposal {shown} is in the log and not decided yet; the sequencer will answer it in its turn."
@@ -50,15 +70,15 @@ def explain_status(status: ProposalStatus) -> str:
     )
 
 
-def _decided(outcome: m.Outcome) -> Iterator[str]:
+def _decided(outcome: m.Outcome, tried: Sequence[Alternative], unavailable: str | None) -> Iterator[str]:
     shown = "without an id" if outcome.proposal_id is None else format_id(outcome.proposal_id)
     yield f"Proposal {shown} by writer {outcome.writer_id or 'unknown'}"
     proposal = outcome.proposal
     if proposal is not None:
         yield from _asked(proposal)
     yield f"Decided {_time(outcome.decided_at_ms)} as outcome {outcome.seq}: {_verdict(outcome)}"
-    if outcome.detail and not outcome.conflicts:
-        yield f"  {outcome.detail}"
+    if not outcome.conflicts and (detail := _detail(outcome)):
+        yield f"  {detail}"
     for conflict in outcome.conflicts[:_SHOWN_MAX]:
         yield f"  - {_conflict(conflict)}"
     hidden = outcome.conflict_count - len(outcome.conflicts[:_SHOWN_MAX])
@@ -66,8 +86,12 @@ def _decided(outcome: m.Outcome) -> Iterator[str]:
         yield f"  - and {hidden} more"
     for resolution in outcome.resolutions[:_SHOWN_MAX]:
         yield f"  - {_resolution(resolution)}"
-    if advice := way_out(outcome):
+    if tried:
+        yield from advise(outcome, tried)
+    elif advice := way_out(outcome):
         yield f"Way out: {advice}"
+    if unavailable is not None:
+        yield f"  (It could not be decided again to see what else would have helped: {unavailable}.)"
 
 
 def _asked(proposal: m.Proposal) -> Iterator[str]:
@@ -91,15 +115,22 @@ def _verdict(outcome: m.Outcome) -> str:
     return f"REJECTED, {outcome.reason.value if outcome.reason else 'no reason'}, at head {outcome.head_snapshot_id}"
 
 
+def _detail(outcome: m.Outcome) -> str | None:
+    """Why, with times as people read them."""
+    proposal = outcome.proposal
+    if outcome.reason is m.Reason.TOO_LATE and proposal is not None and proposal.decide_before_ms is not None:
+        return f"it was to be decided before {_time(proposal.decide_before_ms)} (decide_before_ms)"
+    if outcome.reason is m.Reason.WRITER_FENCED and proposal is not None and proposal.writer_epoch is None:
+        return "it names no writer epoch, and since the writer id was opened only its newest epoch may write"
+    return outcome.detail
+
+
 def _conflict(conflict: m.Conflict) -> str:
-    who = (
-        f"writer {conflict.committed_writer_id}" if conflict.committed_writer_id else "a writer not remembered any more"
-    )
-    made_by = f" (proposal {format_id(conflict.committed_proposal_id)})" if conflict.committed_proposal_id else ""
     where = "change" if conflict.proposed_change is not None else "read"
     index = conflict.proposed_change if conflict.proposed_change is not None else conflict.proposed_read
-    since = f"{conflict.kind.value} at snapshot {conflict.committed_snapshot_id} by {who}{made_by}"
-    return f"{where} {index}: {conflict.detail} [{since}]"
+    made_by = f", proposal {format_id(conflict.committed_proposal_id)}" if conflict.committed_proposal_id else ""
+    forgotten = "" if conflict.committed_writer_id else ", by a writer not remembered any more"
+    return f"{where} {index}: {conflict.detail} [{conflict.kind.value}{made_by}{forgotten}]"
 
 
 def _resolution(resolution: m.Resolution) -> str:

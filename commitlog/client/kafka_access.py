@@ -14,14 +14,17 @@ from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings, without_password
 from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
+from commitlog.domain.state import SequencerState
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, SnapshotNotFoundError
-from commitlog.log.checkpoint import load_checkpoints
+from commitlog.log.checkpoint import load_checkpoints, state_after
 from commitlog.log.codec import encode_proposal
+from commitlog.log.handlers import InstalledHandlers
 from commitlog.log.publisher import Publisher
 from commitlog.log.replica import Replica
 from commitlog.log.results import LogPosition, ResultsReader
 
 CATALOG_TIMEOUT_S = 30.0
+REPLAYED_OUTCOMES_MAX = 2_000_000
 _POLL_S = 0.05
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -44,6 +47,7 @@ class KafkaAccess:
         # Waiting holds the connection, and must not keep others from asking.
         self._waiting = Catalog(settings.database_url)
         self._lookup = ResultsLookup(settings)
+        self._handlers = InstalledHandlers()
         self._catalog_checked = False
         self._lock = threading.Lock()
         self._replica: Replica | None = None
@@ -81,7 +85,10 @@ class KafkaAccess:
                 self._replica = Replica(self._settings, checkpoints=load_checkpoints(self._settings))
             for _ in self._replica.follow_to_end():
                 pass
-            return decided_unsent(self._replica.state, proposal)
+            return decided_unsent(self._replica.state, proposal, handlers=self._handlers)
+
+    def state_before(self, seq: int) -> SequencerState:
+        return state_after(self._settings, seq - 1, outcomes_max=REPLAYED_OUTCOMES_MAX)
 
     # --- the catalog --------------------------------------------------------------------------------------------------
 

@@ -195,8 +195,7 @@ def granularity_of(state: SequencerState, table: TableState, base: int) -> Granu
     """The granularity at which a base is judged: the table's, the log's, or TABLE beyond the index's window."""
     if base < state.index_floor:
         return Granularity.TABLE
-    own = table.definition.properties.get("conflict_granularity")
-    return Granularity(own) if own is not None else state.settings.conflict_granularity
+    return state.granularity_of(table)
 
 
 def _deletes(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:

@@ -71,7 +71,8 @@ def _read_table(state: SequencerState, schema_name: str, name: str, base: int) -
     return entry
 
 
-def _definition_hits(table: TableState, base: int) -> Iterator[Hit]:
+def definition_hits(table: TableState, base: int) -> Iterator[Hit]:
+    """What was committed since the base to a table as such, after which its filters mean nothing certain."""
     for kind in (ChangeKind.DROP_TABLE, ChangeKind.DROP_SCHEMA, ChangeKind.RENAME_TABLE):
         if table.last.get(kind, -1) > base:
             yield Hit(hit_kind(table, kind), table.last[kind], object_of(table))
@@ -86,7 +87,7 @@ def _table_hits(
     state: SequencerState, read: m.TableRead, base: int, decode_statistics: StatisticsDecoder | None
 ) -> Iterator[Hit]:
     table = _read_table(state, read.schema, read.table, base)
-    changed = list(_definition_hits(table, base))
+    changed = list(definition_hits(table, base))
     yield from changed
     if not changed:
         for predicate in read.filter:
@@ -193,7 +194,7 @@ def _rows_hits(state: SequencerState, read: m.RowsRead, base: int) -> Iterator[H
     table = _read_table(state, read.schema, read.table, base)
     if not table.definition.keyed:
         raise InvalidChangeError(f"a read names rows of table {quoted(table.name)}, which has no primary key")
-    changed = list(_definition_hits(table, base))
+    changed = list(definition_hits(table, base))
     yield from changed
     if changed:
         return
@@ -240,7 +241,7 @@ def is_vacuous(kind: ColumnType, predicate: Predicate) -> bool:
         return predicate.value == ()
     if predicate.op is FilterOp.BETWEEN:
         assert isinstance(predicate.value, tuple)
-        low, high = (_comparable(kind, value) for value in predicate.value)
+        low, high = (comparable(kind, value) for value in predicate.value)
         return low is not None and high is not None and high < low  # type: ignore[operator]
     return False
 
@@ -257,7 +258,7 @@ def _partition_excludes(
             return predicate.op is not FilterOp.IS_NULL
         if predicate.op is FilterOp.IS_NULL:
             return True
-        point = _comparable(kind, value)
+        point = comparable(kind, value)
         if point is not None and _range_excludes(kind, point, point, predicate, exact=True):
             return True
     return False
@@ -271,7 +272,7 @@ def _statistics_exclude(kind: ColumnType, record_count: int, known: ColumnStatis
         return True
     if predicate.op is FilterOp.IS_NOT_NULL:
         return False
-    low, high = _comparable(kind, known.min), _comparable(kind, known.max)
+    low, high = comparable(kind, known.min), comparable(kind, known.max)
     if kind.name in FLOATS and known.contains_nan is not False:
         high = None
     return _range_excludes(kind, low, high, predicate, exact=False)
@@ -280,7 +281,7 @@ def _statistics_exclude(kind: ColumnType, record_count: int, known: ColumnStatis
 Comparable: TypeAlias = "bool | int | float | Decimal | str | date"
 
 
-def _comparable(kind: ColumnType, value: Scalar) -> Comparable | None:
+def comparable(kind: ColumnType, value: Scalar) -> Comparable | None:
     """A bound or literal in the column's value domain; None when it is missing or of another type: it proves nothing."""
     name = kind.name
     if value is None:
@@ -314,14 +315,14 @@ def _range_excludes(
     op, value = predicate.op, predicate.value
     if op is FilterOp.IN:
         assert isinstance(value, tuple)
-        literals = [_comparable(kind, item) for item in value]
+        literals = [comparable(kind, item) for item in value]
         return all(_below(lit, low) or _above(lit, high, exact) for lit in literals)
     if op is FilterOp.BETWEEN:
         assert isinstance(value, tuple)
-        first, last = _comparable(kind, value[0]), _comparable(kind, value[1])
+        first, last = comparable(kind, value[0]), comparable(kind, value[1])
         return _below(last, low) or _above(first, high, exact)
     assert not isinstance(value, tuple)
-    literal = _comparable(kind, value)
+    literal = comparable(kind, value)
     match op:
         case FilterOp.EQ:
             return _below(literal, low) or _above(literal, high, exact)
@@ -331,7 +332,7 @@ def _range_excludes(
             return _below(literal, low)
         case FilterOp.GT:
             return _above(literal, high, exact) or (
-                literal is not None and literal == high and (exact or not _cut(high))
+                literal is not None and literal == high and (exact or not may_be_cut(high))
             )
         case FilterOp.GE:
             return _above(literal, high, exact)
@@ -345,9 +346,9 @@ def _below(literal: Comparable | None, low: Comparable | None) -> bool:
 def _above(literal: Comparable | None, high: Comparable | None, exact: bool) -> bool:
     if literal is None or high is None or not literal > high:  # type: ignore[operator]
         return False
-    return exact or not (_cut(high) and isinstance(literal, str) and literal.startswith(str(high)))
+    return exact or not (may_be_cut(high) and isinstance(literal, str) and literal.startswith(str(high)))
 
 
-def _cut(high: Comparable | None) -> bool:
+def may_be_cut(high: Comparable | None) -> bool:
     """Whether a maximum may be the beginning of a longer one."""
     return isinstance(high, str) and len(high.encode("utf-8", "replace")) >= _CUT_LENGTH_MIN

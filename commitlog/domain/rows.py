@@ -284,8 +284,7 @@ class _RowCheck:
         self.change = change
         self.index = index
         self.effect = Effect(table.table_id)
-        own = table.definition.properties.get("on_conflict")
-        self.policy = own if own is not None else rows.state.settings.on_conflict
+        self.policy = rows.state.policy_of(table)
         origin = change.origin
         self.origin = LOCAL if origin is None else Origin(origin.priority, origin.node)
         self.time_us = rows.now_us if change.row_time_us is None else change.row_time_us

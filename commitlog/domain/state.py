@@ -25,6 +25,7 @@ from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import (
     ChangeKind,
     DataFile,
+    Granularity,
     LogSettings,
     ProposalId,
     Reason,
@@ -359,6 +360,16 @@ class SequencerState:
         for event in self.names.get((schema.schema_id, folded), ()):
             if event.snapshot_id > base_snapshot_id:
                 yield event
+
+    def granularity_of(self, table: TableState) -> Granularity:
+        """How finely deletes and compactions of a table are told apart within the window: its own setting, else the log's."""
+        own = table.definition.properties.get("conflict_granularity")
+        return Granularity(own) if own is not None else self.settings.conflict_granularity
+
+    def policy_of(self, table: TableState) -> str:
+        """What settles races on rows of a table: its own ``on_conflict``, else the log's."""
+        own = table.definition.properties.get("on_conflict")
+        return own if own is not None else self.settings.on_conflict
 
     def deleted_count(self, data_file_id: int) -> int:
         """How many rows of a live file are deleted."""

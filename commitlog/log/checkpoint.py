@@ -23,7 +23,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import RULES_VERSION
 from commitlog.domain.sequencing import dump_state, load_state
 from commitlog.domain.state import SequencerState
-from commitlog.errors import LogIntegrityError
+from commitlog.errors import HistoryUnavailableError, LogIntegrityError, LogLossError
 from commitlog.log._framing import NEWEST
 from commitlog.log.connection import REQUEST_TIMEOUT_S, first_offsets, make_admin
 from commitlog.log.replica import Replica, SavedState
@@ -150,6 +150,30 @@ def load_checkpoints(settings: Settings) -> Iterator[SavedState]:
             _logger.warning("%s is broken and skipped: %s", path.name, error)
             continue
         yield saved
+
+
+def state_after(settings: Settings, seq: int, *, outcomes_max: int) -> SequencerState:
+    """The state as it was after one outcome that the log holds (0: the genesis), from the nearest checkpoint before it.
+
+    Raises:
+        HistoryUnavailableError: more than ``outcomes_max`` outcomes would have to be replayed, or the first are gone.
+    """
+    names = (CheckpointName.parse(path) for path in _checkpoint_files(checkpoint_dir_of(settings)))
+    start = max((name.seq for name in names if name and name.seq <= seq), default=0)
+    if seq - start > outcomes_max:
+        raise HistoryUnavailableError(
+            f"{seq - start:,} outcomes would have to be replayed, which is more than {outcomes_max:,}"
+        )
+    fitting = (saved for saved in load_checkpoints(settings) if saved.position.seq <= seq)
+    try:
+        replica = Replica(settings, checkpoints=fitting)
+        try:
+            replica.follow_through(seq)
+            return replica.state
+        finally:
+            replica.close()
+    except LogLossError as error:
+        raise HistoryUnavailableError(f"the log does not go back so far: {error}") from None
 
 
 def _open_checkpoint(path: Path, name: CheckpointName) -> SavedState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -9,8 +10,15 @@ from commitlog.config import Settings
 from commitlog.domain.model import Genesis
 from commitlog.domain.sequencing import new_state, replay
 from commitlog.domain.state import SequencerState
-from commitlog.errors import ConfigurationError, LogIntegrityError
-from commitlog.log.results import POLL_TIMEOUT_S, LogPosition, ResultRecord, ResultsReader
+from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError
+from commitlog.log.results import (
+    END_TIMEOUT_S,
+    POLL_TIMEOUT_S,
+    READ_RECORDS_MAX,
+    LogPosition,
+    ResultRecord,
+    ResultsReader,
+)
 
 
 class SavedState(NamedTuple):
@@ -74,6 +82,25 @@ class Replica:
         """Replays all that the log holds now; how many records at a time, 0 while it waits."""
         for records in self._reader.read_to_end():
             yield self._replay(records)
+
+    def follow_through(self, seq: int) -> None:
+        """Replays up to and with one outcome (0: the genesis), which the log is known to hold, and no further.
+
+        Raises:
+            LogUnavailableError: it did not come.
+        """
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while (left := seq - self._replayed_seq) > 0:
+            if self._replay(self._reader.read(records_max=min(left, READ_RECORDS_MAX))):
+                deadline = time.monotonic() + END_TIMEOUT_S
+            elif time.monotonic() > deadline:
+                detail = f"outcome {seq} of {self._settings.log} was not reached"
+                servers = self._settings.bootstrap_servers
+                raise LogUnavailableError(servers, waited_ms=int(END_TIMEOUT_S * 1000), detail=detail)
+
+    @property
+    def _replayed_seq(self) -> int:
+        return -1 if self._reader.position is None else self._reader.position.seq
 
     def close(self) -> None:
         """Ends following; the state stays."""

@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from importlib.metadata import entry_points
 
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
@@ -29,6 +28,7 @@ from commitlog.log.batches import Batch, Decider
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.codec import Heartbeat, encode_heartbeat
 from commitlog.log.connection import end_offsets, first_offsets, make_admin
+from commitlog.log.handlers import load_row_handlers
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.proposals import ProposalSource
 from commitlog.log.replica import Replica
@@ -46,7 +46,6 @@ HEARTBEAT_INTERVAL_S = 0.3
 TAKEOVER_AFTER_S = 1.5
 IDLE_POLL_S = 0.05
 BUSY_POLL_S = 0.001
-ROW_HANDLERS_GROUP = "commitlog.row_handlers"
 
 _logger = logging.getLogger("commitlog.sequencer")
 
@@ -98,11 +97,6 @@ class _Writing:
     seq: int
     head_snapshot_id: int
     verdicts: Mapping[Verdict, int]
-
-
-def load_row_handlers() -> dict[str, RowHandler]:
-    """The row handlers that are installed, by name."""
-    return {entry.name: entry.load() for entry in entry_points(group=ROW_HANDLERS_GROUP)}
 
 
 def run_sequencer(settings: Settings, *, standby: bool = False, stop: threading.Event | None = None) -> int:

@@ -124,7 +124,11 @@ def outcome_command(settings: Settings, proposal_id: bytes, as_json: bool) -> No
 @json_option
 @settings_options
 def explain_command(settings: Settings, proposal_id: bytes, as_json: bool) -> None:
-    """Tell the story of a proposal: what it asked for, what it met, and the cheapest way out."""
+    """Tell the story of a proposal: what it asked for, what it met, and the ways out, the cheapest first.
+
+    After a refusal for a conflict the log is replayed up to it, and the proposal decided again under variations - a newer
+    base, narrower reads, a finer granularity, another policy or isolation - to say which would have let it through.
+    """
     with CommitLog.connect(settings=settings) as log:
         story = log.explain(proposal_id)
     if as_json:

@@ -7,108 +7,41 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Iterable, Iterator, Mapping
+from typing import BinaryIO
 
 import click
 
 from commitlog.domain import json_form
 from commitlog.domain import model as m
 from commitlog.domain.definitions import InvalidChangeError, check_policy
+from commitlog.domain.handlers import NotingHandlers
+from commitlog.domain.other_rules import OtherRules
 from commitlog.domain.partitioning import id_time_ms
 from commitlog.domain.rows import RowHandler
 from commitlog.domain.sequencing import decide, new_state, replay
-from commitlog.domain.settings import changed_settings
-
-if TYPE_CHECKING:
-    from commitlog.config import Settings
-    from commitlog.domain.state import SequencerState
+from commitlog.log.handlers import InstalledHandlers
 
 _LOG_ID = bytes(16)
-_FIRST_SETTINGS = m.LogSettings()
-HANDLER_GROUP = "commitlog.row_handlers"
+_AS_THEY_SAY = OtherRules()
 
 
-class _InstalledHandlers(Mapping[str, RowHandler]):
-    """Row handlers by name, looked up among the installed packages only when a table asks for one."""
-
-    def __init__(self) -> None:
-        self._loaded: dict[str, RowHandler] | None = None
-
-    def _handlers(self) -> dict[str, RowHandler]:
-        if self._loaded is None:
-            from importlib.metadata import entry_points
-
-            self._loaded = {point.name: point.load() for point in entry_points(group=HANDLER_GROUP)}
-        return self._loaded
-
-    def __getitem__(self, name: str) -> RowHandler:
-        return self._handlers()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._handlers())
-
-    def __len__(self) -> int:
-        return len(self._handlers())
-
-
-class Overrides:
-    """What the proposals and the log are given instead of what they say themselves."""
-
-    def __init__(self, isolation: str | None, granularity: str | None, on_conflict: str | None) -> None:
-        self._isolation = m.Isolation(isolation) if isolation else None
-        given = {"conflict_granularity": granularity, "on_conflict": on_conflict}
-        self._properties = {key: value for key, value in given.items() if value is not None}
-
-    def __bool__(self) -> bool:
-        return bool(self._properties) or self._isolation is not None
-
-    def settings(self, first: m.LogSettings = _FIRST_SETTINGS) -> m.LogSettings:
-        """The first settings of the log."""
-        return changed_settings(first, self._properties) if self._properties else first
-
-    def apply(self, proposal: m.Proposal) -> m.Proposal:
-        """The proposal as it would have been."""
-        if self._isolation is not None:
-            proposal = replace(proposal, isolation=self._isolation)
-        if self._properties:
-            proposal = replace(proposal, changes=tuple(self._change(change) for change in proposal.changes))
-        return proposal
-
-    def _change(self, change: m.Change) -> m.Change:
-        match change:
-            case m.CreateTable():
-                return replace(change, properties={**change.properties, **self._known(change.properties)})
-            case m.Configure():
-                return replace(change, settings={**change.settings, **self._known(change.settings)})
-            case m.AlterTable():
-                return replace(change, alterations=tuple(self._alteration(step) for step in change.alterations))
-            case _:
-                return change
-
-    def _known(self, given: Mapping[str, object]) -> dict[str, str]:
-        return {key: value for key, value in self._properties.items() if key in given}
-
-    def _alteration(self, step: m.Alteration) -> m.Alteration:
-        if step.op is m.AlterOp.SET_PROPERTY and step.key in self._properties:
-            return replace(step, value=self._properties[step.key])
-        return step
-
-
-def outcomes_of(lines: Iterator[bytes], overrides: Overrides) -> Iterator[m.Outcome]:
+def outcomes_of(
+    lines: Iterator[bytes], rules: OtherRules = _AS_THEY_SAY, handlers: Mapping[str, RowHandler] | None = None
+) -> Iterator[m.Outcome]:
     """Decide the lines one after another on an empty log of one partition; the offset of each is its line's number."""
-    state = new_state(m.Genesis(_LOG_ID, settings=overrides.settings()))
-    handlers = _InstalledHandlers()
+    state = new_state(m.Genesis(_LOG_ID))
+    handlers = InstalledHandlers() if handlers is None else handlers
     for offset, line in enumerate(lines):
         if not line.strip():
             continue
         proposal = json_form.parse_proposal(line)
         now_ms = 0
         if isinstance(proposal, m.Proposal):
-            proposal = overrides.apply(proposal)
+            proposal = rules.apply(proposal)
             now_ms = _clock_ms(proposal)
-        outcome = decide(state, proposal, now_ms=now_ms, source=m.Position(0, offset), handlers=handlers)
+        source = m.Position(0, offset)
+        outcome = decide(rules.seen(state), proposal, now_ms=now_ms, source=source, handlers=handlers)
         state = replay(state, outcome)
         yield outcome
 
@@ -119,40 +52,6 @@ def _clock_ms(proposal: m.Proposal) -> int:
     if created_at_ms * 1000 > m.TIME_US_MAX:
         created_at_ms = 0
     return max(created_at_ms, id_time_ms(proposal.proposal_id) or 0)
-
-
-def history_of(settings: Settings, overrides: Overrides) -> Iterator[tuple[m.Outcome, m.Outcome]]:
-    """Every outcome of a log, with what it would have been under the overrides."""
-    from commitlog.log.codec import decode_statistics
-    from commitlog.log.results import ResultsReader
-    from commitlog.ops.whatif import as_proposed
-
-    handlers = _InstalledHandlers()
-    state: SequencerState | None = None
-    with ResultsReader(settings) as reader:
-        for records in reader.read_to_end():
-            for record in records:
-                if isinstance(record.value, m.Genesis):
-                    genesis = record.value
-                    state = new_state(replace(genesis, settings=overrides.settings(genesis.settings)))
-                    continue
-                assert state is not None
-                decided = record.outcome
-                if decided.proposal is None:
-                    replay(state, decided)
-                    continue
-                proposal = overrides.apply(decided.proposal)
-                what_if = decide(
-                    state,
-                    proposal,
-                    now_ms=decided.decided_at_ms,
-                    source=decided.source,
-                    epoch=decided.epoch,
-                    decode_statistics=decode_statistics,
-                    handlers=handlers,
-                )
-                replay(state, as_proposed(decided, proposal))
-                yield decided, what_if
 
 
 def _lines(files: tuple[BinaryIO, ...]) -> Iterator[bytes]:
@@ -203,47 +102,53 @@ def replay_command(
     the time in its id. With --from-log, or with an option that overrides what history used, a comparison follows on
     standard error: what was refused and would have passed, and the other way round.
     """
-    overrides = Overrides(isolation, granularity, on_conflict)
+    rules = OtherRules(
+        m.Isolation(isolation) if isolation else None,
+        m.Granularity(granularity) if granularity else None,
+        on_conflict,
+    )
     if bool(files) == (from_log is not None):
         raise click.UsageError("give either files of proposals or --from-log NAME")
     if from_log is not None:
-        _replay_log(from_log, overrides)
+        _replay_log(from_log, rules)
     else:
-        _replay_files(files, overrides)
+        _replay_files(files, rules)
 
 
-def _replay_files(files: tuple[BinaryIO, ...], overrides: Overrides) -> None:
+def _replay_files(files: tuple[BinaryIO, ...], rules: OtherRules) -> None:
     lines = _lines(files)
-    if not overrides:
+    if not rules:
         interactive = any(file is sys.stdin.buffer for file in files) or sys.stdout.isatty()
-        for outcome in outcomes_of(lines, overrides):
+        for outcome in outcomes_of(lines):
             _print(outcome)
             if interactive:
                 sys.stdout.flush()
         return
     from itertools import tee
 
-    from commitlog.ops.whatif import Comparison
-
     first, second = tee(lines)
-    comparison = Comparison()
-    for decided, what_if in zip(
-        outcomes_of(first, Overrides(None, None, None)), outcomes_of(second, overrides), strict=True
-    ):
-        _print(what_if)
-        comparison.add(decided, what_if)
-    click.echo("\n".join(comparison.lines()), err=True)
+    handlers = NotingHandlers(InstalledHandlers())
+    _compare(zip(outcomes_of(first), outcomes_of(second, rules, handlers), strict=True), handlers)
 
 
-def _replay_log(name: str, overrides: Overrides) -> None:
+def _replay_log(name: str, rules: OtherRules) -> None:
     from commitlog.config import Settings
+    from commitlog.ops.whatif import history_of
+
+    handlers = NotingHandlers(InstalledHandlers())
+    _compare(history_of(Settings.load(log=name), rules, handlers), handlers)
+
+
+def _compare(pairs: Iterable[tuple[m.Outcome, m.Outcome]], handlers: NotingHandlers) -> None:
     from commitlog.ops.whatif import Comparison
 
     comparison = Comparison()
-    for decided, what_if in history_of(Settings.load(log=name), overrides):
+    for decided, what_if in pairs:
         _print(what_if)
         comparison.add(decided, what_if)
     click.echo("\n".join(comparison.lines()), err=True)
+    for name in handlers.missing:
+        click.echo(f"row handler {name} is not installed here: its rows were judged as refused", err=True)
 
 
 def _print(outcome: m.Outcome) -> None:

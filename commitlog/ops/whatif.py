@@ -7,11 +7,20 @@ otherwise would shift every later snapshot and file id that writers named.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from commitlog.domain import model as m
 from commitlog.domain.model import Outcome, Verdict
+from commitlog.domain.other_rules import OtherRules
+from commitlog.domain.rows import RowHandler
+from commitlog.domain.sequencing import decide, new_state, replay
+
+if TYPE_CHECKING:
+    from commitlog.config import Settings
+    from commitlog.domain.reads import StatisticsDecoder
+    from commitlog.domain.state import SequencerState
 
 
 @dataclass(slots=True)
@@ -61,6 +70,47 @@ def _name(where: m.ConflictObject) -> str:
     return f"{where.schema}.{where.table}" if where.table is not None else str(where.schema)
 
 
-def as_proposed(outcome: Outcome, proposal: m.Proposal) -> Outcome:
-    """A real outcome whose proposal carries other settings: replaying it gives the real state under other rules."""
-    return replace(outcome, proposal=proposal)
+def history_of(
+    settings: Settings, rules: OtherRules, handlers: Mapping[str, RowHandler]
+) -> Iterator[tuple[Outcome, Outcome]]:
+    """Every outcome of a log, with what it would have been under other rules.
+
+    Raises:
+        ConfigurationError: there is no such log.
+        LogUnavailableError: the broker does not answer.
+    """
+    from commitlog.log.codec import decode_statistics
+    from commitlog.log.results import ResultsReader
+    from commitlog.log.topics import require_genesis
+
+    require_genesis(settings)
+    state: SequencerState | None = None
+    with ResultsReader(settings) as reader:
+        for records in reader.read_to_end():
+            for record in records:
+                if isinstance(record.value, m.Genesis):
+                    state = new_state(record.value)
+                    continue
+                assert state is not None
+                yield record.value, _decided_again(state, record.value, rules, handlers, decode_statistics)
+                replay(state, record.value)
+
+
+def _decided_again(
+    state: SequencerState,
+    decided: Outcome,
+    rules: OtherRules,
+    handlers: Mapping[str, RowHandler],
+    decoder: StatisticsDecoder,
+) -> Outcome:
+    if decided.proposal is None:
+        return decided
+    return decide(
+        rules.seen(state),
+        rules.apply(decided.proposal),
+        now_ms=decided.decided_at_ms,
+        source=decided.source,
+        epoch=decided.epoch,
+        decode_statistics=decoder,
+        handlers=handlers,
+    )

@@ -265,6 +265,18 @@ def test_dry_run_when_it_would_conflict_then_says_so_and_nothing_is_sent(
     assert tuple(error.conflicts) == would_be.conflicts
 
 
+def test_dry_run_when_a_row_handler_is_not_installed_then_says_so(log: CommitLog, table: str) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, KEYED, primary_key=["id"], properties={"on_conflict": "handler:none-such"})
+    first, second = log.transaction(), log.transaction()
+    for tx in (first, second):
+        tx.insert_row(table, {"id": 1, "v": "a"})
+    first.commit()
+    would_be = log.dry_run(second)
+    assert would_be.reason is Reason.CONFLICT
+    assert "row handler none-such is not installed here" in str(would_be.detail)
+
+
 # --- repeats, writers -------------------------------------------------------------------------------------------------
 
 
@@ -386,6 +398,34 @@ def test_explain_when_refused_then_says_who_what_since_when_and_a_way_out(log: C
     assert "writer ann" in story
     assert f"snapshot {tx.outcome.snapshot_id}" in story
     assert "Way out: rebase" in story
+
+
+def test_explain_when_refused_for_a_conflict_then_names_what_would_have_passed(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, ROWS.schema, properties={"conflict_granularity": "FILE"})
+    file = append(log, table, tmp_path)
+    early, late = log.transaction(writer_id="ann"), log.transaction(writer_id="bob", isolation="SERIALIZABLE")
+    late.read(table, filter=[("id", "<=", 12)])
+    late.delete(table, {file: [2]})
+    early.append(table, [parquet(tmp_path, pa.table({"id": [10, 11, 20], "day": ["x", "y", "z"]}))])
+    early.delete(table, {file: [1]})
+    early.commit()
+    rejected(late)
+    story = log.explain(late.proposal_id)
+    assert log.explain(late.proposal_id) == story
+    told = story[story.index("Way out") :].splitlines()
+    assert told[0].startswith("Way out: rebase: read again at snapshot")
+    assert told[0].endswith("from there even the same changes would have passed")
+    assert told[2:6] == [
+        "  - all of these together would have passed:",
+        f"    - a read of main.{table} where id <= 12 and id < 10: the files appended since hold id from 10 to 20",
+        f"    - a read of main.{table} that lists the files it opened: rows were deleted from file {file} only, so this "
+        "helps if it was not opened",
+        f"    - conflict_granularity ROW for main.{table}: then only changes to the same row get in each other's way",
+    ]
+    assert all("would not have passed" in line for line in told[6:])
 
 
 def test_subscribe_when_from_a_snapshot_then_every_outcome_after_it_in_order(log: CommitLog, table: str) -> None:

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from log_running import Ids, all_outcomes, append, create_table, proposal, seed_of, serving, write_raw
+from confluent_kafka.admin import AdminClient
+from log_running import Ids, all_outcomes, all_records, append, create_table, proposal, seed_of, serving, write_raw
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.partitioning import partition_for
-from commitlog.domain.sequencing import state_hash
+from commitlog.domain.sequencing import new_state, replay, state_hash
+from commitlog.errors import HistoryUnavailableError
 from commitlog.log import checkpoint
-from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of, load_checkpoints, write_checkpoint
+from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of, load_checkpoints, state_after, write_checkpoint
 from commitlog.log.codec import encode_proposal
 from commitlog.log.publisher import Publisher
 from commitlog.log.replica import Replica
@@ -168,3 +170,41 @@ def test_checkpointer_when_enough_was_decided_then_writes_one(settings: Settings
 
     checkpointer.run(UntilWritten())  # type: ignore[arg-type]
     assert [saved.position.seq for saved in load_checkpoints(settings)] == [3]
+
+
+# --- earlier states ---------------------------------------------------------------------------------------------------
+
+
+def test_state_after_when_asked_for_any_outcome_then_as_it_was_with_and_without_checkpoints(
+    settings: Settings, ids: Ids
+) -> None:
+    decide_some(settings, ids, 0, 6)
+    genesis, *outcomes = (record.value for record in all_records(settings))
+    assert isinstance(genesis, m.Genesis)
+    state = new_state(genesis)
+    expected = [state_hash(state)] + [
+        state_hash(replay(state, each)) for each in outcomes if isinstance(each, m.Outcome)
+    ]
+    found = [state_hash(state_after(settings, seq, outcomes_max=100)) for seq in range(7)]
+    assert found == expected
+    checkpoint_now(settings)
+    decide_some(settings, ids, 6, 2)
+    assert state_hash(state_after(settings, 3, outcomes_max=100)) == expected[3]
+    assert state_hash(state_after(settings, 6, outcomes_max=0)) == expected[6]
+
+
+def test_state_after_when_too_many_outcomes_would_be_replayed_then_says_so(settings: Settings, ids: Ids) -> None:
+    decide_some(settings, ids, 0, 4)
+    with pytest.raises(HistoryUnavailableError, match=r"4 outcomes would have to be replayed, which is more than 3"):
+        state_after(settings, 4, outcomes_max=3)
+    checkpoint_now(settings)
+    assert state_after(settings, 4, outcomes_max=3).next_seq == 5
+
+
+def test_state_after_when_the_beginning_is_gone_then_says_so(settings: Settings, ids: Ids) -> None:
+    decide_some(settings, ids, 0, 4)
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    for future in admin.delete_records([TopicPartition(topics_of(settings.log).results, 0, 2)]).values():
+        future.result()
+    with pytest.raises(HistoryUnavailableError, match="does not go back so far"):
+        state_after(settings, 3, outcomes_max=100)

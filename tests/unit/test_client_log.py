@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 import uuid
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +14,20 @@ import pytest
 import commitlog
 from commitlog.client import CommitLog, OutcomeState
 from commitlog.client.describing import describe_changes, describe_read
-from commitlog.client.explaining import explain_status, way_out
+from commitlog.client.explaining import explain, explain_status, way_out
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.limits import check_limits
 from commitlog.client.sequences import UnansweredProposals
 from commitlog.client.values import predicates, row_of
 from commitlog.domain import model as m
-from commitlog.errors import ConfigurationError, OutcomeUnknownError, ProposalRejectedError, ProposalTooLargeError
+from commitlog.errors import (
+    ConfigurationError,
+    HistoryUnavailableError,
+    OutcomeUnknownError,
+    ProposalRejectedError,
+    ProposalTooLargeError,
+)
+from commitlog.log.handlers import ROW_HANDLERS_GROUP, load_row_handlers
 from commitlog.testing import InMemoryCommitLog
 
 FILE = m.DataFile("a.parquet", record_count=10, file_size_bytes=100)
@@ -296,7 +304,7 @@ def test_explain_when_a_delete_meets_one_of_the_same_file_then_row_granularity_i
     story = log.explain(second.proposal_id)
     assert "by writer bob" in story
     assert f"computed from snapshot {second.base_snapshot_id} under SNAPSHOT isolation" in story
-    assert "TABLE_DELETED_FROM at snapshot 2 by writer ann" in story
+    assert "snapshot 2 by writer ann deleted from file 0 of table main.t" in story
 
 
 def test_explain_when_a_read_meets_an_append_then_a_narrower_filter_is_the_way_out(log: InMemoryCommitLog) -> None:
@@ -324,6 +332,24 @@ def test_way_out_when_refused_for_any_reason_then_there_is_advice(reason: m.Reas
     assert way_out(outcome)
 
 
+def test_explain_when_too_late_then_says_until_when_it_was_asked_for() -> None:
+    late = InMemoryCommitLog(clock_ms=lambda: 1_800_000_000_000)
+    proposal = m.Proposal(new_proposal_id(), "w", 0, (m.CreateSchema("s"),), decide_before_ms=1_700_000_000_000)
+    assert late.submit(proposal).reason is m.Reason.TOO_LATE
+    story = late.explain(proposal.proposal_id)
+    assert "Decided 2027-01-15 08:00:00 UTC as outcome 1: REJECTED, TOO_LATE" in story
+    assert "it was to be decided before 2023-11-14 22:13:20 UTC (decide_before_ms)" in story
+
+
+def test_explain_when_fenced_without_an_epoch_then_says_what_is_missing(log: InMemoryCommitLog) -> None:
+    assert log.open_writer("ann") == 1
+    proposal = m.Proposal(new_proposal_id(), "ann", 0, (m.CreateSchema("s"),))
+    assert log.submit(proposal).reason is m.Reason.WRITER_FENCED
+    story = log.explain(proposal.proposal_id)
+    assert "it names no writer epoch" in story
+    assert "open the writer again" in story
+
+
 def test_explain_when_committed_then_no_way_out_is_needed(log: InMemoryCommitLog) -> None:
     outcome = log.outcomes[0]
     assert outcome.proposal_id is not None
@@ -335,6 +361,96 @@ def test_explain_when_committed_then_no_way_out_is_needed(log: InMemoryCommitLog
 def test_explain_when_still_queued_then_says_so() -> None:
     status = commitlog.ProposalStatus(new_proposal_id(), OutcomeState.UNDECIDED)
     assert "not decided yet" in explain_status(status)
+
+
+def test_explain_when_the_history_is_gone_then_the_advice_is_general(log: InMemoryCommitLog) -> None:
+    first, second = log.transaction(writer_id="ann"), log.transaction(writer_id="bob")
+    first.delete("t", {0: [1]})
+    second.delete("t", {0: [2]})
+    first.commit()
+    refused(log, second)
+
+    class Forgetful:
+        def find(self, proposal_id: bytes) -> commitlog.ProposalStatus:
+            return log.outcome(proposal_id)
+
+        def state_before(self, seq: int) -> Any:
+            raise HistoryUnavailableError(f"{seq} outcomes are too many")
+
+    story = explain(Forgetful(), second.proposal_id.bytes)  # type: ignore[arg-type]
+    assert "to meet it less often, set the table's conflict_granularity to ROW" in story
+    assert "could not be decided again to see what else would have helped: 3 outcomes are too many" in story
+
+
+def test_explain_when_a_handler_would_decide_then_says_that_it_is_not_known() -> None:
+    handled = InMemoryCommitLog(handlers={"f": lambda _, __, proposed: proposed})
+    with handled.transaction() as tx:
+        tx.create_table("k", {"id": "int64"}, primary_key=["id"], properties={"on_conflict": "handler:f"})
+        tx.create_table("t", {"id": "int64"})
+        tx.append("t", [FILE])
+    first, second = handled.transaction(), handled.transaction()
+    for tx in (first, second):
+        tx.insert_row("k", {"id": 1})
+        tx.delete("t", {0: [1 if tx is first else 2]})
+    first.commit()
+    refused(handled, second)
+    story = handled.explain(second.proposal_id)
+    assert (
+        "conflict_granularity ROW for main.t may have passed: row handler f decides, and was not asked again" in story
+    )
+
+
+@pytest.mark.parametrize(
+    ("statistics", "told"),
+    [
+        ({"min": 5, "max": 5}, "where id < 5 would have passed: the files appended since hold id 5"),
+        ({"min": 5}, "where id < 5 would have passed: the files appended since hold id from 5 on"),
+        ({"value_count": 0, "null_count": 10}, "the files appended since hold only NULL in id"),
+        ({"max": 5}, "where id > 5 would have passed: the files appended since hold id up to 5"),
+        (
+            {},
+            "a narrower filter would not have passed: the statistics of the appended files tell them apart in no column",
+        ),
+    ],
+)
+def test_explain_when_a_read_met_files_then_says_what_they_hold(
+    log: InMemoryCommitLog, statistics: dict[str, Any], told: str
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("u", {"id": "int64"})
+    reading = log.transaction(isolation="SERIALIZABLE")
+    reading.read("u")
+    reading.create_schema("s")
+    with log.transaction() as tx:
+        tx.append("u", [m.DataFile("b", 10, 9, statistics=(m.ColumnStatistics("id", **statistics),))])
+    refused(log, reading)
+    assert told in log.explain(reading.proposal_id)
+
+
+# --- row handlers -----------------------------------------------------------------------------------------------------
+
+
+def test_dry_run_when_a_row_handler_is_installed_then_it_is_asked_as_the_sequencer_asks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_handlers.py").write_text("def longest(kind, committed, proposed):\n    return proposed\n")
+    metadata = tmp_path / "their_handlers-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: their-handlers\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{ROW_HANDLERS_GROUP}]\nlongest = their_handlers:longest\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "longest" in load_row_handlers()
+    handled = InMemoryCommitLog(on_conflict="handler:longest")
+    with handled.transaction() as tx:
+        tx.create_table("k", {"id": "int64", "v": "varchar"}, primary_key=["id"])
+    first, second = handled.transaction(), handled.transaction()
+    first.insert_row("k", {"id": 1, "v": "a"})
+    second.insert_row("k", {"id": 1, "v": "b"})
+    first.commit()
+    would_be = handled.dry_run(second)
+    assert [each.action for each in would_be.resolutions] == [m.ResolutionAction.HANDLED]
+    assert second.commit().committed
+    assert handled.outcomes[-1].resolutions == would_be.resolutions
 
 
 # --- misuse -----------------------------------------------------------------------------------------------------------
@@ -390,3 +506,17 @@ def test_in_memory_log_when_given_settings_then_decides_by_them() -> None:
     assert first.commit().committed
     assert second.commit().committed
     assert log.outcomes[-1].decided_at_ms == 4_000_000_000_000
+
+
+def test_log_when_a_setting_is_given_as_text_then_is_checked_and_taken() -> None:
+    coarse = InMemoryCommitLog(conflict_granularity="TABLE")
+    with coarse.transaction() as tx:
+        tx.create_table("t", {"id": "int64"})
+        tx.append("t", [FILE, FILE])
+    first, second = coarse.transaction(), coarse.transaction()
+    first.delete("t", {0: [1]})
+    second.delete("t", {1: [2]})
+    first.commit()
+    assert refused(coarse, second).reason is m.Reason.CONFLICT
+    with pytest.raises(ConfigurationError, match="TABLE, FILE or ROW"):
+        InMemoryCommitLog(conflict_granularity="CELL")
