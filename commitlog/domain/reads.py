@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from commitlog.domain import model as m
 from commitlog.domain.conflicts import ROW_CHANGES, Hit, hit_kind, object_of
@@ -258,10 +258,20 @@ def _partition_excludes(
             return predicate.op is not FilterOp.IS_NULL
         if predicate.op is FilterOp.IS_NULL:
             return True
-        point = comparable(kind, value)
+        point = _partition_point(kind, value)
         if point is not None and _range_excludes(kind, point, point, predicate, exact=True):
             return True
     return False
+
+
+def _partition_point(kind: ColumnType, value: Scalar) -> Comparable | None:
+    """A partition's value, which may be the text that DuckLake stores, in the column's value domain."""
+    if isinstance(value, str) and kind.name not in _COMPARED_AS_TIME:
+        try:
+            value = cast("Scalar", canonical_value(kind, value))
+        except ValueError:
+            return None
+    return comparable(kind, value)
 
 
 def _statistics_exclude(kind: ColumnType, record_count: int, known: ColumnStatistics, predicate: Predicate) -> bool:

@@ -239,3 +239,22 @@ def test_a_read_beyond_the_window_then_judged_per_table(log: DecidedLog) -> None
     log.commit(append(table="u"))
     assert serializable(log, read_table("t", ("i", "=", 9)), base=3) == ["TABLE_APPENDED@4"]
     assert serializable(log, read_table("t", ("i", "=", 9)), base=4) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "other"),
+    [
+        ("int64", "5", 6), ("boolean", "true", False), ("decimal(9,2)", "1.50", "2"), ("float64", "1.5", 2),
+        ("date", "2024-01-01", "2024-01-02"),
+    ],
+)  # fmt: skip
+def test_a_partition_value_as_text_then_a_proof_like_any_other(kind: str, value: str, other: Any) -> None:
+    log = DecidedLog()
+    log.commit(
+        create_table("t", f"p {kind}", partition_by=[{"column": "p", "transform": "identity"}]), create_table("u")
+    )
+    base = log.head
+    log.commit(append(data_file(partition_values=[value])))
+    log.commit(append(table="u"), base=base, isolation="SERIALIZABLE", reads=[read_table("t", ("p", "=", other))])
+    log.commit(append(table="u"), base=base, isolation="SERIALIZABLE", reads=[read_table("t", ("p", "is_null"))])
+    log.check_replay()
