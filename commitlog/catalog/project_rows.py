@@ -96,7 +96,7 @@ class RowProjection:
 
     def _end_rows_in_files(self, table_id: int, snapshots: dict[int, int]) -> None:
         places = self.buffer.execute(
-            "DELETE FROM commitlog.flushed_rows WHERE table_id = %s AND row_id = ANY(%s) "
+            f"DELETE FROM {self.buffer.own}.flushed_rows WHERE table_id = %s AND row_id = ANY(%s) "
             "RETURNING row_id, data_file_id, position",
             (table_id, list(snapshots)),
         ).fetchall()
@@ -120,4 +120,4 @@ class RowProjection:
                 )
             self.files.add(table_id, ids, file, snapshot_id)
             for position, row_id in enumerate(row_ids):
-                self.buffer.add("commitlog.flushed_rows", (table_id, row_id, ids.data_file_id, position))
+                self.buffer.add("flushed_rows", (table_id, row_id, ids.data_file_id, position))
