@@ -9,8 +9,10 @@ another catalog stands there and starts from its position; a reader sees the old
 from __future__ import annotations
 
 import dataclasses
+import gc
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import psycopg
@@ -87,7 +89,7 @@ class Rebuild:
             with self._connected() as live:
                 if restart:
                     _drop_second(live)
-                with self._opened(_data_path(live) or self.settings.data_path) as (session, reader):
+                with _few_collections(), self._opened(_data_path(live) or self.settings.data_path) as (session, reader):
                     self._catch_up(live, session, reader)
                     _analyze(session.conn)
                     self._switch_in_time(live, session, reader)
@@ -147,16 +149,19 @@ class Rebuild:
 
     def _catch_up(self, live: Connection, session: Session, reader: ResultsReader) -> None:
         """Project until the end of the log is near."""
-        while (remaining := reader.lag()) > NEAR_RECORDS or session.position is None:
-            records = _read_many(reader)
-            session.apply(records)
-            self._tell(session, max(0, remaining - len(records)))
-            _check_log(live, session)
-        _check_log(live, session)
-
-    def _tell(self, session: Session, remaining: int) -> None:
-        if session.position is not None:
-            self._on_progress(RebuildProgress(session.position.seq, remaining))
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(_read_many, reader)
+            is_near = False
+            while not is_near:
+                records = reading.result()
+                remaining = reader.lag()
+                is_near = remaining <= NEAR_RECORDS and (bool(records) or session.position is not None)
+                if not is_near:
+                    reading = pool.submit(_read_many, reader)
+                session.apply(records)
+                _check_log(live, session)
+                if session.position is not None:
+                    self._on_progress(RebuildProgress(session.position.seq, remaining))
 
     def _switch_in_time(self, live: Connection, session: Session, reader: ResultsReader) -> None:
         deadline = time.monotonic() + self._switch_timeout_s
@@ -200,6 +205,17 @@ class Rebuild:
             session.apply(records)
             if not records and reader.lag() == 0:
                 return
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Batches of many objects that live a short time, none of them in a cycle: looking for cycles took a third of it all."""
+    before = gc.get_threshold()
+    gc.set_threshold(1_000_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _read_many(reader: ResultsReader) -> list[ResultRecord]:
