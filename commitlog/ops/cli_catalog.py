@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import click
 
@@ -76,3 +77,33 @@ def migrate_command(settings: Settings, only_pre: bool) -> None:
         click.echo(f"taken: {step}")
     if not steps:
         click.echo(f"nothing to do: version {VERSION}")
+
+
+@catalog_command.command("export")
+@click.option(
+    "--to", "folder", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Where to write it."
+)
+@click.option(
+    "--snapshot", "snapshot_id", type=int, metavar="N", help="The newest snapshot of it; else the newest there is."
+)
+@click.option("--format", "form", type=click.Choice(["sqlite", "duckdb"]), default="sqlite", show_default=True)
+@click.option("--copy-files", is_flag=True, help="Also copy the data files, into DIR/data.")
+@json_option
+@settings_options
+def export_command(
+    settings: Settings, folder: Path, snapshot_id: int | None, form: str, copy_files: bool, as_json: bool
+) -> None:
+    """Write the catalog, with all history up to a snapshot, as a frozen DuckLake that needs no PostgreSQL.
+
+    Without --copy-files the data files are read where they are, for as long as the live lake keeps them.
+    """
+    from commitlog.ops.export import ExportFormat, export_catalog
+
+    made = export_catalog(
+        settings.database_url, folder, snapshot_id=snapshot_id, form=ExportFormat(form), copy_files=copy_files
+    )
+    if as_json:
+        print_json({"path": made.path, "snapshot_id": made.snapshot_id, "files_copied": made.files_copied})
+    else:
+        files = f", {made.files_copied:,} files copied" if copy_files else ""
+        click.echo(f"snapshot {made.snapshot_id}{files}; in DuckDB: ATTACH '{made.attach}' AS lake (READ_ONLY)")
