@@ -105,10 +105,14 @@ class Projector:
     def connect(self) -> Connection:
         """A connection that may write the catalog, which has this version from now on."""
         conn = psycopg.connect(self.settings.database_url, connect_timeout=10)
-        if self.own != OWN_SCHEMA:
-            conn.execute("SELECT set_config('search_path', %s, false)", (self.own,))
-        mark_projector(conn)
-        migrate(conn, own=self.own)
+        try:
+            if self.own != OWN_SCHEMA:
+                conn.execute("SELECT set_config('search_path', %s, false)", (self.own,))
+            mark_projector(conn)
+            migrate(conn, own=self.own)
+        except BaseException:
+            conn.close()
+            raise
         return conn
 
     def reader(self, conn: Connection) -> ResultsReader:

@@ -59,8 +59,8 @@ _LIMITS = {
     "schema_versions": "x.begin_snapshot <= {n}",
     "inlined_data_tables": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table) AND x.schema_version <= "
     "(SELECT max(schema_version) FROM frozen.ducklake_snapshot)",
-    "table_stats": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table)",
-    "table_column_stats": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table)",
+    "table_stats": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table) AND {record_count} > 0",
+    "table_column_stats": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table_stats)",
     "file_column_stats": "x.data_file_id IN (SELECT data_file_id FROM frozen.ducklake_data_file)",
     "file_variant_stats": "x.data_file_id IN (SELECT data_file_id FROM frozen.ducklake_data_file)",
     "file_partition_value": "x.data_file_id IN (SELECT data_file_id FROM frozen.ducklake_data_file)",
@@ -72,9 +72,10 @@ _LIMITS = {
     "macro_parameters": "x.macro_id IN (SELECT macro_id FROM frozen.ducklake_macro)",
     "files_scheduled_for_deletion": "false",
 }
-_LATER = (
+# Clients answer min() and max() of a table without rows from its bounds, so that such a table must not have any.
+_AT_SNAPSHOT = (
     "greatest(0, x.{column} - coalesce((SELECT sum(f.{column}) FROM {live}.ducklake_data_file f "
-    "WHERE f.table_id = x.table_id AND f.begin_snapshot > {n} AND f.row_id_start IS NOT NULL), 0))::BIGINT"
+    "WHERE f.table_id = x.table_id AND f.begin_snapshot > {n} AND f.row_id_start IS NOT NULL), 0))"
 )
 _TYPES = {
     ExportFormat.SQLITE: {"i": "BIGINT", "s": "VARCHAR", "b": "BIGINT", "t": "VARCHAR", "u": "VARCHAR"},
@@ -162,7 +163,7 @@ class _Freezing:
     def copy_rows(self) -> None:
         """Copy all rows up to the snapshot."""
         for table, limit in _LIMITS.items():
-            self._copy_table(table, limit.format(n=self.snapshot_id))
+            self._copy_table(table, limit)
         names = {
             name
             for (name,) in self._rows(
@@ -189,9 +190,13 @@ class _Freezing:
             columns[column] = made + (" PRIMARY KEY" if "!" in kind else " NOT NULL" if "+" in kind else "")
             value = self._ended() if column == "end_snapshot" else f"x.{_name(column)}"
             if table == "table_stats" and column in ("record_count", "file_size_bytes"):
-                value = _LATER.format(column=column, live=self.live, n=self.snapshot_id)
+                value = self._at_snapshot(column)
             values.append(f"CAST({value} AS {made})")
         self._copy(f"ducklake_{table}", columns, values, limit)
+
+    def _at_snapshot(self, column: str) -> str:
+        """A table's total without the files that came later."""
+        return _AT_SNAPSHOT.format(column=column, live=self.live, n=self.snapshot_id)
 
     def _ended(self) -> str:
         return f"CASE WHEN x.end_snapshot <= {self.snapshot_id} THEN x.end_snapshot END"
@@ -201,7 +206,7 @@ class _Freezing:
         self.conn.execute(f"CREATE TABLE frozen.{_name(name)} ({made})")
         self.conn.execute(
             f"INSERT INTO frozen.{_name(name)} SELECT {', '.join(values)} FROM {self.live}.{_name(name)} x "
-            f"WHERE {limit.format(n=self.snapshot_id)}"
+            f"WHERE {limit.format(n=self.snapshot_id, record_count=self._at_snapshot('record_count'))}"
         )
 
     def _copy_inlined_rows(self, table_id: int, name: str, schema_version: int) -> None:

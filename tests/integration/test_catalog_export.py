@@ -50,7 +50,7 @@ def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
     """A lake with a random history of files, deletes and rows, rows of every type, partitions, views and a dropped table."""
     lake = Lake(database_url, lake_dir)
     history = History(lake, seed=3)
-    for _ in range(25):
+    for _ in range(12):
         history.step()
     lake.commit({"kind": "CREATE_SCHEMA", "schema": "s"})
     columns = [{"name": name, "type": kind} for name, kind in {"id": "int64", **TYPES}.items()]
@@ -120,34 +120,29 @@ def test_export_then_the_stock_client_sees_the_same_at_every_snapshot(
         assert seen(frozen, everything) == expected
 
 
-@pytest.mark.parametrize("form", list(ExportFormat))
+@pytest.mark.parametrize(("form", "back"), [(ExportFormat.SQLITE, 3), (ExportFormat.DUCKDB, 12)])
 def test_export_of_an_older_snapshot_then_it_is_the_newest_there(
-    lake: Lake, tmp_path: Path, form: ExportFormat
+    lake: Lake, tmp_path: Path, form: ExportFormat, back: int
 ) -> None:
-    for snapshot_id in (lake.log.head - 3, 12):
-        made = export_catalog(lake.database_url, tmp_path / str(snapshot_id), snapshot_id=snapshot_id, form=form)
-        with open_lake(lake.database_url) as living, attached(made) as frozen:
-            past = range(1, snapshot_id + 1)
-            expected = {query: rows for query, rows in seen(living, past).items() if "AT (VERSION" in query}
-            found = seen(frozen, past)
-            assert {query: found[query] for query in expected} == expected
-            now = frozen.execute("SELECT rowid, * FROM t").fetchall()
-            assert sorted(map(repr, now)) == expected[f"SELECT rowid, * FROM t AT (VERSION => {snapshot_id})"]
-            assert frozen.execute("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')").fetchone() == (
-                snapshot_id,
-            )
-            with pytest.raises(duckdb.Error):
-                frozen.execute(f"SELECT * FROM t AT (VERSION => {snapshot_id + 1})")
+    snapshot_id = lake.log.head - back
+    made = export_catalog(lake.database_url, tmp_path, snapshot_id=snapshot_id, form=form)
+    past = range(1, snapshot_id + 1)
+    with open_lake(lake.database_url) as living, attached(made) as frozen:
+        expected = {query: rows for query, rows in seen(living, past).items() if "AT (VERSION" in query}
+        found = seen(frozen, past)
+        assert {query: found[query] for query in expected} == expected
+        now = frozen.execute("SELECT rowid, * FROM t").fetchall()
+        assert sorted(map(repr, now)) == expected[f"SELECT rowid, * FROM t AT (VERSION => {snapshot_id})"]
+        assert frozen.execute("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')").fetchone() == (snapshot_id,)
+        with pytest.raises(duckdb.Error):
+            frozen.execute(f"SELECT * FROM t AT (VERSION => {snapshot_id + 1})")
 
 
-@pytest.mark.parametrize("form", list(ExportFormat))
-def test_export_with_files_then_it_needs_nothing_of_the_living_lake(
-    lake: Lake, tmp_path: Path, form: ExportFormat
-) -> None:
+def test_export_with_files_then_it_needs_nothing_of_the_living_lake(lake: Lake, tmp_path: Path) -> None:
     everything = range(1, lake.log.head + 1)
     with open_lake(lake.database_url) as living:
         expected = seen(living, everything)
-    made = export_catalog(lake.database_url, tmp_path / "out", form=form, copy_files=True)
+    made = export_catalog(lake.database_url, tmp_path / "out", form=ExportFormat.DUCKDB, copy_files=True)
     assert made.files_copied > 5
     shutil.rmtree(lake.folder)
     with attached(made) as frozen:
