@@ -33,9 +33,9 @@ class RowProjection:
             self._end_row(known, effect.ended_row_id, snapshot_id)
         if effect.row_id is not None:
             assert image is not None
-            self._start_row(known, effect.row_id, image, is_new=effect.ended_row_id is None, snapshot_id=snapshot_id)
+            self._start_row(known, effect.row_id, image, snapshot_id)
 
-    def _start_row(self, known: KnownTable, row_id: int, image: m.Row, *, is_new: bool, snapshot_id: int) -> None:
+    def _start_row(self, known: KnownTable, row_id: int, image: m.Row, snapshot_id: int) -> None:
         definition = known.definition
         problem = inlining_problem(definition)
         assert problem is None, f"table {definition.table_id} takes no rows outside of files: {problem}"
@@ -53,7 +53,8 @@ class RowProjection:
                         statistics.forget_bounds(child)
             else:
                 widen_by_row(statistics.bounds(column), column, full[column.name])
-        statistics.record_count += is_new
+        # Each image counts: clients take the bounds for exact where the total is the number of rows that live.
+        statistics.record_count += 1
         statistics.next_row_id = max(statistics.next_row_id, row_id + 1)
         known.dirty = True
 

@@ -2,7 +2,8 @@
 
 Everything up to that snapshot is in it, also older snapshots: what begins later is left out, what ends later has not ended.
 DuckDB itself carries the rows over, in one transaction on both sides, into the tables that its DuckLake client would make
-in such a file. Statistics stay those of the live tables, which cover more. Files that wait for deletion are left out: a
+in such a file. Statistics stay those of the live tables, which cover more; clients take bounds for exact where the total
+of rows is, so that it has to stay too, as in older snapshots of the live lake. Files that wait for deletion are left out: a
 frozen lake must not delete what the living one may still need.
 """
 
@@ -59,8 +60,8 @@ _LIMITS = {
     "schema_versions": "x.begin_snapshot <= {n}",
     "inlined_data_tables": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table) AND x.schema_version <= "
     "(SELECT max(schema_version) FROM frozen.ducklake_snapshot)",
-    "table_stats": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table) AND {record_count} > 0",
-    "table_column_stats": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table_stats)",
+    "table_stats": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table)",
+    "table_column_stats": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table)",
     "file_column_stats": "x.data_file_id IN (SELECT data_file_id FROM frozen.ducklake_data_file)",
     "file_variant_stats": "x.data_file_id IN (SELECT data_file_id FROM frozen.ducklake_data_file)",
     "file_partition_value": "x.data_file_id IN (SELECT data_file_id FROM frozen.ducklake_data_file)",
@@ -72,11 +73,6 @@ _LIMITS = {
     "macro_parameters": "x.macro_id IN (SELECT macro_id FROM frozen.ducklake_macro)",
     "files_scheduled_for_deletion": "false",
 }
-# Clients answer min() and max() of a table without rows from its bounds, so that such a table must not have any.
-_AT_SNAPSHOT = (
-    "greatest(0, x.{column} - coalesce((SELECT sum(f.{column}) FROM {live}.ducklake_data_file f "
-    "WHERE f.table_id = x.table_id AND f.begin_snapshot > {n} AND f.row_id_start IS NOT NULL), 0))"
-)
 _TYPES = {
     ExportFormat.SQLITE: {"i": "BIGINT", "s": "VARCHAR", "b": "BIGINT", "t": "VARCHAR", "u": "VARCHAR"},
     ExportFormat.DUCKDB: {"i": "BIGINT", "s": "VARCHAR", "b": "BOOLEAN", "t": "TIMESTAMP WITH TIME ZONE", "u": "UUID"},
@@ -189,14 +185,8 @@ class _Freezing:
             made = _TYPES[self.form][kind[0]]
             columns[column] = made + (" PRIMARY KEY" if "!" in kind else " NOT NULL" if "+" in kind else "")
             value = self._ended() if column == "end_snapshot" else f"x.{_name(column)}"
-            if table == "table_stats" and column in ("record_count", "file_size_bytes"):
-                value = self._at_snapshot(column)
             values.append(f"CAST({value} AS {made})")
         self._copy(f"ducklake_{table}", columns, values, limit)
-
-    def _at_snapshot(self, column: str) -> str:
-        """A table's total without the files that came later."""
-        return _AT_SNAPSHOT.format(column=column, live=self.live, n=self.snapshot_id)
 
     def _ended(self) -> str:
         return f"CASE WHEN x.end_snapshot <= {self.snapshot_id} THEN x.end_snapshot END"
@@ -206,7 +196,7 @@ class _Freezing:
         self.conn.execute(f"CREATE TABLE frozen.{_name(name)} ({made})")
         self.conn.execute(
             f"INSERT INTO frozen.{_name(name)} SELECT {', '.join(values)} FROM {self.live}.{_name(name)} x "
-            f"WHERE {limit.format(n=self.snapshot_id, record_count=self._at_snapshot('record_count'))}"
+            f"WHERE {limit.format(n=self.snapshot_id)}"
         )
 
     def _copy_inlined_rows(self, table_id: int, name: str, schema_version: int) -> None:

@@ -50,7 +50,7 @@ def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
     """A lake with a random history of files, deletes and rows, rows of every type, partitions, views and a dropped table."""
     lake = Lake(database_url, lake_dir)
     history = History(lake, seed=3)
-    for _ in range(12):
+    for _ in range(20):
         history.step()
     lake.commit({"kind": "CREATE_SCHEMA", "schema": "s"})
     columns = [{"name": name, "type": kind} for name, kind in {"id": "int64", **TYPES}.items()]
@@ -81,7 +81,7 @@ def attached(export: Export) -> Iterator[duckdb.DuckDBPyConnection]:
 def seen(client: duckdb.DuckDBPyConnection, snapshots: range) -> dict[str, Any]:
     """All that a client can see of a lake at these snapshots."""
     answers: dict[str, Any] = {}
-    for snapshot_id in snapshots:
+    for snapshot_id in [*snapshots[::3], *snapshots[-3:]]:
         at = f"AT (VERSION => {snapshot_id})"
         for table in ("t", "k", "types", "s.p", "gone"):
             for what in ("rowid, *", "count(*), max(id), min(id)"):
