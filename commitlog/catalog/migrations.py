@@ -34,7 +34,8 @@ MIGRATIONS: dict[int, Migration] = {
     2: Migration(
         pre="""ALTER TABLE {own}.catalog_version ADD COLUMN prepared INTEGER;
                UPDATE {own}.catalog_version SET prepared = version;
-               ALTER TABLE {own}.catalog_version ALTER COLUMN prepared SET NOT NULL;"""
+               ALTER TABLE {own}.catalog_version ALTER COLUMN prepared SET NOT NULL;
+               CREATE INDEX outcomes_by_snapshot ON {own}.outcomes (snapshot_id);"""
         + ROWS_OUTSIDE_FILES,
         post="DROP VIEW {own}.tables; CREATE VIEW {own}.tables AS" + VIEWS["tables"],
     ),

@@ -65,7 +65,7 @@ def migrate_command(settings: Settings, only_pre: bool) -> None:
     """Bring the catalog up to this version of commitlog. The projector and `commitlog init` do it by themselves."""
     import psycopg
 
-    from commitlog.catalog.guard import mark_projector
+    from commitlog.catalog.guard import ensure_guard, mark_projector
     from commitlog.catalog.migrations import VERSION, migrate
     from commitlog.catalog.projector import wait_for_database
 
@@ -73,6 +73,7 @@ def migrate_command(settings: Settings, only_pre: bool) -> None:
     with psycopg.connect(settings.database_url) as conn:
         mark_projector(conn)
         steps = migrate(conn, only_pre=only_pre)
+        ensure_guard(conn)
     for step in steps:
         click.echo(f"taken: {step}")
     if not steps:
