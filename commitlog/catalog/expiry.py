@@ -92,7 +92,7 @@ def _forget_orphans(buffer: CopyBuffer) -> None:
     for table in _OF_TABLES:
         buffer.execute(f"DELETE FROM ducklake_{table} x WHERE {gone}")
     for table in ("table_definitions", "flushed_rows"):
-        buffer.execute(f"DELETE FROM commitlog.{table} x WHERE {gone}")
+        buffer.execute(f"DELETE FROM {buffer.own}.{table} x WHERE {gone}")
     for child, parent, key in (
         ("partition_column", "partition_info", "partition_id"),
         ("name_mapping", "column_mapping", "mapping_id"),

@@ -1,23 +1,46 @@
 """Making a catalog, and bringing an older one up to this version.
 
-Every step is one SQL transaction that also writes the version, so a migration that dies can simply be started again.
+A migration has two steps: ``pre`` may run while the older service still does, ``post`` when it has ended. All the pre steps
+come before the first post step, also over several versions. Every step is one SQL transaction that also writes how far it
+is, so a migration that dies can simply be started again.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID, uuid5
 
 import psycopg
 from psycopg import sql
+from sqlalchemy import MetaData
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from commitlog.catalog.guard import install_guard
-from commitlog.catalog.tables import DUCKLAKE, OWN, ROWS_OUTSIDE_FILES, VIEWS
+from commitlog.catalog.tables import DUCKLAKE, OWN, OWN_SCHEMA, ROWS_OUTSIDE_FILES, VIEWS
+from commitlog.catalog.writing import Connection
 from commitlog.errors import CatalogMismatchError
 
-VERSION = 1
+
+class Migration(NamedTuple):
+    """What leads to a version from the one before; ``{own}`` stands for the schema of our own tables."""
+
+    pre: str = ""
+    post: str = ""
+
+
+MIGRATIONS: dict[int, Migration] = {
+    2: Migration(
+        pre="""ALTER TABLE {own}.catalog_version ADD COLUMN prepared INTEGER;
+               UPDATE {own}.catalog_version SET prepared = version;
+               ALTER TABLE {own}.catalog_version ALTER COLUMN prepared SET NOT NULL;
+               CREATE INDEX outcomes_by_snapshot ON {own}.outcomes (snapshot_id);"""
+        + ROWS_OUTSIDE_FILES,
+        post="DROP VIEW {own}.tables; CREATE VIEW {own}.tables AS" + VIEWS["tables"],
+    ),
+}
+VERSION = max(MIGRATIONS)
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
@@ -26,44 +49,45 @@ def object_uuid(log_id: bytes, kind: str, object_id: int) -> UUID:
     return uuid5(UUID(bytes=log_id), f"{kind}/{object_id}")
 
 
-def catalog_exists(conn: psycopg.Connection[tuple[object, ...]]) -> bool:
+def catalog_exists(conn: Connection, *, own: str = OWN_SCHEMA) -> bool:
     """Whether this database holds one of our catalogs."""
-    row = conn.execute("SELECT to_regclass('commitlog.catalog_version')").fetchone()
+    row = conn.execute("SELECT to_regclass(%s)", (f"{own}.catalog_version",)).fetchone()
     return row is not None and row[0] is not None
 
 
 def create_catalog(
-    conn: psycopg.Connection[tuple[object, ...]], *, log_id: bytes, data_path: str, created_at: datetime
+    conn: Connection, *, log_id: bytes, data_path: str, created_at: datetime, own: str = OWN_SCHEMA
 ) -> None:
     """Create every table and the rows of an empty lake, in the caller's SQL transaction; nothing if it exists.
 
-    data_path: where the lake's files are; ends with a slash. Raises CatalogMismatchError when another DuckLake catalog is
-    in the way.
+    data_path: where the lake's files are; ends with a slash. own: the schema of our own tables; DuckLake's are made where
+    the connection's search path says. Raises CatalogMismatchError when another DuckLake catalog is in the way.
     """
     conn.execute("SELECT pg_advisory_xact_lock(hashtext('commitlog.catalog'))")
-    if catalog_exists(conn):
+    if catalog_exists(conn, own=own):
         return
     row = conn.execute("SELECT to_regclass('ducklake_snapshot')").fetchone()
     if row is not None and row[0] is not None:
         raise CatalogMismatchError(
             "this database already holds a DuckLake catalog that commitlog did not make: use an empty database"
         )
-    conn.execute("CREATE SCHEMA IF NOT EXISTS commitlog")
-    for metadata in (DUCKLAKE, OWN):
-        for table in metadata.sorted_tables:
-            conn.execute(str(CreateTable(table).compile(dialect=_DIALECT)).encode())
-            for index in sorted(table.indexes, key=lambda index: str(index.name)):
-                conn.execute(str(CreateIndex(index).compile(dialect=_DIALECT)).encode())
+    for schema in dict.fromkeys((OWN_SCHEMA, own)):
+        conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    made_here = MetaData()
+    own_tables = [table.to_metadata(made_here, schema=own) for table in OWN.sorted_tables]
+    for table in (*DUCKLAKE.sorted_tables, *own_tables):
+        conn.execute(str(CreateTable(table).compile(dialect=_DIALECT)).encode())
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            conn.execute(str(CreateIndex(index).compile(dialect=_DIALECT)).encode())
     conn.execute(ROWS_OUTSIDE_FILES.encode())
     for name, text in VIEWS.items():
-        conn.execute(sql.SQL("CREATE VIEW commitlog.{} AS ").format(sql.Identifier(name)) + sql.SQL(text))
+        conn.execute(f"CREATE VIEW {own}.{name} AS {text.format(own=own)}".encode())
     _first_rows(conn, log_id, data_path, created_at)
+    conn.execute(f"INSERT INTO {own}.catalog_version VALUES (1, %s, %s)".encode(), (VERSION, VERSION))
     install_guard(conn)
 
 
-def _first_rows(
-    conn: psycopg.Connection[tuple[object, ...]], log_id: bytes, data_path: str, created_at: datetime
-) -> None:
+def _first_rows(conn: Connection, log_id: bytes, data_path: str, created_at: datetime) -> None:
     path = data_path if data_path.endswith("/") else data_path + "/"
     metadata = {"version": "1.0", "created_by": "commitlog", "data_path": path, "encrypted": "false"}
     for key, value in metadata.items():
@@ -72,12 +96,52 @@ def _first_rows(
     conn.execute("""INSERT INTO ducklake_snapshot_changes VALUES (0, 'created_schema:"main"', NULL, NULL, NULL)""")
     main = object_uuid(log_id, "schema", 0)
     conn.execute("INSERT INTO ducklake_schema VALUES (0, %s, 0, NULL, 'main', 'main/', true)", (main,))
-    conn.execute("INSERT INTO commitlog.catalog_version VALUES (1, %s)", (VERSION,))
 
 
-def check_version(conn: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Raise CatalogMismatchError when the catalog was made by a newer commitlog."""
-    row = conn.execute("SELECT version FROM commitlog.catalog_version").fetchone()
-    found = row[0] if row else None
-    if found != VERSION:
-        raise CatalogMismatchError(f"the catalog has version {found}, this commitlog knows {VERSION}: update commitlog")
+def migrate(conn: Connection, *, only_pre: bool = False, own: str = OWN_SCHEMA) -> list[str]:
+    """Bring a catalog up to this version; return the steps that were taken, none where there is no catalog.
+
+    only_pre: no more than what an older service that still runs does not notice.
+
+    Raises:
+        CatalogMismatchError: a newer commitlog made the catalog, or this user may not change it.
+    """
+    steps = [(version, "pre", migration.pre) for version, migration in sorted(MIGRATIONS.items())]
+    if not only_pre:
+        steps += [(version, "post", migration.post) for version, migration in sorted(MIGRATIONS.items())]
+    return [f"{version} {step}" for version, step, text in steps if _migrate(conn, version, step, text, own)]
+
+
+def _migrate(conn: Connection, version: int, step: str, text: str, own: str) -> bool:
+    """Take one step, unless it was taken before."""
+    try:
+        with conn.transaction():
+            if not _is_due(conn, version, step, own):
+                return False
+            conn.execute("SELECT pg_advisory_xact_lock(hashtext('commitlog.catalog'))")
+            if not _is_due(conn, version, step, own):
+                return False
+            if text:
+                conn.execute(text.format(own=own).encode())
+            column = "prepared" if step == "pre" else "version"
+            conn.execute(f"UPDATE {own}.catalog_version SET {column} = %s".encode(), (version,))
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise CatalogMismatchError(
+            f"the catalog has to be brought to version {VERSION}, and this user may not do it ({str(error).strip()}): "
+            "run `commitlog catalog migrate` as the owner of its tables"
+        ) from error
+    return True
+
+
+def _is_due(conn: Connection, version: int, step: str, own: str) -> bool:
+    if not catalog_exists(conn, own=own):
+        return False
+    row = conn.execute(
+        f"SELECT version, coalesce((to_jsonb(v) ->> 'prepared')::integer, version) FROM {own}.catalog_version v".encode()
+    ).fetchone()
+    assert row is not None
+    if row[0] > VERSION:
+        raise CatalogMismatchError(
+            f"the catalog has version {row[0]}, this commitlog knows {VERSION}: update commitlog"
+        )
+    return bool(row[1 if step == "pre" else 0] < version)

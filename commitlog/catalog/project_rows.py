@@ -33,9 +33,9 @@ class RowProjection:
             self._end_row(known, effect.ended_row_id, snapshot_id)
         if effect.row_id is not None:
             assert image is not None
-            self._start_row(known, effect.row_id, image, is_new=effect.ended_row_id is None, snapshot_id=snapshot_id)
+            self._start_row(known, effect.row_id, image, snapshot_id)
 
-    def _start_row(self, known: KnownTable, row_id: int, image: m.Row, *, is_new: bool, snapshot_id: int) -> None:
+    def _start_row(self, known: KnownTable, row_id: int, image: m.Row, snapshot_id: int) -> None:
         definition = known.definition
         problem = inlining_problem(definition)
         assert problem is None, f"table {definition.table_id} takes no rows outside of files: {problem}"
@@ -53,7 +53,8 @@ class RowProjection:
                         statistics.forget_bounds(child)
             else:
                 widen_by_row(statistics.bounds(column), column, full[column.name])
-        statistics.record_count += is_new
+        # Each image counts: clients take the bounds for exact where the total is the number of rows that live.
+        statistics.record_count += 1
         statistics.next_row_id = max(statistics.next_row_id, row_id + 1)
         known.dirty = True
 
@@ -96,7 +97,7 @@ class RowProjection:
 
     def _end_rows_in_files(self, table_id: int, snapshots: dict[int, int]) -> None:
         places = self.buffer.execute(
-            "DELETE FROM commitlog.flushed_rows WHERE table_id = %s AND row_id = ANY(%s) "
+            f"DELETE FROM {self.buffer.own}.flushed_rows WHERE table_id = %s AND row_id = ANY(%s) "
             "RETURNING row_id, data_file_id, position",
             (table_id, list(snapshots)),
         ).fetchall()
@@ -120,4 +121,4 @@ class RowProjection:
                 )
             self.files.add(table_id, ids, file, snapshot_id)
             for position, row_id in enumerate(row_ids):
-                self.buffer.add("commitlog.flushed_rows", (table_id, row_id, ids.data_file_id, position))
+                self.buffer.add("flushed_rows", (table_id, row_id, ids.data_file_id, position))

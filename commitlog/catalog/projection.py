@@ -17,6 +17,7 @@ from commitlog.catalog.project_files import FileProjection
 from commitlog.catalog.project_objects import ObjectProjection
 from commitlog.catalog.project_rows import RowProjection
 from commitlog.catalog.statistics import StatisticsDecoder
+from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.tracking import Tracker
 from commitlog.catalog.writing import Connection, CopyBuffer, to_time
 from commitlog.domain import model as m
@@ -36,8 +37,15 @@ def project(
 class Projection:
     """Projects batch after batch, keeping in memory what it knows of the tables; throw it away when a batch fails."""
 
-    def __init__(self, conn: Connection, *, log_id: bytes, decode_statistics: StatisticsDecoder | None = None) -> None:
-        self.buffer = CopyBuffer(conn)
+    def __init__(
+        self,
+        conn: Connection,
+        *,
+        log_id: bytes,
+        decode_statistics: StatisticsDecoder | None = None,
+        own: str = OWN_SCHEMA,
+    ) -> None:
+        self.buffer = CopyBuffer(conn, own=own)
         self.tracker = Tracker(self.buffer, log_id)
         self.objects = ObjectProjection(self.buffer, self.tracker)
         self.files = FileProjection(self.buffer, self.tracker, decode_statistics)
@@ -46,7 +54,7 @@ class Projection:
     def project(self, outcomes: Sequence[Outcome]) -> None:
         """Project a batch, up to the last row: nothing waits in memory when it returns."""
         for outcome in outcomes:
-            self.buffer.add("commitlog.outcomes", outcome_row(outcome))
+            self.buffer.add("outcomes", outcome_row(outcome))
             if outcome.verdict is Verdict.COMMITTED:
                 _ChangesetProjection(self, outcome).run()
         self.tracker.store()

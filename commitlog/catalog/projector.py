@@ -1,7 +1,8 @@
 """The projector: follows the results and writes the catalog, one SQL transaction per batch with its new position.
 
 The position is checked against the one it read when it began, under a row lock, so two projectors cannot both write and
-projecting twice changes nothing. After any failure of PostgreSQL it forgets what it knew and starts from the position.
+projecting twice changes nothing. After any failure of PostgreSQL, and when a rebuilt catalog has taken the place of the
+one it knew, it forgets what it knew and starts from the position.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from uuid import UUID
 import psycopg
 
 from commitlog.catalog.guard import ensure_guard, mark_projector
-from commitlog.catalog.migrations import catalog_exists, check_version, create_catalog
+from commitlog.catalog.migrations import catalog_exists, create_catalog, migrate
 from commitlog.catalog.projection import Projection
 from commitlog.catalog.statistics import StatisticsDecoder
+from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.writing import Connection, to_time
 from commitlog.config import Settings, without_password
 from commitlog.domain.model import Genesis, Outcome
@@ -38,6 +40,10 @@ class ProjectorStatus:
     restarts: int = 0
 
 
+class _CatalogReplaced(Exception):  # noqa: N818
+    """Another catalog stands where the one was that a session knows."""
+
+
 class Projector:
     """Projects one log into one catalog until it is told to stop.
 
@@ -45,6 +51,7 @@ class Projector:
         settings: the log, the database, and how many outcomes one SQL transaction takes at most.
         decode_statistics: expands a data file's opaque statistics.
         on_batch: told after every batch, with the status.
+        own: the schema of our own tables; another one than usual holds DuckLake's tables too.
     """
 
     def __init__(
@@ -53,10 +60,13 @@ class Projector:
         *,
         decode_statistics: StatisticsDecoder,
         on_batch: Callable[[ProjectorStatus], None] | None = None,
+        own: str = OWN_SCHEMA,
     ) -> None:
         self.settings = settings
         self.status = ProjectorStatus()
         self.decode_statistics = decode_statistics
+        self.own = own
+        self.catalog_oid: int | None = None
         self._on_batch = on_batch or (lambda _: None)
 
     def run(self, stop: threading.Event) -> None:
@@ -70,6 +80,8 @@ class Projector:
         while not stop.is_set():
             try:
                 self._run_connected(stop)
+            except _CatalogReplaced:
+                self.status.restarts += 1
             except psycopg.OperationalError:
                 self.status.restarts += 1
                 stop.wait(pause_s)
@@ -91,17 +103,37 @@ class Projector:
                 session.apply(reader.read(records_max=self.settings.projector_outcomes_max))
 
     def connect(self) -> Connection:
-        """A connection that may write the catalog."""
+        """A connection that may write the catalog, which has this version from now on."""
         conn = psycopg.connect(self.settings.database_url, connect_timeout=10)
-        mark_projector(conn)
+        try:
+            if self.own != OWN_SCHEMA:
+                conn.execute("SELECT set_config('search_path', %s, false)", (self.own,))
+            mark_projector(conn)
+            migrate(conn, own=self.own)
+        except BaseException:
+            conn.close()
+            raise
         return conn
 
     def reader(self, conn: Connection) -> ResultsReader:
         """The results after what the catalog holds; a catalog that is there is guarded from now on, whoever made it."""
-        after = read_position(conn)
+        after = self._read_position(conn)
         if after is not None:
             ensure_guard(conn)
         return ResultsReader(self.settings, after=after)
+
+    def _read_position(self, conn: Connection) -> LogPosition | None:
+        """How far the catalog is; None when there is none yet."""
+        self.catalog_oid = None
+        with conn.transaction():
+            if not catalog_exists(conn, own=self.own):
+                return None
+            query = f"SELECT tableoid, log_id, seq, epoch, hash, results_offset FROM {self.own}.applied"
+            row = conn.execute(query.encode()).fetchone()
+        if row is None:
+            return None
+        self.catalog_oid, log_id, seq, epoch, digest, offset = row
+        return LogPosition(log_id.bytes, seq, epoch, bytes(digest), offset)
 
     def applied(self, position: LogPosition, outcomes: list[Outcome]) -> None:
         """Note a batch that is durable."""
@@ -112,32 +144,22 @@ class Projector:
         self._on_batch(self.status)
 
 
-def read_position(conn: Connection) -> LogPosition | None:
-    """How far the catalog is; None when there is none yet."""
-    with conn.transaction():
-        if not catalog_exists(conn):
-            return None
-        check_version(conn)
-        row = conn.execute("SELECT log_id, seq, epoch, hash, results_offset FROM commitlog.applied").fetchone()
-    if row is None:
-        return None
-    log_id, seq, epoch, digest, offset = row
-    return LogPosition(log_id.bytes, seq, epoch, bytes(digest), offset)
-
-
 class Session:
     """One connection's life: what it knows of the catalog ends with it."""
 
     def __init__(self, projector: Projector, conn: Connection, reader: ResultsReader) -> None:
         self.projector = projector
         self.conn = conn
+        self.own = projector.own
         self.position = reader.position
+        self.catalog_oid = projector.catalog_oid
         self.projection: Projection | None = None
         if self.position is not None:
             self._open(self.position.log_id)
 
     def _open(self, log_id: bytes) -> None:
-        self.projection = Projection(self.conn, log_id=log_id, decode_statistics=self.projector.decode_statistics)
+        decode = self.projector.decode_statistics
+        self.projection = Projection(self.conn, log_id=log_id, decode_statistics=decode, own=self.own)
 
     def apply(self, records: list[ResultRecord]) -> None:
         """Project a batch of verified records in one SQL transaction."""
@@ -159,19 +181,23 @@ class Session:
     def _begin(self, record: ResultRecord, genesis: Genesis) -> None:
         data_path = self.projector.settings.data_path
         created_at = to_time(genesis.created_at_ms * 1000)
-        create_catalog(self.conn, log_id=genesis.log_id, data_path=str(data_path), created_at=created_at)
+        create_catalog(self.conn, log_id=genesis.log_id, data_path=data_path, created_at=created_at, own=self.own)
         values = (UUID(bytes=genesis.log_id), record.hash, record.offset, datetime.now(UTC))
-        self.conn.execute(
-            "INSERT INTO commitlog.applied VALUES (1, %s, 0, 0, %s, %s, %s) ON CONFLICT DO NOTHING", values
-        )
+        insert = f"INSERT INTO {self.own}.applied VALUES (1, %s, 0, 0, %s, %s, %s) ON CONFLICT DO NOTHING"
+        self.conn.execute(insert.encode(), values)
         self.position = LogPosition(genesis.log_id, 0, 0, record.hash, record.offset)
         self._open(genesis.log_id)
 
     def _check_position(self) -> None:
-        row = self.conn.execute("SELECT seq, hash FROM commitlog.applied FOR UPDATE").fetchone()
+        query = f"SELECT tableoid, seq, hash FROM {self.own}.applied FOR UPDATE"
+        row = self.conn.execute(query.encode()).fetchone()
         assert self.position is not None
-        if row is None or (row[0], bytes(row[1])) != (self.position.seq, self.position.hash):
-            found = None if row is None else row[0]
+        if row is not None:
+            self.catalog_oid = self.catalog_oid or row[0]
+            if row[0] != self.catalog_oid:
+                raise _CatalogReplaced
+        if row is None or (row[1], bytes(row[2])) != (self.position.seq, self.position.hash):
+            found = None if row is None else row[1]
             raise CatalogMismatchError(
                 f"the catalog is at outcome {found}, this projector left it at {self.position.seq}: another projector "
                 "writes it; let one of them run"
@@ -179,7 +205,8 @@ class Session:
 
     def _write_position(self, position: LogPosition) -> None:
         self.conn.execute(
-            "UPDATE commitlog.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, applied_at = clock_timestamp()",
+            f"UPDATE {self.own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, "
+            "applied_at = clock_timestamp()".encode(),
             (position.seq, position.epoch, position.hash, position.results_offset),
         )
         self.conn.execute("NOTIFY commitlog_applied")

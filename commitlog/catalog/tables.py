@@ -26,7 +26,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 DUCKLAKE = MetaData()
-OWN = MetaData(schema="commitlog")
+OWN_SCHEMA = "commitlog"
+OWN = MetaData(schema=OWN_SCHEMA)
 
 _TIME = DateTime(timezone=True)
 _TYPES: dict[str, Any] = {"i": BigInteger(), "s": String(), "b": Boolean(), "t": _TIME, "u": Uuid()}
@@ -162,7 +163,9 @@ catalog_version = Table(
     OWN,
     Column("only_row", SmallInteger, primary_key=True, autoincrement=False),
     Column("version", Integer, nullable=False),
+    Column("prepared", Integer, nullable=False),
 )
+"""The migrations done: ``version`` wholly, those up to ``prepared`` as far as an older service may still run."""
 
 ROWS_OUTSIDE_FILES = """
     CREATE OR REPLACE FUNCTION commitlog.rows_outside_files(catalog oid, wanted bigint) RETURNS bigint
@@ -198,7 +201,7 @@ VIEWS = {
                c.author, c.commit_message AS message, c.commit_extra_info AS extra
         FROM ducklake_snapshot s
         LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id)
-        LEFT JOIN commitlog.outcomes o USING (snapshot_id)""",
+        LEFT JOIN {own}.outcomes o USING (snapshot_id)""",
     "conflict_history": """
         SELECT o.decided_at, o.seq, o.proposal_id, o.writer_id, x.entry ->> 'kind' AS kind,
                x.entry -> 'object' ->> 'schema' AS schema_name, x.entry -> 'object' ->> 'table' AS table_name,
@@ -208,14 +211,14 @@ VIEWS = {
                (x.entry ->> 'committed_snapshot_id')::bigint AS committed_snapshot_id,
                x.entry ->> 'committed_proposal_id' AS committed_proposal_id,
                x.entry ->> 'committed_writer_id' AS committed_writer_id
-        FROM commitlog.outcomes o
+        FROM {own}.outcomes o
         CROSS JOIN LATERAL jsonb_array_elements(coalesce(o.conflicts, '[]') || coalesce(o.resolutions, '[]')) AS x(entry)""",
     "writers": """
         SELECT writer_id, count(*) FILTER (WHERE verdict = 'COMMITTED') AS committed,
                count(*) FILTER (WHERE verdict = 'REJECTED') AS rejected,
                count(*) FILTER (WHERE verdict = 'DUPLICATE') AS duplicates,
                max(writer_epoch) AS writer_epoch, max(decided_at) AS last_decided_at, max(snapshot_id) AS last_snapshot_id
-        FROM commitlog.outcomes WHERE writer_id IS NOT NULL GROUP BY writer_id""",
+        FROM {own}.outcomes WHERE writer_id IS NOT NULL GROUP BY writer_id""",
     "tables": """
         SELECT t.table_id, s.schema_name, t.table_name,
                coalesce(f.record_count, 0) + commitlog.rows_outside_files(t.tableoid, t.table_id) AS record_count,
@@ -223,7 +226,7 @@ VIEWS = {
                d.definition -> 'primary_key' AS primary_key, d.definition -> 'properties' AS properties
         FROM ducklake_table t
         JOIN ducklake_schema s ON s.schema_id = t.schema_id AND s.end_snapshot IS NULL
-        LEFT JOIN commitlog.table_definitions d ON d.table_id = t.table_id
+        LEFT JOIN {own}.table_definitions d ON d.table_id = t.table_id
         LEFT JOIN LATERAL (
             SELECT sum(f.record_count - coalesce(x.delete_count, 0))::bigint AS record_count, count(*) AS data_file_count,
                    sum(f.file_size_bytes)::bigint AS file_size_bytes
@@ -233,6 +236,9 @@ VIEWS = {
         WHERE t.end_snapshot IS NULL""",
     "lag": """
         SELECT a.seq AS applied_seq, a.results_offset, a.applied_at, (SELECT max(snapshot_id) FROM ducklake_snapshot) AS
-               head_snapshot_id, now() - a.applied_at AS since FROM commitlog.applied a""",
+               head_snapshot_id, now() - a.applied_at AS since FROM {own}.applied a""",
 }
-"""Our own views, stable for users: who committed what, every conflict and resolution, writers, tables, how far it is."""
+"""Our own views, stable for users: who committed what, every conflict and resolution, writers, tables, how far it is.
+
+``{own}`` stands for the schema of our own tables.
+"""

@@ -74,7 +74,8 @@ class Tracker:
 
     def _read(self, table_id: int) -> KnownTable:
         execute = self.buffer.execute
-        row = execute("SELECT definition FROM commitlog.table_definitions WHERE table_id = %s", (table_id,)).fetchone()
+        definitions = f"{self.buffer.own}.table_definitions"
+        row = execute(f"SELECT definition FROM {definitions} WHERE table_id = %s", (table_id,)).fetchone()
         assert row is not None, f"table {table_id} is not in the catalog"
         known = KnownTable(load_definition(row[0]), TableStatistics())
         found = execute(
@@ -147,7 +148,7 @@ class Tracker:
         for table_id in sorted(self._definitions_changed):
             definition = Jsonb(dump_definition(self._tables[table_id].definition))
             self.buffer.execute(
-                "INSERT INTO commitlog.table_definitions VALUES (%s, %s) "
+                f"INSERT INTO {self.buffer.own}.table_definitions VALUES (%s, %s) "
                 "ON CONFLICT (table_id) DO UPDATE SET definition = excluded.definition",
                 (table_id, definition),
             )

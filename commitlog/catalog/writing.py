@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg import sql
 
-from commitlog.catalog.tables import DUCKLAKE_COLUMNS
+from commitlog.catalog.tables import DUCKLAKE_COLUMNS, OWN_SCHEMA
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
@@ -23,8 +23,8 @@ COPY_TYPES: dict[str, tuple[str, ...]] = {
         f"ducklake_{name}": tuple(_COPY_TYPES[item.split(":")[1][0]] for item in text.split())
         for name, text in DUCKLAKE_COLUMNS.items()
     },
-    "commitlog.outcomes": _OUTCOME_TYPES,
-    "commitlog.flushed_rows": ("int8", "int8", "int8", "int8"),
+    "outcomes": _OUTCOME_TYPES,
+    "flushed_rows": ("int8", "int8", "int8", "int8"),
 }
 _TIME_MAX = datetime(9999, 12, 31, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,10 +40,14 @@ def to_time(time_us: int) -> datetime:
 
 
 class CopyBuffer:
-    """Rows per table, in the order of arrival. ``execute`` sends what waits before it runs, so it sees every row."""
+    """Rows per table, in the order of arrival. ``execute`` sends what waits before it runs, so it sees every row.
 
-    def __init__(self, conn: Connection) -> None:
+    own: the schema of our own tables; DuckLake's are where the connection's search path says.
+    """
+
+    def __init__(self, conn: Connection, *, own: str = OWN_SCHEMA) -> None:
         self.conn = conn
+        self.own = own
         self._rows: dict[str, list[Sequence[Any]]] = {}
         self._texts: dict[str, list[Sequence[Any]]] = {}
         self._after: list[Callable[[], None]] = []
@@ -58,7 +62,7 @@ class CopyBuffer:
         self._after.append(run)
 
     def add(self, table: str, row: Sequence[Any]) -> None:
-        """Add a row of a table whose types are known here."""
+        """Add a row of a table of DuckLake or of our own whose types are known here."""
         rows = self._rows.get(table)
         if rows is None:
             rows = self._rows[table] = []
@@ -81,7 +85,8 @@ class CopyBuffer:
         self._rows, self._texts = {}, {}
         with self.conn.cursor() as cursor:
             for table, rows in rows_of.items():
-                with cursor.copy(f"COPY {table} FROM STDIN (FORMAT BINARY)".encode()) as copy:
+                place = table if table.startswith("ducklake_") else f"{self.own}.{table}"
+                with cursor.copy(f"COPY {place} FROM STDIN (FORMAT BINARY)".encode()) as copy:
                     copy.set_types(COPY_TYPES[table])
                     for row in rows:
                         copy.write_row(row)

@@ -171,7 +171,8 @@ class EmbeddedBroker:
 
     def _format(self, java: Path, jars: Sequence[Path]) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        arguments = ("format", "--ignore-formatted", "--cluster-id", cluster_id)
+        # After a blank, an id that begins with a dash would be taken for an option.
+        arguments = ("format", "--ignore-formatted", f"--cluster-id={cluster_id}")
         command = self._command(java, jars, "-Xmx64m", "-XX:TieredStopAtLevel=1")
         with self._output().open("wb") as output:
             formatted = subprocess.run(

@@ -54,6 +54,7 @@ _COMMANDS = {
     "log": _Place("cli_history", "The history: who committed what, when."),
     "tail": _Place("cli_history", "Follow the outcomes as they are decided."),
     "replay": _Place("cli_replay", "Decide proposals from a file, without Kafka."),
+    "catalog": _Place("cli_catalog", "Rebuild the catalog, migrate it, or export it."),
     "digest": _Place("cli_digest", "Compare two sites' versions of a row."),
     "manual": _Place("cli_manual", "Print what conflicts with what."),
     "doctor": _Place("cli_doctor", "Compare the catalog with the log and the files."),

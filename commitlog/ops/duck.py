@@ -27,6 +27,19 @@ def open_lake(database_url: str) -> Iterator[duckdb.DuckDBPyConnection]:
     Raises:
         ConfigurationError: DuckDB or one of its extensions is not installed.
     """
+    with open_duckdb("postgres_scanner", "ducklake") as connection:
+        connection.execute(f"ATTACH 'ducklake:postgres:{quoted(connection_text(database_url))}' AS {LAKE} (READ_ONLY)")
+        connection.execute(f"USE {LAKE}")
+        yield connection
+
+
+@contextmanager
+def open_duckdb(*extensions: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection in memory with these extensions.
+
+    Raises:
+        ConfigurationError: DuckDB or one of its extensions is not installed.
+    """
     try:
         import duckdb
     except ImportError as error:
@@ -36,10 +49,8 @@ def open_lake(database_url: str) -> Iterator[duckdb.DuckDBPyConnection]:
         "autoload_known_extensions": "false",
     }
     with duckdb.connect(":memory:", config=settings) as connection:
-        for extension in ("postgres_scanner", "ducklake"):
-            connection.execute(f"LOAD '{_quoted(str(extension_file(extension)))}'")
-        connection.execute(f"ATTACH 'ducklake:postgres:{_quoted(connection_text(database_url))}' AS {LAKE} (READ_ONLY)")
-        connection.execute(f"USE {LAKE}")
+        for extension in extensions:
+            connection.execute(f"LOAD '{quoted(str(extension_file(extension)))}'")
         yield connection
 
 
@@ -71,5 +82,6 @@ def _value(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Text inside the quotes of a SQL literal."""
     return text.replace("'", "''")

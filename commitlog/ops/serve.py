@@ -57,7 +57,7 @@ SERVICES = (
 
 
 def prepare(settings: Settings) -> None:
-    """Create the log and its catalog where they are missing, so that every process finds them.
+    """Create the log and its catalog where they are missing, bring an older catalog up to this version.
 
     Raises:
         ConfigurationError: a topic or a first setting is wrong.
@@ -67,6 +67,7 @@ def prepare(settings: Settings) -> None:
     import psycopg
 
     from commitlog.catalog.guard import install_guard
+    from commitlog.catalog.migrations import migrate
     from commitlog.catalog.projector import Projector, wait_for_database
     from commitlog.catalog.queries import Catalog
     from commitlog.log.codec import decode_statistics
@@ -80,6 +81,9 @@ def prepare(settings: Settings) -> None:
             Projector(settings, decode_statistics=decode_statistics).project_to_end()
             with psycopg.connect(settings.database_url) as connection:
                 install_guard(connection)
+        else:
+            with psycopg.connect(settings.database_url) as connection:
+                migrate(connection)
     finally:
         catalog.close()
 

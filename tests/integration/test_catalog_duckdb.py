@@ -307,3 +307,12 @@ def test_outcomes_then_every_verdict_with_its_reason_is_kept(lake: Lake) -> None
         ]
     assert rows == [(1, "COMMITTED", None, 0), (2, "REJECTED", "INVALID", 0), (3, "REJECTED", "CONFLICT", 1)]
     assert history == [(3, "TABLE_CREATED", "t", "REFUSED")]
+
+
+def test_keyed_row_changed_then_no_bound_is_taken_for_a_value(lake: Lake) -> None:
+    lake.commit(keyed_table("k", "id int64, n int64"), insert(id=1, n=10))
+    lake.commit(update(1, n=5))
+    assert lake.rows("SELECT count(*), max(n), min(n) FROM k") == [(1, 5, 5)]
+    assert lake.rows("SELECT max(n) FROM k AT (VERSION => 1)") == [(10,)]
+    lake.commit(update(1, n=20))
+    assert lake.rows("SELECT max(n), min(n) FROM k") == [(20, 20)]

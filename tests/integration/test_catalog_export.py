@@ -1,0 +1,169 @@
+"""commitlog catalog export: the stock client reads the frozen lake as it reads the living one, at every snapshot of it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from lakes import Lake
+from test_catalog_history import History
+
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError, SnapshotNotFoundError
+from commitlog.ops.cli import cli
+from commitlog.ops.duck import open_duckdb, open_lake
+from commitlog.ops.export import Export, ExportFormat, export_catalog
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
+
+from deciding import alter, change, create_table, insert, keyed_table, update
+
+TYPES = {
+    "b": "boolean", "i8": "int8", "u32": "uint32", "u64": "uint64", "h": "int128", "f": "float32", "d": "float64",
+    "t": "time", "tz": "timetz", "iv": "interval", "s": "varchar", "bl": "blob", "j": "json", "u": "uuid", "da": "date",
+    "ts": "timestamp", "tns": "timestamp_ns", "tstz": "timestamptz", "de": "decimal(38,10)",
+    "st": "struct(a int32, n varchar)", "l": "list(varchar)", "m": "map(varchar, int32)",
+}  # fmt: skip
+ROW = {
+    "b": True, "i8": -8, "u32": 4294967295, "u64": "18446744073709551615", "h": "-170141183460469231731687303715884105727",
+    "f": 1.5, "d": "nan", "t": "12:34:56.789", "tz": "12:34:56+02", "iv": "1 month -2 days 00:00:03.5",
+    "s": "it's \"q\" äö\n", "bl": "\\x00\\xFFab", "j": '{"a": [1, null]}', "u": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+    "da": "2024-02-03", "ts": "2024-02-03 04:05:06.123456", "tns": "2024-02-03 04:05:06.123456789",
+    "tstz": "2024-02-03 04:05:06.5+02", "de": "12345678901234567890.0123456789", "st": {"a": 1, "n": "it's, {x}"},
+    "l": ["a,b", None, "NULL", 'q"'], "m": {"k, =": 1, "b": None},
+}  # fmt: skip
+
+
+@pytest.fixture
+def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
+    """A lake with a random history of files, deletes and rows, rows of every type, partitions, views and a dropped table."""
+    lake = Lake(database_url, lake_dir)
+    history = History(lake, seed=3)
+    for _ in range(20):
+        history.step()
+    lake.commit({"kind": "CREATE_SCHEMA", "schema": "s"})
+    columns = [{"name": name, "type": kind} for name, kind in {"id": "int64", **TYPES}.items()]
+    lake.commit({**keyed_table("types"), "columns": columns}, insert("types", id=1, **ROW), insert("types", id=2))
+    lake.commit(update(2, "types", b=False, s=""), alter("SET_COMMENT", "types", name=None, comment="all of them"))
+    lake.commit(create_table("p", "id int64, region varchar", schema="s"))
+    by_region = {"op": "SET_PARTITION_BY", "partition_by": [{"column": "region", "transform": "identity"}]}
+    lake.commit(change("ALTER_TABLE", "p", alterations=[by_region], schema="s"))
+    file = lake.write("p", [{"id": 1, "region": "north"}], {"id": pa.int64(), "region": pa.string()})
+    lake.commit(change("APPEND", "p", schema="s", files=[{**file, "partition_values": ["north"]}]))
+    lake.commit({"kind": "CREATE_VIEW", "schema": "main", "view": "v", "sql": "SELECT count(*) AS n FROM k"})
+    lake.commit(create_table("gone", "id int64"))
+    lake.append("gone", [{"id": 5}], {"id": pa.int64()})
+    lake.commit({"kind": "DROP_TABLE", "schema": "main", "table": "gone"})
+    lake.append("t", [{"id": 99}], {"id": pa.int64()})
+    yield lake
+    lake.close()
+
+
+@contextmanager
+def attached(export: Export) -> Iterator[duckdb.DuckDBPyConnection]:
+    with open_duckdb("sqlite_scanner", "ducklake") as client:
+        client.execute(f"ATTACH '{export.attach}' AS lake (READ_ONLY)")
+        client.execute("USE lake")
+        yield client
+
+
+def seen(client: duckdb.DuckDBPyConnection, snapshots: range) -> dict[str, Any]:
+    """All that a client can see of a lake at these snapshots."""
+    answers: dict[str, Any] = {}
+    for snapshot_id in [*snapshots[::3], *snapshots[-3:]]:
+        at = f"AT (VERSION => {snapshot_id})"
+        for table in ("t", "k", "types", "s.p", "gone"):
+            for what in ("rowid, *", "count(*), max(id), min(id)"):
+                query = f"SELECT {what} FROM {table} {at}"
+                try:
+                    answers[query] = sorted(map(repr, client.execute(query).fetchall()))
+                except (duckdb.CatalogException, duckdb.BinderException):
+                    answers[query] = "not there"
+    for query in (
+        "SELECT * FROM v",
+        "SELECT * FROM s.p WHERE region = 'north'",
+        "SELECT id FROM t WHERE id > 0 ORDER BY rowid",
+        f"SELECT * FROM ducklake_snapshots('lake') WHERE snapshot_id <= {snapshots[-1]} ORDER BY 1",
+        f"SELECT * FROM ducklake_table_changes('lake', 'main', 't', {snapshots[0]}, {snapshots[-1]}) ORDER BY ALL",
+        "SELECT table_name, table_id, file_count FROM ducklake_table_info('lake') ORDER BY 1",
+        "SELECT table_name, comment FROM duckdb_tables() WHERE database_name = 'lake' ORDER BY 1",
+    ):
+        try:
+            answers[query] = list(map(repr, client.execute(query).fetchall()))
+        except duckdb.CatalogException:
+            answers[query] = "not there"
+    return answers
+
+
+@pytest.mark.parametrize("form", list(ExportFormat))
+def test_export_then_the_stock_client_sees_the_same_at_every_snapshot(
+    lake: Lake, tmp_path: Path, form: ExportFormat
+) -> None:
+    made = export_catalog(lake.database_url, tmp_path / "out", form=form)
+    assert made.snapshot_id == lake.log.head
+    everything = range(1, lake.log.head + 1)
+    with open_lake(lake.database_url) as living:
+        expected = seen(living, everything)
+    assert len(expected[f"SELECT rowid, * FROM types AT (VERSION => {lake.log.head})"]) == 2
+    with attached(made) as frozen:
+        assert seen(frozen, everything) == expected
+
+
+@pytest.mark.parametrize(("form", "back"), [(ExportFormat.SQLITE, 3), (ExportFormat.DUCKDB, 12)])
+def test_export_of_an_older_snapshot_then_it_is_the_newest_there(
+    lake: Lake, tmp_path: Path, form: ExportFormat, back: int
+) -> None:
+    snapshot_id = lake.log.head - back
+    made = export_catalog(lake.database_url, tmp_path, snapshot_id=snapshot_id, form=form)
+    past = range(1, snapshot_id + 1)
+    with open_lake(lake.database_url) as living, attached(made) as frozen:
+        expected = {query: rows for query, rows in seen(living, past).items() if "AT (VERSION" in query}
+        found = seen(frozen, past)
+        assert {query: found[query] for query in expected} == expected
+        now = frozen.execute("SELECT rowid, * FROM t").fetchall()
+        assert sorted(map(repr, now)) == expected[f"SELECT rowid, * FROM t AT (VERSION => {snapshot_id})"]
+        assert frozen.execute("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')").fetchone() == (snapshot_id,)
+        with pytest.raises(duckdb.Error):
+            frozen.execute(f"SELECT * FROM t AT (VERSION => {snapshot_id + 1})")
+
+
+def test_export_with_files_then_it_needs_nothing_of_the_living_lake(lake: Lake, tmp_path: Path) -> None:
+    everything = range(1, lake.log.head + 1)
+    with open_lake(lake.database_url) as living:
+        expected = seen(living, everything)
+    made = export_catalog(lake.database_url, tmp_path / "out", form=ExportFormat.DUCKDB, copy_files=True)
+    assert made.files_copied > 5
+    shutil.rmtree(lake.folder)
+    with attached(made) as frozen:
+        assert seen(frozen, everything) == expected
+
+
+def test_export_when_the_snapshot_is_not_there_then_says_which_are_and_leaves_nothing(
+    lake: Lake, tmp_path: Path
+) -> None:
+    lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": 5})
+    for snapshot_id in (4, lake.log.head + 1):
+        with pytest.raises(SnapshotNotFoundError, match=f"from 5 to {lake.log.head}"):
+            export_catalog(lake.database_url, tmp_path / "out", snapshot_id=snapshot_id)
+    assert list((tmp_path / "out").iterdir()) == []
+    export_catalog(lake.database_url, tmp_path / "out", snapshot_id=5)
+    with pytest.raises(ConfigurationError, match="there already"):
+        export_catalog(lake.database_url, tmp_path / "out", snapshot_id=5)
+
+
+def test_export_command_then_prints_what_duckdb_attaches(lake: Lake, settings: Settings, tmp_path: Path) -> None:
+    arguments = ["catalog", "export", "--to", str(tmp_path / "out"), "--snapshot", "2"]
+    done = CliRunner(env=settings.environment()).invoke(cli, arguments, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert f"ATTACH 'ducklake:sqlite:{tmp_path}/out/catalog.sqlite'" in done.output

@@ -1,0 +1,274 @@
+"""commitlog catalog rebuild: equal to the live catalog row by row, resumable, switched at once under projector and readers."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from psycopg import errors
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from catalog_shape import shape
+from test_catalog_history import contents
+from test_projector import applied_head, projecting, running, sequencing, until
+
+from commitlog.catalog import rebuild as rebuild_module
+from commitlog.catalog.projector import Projector
+from commitlog.catalog.rebuild import SECOND_SCHEMA, Rebuild, RebuildProgress
+from commitlog.client import CommitLog, Transaction
+from commitlog.config import Settings
+from commitlog.domain.model import DataFile
+from commitlog.errors import CatalogMismatchError, CatalogUnavailableError
+from commitlog.log.codec import decode_statistics
+from commitlog.log.topics import init_log
+from commitlog.ops.cli import cli
+from commitlog.ops.duck import open_lake
+
+
+class Writer:
+    """Commits of every kind that leaves tables of its own in the catalog: files, keyed rows, deletes, views, columns."""
+
+    def __init__(self, log: CommitLog) -> None:
+        self.log = log
+        self.rows = self.head = 0
+        with self.transaction() as tx:
+            tx.create_schema("s")
+            tx.create_table("s.k", {"id": "int64", "v": "varchar"}, primary_key=["id"])
+            tx.create_table("t", {"id": "int64"})
+            tx.create_view("v", "SELECT 1 AS one")
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Upon the last commit, whatever the catalog shows."""
+        with self.log.transaction(base_snapshot_id=self.head) as tx:
+            yield tx
+        assert tx.outcome.snapshot_id is not None
+        self.head = tx.outcome.snapshot_id
+
+    def commit(self, count: int) -> None:
+        """So many rounds of a row, the row changed, and a file; then one more column."""
+        for _ in range(count):
+            with self.transaction() as tx:
+                tx.insert_row("s.k", {"id": self.rows, "v": f"v{self.rows}"})
+            with self.transaction() as tx:
+                tx.update_row("s.k", {"id": self.rows}, {"id": self.rows, "v": "changed"})
+                tx.append("t", [DataFile(f"f{self.rows}.parquet", 10, 1000)])
+            self.rows += 1
+        with self.transaction() as tx:
+            tx.alter("t").add_column(f"c{self.rows}", "varchar")
+
+
+@contextmanager
+def writing(settings: Settings) -> Iterator[Writer]:
+    init_log(settings)
+    with running(sequencing(settings)), CommitLog.connect(settings=settings) as log:
+        yield Writer(log)
+
+
+def rebuild(settings: Settings, **more: Any) -> Rebuild:
+    return Rebuild(settings, decode_statistics=decode_statistics, **more)
+
+
+def rows_of(url: str) -> dict[str, list[str]]:
+    """All rows of all tables, but for when the last of them was applied."""
+    return {name: rows for name, rows in contents(url).items() if name != "commitlog.applied"}
+
+
+def one(url: str, query: str) -> Any:
+    with psycopg.connect(url) as conn:
+        row = conn.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def catalog_oid(url: str) -> int:
+    return int(one(url, "SELECT 'commitlog.applied'::regclass::oid::bigint"))
+
+
+def project(settings: Settings) -> None:
+    Projector(settings, decode_statistics=decode_statistics).project_to_end()
+
+
+@contextmanager
+def reading(settings: Settings) -> Iterator[list[int]]:
+    """A stock client that stays attached and counts keyed rows all the time; what it has seen, in order."""
+    seen: list[int] = []
+
+    def read(stop: threading.Event) -> None:
+        with open_lake(settings.database_url) as client:
+            while not stop.is_set():
+                count, ids = client.execute("SELECT count(*), count(DISTINCT id) FROM s.k").fetchall()[0]
+                assert count == ids
+                seen.append(count)
+
+    with running(read):
+        until("a first answer", lambda: bool(seen))
+        yield seen
+    assert seen == sorted(seen)
+
+
+def test_rebuild_while_everything_runs_then_equal_and_projector_and_readers_go_on(settings: Settings) -> None:
+    url = settings.database_url
+    with writing(settings) as writer, running(projecting(replace(settings, projector_outcomes_max=3))):
+        writer.commit(3)
+        until("the catalog's head", lambda: applied_head(url) == writer.head)
+        live, made_of, oid = rows_of(url), shape(url), catalog_oid(url)
+        rebuild(settings).run()
+        assert rows_of(url) == live
+        assert shape(url) == made_of
+        assert catalog_oid(url) != oid
+        with reading(settings) as seen:
+            with running(lambda stop: _rebuild_again_and_again(settings, stop)):
+                writer.commit(8)
+            until("the catalog's head", lambda: applied_head(url) == writer.head)
+            until("the last row", lambda: seen[-1] == writer.rows)
+        live, made_of = rows_of(url), shape(url)
+    rebuild(settings).run()
+    assert rows_of(url) == live
+    assert shape(url) == made_of
+
+
+def _rebuild_again_and_again(settings: Settings, stop: threading.Event) -> None:
+    while not stop.is_set():
+        rebuild(settings).run()
+
+
+def test_rebuild_when_interrupted_then_goes_on_where_it_was(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebuild_module, "RECORDS_MAX", 3)
+    monkeypatch.setattr(rebuild_module, "NEAR_RECORDS", 0)
+    with writing(settings) as writer, running(projecting(settings)):
+        writer.commit(4)
+        until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
+    live = rows_of(settings.database_url)
+
+    def stop_after(seq: int) -> list[int]:
+        told: list[int] = []
+
+        def note(progress: RebuildProgress) -> None:
+            told.append(progress.applied_seq)
+            if progress.applied_seq >= seq:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            rebuild(settings, on_progress=note).run()
+        return told
+
+    assert stop_after(2)[0] <= 2
+    assert rows_of(settings.database_url) == live
+    assert stop_after(6)[0] > 2
+    told: list[int] = []
+    rebuild(settings, on_progress=lambda progress: told.append(progress.applied_seq)).run()
+    assert told[0] > 6
+    assert rows_of(settings.database_url) == live
+    stop_after(6)
+    rebuild(settings, on_progress=lambda progress: told.append(progress.applied_seq)).run(restart=True)
+    assert min(told) <= 2
+    assert rows_of(settings.database_url) == live
+
+
+def test_rebuild_when_the_live_catalog_is_damaged_then_all_is_well_and_the_projector_has_forgotten_it(
+    settings: Settings,
+) -> None:
+    url = settings.database_url
+    with writing(settings) as writer:
+        with running(projecting(settings)):
+            writer.commit(3)
+        with psycopg.connect(url) as conn:
+            conn.execute("SET commitlog.projector = 'on'")
+            conn.execute("DELETE FROM ducklake_data_file WHERE data_file_id % 2 = 0")
+            conn.execute("UPDATE ducklake_table_stats SET record_count = 7, next_row_id = 77, file_size_bytes = 7")
+            conn.execute("DELETE FROM ducklake_snapshot WHERE snapshot_id = 2")
+        with running(projecting(settings)):
+            writer.commit(1)
+            rebuild(settings).run()
+            writer.commit(2)
+            until("the catalog's head", lambda: applied_head(url) == writer.head)
+    found = rows_of(url)
+    rebuild(settings).run()
+    assert rows_of(url) == found
+    assert one(url, "SELECT record_count FROM commitlog.tables WHERE table_name = 't'") == 10 * writer.rows
+
+
+def test_rebuild_when_there_is_no_catalog_then_makes_it(settings: Settings) -> None:
+    with writing(settings) as writer:
+        pass
+    rebuild(settings).run()
+    assert applied_head(settings.database_url) == writer.head
+    made = rows_of(settings.database_url)
+    project(settings)
+    assert rows_of(settings.database_url) == made
+
+
+def test_rebuild_when_a_foreign_lake_or_another_logs_catalog_is_there_then_refuses(
+    settings: Settings, log_name: str
+) -> None:
+    init_log(settings)
+    url = settings.database_url
+    with psycopg.connect(url) as conn:
+        conn.execute("CREATE TABLE ducklake_snapshot (snapshot_id bigint)")
+    with pytest.raises(CatalogMismatchError, match="did not make"):
+        rebuild(settings).run()
+    with psycopg.connect(url) as conn:
+        conn.execute("DROP TABLE ducklake_snapshot")
+    other = replace(settings, log=f"{log_name}-other")
+    init_log(other)
+    project(other)
+    with pytest.raises(CatalogMismatchError, match="another log"):
+        rebuild(settings).run()
+    rebuild(other).run()
+    assert applied_head(url) == 0
+
+
+def test_rebuild_when_a_reader_holds_the_tables_then_says_so_and_goes_on_later(settings: Settings) -> None:
+    init_log(settings)
+    project(settings)
+    oid = catalog_oid(settings.database_url)
+    with psycopg.connect(settings.database_url) as reader:
+        reader.execute("SELECT * FROM ducklake_snapshot")
+        with pytest.raises(CatalogUnavailableError, match="run the command again"):
+            rebuild(settings, switch_timeout_s=0).run()
+        assert catalog_oid(settings.database_url) == oid
+    rebuild(settings).run()
+    assert catalog_oid(settings.database_url) != oid
+
+
+def test_rebuild_when_somebody_made_a_view_of_the_catalog_then_names_it_and_changes_nothing(settings: Settings) -> None:
+    init_log(settings)
+    project(settings)
+    url = settings.database_url
+    before = rows_of(url)
+    with psycopg.connect(url) as conn:
+        conn.execute("CREATE VIEW my_report AS SELECT count(*) FROM commitlog.outcomes")
+    with pytest.raises(CatalogMismatchError, match="my_report"):
+        rebuild(settings).run()
+    assert rows_of(url) == before
+    assert one(url, "SELECT count FROM my_report") == 0
+
+
+def test_rebuild_then_a_stock_client_is_refused_as_before(settings: Settings) -> None:
+    init_log(settings)
+    project(settings)
+    rebuild(settings).run()
+    with psycopg.connect(settings.database_url) as conn, pytest.raises(errors.InsufficientPrivilege):
+        conn.execute("INSERT INTO ducklake_snapshot VALUES (1, now(), 0, 1, 0)")
+
+
+def test_rebuild_command_then_tells_how_far_it_is(settings: Settings) -> None:
+    with writing(settings) as writer, running(projecting(settings)):
+        writer.commit(1)
+        until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
+    done = CliRunner(env=settings.environment()).invoke(cli, ["catalog", "rebuild"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "rebuilt up to outcome 4" in done.output
+    assert one(settings.database_url, f"SELECT to_regnamespace('{SECOND_SCHEMA}')") is None
