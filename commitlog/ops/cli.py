@@ -53,6 +53,8 @@ _COMMANDS = {
     "explain": _Place("cli_proposals", "The story of a proposal in plain words."),
     "log": _Place("cli_history", "The history: who committed what, when."),
     "tail": _Place("cli_history", "Follow the outcomes as they are decided."),
+    "archive": _Place("cli_verify", "Write the log's closed ranges as Parquet files."),
+    "verify": _Place("cli_verify", "Decide the whole log again, and compare it with itself and the catalog."),
     "replay": _Place("cli_replay", "Decide proposals from a file, without Kafka."),
     "catalog": _Place("cli_catalog", "Rebuild the catalog, migrate it, or export it."),
     "digest": _Place("cli_digest", "Compare two sites' versions of a row."),

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -33,6 +32,7 @@ from commitlog.domain.model import Outcome, Proposal, Verdict
 from commitlog.errors import ProposalRejectedError
 from commitlog.ops.duck import open_lake
 from commitlog.ops.flights import SPARK_SCHEMA, TABLE_SCHEMA, Facts, Flights, unpack
+from commitlog.ops.local_spark import local_spark
 from commitlog.ops.runtime import down, up
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run_demo(settings: Settings, *, console: Console | None = None) -> int:
         # Spark's start takes about as long as that of all the servers. Its session belongs to the thread that makes it.
         servers = pool.submit(_start_servers, own, shown)
         try:
-            with _spark(own.home / "spark") as spark, _connected(servers.result()) as log:
+            with local_spark(own.home / "spark") as spark, _connected(servers.result()) as log:
                 wrong = _play(_Stage(shown, servers.result(), log, spark, unpack(own.home)))
         finally:
             servers.exception()
@@ -140,47 +140,6 @@ def _start_servers(settings: Settings, console: Console) -> Settings:
 def _connected(settings: Settings, writer_id: str = "demo") -> Iterator[CommitLog]:
     with CommitLog.connect(settings=settings, writer_id=writer_id) as log:
         yield log
-
-
-@contextmanager
-def _spark(directory: Path) -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
-
-    directory.mkdir(parents=True)
-    # Spark takes the Python of its workers from nowhere else. It is written for its processes and never read here.
-    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    java_options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={directory}"
-    options: dict[str, bool | float | int | str | None] = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": java_options,
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    with _stderr_to(directory / "spark.log"):
-        session = SparkSession.builder.master("local[2]").appName("commitlog-demo").config(map=options).getOrCreate()
-    try:
-        yield session
-    finally:
-        session.stop()
-
-
-@contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """For a program started inside, which keeps writing there: Java and Spark have much to say that is no news here."""
-    kept = os.dup(2)
-    with path.open("wb") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 # --- the subscriber ---------------------------------------------------------------------------------------------------

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import psycopg
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from commitlog.catalog.guard import mark_projector
@@ -16,6 +20,7 @@ from commitlog.config import Settings
 from commitlog.domain import sequencing
 from commitlog.domain.model import DataFile
 from commitlog.errors import ConfigurationError, ProposalRejectedError
+from commitlog.ops.cli_verify import archive_command
 from commitlog.spark import append, delete, verify
 
 
@@ -56,7 +61,10 @@ def test_verify_when_all_is_right_then_says_so_and_when_a_row_is_missing_then_fi
     with psycopg.connect(settings.database_url) as conn:
         mark_projector(conn)
         conn.execute("DELETE FROM ducklake_inlined_data_3_3 WHERE row_id = 2")
-    assert verify(spark, log=log).catalog == ["counts 2 rows of table main.p, the log 3"]
+    program = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
+    done = subprocess.run([*program, "verify"], capture_output=True, text=True, env=settings.environment(), timeout=120)
+    assert "WRONG catalog: counts 2 rows of table main.p, the log 3" in done.stdout, done.stderr
+    assert done.returncode == 1
 
 
 def test_verify_when_a_verdict_is_wrong_then_names_it(
@@ -91,10 +99,11 @@ def test_archive_when_continued_then_holds_each_closed_range_once_and_verify_rea
     for number in range(4):
         with log.transaction() as tx:
             tx.insert_row("main.p", {"id": 100 + number})
-    [next_one] = archive(settings, folder, range_snapshots=4)
+    done = CliRunner().invoke(archive_command, ["--to", folder, "--range", "4", "--json"], env=settings.environment())
+    next_one = json.loads(done.output)
     seqs = [seq for path in archived_paths(folder) for seq in pq.read_table(path)["seq"].to_pylist()]
     assert seqs == list(range(len(seqs)))
-    assert next_one.outcomes == len(pq.read_table(next_one.path))
+    assert next_one["outcomes"] == len(pq.read_table(next_one["path"]))
     assert archived_end(folder) > 0
     report = verify(spark, log=log, archive=folder)
     assert report.ok, str(report)

@@ -1,0 +1,56 @@
+"""A Spark session for the commands that need one: on this machine, and quiet."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def local_spark(directory: Path, name: str = "commitlog") -> Iterator[SparkSession]:
+    """A session on this machine's cores, whose own words go to `spark.log` in ``directory``."""
+    from pyspark.sql import SparkSession
+
+    directory.mkdir(parents=True, exist_ok=True)
+    # Spark takes the Python of its workers from nowhere else. It is written for its processes and never read here.
+    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    java_options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={directory}"
+    options: dict[str, bool | float | int | str | None] = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": java_options,
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    with stderr_to(directory / "spark.log"):
+        session = SparkSession.builder.master("local[2]").appName(name).config(map=options).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def stderr_to(path: Path) -> Iterator[None]:
+    """For a program started inside, which keeps writing there: Java and Spark have much to say that is no news here."""
+    kept = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
