@@ -9,10 +9,8 @@ another catalog stands there and starts from its position; a reader sees the old
 from __future__ import annotations
 
 import dataclasses
-import gc
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import psycopg
@@ -20,17 +18,16 @@ from psycopg import errors, sql
 
 from commitlog.catalog.guard import install_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, migrate
-from commitlog.catalog.projector import Projector, Session
+from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, few_collections
 from commitlog.catalog.statistics import StatisticsDecoder
 from commitlog.catalog.tables import DUCKLAKE, OWN_SCHEMA
 from commitlog.catalog.writing import Connection
 from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, LogIntegrityError
-from commitlog.log.results import ResultRecord, ResultsReader
+from commitlog.log.results import ReadAhead, ResultsReader
 
 SECOND_SCHEMA = "commitlog_rebuild"
 RECORDS_MAX = 20_000
-BYTES_MAX = 16 * 1024 * 1024
 NEAR_RECORDS = 5_000
 """So near the end of the log the live projector can be made to wait for the rest."""
 SWITCH_TIMEOUT_S = 120.0
@@ -89,7 +86,7 @@ class Rebuild:
             with self._connected() as live:
                 if restart:
                     _drop_second(live)
-                with _few_collections(), self._opened(_data_path(live) or self.settings.data_path) as (session, reader):
+                with few_collections(), self._opened(_data_path(live) or self.settings.data_path) as (session, reader):
                     self._catch_up(live, session, reader)
                     _analyze(session.conn)
                     self._switch_in_time(live, session, reader)
@@ -149,19 +146,18 @@ class Rebuild:
 
     def _catch_up(self, live: Connection, session: Session, reader: ResultsReader) -> None:
         """Project until the end of the log is near."""
-        with ThreadPoolExecutor(1) as pool:
-            reading = pool.submit(_read_many, reader)
+        with ReadAhead(reader, records_max=RECORDS_MAX, bytes_max=AHEAD_BYTES_MAX) as ahead:
             is_near = False
             while not is_near:
-                records = reading.result()
+                records = ahead.take()
                 remaining = reader.lag()
                 is_near = remaining <= NEAR_RECORDS and (bool(records) or session.position is not None)
-                if not is_near:
-                    reading = pool.submit(_read_many, reader)
                 session.apply(records)
                 _check_log(live, session)
                 if session.position is not None:
                     self._on_progress(RebuildProgress(session.position.seq, remaining))
+        while records := ahead.take(timeout_s=0):
+            session.apply(records)
 
     def _switch_in_time(self, live: Connection, session: Session, reader: ResultsReader) -> None:
         deadline = time.monotonic() + self._switch_timeout_s
@@ -205,30 +201,6 @@ class Rebuild:
             session.apply(records)
             if not records and reader.lag() == 0:
                 return
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Batches of many objects that live a short time, none of them in a cycle: looking for cycles took a third of it all."""
-    before = gc.get_threshold()
-    gc.set_threshold(1_000_000, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-def _read_many(reader: ResultsReader) -> list[ResultRecord]:
-    """More records than one fetch brings, but no more than fit into memory."""
-    records = reader.read(records_max=RECORDS_MAX)
-    size = sum(len(record.raw) for record in records)
-    while records and len(records) < RECORDS_MAX and size < BYTES_MAX:
-        more = reader.read(records_max=RECORDS_MAX - len(records), timeout_s=0.01)
-        if not more:
-            break
-        records += more
-        size += sum(len(record.raw) for record in more)
-    return records
 
 
 def _data_path(live: Connection) -> str | None:

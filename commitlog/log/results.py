@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -322,6 +323,70 @@ class ResultsReader:
             raise LogLossError(f"{self._topic}: the next record is gone: {error.str()}")
         elif not is_no_answer(error):
             raise KafkaException(error)
+
+
+class ReadAhead:
+    """Reads in a thread of its own, so that records are fetched and decoded while their reader waits for something else.
+
+    Args:
+        reader: nobody else may read from it until this is closed.
+        records_max: most records that one call gives.
+        bytes_max: most bytes of records that wait; one fetch more may come on top.
+    """
+
+    def __init__(self, reader: ResultsReader, *, records_max: int, bytes_max: int) -> None:
+        self._reader = reader
+        self._records_max = records_max
+        self._bytes_max = bytes_max
+        self._waiting: deque[ResultRecord] = deque()
+        self._bytes = 0
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._read, name="read-ahead", daemon=True)
+
+    def __enter__(self) -> ReadAhead:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def take(self, *, timeout_s: float = POLL_TIMEOUT_S) -> list[ResultRecord]:
+        """The next records, as many as are there; none when none come within the timeout. What was read before the end
+        of the block can be taken after it.
+
+        Raises:
+            CommitLogError: what ended the reading, after the records before it have been given out.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._failure, timeout_s)
+            if not self._waiting and self._failure is not None:
+                raise self._failure
+            taken = [self._waiting.popleft() for _ in range(min(self._records_max, len(self._waiting)))]
+            self._bytes -= sum(len(record.raw) for record in taken)
+            self._changed.notify_all()
+        return taken
+
+    def _read(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closed or self._bytes < self._bytes_max)
+                    if self._closed:
+                        return
+                records = self._reader.read(records_max=self._records_max)
+                with self._changed:
+                    self._waiting.extend(records)
+                    self._bytes += sum(len(record.raw) for record in records)
+                    self._changed.notify_all()
+        except BaseException as error:
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
 
 
 def results_end(settings: Settings) -> int:
