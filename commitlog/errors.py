@@ -18,6 +18,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- CatalogUnavailableError     PostgreSQL does not answer
     +-- CatalogMismatchError        the catalog belongs to another log, or is ahead of this one
     +-- DataFileError               a data file that cannot be read, or does not fit its table
+    +-- AdoptionError               a lake that cannot be taken over
     +-- SnapshotNotFoundError       no such snapshot: not there yet, or expired
     +-- TableNotFoundError          no such table at that snapshot
     +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
@@ -190,6 +191,18 @@ class CatalogMismatchError(CommitLogError):
 
 class DataFileError(CommitLogError):
     """A data file that cannot be read, or whose columns do not fit its table. The message names the file and why."""
+
+
+class AdoptionError(CommitLogError):
+    """A lake made elsewhere cannot be taken over; nothing was written.
+
+    Args:
+        obstacles: each thing that stands in the way, named.
+    """
+
+    def __init__(self, obstacles: Sequence[str]) -> None:
+        self.obstacles = tuple(obstacles)
+        super().__init__("this lake cannot be taken over: " + "; ".join(self.obstacles))
 
 
 class SnapshotNotFoundError(CommitLogError):

@@ -1,0 +1,315 @@
+"""Parquet files of the source: looked into, and written anew where a log needs them otherwise.
+
+A file is written anew, beside the source's own, which is never touched, when it holds rows of several snapshots, rows
+that nobody ever saw, or row ids that are not the log's; and for rows that the source keeps in its catalog. The stock
+client's own reader and writer are used, so that every type comes out as it would write it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from commitlog.adoption.definitions import SourceColumn, SourceTable
+from commitlog.adoption.source import CATALOG, SourceLake, quoted, text
+from commitlog.domain.definitions import default_value
+from commitlog.domain.model import ColumnStatistics, DataFile, DeleteFile, Scalar
+from commitlog.domain.types import NESTED, parse_type
+from commitlog.errors import AdoptionError
+
+if TYPE_CHECKING:
+    import duckdb
+
+ROW_ID, ROW_ID_FIELD = "_ducklake_internal_row_id", 2147483540
+SNAPSHOT_ID = "_ducklake_internal_snapshot_id"
+_DELETE_FIELDS = "{file_path: 2147483646, pos: 2147483645}"
+_NUMBER = "file_row_number"
+_CARRIED = "/* row id */"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file that was written, or would be: then all but its rows is empty."""
+
+    path: str
+    record_count: int
+    file_size_bytes: int = 0
+    footer_size: int | None = None
+    statistics: tuple[ColumnStatistics, ...] = ()
+
+
+class SourceFiles:
+    """Reads the source's files and writes new ones.
+
+    Args:
+        lake: the source.
+        write: False only pretends, for a first run that must leave no trace.
+    """
+
+    def __init__(self, lake: SourceLake, *, write: bool) -> None:
+        self._lake = lake
+        self._conn: duckdb.DuckDBPyConnection = lake.conn
+        self._write = write
+        self.written = 0
+
+    def check(self, path: str) -> None:
+        """Raise AdoptionError when a file of this machine is not there."""
+        if "://" not in path and not os.path.exists(path):
+            raise AdoptionError([f"its file {path} is missing"])
+
+    def delete_file(self, path: str, begin: int) -> list[tuple[int, int]]:
+        """(position, snapshot) of the rows that a delete file deletes."""
+        self.check(path)
+        since = SNAPSHOT_ID if SNAPSHOT_ID in self._names(path) else str(begin)
+        return self._conn.execute(f"SELECT pos, {since} FROM read_parquet({text(path)}) ORDER BY 1").fetchall()
+
+    def births(self, path: str) -> list[int] | None:
+        """The snapshot of each row of a file; None when the file does not tell."""
+        return self._numbers(path, SNAPSHOT_ID)
+
+    def row_ids(self, path: str) -> list[int] | None:
+        """The row ids that a file carries; None when it carries none."""
+        return self._numbers(path, ROW_ID)
+
+    def _numbers(self, path: str, column: str) -> list[int] | None:
+        self.check(path)
+        if column not in self._names(path):
+            return None
+        found = self._conn.execute(
+            f"SELECT {column} FROM read_parquet({text(path)}, file_row_number = true) ORDER BY {_NUMBER}"
+        )
+        return [row[0] for row in found.fetchall()]
+
+    def _names(self, path: str) -> set[str]:
+        return {row[0] for row in self._conn.execute(f"SELECT name FROM parquet_schema({text(path)})").fetchall()}
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def rewrite(
+        self, path: str, target: str, table: SourceTable, positions: Sequence[int], row_ids: Sequence[int] | None
+    ) -> Written:
+        """Write these rows of a file into a new one, with these row ids if any."""
+        if not self._write:
+            return Written(target, len(positions))
+        tree = _FieldTree(self._conn.execute(
+            f"SELECT name, field_id, num_children FROM parquet_schema({text(path)})"
+        ).fetchall())
+        kept = [name for name in tree.top if name not in (ROW_ID, SNAPSHOT_ID)]
+        self._choose(positions, row_ids)
+        columns = ", ".join(f"f.{quoted(name)}" for name in kept)
+        query = (
+            f"SELECT {columns} {_CARRIED} FROM read_parquet({text(path)}, file_row_number = true) f "
+            f"JOIN chosen c ON f.{_NUMBER} = c.source ORDER BY c.place"
+        )
+        return self._copy(query, target, tree.spec(kept), tree.paths(kept), table, row_ids is not None)
+
+    def write_inlined(
+        self, name: str, target: str, table: SourceTable, rows: Sequence[tuple[int, int]], row_ids: Sequence[int] | None
+    ) -> Written:
+        """Write rows that the catalog holds, (row id, snapshot of their beginning), into a new file."""
+        if not self._write:
+            return Written(target, len(rows))
+        held = self._lake.inlined_columns(name)
+        if len(held) != len(table.columns):
+            raise AdoptionError([f"the rows in {name} have other columns than table {table.schema}.{table.name}"])
+        values = ", ".join(
+            f"{_value(quoted(inlined), kind, column)} AS {quoted(column.name)}"
+            for (inlined, kind), column in zip(held, table.columns, strict=True)
+        )
+        self._choose([row_id for row_id, _ in rows], row_ids, [begin for _, begin in rows])
+        query = (
+            f"SELECT {values} {_CARRIED} FROM {self._lake.metadata_table(name)} f "
+            "JOIN chosen c ON f.row_id = c.source AND f.begin_snapshot = c.since ORDER BY c.place"
+        )
+        return self._copy_table(query, target, table, row_ids is not None)
+
+    def write_seen(
+        self, snapshot_id: int, target: str, table: SourceTable, rows: Sequence[int], row_ids: Sequence[int] | None
+    ) -> Written:
+        """Write rows as they are seen at a snapshot, by their row ids, into a new file."""
+        if not self._write:
+            return Written(target, len(rows))
+        self._choose(rows, row_ids)
+        values = ", ".join(f"f.{quoted(column.name)}" for column in table.columns)
+        seen = f"{quoted(CATALOG)}.{quoted(table.schema)}.{quoted(table.name)} AT (VERSION => {snapshot_id})"
+        query = (
+            f"SELECT {values} {_CARRIED} FROM (SELECT rowid AS source_row_id, * FROM {seen}) f "
+            "JOIN chosen c ON f.source_row_id = c.source ORDER BY c.place"
+        )
+        return self._copy_table(query, target, table, row_ids is not None)
+
+    def write_gap(self, target: str, table: SourceTable, count: int) -> DataFile:
+        """A file that stands for ``count`` rows that are gone: it holds none, and ends before anybody could see it."""
+        empty = tuple(ColumnStatistics(p, None, None, count, 0, False) for c in table.columns for _, p, _ in c.leaves())
+        written = Written(target, 0)
+        if self._write:
+            columns = ", ".join(f"NULL::{c.sql_type} AS {quoted(c.name)}" for c in table.columns)
+            self._choose([], None)
+            written = self._copy_table(f"SELECT {columns} {_CARRIED} FROM chosen c", target, table, False)
+        return DataFile(
+            target, count, written.file_size_bytes, False, footer_size=written.footer_size, statistics=empty
+        )
+
+    def write_delete_file(self, data_file: str, target: str, data_file_id: int, rows: Any) -> DeleteFile:
+        """Write a delete file with these positions."""
+        written = Written(target, 0)
+        if self._write:
+            self._choose(list(rows), None)
+            query = f"SELECT {text(data_file)} AS file_path, c.source AS pos FROM chosen c ORDER BY c.place"
+            written = self._copied(query, target, _DELETE_FIELDS, {})
+        return DeleteFile(data_file_id, target, rows, written.file_size_bytes, False, written.footer_size)
+
+    def _choose(
+        self, source: Sequence[int], row_ids: Sequence[int] | None, since: Sequence[int] | None = None
+    ) -> None:
+        """Make the table ``chosen`` of the rows that go into the next file, in their order there."""
+        import pyarrow as pa
+
+        kind = pa.int64()
+        chosen = pa.table(
+            {
+                "place": pa.array(range(len(source)), kind),
+                "source": pa.array(source, kind),
+                "row_id": pa.array(row_ids if row_ids is not None else [None] * len(source), kind),
+                "since": pa.array(since if since is not None else [None] * len(source), kind),
+            }
+        )
+        self._conn.register("chosen_rows", chosen)
+        self._conn.execute("CREATE OR REPLACE TEMP TABLE chosen AS SELECT * FROM chosen_rows")
+        self._conn.unregister("chosen_rows")
+
+    def _copy_table(self, query: str, target: str, table: SourceTable, carries: bool) -> Written:
+        spec = ", ".join(_field_spec(column) for column in table.columns)
+        paths = {path: column_id for column in table.columns for column_id, path in _quoted_leaves(column)}
+        return self._copy(query, target, spec, paths, table, carries)
+
+    def _copy(
+        self, query: str, target: str, spec: str, paths: Mapping[str, int], table: SourceTable, carries: bool
+    ) -> Written:
+        leaves = {leaf_id: (path, kind) for column in table.columns for leaf_id, path, kind in column.leaves()}
+        known = {path: leaves[leaf_id] for path, leaf_id in paths.items() if leaf_id in leaves}
+        if carries:
+            query = query.replace(_CARRIED, f", c.row_id AS {ROW_ID}")
+            spec = f"{spec}, {ROW_ID}: {ROW_ID_FIELD}"
+        else:
+            query = query.replace(_CARRIED, "")
+        return self._copied(query, target, "{" + spec + "}", known)
+
+    def _copied(self, query: str, target: str, spec: str, leaves: Mapping[str, tuple[str, str]]) -> Written:
+        if "://" in target:
+            raise AdoptionError([f"the file {target} would have to be written, which is only done on this machine"])
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        unfinished = target + ".unfinished"
+        found = self._conn.execute(
+            f"COPY ({query}) TO {text(unfinished)} (FORMAT parquet, RETURN_STATS, FIELD_IDS {spec})"
+        ).fetchone()
+        assert found is not None
+        os.replace(unfinished, target)
+        self.written += 1
+        _, count, size, footer, statistics, _ = found
+        told = [
+            _statistics(*leaves[path], {name: values.get(name) for name in values})
+            for path, values in dict(statistics or {}).items()
+            if path in leaves
+        ]
+        return Written(target, count, size, footer, tuple(told))
+
+
+def _statistics(path: str, kind: str, told: Mapping[str, str | None]) -> ColumnStatistics:
+    nulls = told.get("null_count")
+    values = told.get("num_values")
+    both = nulls is not None and values is not None
+    nan = told.get("has_nan")
+    return ColumnStatistics(
+        path,
+        typed(kind, told.get("min")),
+        typed(kind, told.get("max")),
+        int(nulls) if nulls is not None else None,
+        int(values or 0) - int(nulls or 0) if both else None,
+        None if nan is None else nan == "true",
+        int(told.get("column_size_bytes") or 0) or None,
+    )
+
+
+def typed(kind: str, value: str | None) -> Scalar:
+    """A bound as a value of the column's type; None when it is not one."""
+    if value is None or kind in NESTED:
+        return None
+    if kind in ("varchar", "uuid", "json"):
+        return value
+    try:
+        found = default_value(parse_type(kind), value)
+    except ValueError:
+        return None
+    return found if not isinstance(found, list | dict) else None
+
+
+def _value(inlined: str, kind: str, column: SourceColumn) -> str:
+    """A value as the catalog holds it, cast to the column's type; PostgreSQL keeps texts as bytes."""
+    given = f"f.{inlined}"
+    if kind == "BLOB" and column.type_name != "blob":
+        given = f"decode({given})"
+    return f"CAST({given} AS {column.sql_type})"
+
+
+def _field_spec(column: SourceColumn) -> str:
+    if not column.children:
+        return f"{quoted(column.name)}: {column.column_id}"
+    inner = ", ".join(_field_spec(child) for child in column.children)
+    return f"{quoted(column.name)}: {{__duckdb_field_id: {column.column_id}, {inner}}}"
+
+
+def _quoted_leaves(column: SourceColumn, prefix: str = "") -> Iterator[tuple[int, str]]:
+    path = prefix + quoted(column.name)
+    if not column.children:
+        yield column.column_id, path
+    for child in column.children:
+        yield from _quoted_leaves(child, path + ".")
+
+
+class _FieldTree:
+    """The columns of a Parquet file with their field ids, without the groups that only Parquet needs."""
+
+    def __init__(self, rows: Sequence[tuple[str, int | None, int | None]]) -> None:
+        self._rows = iter(rows[1:])
+        self.top = dict(self._read() for _ in range(rows[0][2] or 0))
+
+    def _read(self) -> tuple[str, tuple[int | None, dict[str, Any]]]:
+        name, field_id, count = next(self._rows)
+        children: dict[str, Any] = {}
+        for child_name, child in (self._read() for _ in range(count or 0)):
+            if child[0] is None and child[1]:
+                children.update(child[1])
+            else:
+                children[child_name] = child
+        return name, (field_id, children)
+
+    def spec(self, names: Sequence[str]) -> str:
+        """The field ids of these columns, as COPY takes them."""
+        return ", ".join(filter(None, (self._spec(name, self.top[name]) for name in names)))
+
+    def _spec(self, name: str, field: tuple[int | None, dict[str, Any]]) -> str:
+        field_id, children = field
+        if field_id is None:
+            return ""
+        if not children:
+            return f"{quoted(name)}: {field_id}"
+        inner = ", ".join(filter(None, (self._spec(child, found) for child, found in children.items())))
+        return f"{quoted(name)}: {{__duckdb_field_id: {field_id}, {inner}}}"
+
+    def paths(self, names: Sequence[str]) -> dict[str, int]:
+        """The field ids of what holds values, by quoted path."""
+        found: dict[str, int] = {}
+
+        def walk(path: str, field: tuple[int | None, dict[str, Any]]) -> None:
+            if field[0] is not None and not field[1]:
+                found[path] = field[0]
+            for child, inner in field[1].items():
+                walk(f"{path}.{quoted(child)}", inner)
+
+        for name in names:
+            walk(quoted(name), self.top[name])
+        return found

@@ -1,0 +1,497 @@
+"""The source's history as proposals: one for each of its snapshots, decided in memory as they are made.
+
+The log's own rules say whether a proposal commits and which ids it gives, so a lake that cannot be expressed stops here,
+before anything is written. Snapshots that were expired become fillers; the state of the oldest one that is kept is made
+in the last of them:
+
+- the schemas, tables and views are created, with placeholders for column ids that are used up;
+- the tables are altered to what they were, and take their files; ids of rows that are gone are given to empty files;
+- deleted rows are deleted, and the empty files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from pyroaring import FrozenBitMap64
+
+from commitlog.adoption.definitions import Definitions, LakeAt, SourceColumn, SourceTable, difference, without_history
+from commitlog.adoption.files import SourceFiles, Written, typed
+from commitlog.adoption.rowids import RowIds
+from commitlog.adoption.rows import Piece, RowHistory, TableRows
+from commitlog.adoption.source import Row, SourceLake, find_obstacles
+from commitlog.domain import model as m
+from commitlog.domain.definitions import Column
+from commitlog.domain.partitioning import partition_for
+from commitlog.domain.sequencing import decide, new_state, replay
+from commitlog.domain.types import NESTED
+from commitlog.errors import AdoptionError
+from commitlog.log.codec import decode_proposal, encode_proposal
+
+WRITER = "adopt"
+POSITIONS_MAX = 10_000
+"""Rows of one file that are deleted by position; more of them take a delete file."""
+
+_FILLER = m.ExpireSnapshots(0)
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedSnapshot:
+    """A proposal and what became of it in memory."""
+
+    proposal: m.Proposal
+    encoded: bytes
+    outcome: m.Outcome
+
+
+@dataclass(slots=True)
+class AdoptionCounts:
+    """What a translation comes to."""
+
+    snapshots: int = 0
+    tables: int = 0
+    files: int = 0
+    files_written: int = 0
+    rows: int = 0
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table on its way through the history."""
+
+    rows: TableRows
+    log_table_id: int = -1
+    ids: RowIds = field(default_factory=RowIds)
+
+
+class Translation:
+    """One run through the source's history; each run starts anew.
+
+    Args:
+        lake: the source.
+        genesis: of the log that takes it over.
+        write: False leaves no trace: files that would be written are only named.
+    """
+
+    def __init__(self, lake: SourceLake, genesis: m.Genesis, *, write: bool) -> None:
+        self._lake = lake
+        self._genesis = genesis
+        self._files = SourceFiles(lake, write=write)
+        self._definitions = Definitions(lake)
+        self._state = new_state(genesis)
+        self._source = partition_for(WRITER, genesis.partitions)
+        self._floor = lake.floor if lake.floor >= 2 else 0
+        self._steps = min(self._floor, 3)
+        self._history = RowHistory(lake, self._files, starts_at=self._floor, deletes_apart=self._steps == 3)
+        self._tables: dict[int, _Table] = {}
+        self._appending: list[Piece] = []
+        self._gaps: dict[int, list[Piece]] = {}
+        self._time_ms = lake.first_time_ms
+        self.counts = AdoptionCounts()
+
+    def run(self) -> Iterator[AdoptedSnapshot]:
+        """Each proposal in turn.
+
+        Raises:
+            AdoptionError: something in the source that a log cannot express.
+        """
+        if obstacles := list(find_obstacles(self._lake)):
+            raise AdoptionError(obstacles)
+        before = LakeAt()
+        for snapshot_id in range(1, self._lake.head + 1):
+            if snapshot_id <= self._floor:
+                changes = self._start(snapshot_id)
+                before = self._definitions.at(self._floor) if snapshot_id == self._floor else before
+            else:
+                after = self._definitions.at(snapshot_id)
+                changes = self._changes(before, after, snapshot_id)
+                before = after
+            yield self._commit(snapshot_id, changes)
+        if self._lake.floor > 0:
+            yield self._commit(self._lake.head + 1, [m.ExpireSnapshots(self._lake.floor)])
+        self._count(before)
+
+    # --- the state of the oldest snapshot -----------------------------------------------------------------------------
+
+    def _start(self, snapshot_id: int) -> list[m.Change]:
+        state = self._definitions.at(self._floor)
+        bare = replace(state, tables={key: without_history(table) for key, table in state.tables.items()})
+        step = snapshot_id - self._floor + self._steps
+        if step == 1:
+            return list(difference(LakeAt(), bare, self._next_column_id))
+        if step == 2:
+            changes = list(difference(bare, state, self._next_column_id))
+            for table in state.tables.values():
+                changes += self._append_start(table, apart=self._steps == 3)
+            return changes
+        if step == 3:
+            changes = []
+            for table in state.tables.values():
+                changes += self._delete(table, self._floor, also=self._gaps.get(table.table_id, ()))
+            return changes
+        return []
+
+    def _append_start(self, table: SourceTable, *, apart: bool) -> Iterator[m.Change]:
+        """The files of the start, with gaps where rows are gone, so that the row ids of the source stay free."""
+        known = self._known(table)
+        pieces = known.rows.pieces.get(self._floor, [])
+        if not apart:
+            yield from self._append(table, self._floor)
+            return
+        made: list[m.DataFile] = []
+        start = self._next_row_id(known)
+        for piece in pieces:
+            source_start = piece.order[0]
+            if piece.file is not None and piece.file["row_id_start"] is None:
+                source_start = max(start, self._source_rows(table.table_id))
+            if source_start > start:
+                made.append(self._gap(table, start, source_start - start))
+                known.ids.add(start, source_start - start, start)
+                start = source_start
+            made.append(self._data_file(piece, table, start))
+            start += made[-1].record_count
+        if self._source_rows(table.table_id) > start:
+            made.append(self._gap(table, start, self._source_rows(table.table_id) - start))
+        if made:
+            yield m.Append(table.schema, table.name, tuple(made))
+
+    def _source_rows(self, table_id: int) -> int:
+        """One more than the highest row id that can be met in what the start holds."""
+        rows = self._known_rows(table_id)
+        highest = 0
+        for piece in rows.pieces.get(self._floor, []):
+            if piece.file is None:
+                highest = max(highest, piece.inlined_rows[-1][0] + 1)
+            else:
+                start, count = piece.file["row_id_start"], piece.file["record_count"]
+                carried = self._files.row_ids(piece.path) if start is None or piece.file["partial_max"] else None
+                highest = max([highest, *((i + 1 for i in carried) if carried else [(start or 0) + count])])
+        return highest
+
+    def _gap(self, table: SourceTable, start: int, count: int) -> m.DataFile:
+        target = self._target(table, f"gap-{start}")
+        piece = Piece(table.table_id, self._floor, is_gap=True, log_path=target, record_count=count)
+        self._gaps.setdefault(table.table_id, []).append(piece)
+        self._appending.append(piece)
+        return self._files.write_gap(target, table, count)
+
+    # --- one snapshot after another -----------------------------------------------------------------------------------
+
+    def _changes(self, before: LakeAt, after: LakeAt, snapshot_id: int) -> list[m.Change]:
+        changes = list(difference(before, after, self._next_column_id))
+        compactions: list[m.Change] = []
+        for table in after.tables.values():
+            known = self._known(table)
+            if self._is_compaction(known, table.table_id, snapshot_id):
+                compactions += self._compact(table, snapshot_id)
+            else:
+                changes += self._delete(table, snapshot_id)
+                changes += self._append(table, snapshot_id)
+        return changes + compactions
+
+    def _is_compaction(self, known: _Table, table_id: int, snapshot_id: int) -> bool:
+        if not known.rows.ends.get(snapshot_id):
+            return False
+        snapshot = self._lake.snapshots.get(snapshot_id)
+        if snapshot is not None and snapshot.compacted(table_id):
+            return True
+        begun = known.rows.pieces.get(snapshot_id, ())
+        return bool(begun) and all(p.file is not None and p.file["row_id_start"] is None for p in begun)
+
+    def _compact(self, table: SourceTable, snapshot_id: int) -> Iterator[m.Change]:
+        rows = self._known(table).rows
+        replaced = tuple(piece.data_file_id for piece in rows.ends[snapshot_id])
+        made = tuple(self._data_file(piece, table, None) for piece in rows.pieces.get(snapshot_id, ()))
+        for piece in rows.ends[snapshot_id]:
+            piece.ended = True
+        yield m.Compact(table.schema, table.name, replaced, made)
+
+    def _append(self, table: SourceTable, snapshot_id: int) -> Iterator[m.Change]:
+        known = self._known(table)
+        start = self._next_row_id(known)
+        made: list[m.DataFile] = []
+        for piece in known.rows.pieces.get(snapshot_id, ()):
+            made.append(self._data_file(piece, table, start))
+            start += made[-1].record_count
+        if made:
+            yield m.Append(table.schema, table.name, tuple(made))
+
+    def _delete(self, table: SourceTable, snapshot_id: int, also: Iterable[Piece] = ()) -> Iterator[m.Change]:
+        rows = self._known(table).rows
+        whole = [*rows.ends.get(snapshot_id, ()), *also]
+        for piece in whole:
+            piece.ended = True
+        positions: list[m.PositionDelete] = []
+        delete_files: list[m.DeleteFile] = []
+        for piece, places in rows.deaths.get(snapshot_id, {}).values():
+            if piece.ended:
+                continue
+            if len(places) <= POSITIONS_MAX:
+                positions.append(m.PositionDelete(piece.data_file_id, FrozenBitMap64(sorted(places))))
+                continue
+            piece.filed |= places
+            delete_files.append(self._delete_file(piece, table, snapshot_id))
+        files = tuple(piece.data_file_id for piece in whole)
+        if positions or delete_files or files:
+            yield m.Delete(table.schema, table.name, tuple(positions), tuple(delete_files), files)
+
+    def _delete_file(self, piece: Piece, table: SourceTable, snapshot_id: int) -> m.DeleteFile:
+        target = self._target(table, f"{piece.data_file_id}-deleted-{snapshot_id}")
+        rows = FrozenBitMap64(sorted(piece.filed))
+        return self._files.write_delete_file(piece.log_path, target, piece.data_file_id, rows)
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def _data_file(self, piece: Piece, table: SourceTable, start: int | None) -> m.DataFile:
+        """The file of a piece, whose rows get the ids from ``start`` on; None: they have theirs from before."""
+        self._appending.append(piece)
+        if piece.file is None:
+            return self._inlined_file(piece, table, start)
+        ids = self._tables[table.table_id].ids
+        row = piece.file
+        carried = self._carried(piece, ids, start)
+        if piece.positions is None and (carried is None or carried[0] == carried[1]):
+            return self._as_it_is(piece, table)
+        positions = range(row["record_count"]) if piece.positions is None else piece.positions
+        target = self._target(table, f"{row['data_file_id']}-{piece.begin}")
+        written = self._files.rewrite(piece.path, target, table, positions, None if carried is None else carried[1])
+        return replace(self._new_file(piece, written), name_mapping=self._name_mapping(row, table),
+                       partition_values=self._partition_values(row, table))  # fmt: skip
+
+    def _carried(self, piece: Piece, ids: RowIds, start: int | None) -> tuple[list[int], list[int]] | None:
+        """The row ids in a piece of a file, the source's and the log's; None when it carries none or they are equal."""
+        row = piece.file
+        assert row is not None
+        source_start = row["row_id_start"]
+        if piece.positions is None and ids.is_identity and (source_start is not None or self._steps != 2):
+            # Whatever it carries was given before: all ids of the source so far are the log's.
+            if source_start is not None and start is not None:
+                ids.add(source_start, row["record_count"], start)
+            return None
+        found = self._files.row_ids(piece.path)
+        if found is None:
+            assert source_start is not None, f"{piece.path} has no row ids"
+            assert start is not None
+            positions = range(row["record_count"]) if piece.positions is None else piece.positions
+            ids.add_all((source_start + position for position in positions), start)
+            return None
+        source = found if piece.positions is None else [found[position] for position in piece.positions]
+        return source, ids.carried(source, start)
+
+    def _inlined_file(self, piece: Piece, table: SourceTable, start: int | None) -> m.DataFile:
+        assert piece.inlined is not None
+        assert start is not None
+        ids = self._tables[table.table_id].ids
+        source = [row_id for row_id, _ in piece.inlined_rows]
+        is_new = all(ids.find(row_id) is None for row_id in source)
+        carried = ids.carried(source, start)
+        target = self._target(table, f"{piece.inlined.removeprefix('ducklake_')}-{piece.begin}")
+        given = None if is_new else carried
+        if piece.begin == self._floor:
+            return self._new_file(piece, self._files.write_seen(self._floor, target, table, source, given))
+        return self._new_file(
+            piece, self._files.write_inlined(piece.inlined, target, table, piece.inlined_rows, given)
+        )
+
+    def _new_file(self, piece: Piece, written: Written) -> m.DataFile:
+        piece.log_path, piece.record_count = written.path, written.record_count
+        self.counts.files_written += 1
+        return m.DataFile(
+            written.path,
+            written.record_count,
+            written.file_size_bytes,
+            False,
+            written.footer_size,
+            written.statistics,
+        )
+
+    def _as_it_is(self, piece: Piece, table: SourceTable) -> m.DataFile:
+        row = piece.file
+        assert row is not None
+        self._files.check(piece.path)
+        piece.log_path, piece.record_count = piece.path, row["record_count"]
+        return m.DataFile(
+            piece.path,
+            row["record_count"],
+            row["file_size_bytes"],
+            False,
+            row["footer_size"],
+            self._statistics(row, table),
+            self._partition_values(row, table),
+            self._name_mapping(row, table),
+        )
+
+    def _statistics(self, row: Row, table: SourceTable) -> tuple[m.ColumnStatistics, ...]:
+        leaves = {leaf_id: (path, kind) for column in table.columns for leaf_id, path, kind in column.leaves()}
+        return tuple(
+            m.ColumnStatistics(
+                leaves[told["column_id"]][0],
+                typed(leaves[told["column_id"]][1], told["min_value"]),
+                typed(leaves[told["column_id"]][1], told["max_value"]),
+                told["null_count"],
+                told["value_count"],
+                None if told["contains_nan"] is None else bool(told["contains_nan"]),
+                told["column_size_bytes"],
+            )
+            for told in self._told(row)
+            if told["column_id"] in leaves
+        )
+
+    def _told(self, row: Row) -> list[Row]:
+        return [
+            told
+            for told in self._lake.of_table("file_column_stats", row["table_id"])
+            if told["data_file_id"] == row["data_file_id"]
+        ]
+
+    def _partition_values(self, row: Row, table: SourceTable) -> tuple[m.Scalar, ...] | None:
+        if row["partition_id"] is None or row["partition_id"] != table.partition_id:
+            return None
+        kinds = {column.column_id: column.type_name for column in table.columns}
+        told = {
+            value["partition_key_index"]: value["partition_value"]
+            for value in self._lake.of_table("file_partition_value", row["table_id"])
+            if value["data_file_id"] == row["data_file_id"]
+        }
+        return tuple(
+            typed(kinds[column_id] if transform == "identity" else "varchar", told.get(index))
+            for index, (column_id, transform) in enumerate(table.partition_by)
+        )
+
+    def _name_mapping(self, row: Row, table: SourceTable) -> tuple[m.MappedColumn, ...] | None:
+        if row["mapping_id"] is None:
+            return None
+        mapped = [each for each in self._lake.rows["name_mapping"] if each["mapping_id"] == row["mapping_id"]]
+
+        def below(parent: int | None, columns: tuple[SourceColumn, ...]) -> tuple[m.MappedColumn, ...]:
+            names = {column.column_id: column for column in columns}
+            return tuple(
+                m.MappedColumn(
+                    each["source_name"],
+                    names[each["target_field_id"]].name,
+                    below(each["column_id"], names[each["target_field_id"]].children),
+                )
+                for each in mapped
+                if each["parent_column"] == parent and each["target_field_id"] in names
+            )
+
+        return below(None, table.columns)
+
+    def _target(self, table: SourceTable, name: str) -> str:
+        folder = self._lake.data_path + (table.folder or f"adopted/{table.table_id}/")
+        return f"{folder}commitlog-adopted-{name}.parquet"
+
+    # --- what the log makes of it -------------------------------------------------------------------------------------
+
+    def _known(self, table: SourceTable) -> _Table:
+        known = self._tables.get(table.table_id)
+        if known is None:
+            known = self._tables[table.table_id] = _Table(self._history.of_table(table.table_id))
+        return known
+
+    def _known_rows(self, table_id: int) -> TableRows:
+        return self._tables[table_id].rows
+
+    def _next_row_id(self, known: _Table) -> int:
+        return self._state.tables[known.log_table_id].next_row_id if known.log_table_id >= 0 else 0
+
+    def _next_column_id(self, table_id: int) -> int:
+        return self._state.tables[self._tables[table_id].log_table_id].definition.next_column_id
+
+    def _commit(self, snapshot_id: int, changes: Iterable[m.Change]) -> AdoptedSnapshot:
+        snapshot = self._lake.snapshots.get(snapshot_id)
+        self._time_ms = max(self._time_ms, snapshot.time_ms if snapshot else 0)
+        proposal = m.Proposal(
+            bytes(16),
+            WRITER,
+            snapshot_id - 1,
+            tuple(changes) or (_FILLER,),
+            writer_seq=snapshot_id,
+            author=snapshot.author if snapshot else None,
+            message=snapshot.message if snapshot else None,
+            extra=snapshot.extra if snapshot else None,
+            created_at_ms=self._time_ms,
+        )
+        proposal = replace(proposal, proposal_id=_proposal_id(self._time_ms, encode_proposal(proposal)))
+        encoded = encode_proposal(proposal)
+        outcome = decide(
+            self._state,
+            decode_proposal(encoded),
+            now_ms=self._time_ms,
+            source=m.Position(self._source, snapshot_id - 1),
+            proposal_bytes=encoded,
+        )
+        if outcome.verdict is not m.Verdict.COMMITTED or outcome.snapshot_id != snapshot_id:
+            raise AdoptionError([f"snapshot {snapshot_id} has what a log cannot express: {outcome.detail}"])
+        replay(self._state, outcome)
+        self._note(proposal, outcome)
+        self._check(snapshot_id)
+        return AdoptedSnapshot(proposal, encoded, outcome)
+
+    def _note(self, proposal: m.Proposal, outcome: m.Outcome) -> None:
+        for change, effect in zip(proposal.changes, outcome.effects, strict=True):
+            if isinstance(change, m.CreateTable):
+                assert effect.object_id is not None
+                self._tables[self._created(change)].log_table_id = effect.object_id
+        for piece, data_file_id in zip(self._appending, outcome.assigned.data_file_ids, strict=True):
+            piece.data_file_id = data_file_id
+        self._appending.clear()
+
+    def _created(self, change: m.CreateTable) -> int:
+        assert self._definitions.last is not None
+        for table in self._definitions.last.tables.values():
+            if (table.schema, table.name) == (change.schema, change.table):
+                self._known(table)
+                return table.table_id
+        raise AssertionError(f"table {change.schema}.{change.table} was created and is not in the source")
+
+    def _check(self, snapshot_id: int) -> None:
+        """The columns have the ids of the source, which are in its files."""
+        if snapshot_id < self._floor or self._definitions.last is None:
+            return
+        for table in self._definitions.last.tables.values():
+            definition = self._state.tables[self._tables[table.table_id].log_table_id].definition
+            differing = _differing(table.columns, definition.columns)
+            if differing is not None:
+                raise AdoptionError(
+                    [
+                        f"column {differing} of table {table.schema}.{table.name} cannot get its id of the source at "
+                        f"snapshot {snapshot_id} (fields of a struct that were added or dropped, or columns dropped in "
+                        "the transaction that created the table)"
+                    ]
+                )
+
+    def _count(self, last: LakeAt) -> None:
+        counts = self.counts
+        counts.snapshots, counts.tables = len(self._lake.snapshots), len(last.tables)
+        for table in last.tables.values():
+            state = self._state.tables[self._tables[table.table_id].log_table_id]
+            counts.files += len(state.live_files)
+            counts.rows += sum(
+                self._state.record_counts.get(each) - self._state.deleted_count(each) for each in state.live_files
+            )
+
+
+def _differing(source: tuple[SourceColumn, ...], made: tuple[Column, ...]) -> str | None:
+    """The first column that has another id, name or type than its counterpart."""
+    by_id = {column.column_id: column for column in made}
+    for column in source:
+        found = by_id.get(column.column_id)
+        if found is None or found.name != column.name:
+            return column.name
+        if column.type_name not in NESTED and str(found.type) != column.type:
+            return column.name
+        if inner := _differing(column.children, found.children):
+            return f"{column.name}.{inner}"
+    return None if len(source) == len(made) else "(their number)"
+
+
+def _proposal_id(time_ms: int, content: bytes) -> bytes:
+    """A UUID version 7 of this time, the same for the same proposal."""
+    noise = int.from_bytes(hashlib.sha256(content).digest()[:10], "big")
+    value = (time_ms & (2**48 - 1)) << 80 | 0x7 << 76 | (noise >> 62 & 0xFFF) << 64 | 0b10 << 62 | noise & (2**62 - 1)
+    return value.to_bytes(16, "big")
+
+
