@@ -74,6 +74,19 @@ def postgres(servers_dir: Path) -> Iterator[str]:
 @pytest.fixture
 def database_url(postgres: str) -> Iterator[str]:
     """The URL of an empty database of this test's own."""
+    with _database(postgres) as url:
+        yield url
+
+
+@pytest.fixture
+def other_database_url(postgres: str) -> Iterator[str]:
+    """The URL of another one."""
+    with _database(postgres) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def _database(postgres: str) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))

@@ -86,8 +86,8 @@ class Decider:
         self._handlers = handlers
         self._schema_ids = schema_ids
 
-    def decide_all(self, messages: Iterable[Incoming], batch: Batch, *, now_ms: int) -> None:
-        """Decides messages and adds the records to the batch."""
+    def decide_all(self, messages: Iterable[Incoming], batch: Batch, *, now_ms: int | None) -> None:
+        """Decides messages and adds the records to the batch; without ``now_ms`` each at the time it was made."""
         for message in messages:
             outcome = self._decide(message, now_ms)
             encoded = self._encoded(outcome)
@@ -119,8 +119,10 @@ class Decider:
             records.append(Records(self._topics.dead_letters, 0, batch.dead_letters))
         return records
 
-    def _decide(self, message: Incoming, now_ms: int) -> Outcome:
+    def _decide(self, message: Incoming, now_ms: int | None) -> Outcome:
         proposal, raw = self._decoded(message.value)
+        if now_ms is None:
+            now_ms = proposal.created_at_ms if isinstance(proposal, Proposal) else self.state.decided_at_ms
         return decide(
             self.state,
             proposal,

@@ -124,6 +124,7 @@ class Sequencer:
         stop: ends `run` in an orderly way when it is set.
         clock_ms: the time for ``decided_at_ms``.
         schema_ids: record names by a schema registry's ids; proposals in Confluent's wire format are then accepted.
+        decides_as_made: give each proposal the time it was made at instead of the clock's, for history that is taken over.
     """
 
     def __init__(
@@ -134,8 +135,10 @@ class Sequencer:
         stop: threading.Event | None = None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         schema_ids: Mapping[int, str] | None = None,
+        decides_as_made: bool = False,
     ) -> None:
         self._settings = settings
+        self._decides_as_made = decides_as_made
         self._topics = topics_of(settings.log)
         self._handlers = handlers or {}
         self._stop = stop or threading.Event()
@@ -297,7 +300,7 @@ class Sequencer:
         while not self._stop.is_set():
             room = self._settings.batch_records_max - len(batch)
             messages = source.poll(room, IDLE_POLL_S if writing is None else BUSY_POLL_S)
-            decider.decide_all(messages, batch, now_ms=self._clock_ms())
+            decider.decide_all(messages, batch, now_ms=None if self._decides_as_made else self._clock_ms())
             if writing is not None and (writing.done.done() or self._is_full(batch)):
                 self._finish(writing)
                 writing = None

@@ -261,10 +261,10 @@ def init_log(settings: Settings, *, log_id: bytes | None = None, now_ms: int | N
         log_id=log_id or uuid.uuid4().bytes,
         partitions=settings.partitions,
         created_at_ms=int(time.time() * 1000) if now_ms is None else now_ms,
-        settings=_first_settings(settings),
+        settings=first_settings(settings),
         data_path=settings.data_path,
     )
-    existing = _existing_genesis(settings)
+    existing = find_genesis(settings)
     if existing is not None:
         return existing
     create_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max)
@@ -278,7 +278,8 @@ def init_log(settings: Settings, *, log_id: bytes | None = None, now_ms: int | N
     raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
 
 
-def _existing_genesis(settings: Settings) -> Genesis | None:
+def find_genesis(settings: Settings) -> Genesis | None:
+    """What the log is; None when there is no such log. ConfigurationError when its topics are not set as they must be."""
     counts = _partition_counts(settings, make_admin(settings))
     if topics_of(settings.log).results not in counts:
         return None
@@ -315,7 +316,8 @@ def _written_by_another(settings: Settings) -> Genesis | None:
         time.sleep(0.02)
 
 
-def _first_settings(settings: Settings) -> LogSettings:
+def first_settings(settings: Settings) -> LogSettings:
+    """The settings that a log begins with; ConfigurationError when one is wrong."""
     first = replace(LogSettings(), proposal_bytes_max=settings.proposal_bytes_max)
     if not settings.genesis:
         return first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from dataclasses import asdict
 
 import click
 
@@ -21,13 +22,25 @@ _logger = logging.getLogger("commitlog")
 
 
 @click.command("init")
+@click.option("--adopt", "source", metavar="SOURCE", help="Take over a DuckLake: a PostgreSQL URL, or a catalog file.")
+@click.option("--dry-run", is_flag=True, help="With --adopt: only tell what would be taken over.")
 @json_option
 @settings_options
-def init_command(settings: Settings, as_json: bool) -> None:
-    """Create the log's topics, its first record and its catalog; nothing changes where they are there."""
+def init_command(settings: Settings, source: str | None, dry_run: bool, as_json: bool) -> None:
+    """Create the log's topics, its first record and its catalog; nothing changes where they are there.
+
+    With --adopt the history of a lake that the stock DuckLake client made becomes the log's first outcomes. Its data files
+    stay where they are and are not changed; stop writing to it before.
+    """
     from commitlog.domain.json_form import format_id, to_json
     from commitlog.log.topics import require_genesis
 
+    if dry_run and source is None:
+        raise click.UsageError("--dry-run goes with --adopt")
+    if source is not None:
+        settings = _adopted(settings, source, dry_run, as_json)
+        if dry_run:
+            return
     prepare(settings)
     genesis = require_genesis(settings)
     if as_json:
@@ -37,6 +50,25 @@ def init_command(settings: Settings, as_json: bool) -> None:
             f"log {settings.log} ({format_id(genesis.log_id)}) with {genesis.partitions} partitions is ready; its data "
             f"files are below {genesis.data_path}"
         )
+
+
+def _adopted(settings: Settings, source: str, dry_run: bool, as_json: bool) -> Settings:
+    """Take a lake over, and tell what that came to."""
+    from commitlog.ops.adopt import adopt
+
+    settings, adoption = adopt(settings, source, dry_run=dry_run)
+    counts = adoption.counts
+    if as_json:
+        print_json({"adopted": not dry_run, **asdict(adoption)})
+        return settings
+    click.echo(
+        f"{'would take over' if dry_run else 'took over'} snapshots {adoption.oldest_snapshot_id} to "
+        f"{adoption.head_snapshot_id} of the lake at {adoption.data_path}: {counts.tables} tables, {counts.files} files "
+        f"({counts.files_written} written beside the lake's own), {counts.rows} rows"
+    )
+    for lost in adoption.left_behind:
+        click.echo(f"left behind: {lost}")
+    return settings
 
 
 @click.command("serve")
