@@ -41,8 +41,6 @@ class Piece:
     log_path: str = ""
     ended: bool = False
     filed: set[int] = field(default_factory=set)
-    is_gap: bool = False
-    record_count: int = 0
 
     @property
     def order(self) -> tuple[int, int]:
@@ -62,7 +60,7 @@ class TableRows:
         pieces: what begins, by snapshot.
         deaths: positions of pieces that end one by one, by snapshot.
         ends: pieces that end as a whole, by snapshot.
-        next_row_id: the source's counter, at the oldest kept snapshot at least.
+        delete_files: of the source, by data file and snapshot.
     """
 
     pieces: dict[int, list[Piece]] = field(default_factory=lambda: defaultdict(list))

@@ -124,7 +124,7 @@ class Translation:
         if step == 2:
             changes = list(difference(bare, state, self._next_column_id))
             for table in state.tables.values():
-                changes += self._append_start(table, apart=self._steps == 3)
+                changes += self._append_start(table) if self._steps == 3 else self._append(table, self._floor)
             return changes
         if step == 3:
             changes = []
@@ -133,49 +133,60 @@ class Translation:
             return changes
         return []
 
-    def _append_start(self, table: SourceTable, *, apart: bool) -> Iterator[m.Change]:
-        """The files of the start, with gaps where rows are gone, so that the row ids of the source stay free."""
+    def _append_start(self, table: SourceTable) -> Iterator[m.Change]:
+        """The files of the start. Ids of rows that are gone go to gaps, so that each row keeps its id of the source.
+
+        Files whose rows are numbered in order come first; then the others, which carry their ids.
+        """
         known = self._known(table)
-        pieces = known.rows.pieces.get(self._floor, [])
-        if not apart:
-            yield from self._append(table, self._floor)
-            return
+        numbered: list[tuple[range, Piece]] = []
+        carrying: list[tuple[list[int], Piece]] = []
+        end = 0
+        for piece in known.rows.pieces.get(self._floor, []):
+            ids = self._source_ids(piece)
+            end = max(end, max(ids, default=-1) + 1)
+            if isinstance(ids, range):
+                numbered.append((ids, piece))
+            else:
+                carrying.append((ids, piece))
         made: list[m.DataFile] = []
         start = self._next_row_id(known)
-        for piece in pieces:
-            source_start = piece.order[0]
-            if piece.file is not None and piece.file["row_id_start"] is None:
-                source_start = max(start, self._source_rows(table.table_id))
-            if source_start > start:
-                made.append(self._gap(table, start, source_start - start))
-                known.ids.add(start, source_start - start, start)
-                start = source_start
-            made.append(self._data_file(piece, table, start))
+        for following, piece in sorted(numbered, key=lambda each: each[0].start):
+            start += self._add_gap(made, table, start, following.start - start)
+            made.append(self._data_file(piece, table, start, following))
             start += made[-1].record_count
-        if self._source_rows(table.table_id) > start:
-            made.append(self._gap(table, start, self._source_rows(table.table_id) - start))
+        start += self._add_gap(made, table, start, end - start)
+        for ids, piece in carrying:
+            made.append(self._data_file(piece, table, start, ids))
+            start += made[-1].record_count
         if made:
             yield m.Append(table.schema, table.name, tuple(made))
 
-    def _source_rows(self, table_id: int) -> int:
-        """One more than the highest row id that can be met in what the start holds."""
-        rows = self._known_rows(table_id)
-        highest = 0
-        for piece in rows.pieces.get(self._floor, []):
-            if piece.file is None:
-                highest = max(highest, piece.inlined_rows[-1][0] + 1)
-            else:
-                start, count = piece.file["row_id_start"], piece.file["record_count"]
-                carried = self._files.row_ids(piece.path) if start is None or piece.file["partial_max"] else None
-                highest = max([highest, *((i + 1 for i in carried) if carried else [(start or 0) + count])])
-        return highest
+    def _source_ids(self, piece: Piece) -> range | list[int]:
+        """The row ids of a piece; a range when they follow from its first one, so that nothing has to carry them."""
+        if piece.file is None:
+            ids = [row_id for row_id, _ in piece.inlined_rows]
+        else:
+            carried = self._files.row_ids(piece.path)
+            start, count = piece.file["row_id_start"], piece.file["record_count"]
+            if carried is not None:
+                return carried if piece.positions is None else [carried[position] for position in piece.positions]
+            if piece.positions is None:
+                return range(start, start + count)
+            ids = [start + position for position in piece.positions]
+        return range(ids[0], ids[-1] + 1) if ids and ids[-1] - ids[0] + 1 == len(ids) else ids
 
-    def _gap(self, table: SourceTable, start: int, count: int) -> m.DataFile:
+    def _add_gap(self, made: list[m.DataFile], table: SourceTable, start: int, count: int) -> int:
+        if count <= 0:
+            return 0
         target = self._target(table, f"gap-{start}")
-        piece = Piece(table.table_id, self._floor, is_gap=True, log_path=target, record_count=count)
+        piece = Piece(table.table_id, self._floor, log_path=target)
         self._gaps.setdefault(table.table_id, []).append(piece)
         self._appending.append(piece)
-        return self._files.write_gap(target, table, count)
+        self._known(table).ids.add(start, count, start)
+        made.append(self._files.write_gap(target, table, count))
+        self.counts.files_written += 1
+        return count
 
     # --- one snapshot after another -----------------------------------------------------------------------------------
 
@@ -244,14 +255,19 @@ class Translation:
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def _data_file(self, piece: Piece, table: SourceTable, start: int | None) -> m.DataFile:
-        """The file of a piece, whose rows get the ids from ``start`` on; None: they have theirs from before."""
+    def _data_file(
+        self, piece: Piece, table: SourceTable, start: int | None, source_ids: range | list[int] | None = None
+    ) -> m.DataFile:
+        """The file of a piece, whose rows get the ids from ``start`` on; None: they have theirs from before.
+
+        source_ids: the row ids that the source gave, if that is known; a range when the file does not carry them.
+        """
         self._appending.append(piece)
         if piece.file is None:
             return self._inlined_file(piece, table, start)
         ids = self._tables[table.table_id].ids
         row = piece.file
-        carried = self._carried(piece, ids, start)
+        carried = self._carried(piece, ids, start, source_ids)
         if piece.positions is None and (carried is None or carried[0] == carried[1]):
             return self._as_it_is(piece, table)
         positions = range(row["record_count"]) if piece.positions is None else piece.positions
@@ -260,25 +276,26 @@ class Translation:
         return replace(self._new_file(piece, written), name_mapping=self._name_mapping(row, table),
                        partition_values=self._partition_values(row, table))  # fmt: skip
 
-    def _carried(self, piece: Piece, ids: RowIds, start: int | None) -> tuple[list[int], list[int]] | None:
-        """The row ids in a piece of a file, the source's and the log's; None when it carries none or they are equal."""
+    def _carried(
+        self, piece: Piece, ids: RowIds, start: int | None, source_ids: range | list[int] | None
+    ) -> tuple[list[int], list[int]] | None:
+        """The row ids that a piece of a file carries, the source's and the log's; None when it need not carry any."""
         row = piece.file
         assert row is not None
         source_start = row["row_id_start"]
-        if piece.positions is None and ids.is_identity and (source_start is not None or self._steps != 2):
-            # Whatever it carries was given before: all ids of the source so far are the log's.
-            if source_start is not None and start is not None:
-                ids.add(source_start, row["record_count"], start)
-            return None
-        found = self._files.row_ids(piece.path)
-        if found is None:
-            assert source_start is not None, f"{piece.path} has no row ids"
+        if source_ids is None and piece.positions is None and row["partial_max"] is None:
+            if ids.is_identity and self._steps != 2:
+                # Whatever it carries was given before, and all ids of the source so far are the log's.
+                if source_start is not None and start is not None:
+                    ids.add(source_start, row["record_count"], start)
+                return None
+        if source_ids is None:
+            source_ids = self._source_ids(piece)
+        if isinstance(source_ids, range):
             assert start is not None
-            positions = range(row["record_count"]) if piece.positions is None else piece.positions
-            ids.add_all((source_start + position for position in positions), start)
+            ids.add(source_ids.start, len(source_ids), start)
             return None
-        source = found if piece.positions is None else [found[position] for position in piece.positions]
-        return source, ids.carried(source, start)
+        return source_ids, ids.carried(source_ids, start)
 
     def _inlined_file(self, piece: Piece, table: SourceTable, start: int | None) -> m.DataFile:
         assert piece.inlined is not None
@@ -296,7 +313,7 @@ class Translation:
         )
 
     def _new_file(self, piece: Piece, written: Written) -> m.DataFile:
-        piece.log_path, piece.record_count = written.path, written.record_count
+        piece.log_path = written.path
         self.counts.files_written += 1
         return m.DataFile(
             written.path,
@@ -311,7 +328,7 @@ class Translation:
         row = piece.file
         assert row is not None
         self._files.check(piece.path)
-        piece.log_path, piece.record_count = piece.path, row["record_count"]
+        piece.log_path = piece.path
         return m.DataFile(
             piece.path,
             row["record_count"],
@@ -390,9 +407,6 @@ class Translation:
         if known is None:
             known = self._tables[table.table_id] = _Table(self._history.of_table(table.table_id))
         return known
-
-    def _known_rows(self, table_id: int) -> TableRows:
-        return self._tables[table_id].rows
 
     def _next_row_id(self, known: _Table) -> int:
         return self._state.tables[known.log_table_id].next_row_id if known.log_table_id >= 0 else 0

@@ -97,7 +97,7 @@ def test_adopt_when_the_lake_was_used_in_every_way_then_the_same_rows_at_every_s
     assert differences(lake, database_url) == []
 
 
-@pytest.mark.parametrize("kept", [2, 5, 12, 20, 40])
+@pytest.mark.parametrize("kept", [1, 2, 3, 6, 13, 14, 20, 40])
 def test_adopt_when_older_snapshots_were_expired_then_the_others_are_the_same(
     sqlite_lake: StockLake, database_url: str, kept: int
 ) -> None:
