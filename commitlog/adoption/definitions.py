@@ -243,9 +243,7 @@ def _spec(column: SourceColumn) -> m.ColumnSpec:
     return m.ColumnSpec(column.name, column.type, column.nullable, column.default)
 
 
-def _alterations(
-    old: SourceTable, new: SourceTable, next_column_id: Callable[[int], int]
-) -> Iterator[m.Alteration]:
+def _alterations(old: SourceTable, new: SourceTable, next_column_id: Callable[[int], int]) -> Iterator[m.Alteration]:
     op = m.AlterOp
     before = {column.column_id: column for column in old.columns}
     after = {column.column_id: column for column in new.columns}

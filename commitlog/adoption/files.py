@@ -94,9 +94,9 @@ class SourceFiles:
         """Write these rows of a file into a new one, with these row ids if any."""
         if not self._write:
             return Written(target, len(positions))
-        tree = _FieldTree(self._conn.execute(
-            f"SELECT name, field_id, num_children FROM parquet_schema({text(path)})"
-        ).fetchall())
+        tree = _FieldTree(
+            self._conn.execute(f"SELECT name, field_id, num_children FROM parquet_schema({text(path)})").fetchall()
+        )
         kept = [name for name in tree.top if name not in (ROW_ID, SNAPSHOT_ID)]
         self._choose(positions, row_ids)
         columns = ", ".join(f"f.{quoted(name)}" for name in kept)
@@ -162,9 +162,7 @@ class SourceFiles:
             written = self._copied(query, target, _DELETE_FIELDS, {})
         return DeleteFile(data_file_id, target, rows, written.file_size_bytes, False, written.footer_size)
 
-    def _choose(
-        self, source: Sequence[int], row_ids: Sequence[int] | None, since: Sequence[int] | None = None
-    ) -> None:
+    def _choose(self, source: Sequence[int], row_ids: Sequence[int] | None, since: Sequence[int] | None = None) -> None:
         """Make the table ``chosen`` of the rows that go into the next file, in their order there."""
         import pyarrow as pa
 

@@ -168,9 +168,7 @@ class RowHistory:
             if end is None or end > begin:
                 groups[begin].append((row_id, born, end))
         for begin, held in groups.items():
-            piece = Piece(
-                table_id, begin, inlined=name, inlined_rows=[(row_id, born) for row_id, born, _ in held]
-            )
+            piece = Piece(table_id, begin, inlined=name, inlined_rows=[(row_id, born) for row_id, born, _ in held])
             rows.pieces[begin].append(piece)
             for place, (_, _, end) in enumerate(held):
                 if end is not None:

@@ -131,7 +131,9 @@ def read_source(conn: duckdb.DuckDBPyConnection, metadata_schema: str) -> Source
         raise AdoptionError([f"its catalog has version {metadata.get('version')}, not {VERSION}"])
     changes = {row["snapshot_id"]: row for row in rows["snapshot_changes"]}
     snapshots = {}
-    query = f"SELECT snapshot_id, CAST(snapshot_time AS VARCHAR) FROM {_qualified(metadata_schema, 'ducklake_snapshot')}"
+    query = (
+        f"SELECT snapshot_id, CAST(snapshot_time AS VARCHAR) FROM {_qualified(metadata_schema, 'ducklake_snapshot')}"
+    )
     for snapshot_id, at in sorted(conn.execute(query).fetchall()):
         change = changes.get(snapshot_id, {})
         snapshots[snapshot_id] = SourceSnapshot(

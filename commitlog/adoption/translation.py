@@ -12,7 +12,7 @@ in the last of them:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from pyroaring import FrozenBitMap64
@@ -283,12 +283,12 @@ class Translation:
         row = piece.file
         assert row is not None
         source_start = row["row_id_start"]
-        if source_ids is None and piece.positions is None and row["partial_max"] is None:
-            if ids.is_identity and self._steps != 2:
-                # Whatever it carries was given before, and all ids of the source so far are the log's.
-                if source_start is not None and start is not None:
-                    ids.add(source_start, row["record_count"], start)
-                return None
+        is_plain = source_ids is None and piece.positions is None and row["partial_max"] is None
+        if is_plain and ids.is_identity and self._steps != 2:
+            # Whatever it carries was given before, and all ids of the source so far are the log's.
+            if source_start is not None and start is not None:
+                ids.add(source_start, row["record_count"], start)
+            return None
         if source_ids is None:
             source_ids = self._source_ids(piece)
         if isinstance(source_ids, range):
@@ -308,9 +308,7 @@ class Translation:
         given = None if is_new else carried
         if piece.begin == self._floor:
             return self._new_file(piece, self._files.write_seen(self._floor, target, table, source, given))
-        return self._new_file(
-            piece, self._files.write_inlined(piece.inlined, target, table, piece.inlined_rows, given)
-        )
+        return self._new_file(piece, self._files.write_inlined(piece.inlined, target, table, piece.inlined_rows, given))
 
     def _new_file(self, piece: Piece, written: Written) -> m.DataFile:
         piece.log_path = written.path
@@ -507,5 +505,3 @@ def _proposal_id(time_ms: int, content: bytes) -> bytes:
     noise = int.from_bytes(hashlib.sha256(content).digest()[:10], "big")
     value = (time_ms & (2**48 - 1)) << 80 | 0x7 << 76 | (noise >> 62 & 0xFFF) << 64 | 0b10 << 62 | noise & (2**62 - 1)
     return value.to_bytes(16, "big")
-
-

@@ -54,12 +54,10 @@ def adopt(settings: Settings, source: str, *, dry_run: bool) -> tuple[Settings, 
         rehearsal = Translation(lake, genesis, write=False)
         for _ in rehearsal.run():
             pass
-        adoption = Adoption(
-            lake.data_path, lake.head, lake.floor, rehearsal.counts, tuple(sorted(find_losses(lake)))
-        )
+        adoption = Adoption(lake.data_path, lake.head, lake.floor, rehearsal.counts, tuple(sorted(find_losses(lake))))
         if not dry_run:
             snapshots = list(Translation(lake, genesis, write=True).run())
-            _decide(settings, snapshots, decided)
+            _decide(settings, snapshots, decided, first_time_ms=lake.first_time_ms)
     return settings, adoption
 
 
@@ -170,13 +168,15 @@ def _found_log(settings: Settings) -> tuple[Genesis, list[Outcome]]:
     return genesis, found
 
 
-def _decide(settings: Settings, snapshots: Sequence[AdoptedSnapshot], decided: Sequence[Outcome]) -> None:
+def _decide(
+    settings: Settings, snapshots: Sequence[AdoptedSnapshot], decided: Sequence[Outcome], *, first_time_ms: int
+) -> None:
     from commitlog.log.publisher import Publisher
     from commitlog.log.topics import init_log
 
     largest = max((len(each.encoded) for each in snapshots), default=0)
     settings = replace(settings, proposal_bytes_max=max(settings.proposal_bytes_max, largest))
-    init_log(settings, now_ms=snapshots[0].proposal.created_at_ms if snapshots else None)
+    init_log(settings, now_ms=first_time_ms)
     planned = {each.proposal.proposal_id: each for each in snapshots}
     committed = [each for each in decided if each.verdict is Verdict.COMMITTED]
     for outcome in committed:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-
+from log_running import serving
 from stock import StockLake, differences, stock_lake, taken_over
+
+from commitlog.adoption.translation import Translation
+from commitlog.catalog.projector import Projector
+from commitlog.client.commit_log import CommitLog
+from commitlog.config import Settings
+from commitlog.domain.model import Genesis
+from commitlog.errors import AdoptionError
+from commitlog.log.codec import decode_statistics
+from commitlog.ops.adopt import open_source
+from commitlog.ops.duck import open_lake
+
+MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
 
 
 def rows(first: int, last: int, text: str = "x") -> str:
@@ -78,10 +96,10 @@ DEFINITIONS = (
 
 
 @pytest.fixture(params=["sqlite", "duckdb", "postgres"])
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StockLake]:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> StockLake:
     """A lake of the stock client, with its catalog in each of the places that it knows."""
     url = request.getfixturevalue("other_database_url") if request.param == "postgres" else None
-    yield stock_lake(request.param, tmp_path, url)
+    return stock_lake(request.param, tmp_path, url)
 
 
 @pytest.fixture
@@ -106,3 +124,110 @@ def test_adopt_when_older_snapshots_were_expired_then_the_others_are_the_same(
     sqlite_lake.run(f"CALL ducklake_expire_snapshots('lake', versions => [{versions}])")
     taken_over(sqlite_lake.source, database_url)
     assert differences(sqlite_lake, database_url) == []
+
+
+# --- through the log --------------------------------------------------------------------------------------------------
+
+
+def init(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MAIN, "init", *arguments], capture_output=True, text=True, env=settings.environment(), timeout=120
+    )
+
+
+def project(settings: Settings) -> None:
+    Projector(settings, decode_statistics=decode_statistics).project_to_end()
+
+
+def in_place(settings: Settings, lake: StockLake) -> Settings:
+    return replace(settings, data_path=lake.data_path.rstrip("/"))
+
+
+def test_init_when_it_adopts_then_the_log_goes_on_from_there(
+    sqlite_lake: StockLake, settings: Settings, tmp_path: Path
+) -> None:
+    sqlite_lake.run(*EVERYDAY)
+    settings = in_place(settings, sqlite_lake)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.parquet")}
+    told = json.loads(init(settings, "--adopt", sqlite_lake.source, "--dry-run", "--json").stdout)
+    assert (told["adopted"], told["head_snapshot_id"], told["counts"]["tables"]) == (False, 13, 1)
+    assert set(tmp_path.rglob("*.parquet")) == set(before)
+
+    done = init(settings, "--adopt", sqlite_lake.source)
+    assert done.returncode == 0, done.stderr
+    assert "took over snapshots 0 to 13" in done.stdout
+    assert {path: path.read_bytes() for path in before} == before
+    assert differences(sqlite_lake, settings.database_url) == []
+
+    again = init(settings, "--adopt", sqlite_lake.source)
+    assert again.returncode == 0, again.stderr
+    with serving(settings), CommitLog.connect(settings=settings, writer_id="later") as log:
+        file = tmp_path / "new.parquet"
+        pq.write_table(pa.table({"id": pa.array([9000], pa.int32()), "v": ["new"]}), file)
+        with log.transaction() as appending:
+            appending.append("main.t", files=[file])
+        with psycopg.connect(settings.database_url) as connection:
+            found = connection.execute(
+                "SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot IS NULL ORDER BY begin_snapshot"
+            ).fetchall()
+        project(settings)
+        with log.transaction() as deleting:
+            deleting.delete("main.t", whole_files=[found[0][0]])
+        project(settings)
+    assert (appending.outcome.snapshot_id, deleting.outcome.snapshot_id) == (14, 15)
+    with open_lake(settings.database_url) as reader:
+        rows_now = reader.execute("SELECT id FROM t WHERE id IN (1, 7, 9000) ORDER BY 1").fetchall()
+        earlier = reader.execute("SELECT id FROM t AT (VERSION => 13) WHERE id IN (1, 7, 9000) ORDER BY 1").fetchall()
+    assert (rows_now, earlier) == ([(7,), (9000,)], [(1,), (7,)])
+    refused = init(settings, "--adopt", sqlite_lake.source)
+    assert refused.returncode != 0
+    assert "outcomes already" in refused.stderr
+
+
+def test_init_when_an_adoption_ended_early_then_it_goes_on_where_it_was(
+    sqlite_lake: StockLake, settings: Settings
+) -> None:
+    settings = in_place(settings, sqlite_lake)
+    sqlite_lake.run(*EVERYDAY[:7])
+    assert init(settings, "--adopt", sqlite_lake.source).returncode == 0
+    sqlite_lake.run(*EVERYDAY[7:])
+    done = init(settings, "--adopt", sqlite_lake.source)
+    assert done.returncode == 0, done.stderr
+    project(settings)
+    assert differences(sqlite_lake, settings.database_url) == []
+
+    sqlite_lake.run(*MAINTENANCE)
+    refused = init(settings, "--adopt", sqlite_lake.source)
+    assert refused.returncode != 0
+    assert "another state of this lake" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("statements", "obstacle"),
+    [
+        (["CREATE MACRO twice(a) AS a * 2"], "macro twice"),
+        (["CREATE TABLE t (id INTEGER)", "ALTER TABLE t SET SORTED BY (id)"], "table t is sorted"),
+        (["CREATE TABLE t (id INTEGER, g VARIANT)"], "column g of table t is variant"),
+        (["CREATE TABLE t (id INTEGER, at_time TIMESTAMP DEFAULT now())"], "default expression"),
+        (
+            ["CREATE TABLE t (s STRUCT(a INTEGER))", "ALTER TABLE t ADD COLUMN s.b INTEGER"],
+            "snapshot 2 has what a log cannot express",
+        ),
+    ],
+)
+def test_adopt_when_the_lake_has_what_a_log_has_not_then_names_it(
+    sqlite_lake: StockLake, statements: list[str], obstacle: str
+) -> None:
+    sqlite_lake.run(*statements)
+    with open_source(sqlite_lake.source) as lake, pytest.raises(AdoptionError) as refused:
+        list(Translation(lake, Genesis(bytes(16)), write=False).run())
+    assert obstacle in str(refused.value)
+
+
+def test_open_source_when_it_is_no_lake_then_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "catalog"
+    with pytest.raises(AdoptionError, match="cannot be read"), open_source(str(path)):
+        pass
+    path.write_text("no catalog")
+    with pytest.raises(AdoptionError, match="does not open it"), open_source(str(path)):
+        pass
