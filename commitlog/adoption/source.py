@@ -67,7 +67,7 @@ class SourceLake:
     snapshots: dict[int, SourceSnapshot]
     rows: dict[str, list[Row]]
     first_time_ms: int
-    by_table: dict[str, dict[int, list[Row]]] = field(default_factory=dict)
+    _grouped: dict[tuple[str, str], dict[int, list[Row]]] = field(default_factory=dict)
 
     @property
     def floor(self) -> int:
@@ -81,11 +81,19 @@ class SourceLake:
 
     def of_table(self, name: str, table_id: int) -> list[Row]:
         """The rows of a catalog table that belong to one table of the lake."""
-        if name not in self.by_table:
-            grouped = self.by_table[name] = defaultdict(list)
+        return self._of(name, "table_id", table_id)
+
+    def of_file(self, name: str, data_file_id: int) -> list[Row]:
+        """The rows of a catalog table that belong to one data file."""
+        return self._of(name, "data_file_id", data_file_id)
+
+    def _of(self, name: str, key: str, value: int) -> list[Row]:
+        grouped = self._grouped.get((name, key))
+        if grouped is None:
+            grouped = self._grouped[name, key] = defaultdict(list)
             for row in self.rows[name]:
-                grouped[row["table_id"]].append(row)
-        return self.by_table[name].get(table_id, [])
+                grouped[row[key]].append(row)
+        return grouped.get(value, [])
 
     def metadata_table(self, name: str) -> str:
         """A table of the source's catalog, for SQL."""

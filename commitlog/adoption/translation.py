@@ -88,6 +88,7 @@ class Translation:
         self._tables: dict[int, _Table] = {}
         self._appending: list[Piece] = []
         self._gaps: dict[int, list[Piece]] = {}
+        self._checked: LakeAt | None = None
         self._time_ms = lake.first_time_ms
         self.counts = AdoptionCounts()
 
@@ -350,16 +351,9 @@ class Translation:
                 None if told["contains_nan"] is None else bool(told["contains_nan"]),
                 told["column_size_bytes"],
             )
-            for told in self._told(row)
+            for told in self._lake.of_file("file_column_stats", row["data_file_id"])
             if told["column_id"] in leaves
         )
-
-    def _told(self, row: Row) -> list[Row]:
-        return [
-            told
-            for told in self._lake.of_table("file_column_stats", row["table_id"])
-            if told["data_file_id"] == row["data_file_id"]
-        ]
 
     def _partition_values(self, row: Row, table: SourceTable) -> tuple[m.Scalar, ...] | None:
         if row["partition_id"] is None or row["partition_id"] != table.partition_id:
@@ -367,8 +361,7 @@ class Translation:
         kinds = {column.column_id: column.type_name for column in table.columns}
         told = {
             value["partition_key_index"]: value["partition_value"]
-            for value in self._lake.of_table("file_partition_value", row["table_id"])
-            if value["data_file_id"] == row["data_file_id"]
+            for value in self._lake.of_file("file_partition_value", row["data_file_id"])
         }
         return tuple(
             typed(kinds[column_id] if transform == "identity" else "varchar", told.get(index))
@@ -461,9 +454,11 @@ class Translation:
 
     def _check(self, snapshot_id: int) -> None:
         """The columns have the ids of the source, which are in its files."""
-        if snapshot_id < self._floor or self._definitions.last is None:
+        made = self._definitions.last
+        if snapshot_id < self._floor or made is None or made is self._checked:
             return
-        for table in self._definitions.last.tables.values():
+        self._checked = made
+        for table in made.tables.values():
             definition = self._state.tables[self._tables[table.table_id].log_table_id].definition
             differing = _differing(table.columns, definition.columns)
             if differing is not None:

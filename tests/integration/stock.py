@@ -29,17 +29,18 @@ class StockLake:
     place: str
     source: str
     data_path: str
+    schema: str
 
     @contextmanager
     def client(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A client that may write."""
-        with attached(f"{self.place}", f"DATA_PATH '{self.data_path}'") as connection:
+        with attached(self.place, f"DATA_PATH '{self.data_path}', METADATA_SCHEMA '{self.schema}'") as connection:
             yield connection
 
     @contextmanager
     def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A client that only reads."""
-        with attached(self.place, "READ_ONLY") as connection:
+        with attached(self.place, f"READ_ONLY, METADATA_SCHEMA '{self.schema}'") as connection:
             yield connection
 
     def run(self, *statements: str) -> None:
@@ -61,14 +62,15 @@ def attached(place: str, options: str) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def stock_lake(kind: str, folder: Path, database_url: str | None = None) -> StockLake:
+def stock_lake(kind: str, folder: Path, database_url: str | None = None, schema: str = "public") -> StockLake:
     """An empty lake with its catalog in ``kind``: sqlite, duckdb or postgres."""
     data_path = f"{folder}/data/"
     if kind == "postgres":
         assert database_url is not None
-        return StockLake("postgres:" + connection_text(database_url), database_url, data_path)
+        source = f"{database_url}?schema={schema}"
+        return StockLake("postgres:" + connection_text(database_url), source, data_path, schema)
     path = folder / f"catalog.{kind}"
-    return StockLake(f"sqlite:{path}" if kind == "sqlite" else str(path), str(path), data_path)
+    return StockLake(f"sqlite:{path}" if kind == "sqlite" else str(path), str(path), data_path, "main")
 
 
 def taken_over(source: str, database_url: str) -> AdoptionCounts:
@@ -122,7 +124,7 @@ def differences(source: StockLake, database_url: str) -> list[str]:
 
 
 def _tables(source: StockLake, connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, int, int | None, bool]]:
-    metadata = "__ducklake_metadata_lake." + ("public" if source.place.startswith("postgres:") else "main")
+    metadata = f"__ducklake_metadata_lake.{source.schema}"
     return connection.execute(
         f"""SELECT schema_name, table_name, greatest(t.begin_snapshot, s.begin_snapshot), t.end_snapshot, true
             FROM {metadata}.ducklake_table t JOIN {metadata}.ducklake_schema s USING (schema_id)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from commitlog.ops.duck import open_lake
 from stock import snapshots, stock_lake, taken_over
 
-SEEDS = range(int(os.environ.get("COMMITLOG_TEST_HISTORIES", "3")))
+from commitlog.ops.duck import open_lake
+
+SEEDS = range(int(os.environ.get("COMMITLOG_TEST_HISTORIES", "2")))
 STEPS = 30
 
 
@@ -79,7 +80,9 @@ class History:
             yield f"ALTER TABLE t ADD COLUMN {name} VARCHAR DEFAULT 'd{self.names}'"
 
     def partition(self) -> Iterator[str]:
-        yield self.chance.choice(["ALTER TABLE t SET PARTITIONED BY (bucket(2, id))", "ALTER TABLE t RESET PARTITIONED BY"])
+        yield self.chance.choice(
+            ["ALTER TABLE t SET PARTITIONED BY (bucket(2, id))", "ALTER TABLE t RESET PARTITIONED BY"]
+        )
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, table: str) -> str:
@@ -87,6 +90,21 @@ def rows_of(connection: duckdb.DuckDBPyConnection, table: str) -> str:
         return repr(sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=repr))
     except duckdb.Error as error:
         return str(error)
+
+
+def row_ids_repeat(connection: duckdb.DuckDBPyConnection, snapshot_id: int) -> bool:
+    query = f"SELECT count(*) > count(DISTINCT rowid) FROM t AT (VERSION => {snapshot_id})"
+    return connection.execute(query).fetchone() == (True,)
+
+
+def filters_that_lose_rows(connection: duckdb.DuckDBPyConnection, history: History) -> list[str]:
+    """Filters whose answer differs from that of the same filter where statistics are of no help."""
+    bounds = [(f"id >= {n}", f"id + 0 >= {n}") for n in range(0, history.next_id, 37)]
+    bounds += [(f"{c} = 'u{n}'", f"{c} || '' = 'u{n}'") for c in history.columns[1:] for n in range(history.names)]
+    count = "SELECT count(*) FROM t WHERE "
+    return [
+        a for a, b in bounds if connection.execute(count + a).fetchone() != connection.execute(count + b).fetchone()
+    ]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -129,4 +147,6 @@ def test_adopt_when_the_history_is_random_then_the_same_rows_at_every_snapshot(
             and rows_of(ours, f"t AT (VERSION => {snapshot_id})")
             not in (rows, rows_of(theirs, f"t AT (VERSION => {snapshot_id})"))
         ]
-    assert differing == [], "\n".join(done)
+        repeated = [n for n in kept if n and row_ids_repeat(ours, n)]
+        unfiltered = filters_that_lose_rows(ours, history)
+    assert (differing, repeated, unfiltered) == ([], [], []), "\n".join(done)

@@ -29,12 +29,13 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-EVERYTHING = _names("domain log catalog client spark replication local ops errors config testing")
+EVERYTHING = _names("domain log catalog client adoption spark replication local ops errors config testing")
 ROOMS = {
     "domain": Room(_names("errors"), never=_names("time random os logging secrets"), packages=_names("pyroaring")),
     "log": Room(_names("domain errors config"), never=_names("sqlalchemy psycopg pyspark")),
     "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(_names("domain log catalog.queries errors config"), never=_names("pyspark")),
+    "adoption": Room(_names("domain log.codec errors"), never=_names("confluent_kafka sqlalchemy psycopg pyspark")),
     "spark": Room(
         _names("client catalog.queries catalog.changed catalog.census domain log.results log.codec errors config"),
         never=_names("sqlalchemy psycopg"),
