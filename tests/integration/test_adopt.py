@@ -115,14 +115,22 @@ def test_adopt_when_the_lake_was_used_in_every_way_then_the_same_rows_at_every_s
     assert differences(lake, database_url) == []
 
 
-@pytest.mark.parametrize("kept", [1, 2, 14])
+@pytest.mark.parametrize("oldest", [2, 14, "the last"])
 def test_adopt_when_older_snapshots_were_expired_then_the_others_are_the_same(
-    sqlite_lake: StockLake, database_url: str, kept: int
+    sqlite_lake: StockLake, database_url: str, oldest: int | str
 ) -> None:
     sqlite_lake.run(*EVERYDAY, *MAINTENANCE, *DEFINITIONS)
-    versions = ", ".join(map(str, range(kept)))
-    sqlite_lake.run(f"CALL ducklake_expire_snapshots('lake', versions => [{versions}])")
+    with sqlite_lake.client() as connection:
+        (head,) = connection.execute("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')").fetchone() or (0,)
+        gone = range(head if oldest == "the last" else int(oldest))
+        connection.execute(f"CALL ducklake_expire_snapshots('lake', versions => {list(gone)})")
     taken_over(sqlite_lake.source, database_url)
+    assert differences(sqlite_lake, database_url) == []
+
+
+def test_adopt_when_the_lake_is_empty_then_it_is_empty(sqlite_lake: StockLake, database_url: str) -> None:
+    sqlite_lake.run()
+    assert taken_over(sqlite_lake.source, database_url).snapshots == 1
     assert differences(sqlite_lake, database_url) == []
 
 
@@ -152,6 +160,21 @@ def test_adopt_when_files_are_partitioned_or_came_from_elsewhere_then_the_same_r
         for where in ("country = 'c1'", "country IS NULL", "at_time > '2025-01-15'", "n = 50", "ratio > 13"):
             query = f"SELECT count(*), min(n), max(n) FROM parted WHERE {where}"
             assert ours.execute(query).fetchall() == theirs.execute(query).fetchall()
+
+
+def test_adopt_when_many_rows_of_a_file_were_deleted_twice_then_the_same_rows(
+    sqlite_lake: StockLake, database_url: str
+) -> None:
+    sqlite_lake.run(
+        f"CREATE TABLE t AS {rows(0, 50_000)}",
+        "DELETE FROM t WHERE id < 5",
+        "DELETE FROM t WHERE id < 12000",
+        "DELETE FROM t WHERE id > 37000",
+        "DELETE FROM t WHERE id = 20000",
+        "CREATE VIEW named(a, b) AS SELECT id, v FROM t",
+    )
+    taken_over(sqlite_lake.source, database_url)
+    assert differences(sqlite_lake, database_url) == []
 
 
 def test_adopt_when_the_catalog_is_in_another_schema_of_the_same_database_then_both_are_there(
