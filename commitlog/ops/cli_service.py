@@ -94,10 +94,6 @@ def sequencer_command(settings: Settings, standby: bool) -> None:
         sys.exit(run_sequencer(settings, standby=standby, stop=stop))
 
 
-PROJECTOR_NICE = 5
-"""On a machine that they share, readers wait for decisions and not the other way round."""
-
-
 @click.command("projector")
 @settings_options
 def projector_command(settings: Settings) -> None:
@@ -107,7 +103,6 @@ def projector_command(settings: Settings) -> None:
 
     log_as_json("projector")
     os.nice(NICE_OF_READERS)
-    os.nice(PROJECTOR_NICE)
     with stopped_by_signal() as stop, _logged_errors():
         Projector(settings, decode_statistics=decode_statistics).run(stop)
 
