@@ -5,7 +5,8 @@ Tables of inlined rows and deletes are emptied and not dropped: a DROP would wai
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from psycopg import sql
 
@@ -28,6 +29,66 @@ _PLACES = """
     JOIN (SELECT DISTINCT table_id, schema_id, path FROM ducklake_table) t ON t.table_id = f.table_id
     JOIN (SELECT DISTINCT schema_id, path FROM ducklake_schema) s ON s.schema_id = t.schema_id
     JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL"""
+
+
+class ExpiryBySettings:
+    """Expires what the log's settings let go, whenever a tenth more than they keep has come together.
+
+    That depends on the outcomes alone, not on how they are batched, so a rebuilt catalog has expired the same.
+    """
+
+    def __init__(self, buffer: CopyBuffer) -> None:
+        self._buffer = buffer
+        self._limits: tuple[int | None, int | None] | None = None
+        self._oldest: tuple[int, datetime] | None = None
+
+    def configure(self, settings: Mapping[str, object]) -> None:
+        """Take settings of the log, by name; those that are not there stay."""
+        keep, older_than_ms = self._read_limits()
+        limits = settings.get("expire_keep_snapshots", keep), settings.get("expire_older_than_ms", older_than_ms)
+        update = f"UPDATE {self._buffer.own}.expiry SET keep_snapshots = %s, older_than_ms = %s"
+        self._buffer.execute(update, limits)
+        self._limits = None
+
+    def expired(self) -> None:
+        """Note that snapshots went in another way."""
+        self._oldest = None
+
+    def after(self, snapshot_id: int, at: datetime) -> None:
+        """Expire what is due now that this snapshot is there."""
+        keep, older_than_ms = self._limits or self._read_limits()
+        if keep is None and older_than_ms is None:
+            return
+        oldest_id, oldest_at = self._oldest or self._read_oldest()
+        floor = oldest_id
+        if keep is not None and snapshot_id - keep + 1 - oldest_id >= max(1, keep // 10):
+            floor = snapshot_id - keep + 1
+        if older_than_ms is not None:
+            age = timedelta(milliseconds=older_than_ms)
+            if at - oldest_at >= age + max(age / 10, timedelta(seconds=1)):
+                floor = max(floor, self._newest_before(at - age))
+        if floor > oldest_id:
+            expire(self._buffer, min(floor, snapshot_id), at)
+            self._oldest = None
+
+    def _read_limits(self) -> tuple[int | None, int | None]:
+        query = f"SELECT keep_snapshots, older_than_ms FROM {self._buffer.own}.expiry"
+        row = self._buffer.execute(query).fetchone()
+        assert row is not None
+        self._limits = row[0], row[1]
+        return self._limits
+
+    def _read_oldest(self) -> tuple[int, datetime]:
+        query = "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id LIMIT 1"
+        row = self._buffer.execute(query).fetchone()
+        assert row is not None
+        self._oldest = row[0], row[1]
+        return self._oldest
+
+    def _newest_before(self, moment: datetime) -> int:
+        query = "SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= %s"
+        row = self._buffer.execute(query, (moment,)).fetchone()
+        return 0 if row is None or row[0] is None else int(row[0])
 
 
 def expire(buffer: CopyBuffer, floor: int, at: datetime) -> None:

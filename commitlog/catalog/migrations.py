@@ -35,7 +35,10 @@ MIGRATIONS: dict[int, Migration] = {
         pre="""ALTER TABLE {own}.catalog_version ADD COLUMN prepared INTEGER;
                UPDATE {own}.catalog_version SET prepared = version;
                ALTER TABLE {own}.catalog_version ALTER COLUMN prepared SET NOT NULL;
-               CREATE INDEX outcomes_by_snapshot ON {own}.outcomes (snapshot_id);"""
+               CREATE INDEX outcomes_by_snapshot ON {own}.outcomes (snapshot_id);
+               CREATE TABLE {own}.expiry (
+                   only_row SMALLINT NOT NULL, keep_snapshots BIGINT, older_than_ms BIGINT, PRIMARY KEY (only_row));
+               INSERT INTO {own}.expiry VALUES (1, NULL, NULL);"""
         + ROWS_OUTSIDE_FILES,
         post="DROP VIEW {own}.tables; CREATE VIEW {own}.tables AS" + VIEWS["tables"],
     ),
@@ -84,6 +87,7 @@ def create_catalog(
         conn.execute(f"CREATE VIEW {own}.{name} AS {text.format(own=own)}".encode())
     _first_rows(conn, log_id, data_path, created_at)
     conn.execute(f"INSERT INTO {own}.catalog_version VALUES (1, %s, %s)".encode(), (VERSION, VERSION))
+    conn.execute(f"INSERT INTO {own}.expiry VALUES (1, NULL, NULL)".encode())
     install_guard(conn)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from commitlog.catalog.changesets import AssignedIds, GivenIds, dropped_objects
-from commitlog.catalog.expiry import expire
+from commitlog.catalog.expiry import ExpiryBySettings, expire
 from commitlog.catalog.project_files import FileProjection
 from commitlog.catalog.project_objects import ObjectProjection
 from commitlog.catalog.project_rows import RowProjection
@@ -50,6 +50,7 @@ class Projection:
         self.objects = ObjectProjection(self.buffer, self.tracker)
         self.files = FileProjection(self.buffer, self.tracker, decode_statistics)
         self.rows = RowProjection(self.buffer, self.tracker, self.files)
+        self.expiry = ExpiryBySettings(self.buffer)
 
     def project(self, outcomes: Sequence[Outcome]) -> None:
         """Project a batch, up to the last row: nothing waits in memory when it returns."""
@@ -57,6 +58,9 @@ class Projection:
             self.buffer.add("outcomes", outcome_row(outcome))
             if outcome.verdict is Verdict.COMMITTED:
                 _ChangesetProjection(self, outcome).run()
+                assert outcome.snapshot_id is not None
+                assert outcome.snapshot_time_us is not None
+                self.expiry.after(outcome.snapshot_id, to_time(outcome.snapshot_time_us))
         self.tracker.store()
         self.buffer.flush()
 
@@ -121,6 +125,7 @@ class _ChangesetProjection:
         self.objects = projection.objects
         self.files = projection.files
         self.rows = projection.rows
+        self.expiry = projection.expiry
         self.outcome = outcome
         self.proposal = outcome.proposal
         self.snapshot_id = outcome.snapshot_id
@@ -259,9 +264,10 @@ class _ChangesetProjection:
     def expire(self, change: m.ExpireSnapshots, _: m.Effect, __: int) -> None:
         assert self.outcome.snapshot_time_us is not None
         expire(self.buffer, change.older_than_snapshot_id, to_time(self.outcome.snapshot_time_us))
+        self.expiry.expired()
 
-    def configure(self, _: m.Configure, __: m.Effect, ___: int) -> None:
-        """A setting of the log changes no row of the lake; its snapshot is there all the same."""
+    def configure(self, change: m.Configure, _: m.Effect, __: int) -> None:
+        self.expiry.configure(change.settings)
 
 
 _DROPS = frozenset({ChangeKind.DROP_TABLE, ChangeKind.DROP_VIEW})

@@ -7,6 +7,7 @@ one it knew, it forgets what it knew and starts from the position.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import threading
 import time
@@ -192,6 +193,8 @@ class Session:
         self.conn.execute(insert.encode(), values)
         self.position = LogPosition(genesis.log_id, 0, 0, record.hash, record.offset)
         self._open(genesis.log_id)
+        assert self.projection is not None
+        self.projection.expiry.configure(dataclasses.asdict(genesis.settings))
 
     def _check_position(self) -> None:
         query = f"SELECT tableoid, seq, hash FROM {self.own}.applied FOR UPDATE"

@@ -158,6 +158,15 @@ flushed_rows = Table(
 )
 """Where a keyed row stands that FLUSH moved into a file, so that a later change can delete it there by position."""
 
+expiry = Table(
+    "expiry",
+    OWN,
+    Column("only_row", SmallInteger, primary_key=True, autoincrement=False),
+    Column("keep_snapshots", BigInteger),
+    Column("older_than_ms", BigInteger),
+)
+"""What the log's settings say of expiring snapshots by their number or age; NULL is never. One row."""
+
 catalog_version = Table(
     "catalog_version",
     OWN,

@@ -313,6 +313,39 @@ def test_expire_then_nothing_of_what_nobody_sees_is_left(lake: Lake) -> None:
     assert lake.rows("SELECT id, v FROM k") == [(1, "b")]
 
 
+def snapshots(lake: Lake) -> list[int]:
+    return [row[0] for row in query(lake, "SELECT snapshot_id FROM ducklake_snapshot ORDER BY 1")]
+
+
+def test_expire_by_number_then_never_fewer_than_the_log_keeps_and_a_tenth_more_at_most(lake: Lake) -> None:
+    lake.commit({"kind": "CONFIGURE", "settings": {"expire_keep_snapshots": 20}})
+    lake.commit(create_table())
+    for number in range(60):
+        lake.append("t", some(number), TYPES)
+        kept = snapshots(lake)
+        assert kept == list(range(kept[0], lake.log.head + 1))
+        assert kept[0] <= max(lake.log.state.floor_snapshot_id, 0)
+        assert len(kept) <= 22
+    assert lake.rows("SELECT count(*) FROM t") == [(60,)]
+    lake.commit({"kind": "CONFIGURE", "settings": {"expire_keep_snapshots": None}})
+    before = snapshots(lake)
+    for number in range(5):
+        lake.append("t", some(number), TYPES)
+    assert len(snapshots(lake)) == len(before) + 5
+
+
+def test_expire_by_age_then_what_is_younger_stays(lake: Lake) -> None:
+    lake.commit({"kind": "CONFIGURE", "settings": {"expire_older_than_ms": 10_000}})
+    lake.commit(create_table())
+    start_ms = lake.log.state.decided_at_ms
+    for second in range(1, 40):
+        lake.commit(alter("SET_COMMENT", comment=str(second)), now_ms=start_ms + second * 1000)
+        kept = snapshots(lake)
+        assert kept[0] <= max(lake.log.head - 9, 0)
+        assert len(kept) <= 13 or second < 10
+    assert snapshots(lake)[0] > 20
+
+
 def test_deletes_of_a_client_attached_before_then_it_sees_them(lake: Lake) -> None:
     lake.commit(create_table())
     lake.append("t", some(*range(10)), TYPES)
