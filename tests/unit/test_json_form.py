@@ -1,4 +1,4 @@
-"""Proposals and outcomes as JSON: what is MALFORMED and names its field, and what is written is read back (DESIGN 11, 12.8, 12.26)."""
+"""Proposals and outcomes as JSON: what is MALFORMED names its field, what is written is read back (DESIGN 11, 12.8, 12.26)."""
 
 from __future__ import annotations
 
@@ -179,18 +179,20 @@ def test_an_outcome_as_json_then_the_fields_of_the_design() -> None:
         "conflict_count": 1,
         "resolutions": [],
         "assigned": {
-            **dict.fromkeys(
-                (
-                    "schema_ids", "table_ids", "view_ids", "partition_ids", "column_ids", "mapping_ids", "data_file_ids",
-                    "delete_file_ids", "row_id_starts",
-                ),
-                [],
-            ),
+            "schema_ids": [],
+            "table_ids": [],
+            "view_ids": [],
+            "partition_ids": [],
+            "column_ids": [],
+            "mapping_ids": [],
+            "data_file_ids": [],
+            "delete_file_ids": [],
+            "row_id_starts": [],
             "schema_version": 1,
             "writer_epoch": None,
         },
         "original_seq": None,
-    }  # fmt: skip
+    }
     committed = outcome_to_json(log.outcomes[0])
     assert committed["assigned"]["column_ids"] == [[1, 2], [1, 2]]
     assert committed["reason"] is None
