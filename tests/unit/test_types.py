@@ -111,6 +111,7 @@ def test_a_value_then_one_form_in_which_it_is_compared(kind: str, value: Any, ca
         ("list(int64)", {"a": 1}, "is no list"),
         ("map(varchar, int64)", [1], "is no map"),
         ("map(int64, int64)", {"x": 1}, "is no integer"),
+        ("map(int64, varchar)", {"1": "a", "01": "b"}, "one map key twice"),
     ],
 )
 def test_a_value_of_another_type_then_an_error_that_says_so(kind: str, value: Any, why: str) -> None:
