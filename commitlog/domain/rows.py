@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, assert_never
 
 from commitlog.domain import model as m
 from commitlog.domain.conflicts import ROW_CHANGES, Hit, object_of
@@ -298,6 +298,8 @@ class _RowCheck:
                 self._update(given_key(self.known, key), complete_row(self.known, row))
             case m.DeleteRow(key=key):
                 self._delete(given_key(self.known, key))
+            case _:
+                assert_never(self.change)
         return self.effect
 
     def _changed(self, version: RowVersion) -> bool:
