@@ -599,8 +599,7 @@ class _RowCheck:
 
     def _parent_missing(self, parent: TableState, ref_column_ids: tuple[int, ...], value: str) -> None:
         broken = f"no row {quoted(shown_key(value))} in table {quoted(parent.name)}, which a foreign key refers to"
-        if parent.rows is None:
-            raise InvalidChangeError(broken)
+        assert parent.rows is not None
         if self.rows.base < self.rows.state.index_floor:
             last = max(parent.last.get(kind, -1) for kind in ROW_CHANGES)
             if last <= self.rows.base:
