@@ -28,7 +28,8 @@ from deciding import (
 )
 
 from commitlog.domain.json_form import proposal_from_json
-from commitlog.domain.model import Append, ColumnStatistics
+from commitlog.domain.model import Append, ColumnStatistics, DataFile, FilterOp, Predicate
+from commitlog.domain.reads import excludes
 from commitlog.domain.sequencing import decide, dump_state, find_conflicts, load_state, replay
 
 COLUMNS = "i int64, f float64, s varchar, d date, c decimal(9,2), b boolean, ts timestamp, l blob"
@@ -381,3 +382,12 @@ def test_rows_read_when_their_table_was_altered_or_the_base_is_beyond_the_window
     log.commit(append())
     assert serializable(log, rows, base=base) == [f"TABLE_ROWS_CHANGED@{changed}"]
     log.refused("INVALID", append(), isolation="SERIALIZABLE", reads=[{**rows, "keys": [{"id": None}]}])
+
+
+def test_a_partition_value_that_is_none_of_its_type_then_it_proves_nothing() -> None:
+    log = DecidedLog()
+    log.commit(create_table("t", "p int64", partition_by=[{"column": "p", "transform": "identity"}]))
+    definition = log.state.tables[1].definition
+    conjunction = (Predicate("p", FilterOp.EQ, 5),)
+    for value, excluded in (("6", True), ("5", False), ("soon", False)):
+        assert excludes(definition, DataFile("f", 1, 1, partition_values=(value,)), conjunction, None) is excluded
