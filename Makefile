@@ -9,6 +9,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 INSTALL := install --constraint constraints.txt
+CORE_TESTS := tests/unit tests/scenarios
 
 .PHONY: help prerequisites env test demo lint types nightly constraints clean
 
@@ -67,9 +68,13 @@ types: env
 	@echo "[types] mypy --strict commitlog"
 	@$(BIN)/mypy --no-error-summary
 
+# Two runs, so that only the fast tests of the decision core count for its coverage: whatever else passes through it,
+# a real log or a stream, would hide a branch that no test looks at.
 test: lint types
-	@echo "[test] pytest: real Kafka, PostgreSQL and Spark are started by the tests that need them"
-	@$(BIN)/pytest
+	@echo "[test] coverage of domain/: every branch by tests/unit and tests/scenarios"
+	@$(BIN)/pytest $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
+	@echo "[test] pytest, all other tests: real Kafka, PostgreSQL and Spark are started by the tests that need them"
+	@$(BIN)/pytest $(addprefix --ignore=,$(CORE_TESTS))
 
 nightly: env
 	@echo "[nightly] pytest -m nightly: the long simulations"

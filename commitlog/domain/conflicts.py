@@ -27,7 +27,8 @@ class Footprint:
     """What one proposed change touches, in terms of the state's objects. Objects made by the changeset do not count.
 
     schema: the schema created in, or dropped. schema_name, name: a folded name that the change gives. entry: the table or
-    view worked on; contained: the entries that a cascade drops. files: positions per data file, None for every row.
+    view worked on; contained: the entries that a cascade drops. referenced_by: tables created since the base that refer to
+    what is dropped. files: positions per data file, None for every row.
     """
 
     change: int
@@ -170,10 +171,9 @@ def _name_means_another(state: SequencerState, footprint: Footprint, base: int, 
         yield Hit(hit_kind(other, committed), events[-1].snapshot_id, object_of(other))
 
 
-def _referenced(_: SequencerState, footprint: Footprint, base: int, __: ChangeKind) -> Iterator[Hit]:
+def _referenced(_: SequencerState, footprint: Footprint, __: int, ___: ChangeKind) -> Iterator[Hit]:
     for child in footprint.referenced_by:
-        if child.created_at > base:
-            yield Hit(ConflictKind.TABLE_REFERENCED, child.created_at, object_of(child))
+        yield Hit(ConflictKind.TABLE_REFERENCED, child.created_at, object_of(child))
 
 
 def _parent(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
@@ -200,8 +200,7 @@ def granularity_of(state: SequencerState, table: TableState, base: int) -> Granu
 
 def _deletes(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
     table = footprint.entry
-    if not isinstance(table, TableState):
-        return
+    assert isinstance(table, TableState)
     granularity = granularity_of(state, table, base)
     if granularity is Granularity.TABLE:
         yield from _touched(table, committed, base)
@@ -231,7 +230,8 @@ def _rows_text(rows: AbstractBitMap64) -> str:
 
 def _compactions(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
     table = footprint.entry
-    if isinstance(table, TableState) and granularity_of(state, table, base) is Granularity.TABLE:
+    assert isinstance(table, TableState)
+    if granularity_of(state, table, base) is Granularity.TABLE:
         yield from _touched(table, committed, base)
     else:
         yield from _same_files(state, footprint, base, committed)
@@ -239,8 +239,7 @@ def _compactions(state: SequencerState, footprint: Footprint, base: int, committ
 
 def _same_files(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
     table = footprint.entry
-    if not isinstance(table, TableState):
-        return
+    assert isinstance(table, TableState)
     if base < state.index_floor:
         if any(data_file_id not in table.live_files for data_file_id in footprint.files):
             yield from _touched(table, committed, base)
@@ -256,8 +255,8 @@ def _same_files(state: SequencerState, footprint: Footprint, base: int, committe
 
 def _flushed_rows(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
     table = footprint.entry
-    if not isinstance(table, TableState) or table.rows is None:
-        return
+    assert isinstance(table, TableState)
+    assert table.rows is not None
     if base < state.index_floor:
         yield from _touched(table, committed, base)
         return

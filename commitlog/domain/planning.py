@@ -14,7 +14,6 @@ from typing import Any
 from commitlog.domain import model as m
 from commitlog.domain.conflicts import Footprint, Hit, view_or_table
 from commitlog.domain.definitions import (
-    BENIGN_OPS,
     ForeignKey,
     InvalidChangeError,
     TableDefinition,
@@ -529,11 +528,6 @@ def _constrains_rows(step: m.Alteration) -> bool:
             return not step.column.nullable and step.column.default is None
         case _:
             return step.op is m.AlterOp.SET_PARTITION_BY
-
-
-def is_benign(change: m.AlterTable) -> bool:
-    """Whether an alteration changes only comments, defaults and properties."""
-    return all(step.op in BENIGN_OPS for step in change.alterations)
 
 
 # --- data and maintenance ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
-from typing import TypeAlias, cast
+from typing import TypeAlias, assert_never, cast
 
 from commitlog.domain import model as m
 from commitlog.domain.conflicts import ROW_CHANGES, Hit, hit_kind, object_of
@@ -45,6 +45,8 @@ def check_read_text(read: m.Read) -> None:
             check_text(read.table, "a read's table name")
             for key in read.keys:
                 check_row_text(key, "a read's key")
+        case _:
+            assert_never(read)
 
 
 def find_read_hits(
@@ -58,6 +60,8 @@ def find_read_hits(
             yield from _name_hits(state, read, base)
         case m.RowsRead():
             yield from _rows_hits(state, read, base)
+        case _:
+            assert_never(read)
 
 
 def _read_table(state: SequencerState, schema_name: str, name: str, base: int) -> TableState:

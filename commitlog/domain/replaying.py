@@ -439,10 +439,9 @@ class _Replay:
         image: Row,
         row_id: int,
     ) -> None:
-        """Make a row live; one that stands under its key already gives way."""
+        """Make a row live; one that stood under its key has been ended."""
         key = key_of(table.definition, image)
-        if key in rows.live:
-            self.end_row(table, rows, key, change.kind)
+        assert key not in rows.live
         time_us = self.outcome.decided_at_ms * 1000 if change.row_time_us is None else change.row_time_us
         origin = LOCAL if change.origin is None else Origin(change.origin.priority, change.origin.node)
         version = make_version(
@@ -508,9 +507,7 @@ def advance_window(state: SequencerState) -> None:
     floor = state.head_snapshot_id - state.settings.window_snapshots
     while state.index_floor < floor:
         state.index_floor += 1
-        commit = state.commits.pop(state.index_floor, None)
-        if commit is not None:
-            _forget_commit(state, state.index_floor, commit)
+        _forget_commit(state, state.index_floor, state.commits.pop(state.index_floor))
 
 
 def _forget_commit(state: SequencerState, snapshot_id: int, commit: Commit) -> None:
@@ -518,16 +515,14 @@ def _forget_commit(state: SequencerState, snapshot_id: int, commit: Commit) -> N
         while table.appended and table.appended[0].snapshot_id <= snapshot_id:
             table.appended.popleft()
     for data_file_id in commit.files:
-        history = state.file_history.get(data_file_id)
-        if history is None:
-            continue
+        history = state.file_history[data_file_id]
         if history.last_change() <= snapshot_id:
             del state.file_history[data_file_id]
         else:
             history.deletes = [delete for delete in history.deletes if delete.snapshot_id > snapshot_id]
     for table, key in commit.rows:
-        if table.rows is not None:
-            _forget_row_change(table.rows, key, snapshot_id)
+        assert table.rows is not None
+        _forget_row_change(table.rows, key, snapshot_id)
     for table in commit.tables:
         if table.rows is not None and table.rows.row_touches:
             touches = table.rows.row_touches
@@ -593,6 +588,4 @@ def _forget_name(state: SequencerState, key: tuple[int, str], floor: int) -> Non
         del events[0]
     if events and len(events) == 1 and events[0].entry is None and events[0].snapshot_id <= floor:
         del state.names[key]
-        schema = state.schemas.get(key[0])
-        if schema is not None:
-            schema.names.discard(key[1])
+        state.schemas[key[0]].names.discard(key[1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, assert_never
 
 from commitlog.domain import model as m
 from commitlog.domain.conflicts import ROW_CHANGES, Hit, object_of
@@ -298,6 +298,8 @@ class _RowCheck:
                 self._update(given_key(self.known, key), complete_row(self.known, row))
             case m.DeleteRow(key=key):
                 self._delete(given_key(self.known, key))
+            case _:
+                assert_never(self.change)
         return self.effect
 
     def _changed(self, version: RowVersion) -> bool:
@@ -597,8 +599,7 @@ class _RowCheck:
 
     def _parent_missing(self, parent: TableState, ref_column_ids: tuple[int, ...], value: str) -> None:
         broken = f"no row {quoted(shown_key(value))} in table {quoted(parent.name)}, which a foreign key refers to"
-        if parent.rows is None:
-            raise InvalidChangeError(broken)
+        assert parent.rows is not None
         if self.rows.base < self.rows.state.index_floor:
             last = max(parent.last.get(kind, -1) for kind in ROW_CHANGES)
             if last <= self.rows.base:

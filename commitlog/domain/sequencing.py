@@ -8,6 +8,7 @@ of the checks in ``decide`` is the precedence of the reasons (DESIGN 2).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from commitlog.domain import model as m
 from commitlog.domain.conflicts import attempt_text, check_footprint, make_conflict, sorted_conflicts
@@ -216,6 +217,8 @@ def _read_text(read: m.Read) -> str:
             return f"commit what relied on the name {read.schema}" + (f".{read.name}" if read.name is not None else "")
         case m.RowsRead():
             return f"commit what was read from rows of table {read.schema}.{read.table}"
+        case _:
+            assert_never(read)
 
 
 class _Decision:

@@ -377,7 +377,10 @@ def _list(value: RowValue, kind: ColumnType) -> object:
 def _map(value: RowValue, kind: ColumnType) -> object:
     if not isinstance(value, dict):
         raise ValueError("is no map")
-    return {canonical_value(kind.fields[0][1], k): canonical_value(kind.fields[1][1], v) for k, v in value.items()}
+    given = {canonical_value(kind.fields[0][1], k): canonical_value(kind.fields[1][1], v) for k, v in value.items()}
+    if len(given) < len(value):
+        raise ValueError("gives one map key twice")
+    return given
 
 
 _READERS: dict[str, Callable[[RowValue, ColumnType], object]] = {

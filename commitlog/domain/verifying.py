@@ -6,12 +6,13 @@ belong together, and a ``Verifier`` decides its share again while it only counts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from commitlog.domain import model as m
 from commitlog.domain.reads import StatisticsDecoder
+from commitlog.domain.rows import RowHandler
 from commitlog.domain.sequencing import decide, new_state, replay
 from commitlog.domain.state import TableState
 from commitlog.domain.types import fold
@@ -54,16 +55,21 @@ def is_data_only(outcome: m.Outcome) -> bool:
 
 
 def thin(outcome: m.Outcome) -> m.Outcome:
-    """The outcome for those who look at other tables: it still counts and is remembered, and changes nothing else."""
+    """The outcome for those who look at other tables: it counts, is remembered, and changes definitions but no contents."""
     proposal = outcome.proposal
     if proposal is None:
         return outcome
-    assigned = m.Assigned(schema_version=outcome.assigned.schema_version, writer_epoch=outcome.assigned.writer_epoch)
+    kept = [index for index, change in enumerate(proposal.changes) if outcome.effects and change.kind not in _DATA]
+    changes = tuple(proposal.changes[index] for index in kept)
     return replace(
         outcome,
-        proposal=replace(proposal, changes=(), reads=(), author=None, message=None, extra=None),
-        assigned=assigned,
-        effects=(),
+        proposal=replace(proposal, changes=changes, reads=(), author=None, message=None, extra=None),
+        assigned=m.Assigned(
+            partition_ids=outcome.assigned.partition_ids,
+            schema_version=outcome.assigned.schema_version,
+            writer_epoch=outcome.assigned.writer_epoch,
+        ),
+        effects=tuple(outcome.effects[index] for index in kept),
         conflicts=(),
         resolutions=(),
         proposal_bytes=None,
@@ -138,24 +144,16 @@ def touched(proposal: m.Proposal) -> Iterator[str]:
         yield f"{fold(read.schema)}.{'*' if read_name is None else fold(read_name)}"
 
 
-@dataclass(slots=True)
-class _Recorded(Mapping[str, Callable[[str, "m.Row | None", "m.Row | None"], "m.Row | None"]]):
+class _Recorded(dict[str, RowHandler]):
     """Row handlers that answer as they once did; one whose answer is not in the outcome counts as not installed."""
 
-    answers: Iterator[m.Resolution]
+    def __init__(self, answers: Iterator[m.Resolution]) -> None:
+        super().__init__()
+        self._answers = answers
 
     def get(self, key: str, default: object = None) -> object:  # type: ignore[override]
-        answer = next(self.answers, None)
+        answer = next(self._answers, None)
         return None if answer is None else (lambda *_: answer.row)
-
-    def __getitem__(self, key: str) -> Callable[[str, m.Row | None, m.Row | None], m.Row | None]:
-        raise KeyError(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 class Verifier:

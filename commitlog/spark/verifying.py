@@ -269,7 +269,7 @@ def _take(verifier: Verifier, row: dict[str, Any], verdicts: Counter[str]) -> Fi
     record = decode_record(row["value"])
     assert isinstance(record, OutcomeRecord)
     if not row["judge"]:
-        return verifier.apply(record.outcome)
+        return verifier.apply(thin(record.outcome), keyed_rows_added=keyed_rows_added(record.outcome))
     verdicts[record.outcome.verdict.value] += 1
     return verifier.check(record.outcome)
 

@@ -32,6 +32,7 @@ def test_a_refusal_again_then_duplicate_too(log: DecidedLog) -> None:
     again = log.propose(append(), id=make_id(50))
     assert (again.verdict, again.original_seq) == (Verdict.DUPLICATE, first.seq)
     assert receipt_for(log.state, again).answered_reason == Reason.INVALID
+    assert receipt_for(log.state, first).answered_reason is None
 
 
 def test_a_writers_seq_again_then_duplicate_across_ids_and_epochs_but_a_refused_one_is_not_used_up(

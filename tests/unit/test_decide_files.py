@@ -293,3 +293,70 @@ def test_an_append_to_a_table_renamed_since_then_the_text_names_it_as_the_writer
     assert outcome.detail == (
         f"append to table main.t - but snapshot {log.head} by writer w1 renamed a table to main.u since base {base}"
     )
+
+
+@pytest.mark.parametrize("statistic", [{"null_count": -1}, {"value_count": -1}, {"size_bytes": -5}])
+def test_a_negative_count_in_statistics_then_invalid(log: DecidedLog, statistic: dict) -> None:
+    refused = log.refused("INVALID", append(data_file(1, statistics=[{"column": "id", **statistic}])))
+    assert refused.detail == "file f.parquet: a count of column id is negative"
+
+
+def test_more_bytes_than_64_bits_count_then_invalid(log: DecidedLog) -> None:
+    most = 2**63 - 1 - 3000
+    log.refused("INVALID", append(data_file(1, file_size_bytes=most + 1)))
+    log.commit(append(data_file(1, file_size_bytes=most)))
+    log.refused("INVALID", append(data_file(1, file_size_bytes=1)))
+
+
+def test_the_id_of_a_delete_file_where_a_data_file_is_meant_then_invalid(log: DecidedLog) -> None:
+    assigned = log.propose(delete_file(0, [1])).assigned
+    (delete_file_id,) = assigned.delete_file_ids
+    for request in (delete({delete_file_id: [1]}), delete_whole(delete_file_id), compact([delete_file_id], 1)):
+        assert "is not a live file of table t" in str(log.refused("INVALID", request).detail)
+
+
+def test_positions_deleted_before_and_after_the_base_then_only_the_later_ones_are_a_race(log: DecidedLog) -> None:
+    at(log, "ROW")
+    log.commit(delete({0: [1]}))
+    base = log.head
+    log.commit(delete({0: [2]}))
+    assert "position 1 of data file 0 is deleted already" in str(
+        log.refused("INVALID", delete({0: [1, 3]}), base=base).detail
+    )
+    log.conflict(f"TABLE_DELETED_FROM@{base + 1}", on=delete({0: [2, 3]}), base=base)
+    log.commit(delete({0: [3]}), base=base)
+
+
+def test_a_delete_file_for_a_file_that_went_since_the_base_then_conflict(log: DecidedLog) -> None:
+    log.commit(delete_whole(0))
+    log.commit(compact([1], 10))
+    log.conflict("TABLE_DELETED_FROM@3", on=delete_file(0, [1]), base=2)
+    log.conflict("TABLE_COMPACTED@4", on=delete_file(1, [1]), base=2)
+
+
+def test_compact_beyond_the_window_then_a_file_that_went_is_a_conflict_and_live_ones_are_fine(log: DecidedLog) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 1}})
+    log.commit(compact([0], 10))
+    for _ in range(3):
+        log.commit(append())
+    log.conflict("TABLE_COMPACTED@4", on=compact([0, 1], 20), base=2)
+    log.commit(compact([1, 2], 20), base=2)
+
+
+def test_a_files_history_then_it_leaves_the_window_delete_by_delete(log: DecidedLog) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 3}})
+    log.commit(delete({0: [1], 1: [1]}))
+    log.commit(delete({0: [2]}))
+    log.commit(append())
+    log.commit(append())
+    assert [[d.snapshot_id for d in log.state.file_history[f].deletes] for f in log.state.file_history] == [[5]]
+    log.conflict("TABLE_DELETED_FROM@5", on=delete({0: [3]}), base=4)
+    log.commit(delete({1: [3]}), base=4)
+    log.commit(append())
+    assert list(log.state.file_history) == [1]
+
+
+def test_a_file_compacted_long_ago_when_its_table_is_dropped_then_the_drop_is_the_conflict(log: DecidedLog) -> None:
+    log.commit(compact([0], 10))
+    log.commit(change("DROP_TABLE"))
+    log.conflict("TABLE_DROPPED@4", on=delete_whole(0), base=3)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from deciding import (
+    START_MS,
     DecidedLog,
     alter,
     append,
@@ -19,11 +22,17 @@ from deciding import (
     delete_whole,
     insert,
     keyed_table,
+    make_id,
     read_table,
     update,
 )
 
-COLUMNS = "i int64, f float64, s varchar, d date, c decimal(9,2), b boolean, ts timestamp"
+from commitlog.domain.json_form import proposal_from_json
+from commitlog.domain.model import Append, ColumnStatistics, DataFile, FilterOp, Predicate
+from commitlog.domain.reads import excludes
+from commitlog.domain.sequencing import decide, dump_state, find_conflicts, load_state, replay
+
+COLUMNS = "i int64, f float64, s varchar, d date, c decimal(9,2), b boolean, ts timestamp, l blob"
 
 
 @pytest.fixture
@@ -197,6 +206,11 @@ def bounds(column: str, low: Any, high: Any, **more: Any) -> dict[str, Any]:
         (bounds("b", False, True), ("b", "=", True), False),
         (bounds("ts", "2024-01-01 03:00:00", "2024-01-01 04:00:00"), ("ts", "<", "2024-01-01T03:00:00"), True),
         (bounds("i", 10, 20), ("f", "=", 1), False),
+        (bounds("i", 10, 20), ("i", "is_not_null"), False),
+        (bounds("c", "1.50", "10.00"), ("c", "=", "cheap"), False),
+        (bounds("c", "1.50", "10.00"), ("c", "=", True), False),
+        (bounds("c", 1.5, 10), ("c", ">", 10), True),
+        (bounds("l", "a", "b"), ("l", "=", "c"), False),
     ],
 )
 def test_filter_against_statistics_then_a_proof_lets_the_append_pass(
@@ -226,6 +240,8 @@ def test_partition_values_then_identity_only_proves() -> None:
     log.commit(append(data_file(5, partition_values=["2024-01-02", 54])))
     assert serializable(log, read_table("t", ("d", "=", "2024-01-01"))) == []
     assert serializable(log, read_table("t", ("d", "=", "2024-01-02"))) == ["TABLE_APPENDED@3"]
+    assert serializable(log, read_table("t", ("d", "is_null"))) == []
+    assert serializable(log, read_table("t", ("d", "is_not_null"))) == ["TABLE_APPENDED@3"]
     assert serializable(log, read_table("t", ("ts", "<", "1999-01-01 00:00:00"))) == ["TABLE_APPENDED@3"]
     base = log.head
     log.commit(append(data_file(5, partition_values=[None, 54])))
@@ -258,3 +274,120 @@ def test_a_partition_value_as_text_then_a_proof_like_any_other(kind: str, value:
     log.commit(append(table="u"), base=base, isolation="SERIALIZABLE", reads=[read_table("t", ("p", "=", other))])
     log.commit(append(table="u"), base=base, isolation="SERIALIZABLE", reads=[read_table("t", ("p", "is_null"))])
     log.check_replay()
+
+
+def test_files_read_beyond_the_window_then_gone_ones_count_as_raced_only_if_the_table_was_deleted_from(
+    log: DecidedLog,
+) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 1}})
+    log.commit(compact([0], 10))
+    log.commit(append(table="u"))
+    log.commit(append(table="u"))
+    assert serializable(log, read_table("t", files=[0, 1])) == []
+    log.refused("INVALID", append(table="u"), base=4, isolation="SERIALIZABLE", reads=[read_table("t", files=[0])])
+    deleted = log.commit(delete({1: [1]}))
+    log.commit(append(table="u"))
+    log.commit(append(table="u"))
+    assert serializable(log, read_table("t", files=[1])) == [f"TABLE_DELETED_FROM@{deleted}"]
+
+
+def test_a_file_read_that_was_gone_at_the_base_then_invalid(log: DecidedLog) -> None:
+    log.commit(compact([0], 10))
+    reads = [read_table("t", files=[0])]
+    assert serializable(log, *reads) == []
+    log.refused("INVALID", append(table="u"), base=3, isolation="SERIALIZABLE", reads=reads)
+
+
+def test_a_table_first_filled_since_the_base_then_every_file_needs_its_proof(log: DecidedLog) -> None:
+    low, high = bounds("id", 1, 5), bounds("id", 6, 9)
+    log.commit(append(data_file(5, statistics=[low]), data_file(4, statistics=[high]), table="u"))
+    reads = [read_table("u", ("id", ">", 20))]
+    log.commit(append(), base=2, isolation="SERIALIZABLE", reads=reads)
+    log.refused("CONFLICT", append(), base=2, isolation="SERIALIZABLE", reads=[read_table("u", ("id", ">", 8))])
+
+
+def test_statistics_that_travel_opaque_then_decoded_where_a_filter_looks_and_kept_in_a_checkpoint(
+    log: DecidedLog,
+) -> None:
+    text = json.dumps({**bounds("i", 10, 20), "null_count": 0})
+    proposal = proposal_from_json(
+        {"proposal_id": make_id(90), "writer_id": "w1", "base_snapshot_id": 2, "changes": [append()]}
+    )
+    (change_,) = proposal.changes
+    assert isinstance(change_, Append)
+    opaque = replace(change_, files=(replace(change_.files[0], statistics=text.encode()),))
+    outcome = decide(log.state, replace(proposal, changes=(opaque,)), now_ms=START_MS + 90)
+    replay(log.state, outcome)
+    log.outcomes.append(outcome)
+
+    def decoded(data: bytes) -> tuple[ColumnStatistics, ...]:
+        return (ColumnStatistics(**json.loads(data)),)
+
+    reading = {"proposal_id": make_id(91), "writer_id": "w1", "base_snapshot_id": 2, "isolation": "SERIALIZABLE"}
+    state = load_state(dump_state(log.state))
+    for value, conflicts in ((9, 0), (10, 1)):
+        reads = [read_table("t", ("i", "=", value))]
+        proposal = proposal_from_json({**reading, "reads": reads, "changes": [append(table="u")]})
+        assert len(find_conflicts(state, proposal, decode_statistics=decoded)) == conflicts
+        assert len(find_conflicts(state, proposal)) == 1
+        judged = decide(state, proposal, now_ms=START_MS + 91, decode_statistics=decoded)
+        assert judged.conflicts == find_conflicts(state, proposal, decode_statistics=decoded)
+        assert len(judged.conflicts) == conflicts
+
+
+def view(kind: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "schema": "main",
+        "view": "v",
+        **({} if kind == "DROP_VIEW" else {"sql": "SELECT 1"}),
+        **fields,
+    }
+
+
+def test_a_view_that_a_name_read_relied_on_then_its_replacement_and_drop_are_caught(log: DecidedLog) -> None:
+    read = {"kind": "NAME", "schema": "main", "name": "v"}
+    base = log.commit(view("CREATE_VIEW"))
+    log.commit(view("REPLACE_VIEW"))
+    assert serializable(log, read, base=base) == ["VIEW_REPLACED@4"]
+    assert serializable(log, read, base=log.head) == []
+    log.commit(view("DROP_VIEW"))
+    assert serializable(log, read, base=base) == ["VIEW_DROPPED@6", "VIEW_REPLACED@4"]
+    assert serializable(log, read, base=log.head) == []
+
+
+def test_a_schema_dropped_with_all_that_was_in_it_then_a_name_read_says_so_once(log: DecidedLog) -> None:
+    log.commit({"kind": "CREATE_SCHEMA", "schema": "s"}, create_table(schema="s"))
+    base = log.head
+    log.commit({"kind": "DROP_SCHEMA", "schema": "s", "cascade": True})
+    for name in ("t", None):
+        assert serializable(log, {"kind": "NAME", "schema": "s", "name": name}, base=base) == ["SCHEMA_DROPPED@4"]
+
+
+def test_rows_read_when_their_table_was_altered_or_the_base_is_beyond_the_window_then_judged_per_table(
+    log: DecidedLog,
+) -> None:
+    rows = {"kind": "ROWS", "schema": "main", "table": "k", "keys": [{"id": 9}]}
+    log.commit(keyed_table("k"))
+    base = log.commit(insert(id=1))
+    log.commit(alter("ADD_COLUMN", "k", column={"name": "x", "type": "int8"}))
+    assert serializable(log, rows, base=base) == [f"TABLE_ALTERED@{base + 1}"]
+    base = log.head
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 1}})
+    log.commit(append())
+    log.commit(append())
+    assert serializable(log, rows, base=base) == []
+    changed = log.commit(insert(id=2))
+    log.commit(append())
+    log.commit(append())
+    assert serializable(log, rows, base=base) == [f"TABLE_ROWS_CHANGED@{changed}"]
+    log.refused("INVALID", append(), isolation="SERIALIZABLE", reads=[{**rows, "keys": [{"id": None}]}])
+
+
+def test_a_partition_value_that_is_none_of_its_type_then_it_proves_nothing() -> None:
+    log = DecidedLog()
+    log.commit(create_table("t", "p int64", partition_by=[{"column": "p", "transform": "identity"}]))
+    definition = log.state.tables[1].definition
+    conjunction = (Predicate("p", FilterOp.EQ, 5),)
+    for value, excluded in (("6", True), ("5", False), ("soon", False)):
+        assert excludes(definition, DataFile("f", 1, 1, partition_values=(value,)), conjunction, None) is excluded

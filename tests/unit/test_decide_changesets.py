@@ -1,0 +1,204 @@
+"""Changesets as a whole: what earlier changes mean to later ones, flags that skip, limits, text (DESIGN 10, 12.4-5, 12.21)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from deciding import (
+    DecidedLog,
+    append,
+    change,
+    create_table,
+    data_file,
+    delete,
+    insert,
+    keyed_table,
+    read_table,
+)
+
+REFERS = [{"columns": ["v"], "ref_schema": "main", "ref_table": "p", "ref_columns": ["id"]}]
+
+
+@pytest.fixture
+def log() -> Iterator[DecidedLog]:
+    """Schema s with table t in it; head 1."""
+    log = DecidedLog()
+    log.commit(schema("CREATE_SCHEMA"), create_table(schema="s"))
+    yield log
+    log.check_replay()
+
+
+def schema(kind: str, name: str = "s", **fields: Any) -> dict[str, Any]:
+    return {"kind": kind, "schema": name, **fields}
+
+
+def view(kind: str, name: str = "v", **fields: Any) -> dict[str, Any]:
+    sql = {} if kind == "DROP_VIEW" else {"sql": "SELECT 1"}
+    return {"kind": kind, "schema": "s", "view": name, **sql, **fields}
+
+
+def within(request: dict[str, Any]) -> dict[str, Any]:
+    return {**request, "schema": "s"}
+
+
+# --- what the earlier changes mean ------------------------------------------------------------------------------------
+
+
+def test_a_schema_dropped_here_then_it_is_gone_for_the_later_changes(log: DecidedLog) -> None:
+    refused = log.refused("INVALID", schema("DROP_SCHEMA", cascade=True), create_table(schema="s"))
+    assert refused.detail == "change 1 (CREATE_TABLE): schema s was dropped earlier in this changeset"
+    log.commit(schema("DROP_SCHEMA", cascade=True), schema("CREATE_SCHEMA"), create_table(schema="s"))
+
+
+def test_a_schema_with_an_entry_made_here_then_it_cannot_be_dropped_here(log: DecidedLog) -> None:
+    for made in (create_table("u", schema="s"), view("CREATE_VIEW")):
+        log.refused("INVALID", made, schema("DROP_SCHEMA"))
+        log.refused("INVALID", made, schema("DROP_SCHEMA", cascade=True))
+        assert "cannot drop it as well" in str(log.outcomes[-1].detail)
+    log.commit(within(change("DROP_TABLE")), schema("DROP_SCHEMA"))
+
+
+def test_a_table_that_a_new_one_refers_to_then_it_cannot_be_dropped_here(log: DecidedLog) -> None:
+    log.commit(keyed_table("p", "id int64"), keyed_table("q", "id int64"))
+    child = keyed_table("c", "id int64, v int64", foreign_keys=REFERS)
+    refused = log.refused("INVALID", child, change("DROP_TABLE", "p"))
+    assert "table p is referred to by a foreign key of c" in str(refused.detail)
+    log.commit(child, change("DROP_TABLE", "q"))
+
+
+def test_a_table_that_refers_to_itself_then_it_can_be_dropped(log: DecidedLog) -> None:
+    log.commit(keyed_table("p", "id int64, v int64", foreign_keys=REFERS))
+    log.commit(insert("p", id=1, v=1))
+    log.commit(insert("p", id=2, v=1))
+    log.commit(change("DROP_TABLE", "p"))
+
+
+def test_a_schema_whose_tables_are_referred_to_then_dropped_only_together_with_the_child(log: DecidedLog) -> None:
+    log.commit(keyed_table("p", "id int64", schema="s"))
+    parent = [{**REFERS[0], "ref_schema": "s"}]
+    log.commit(keyed_table("c", "id int64, v int64", foreign_keys=parent))
+    log.commit(keyed_table("d", "id int64, v int64", foreign_keys=parent))
+    drop = schema("DROP_SCHEMA", cascade=True)
+    log.refused("INVALID", drop)
+    log.conflict("TABLE_REFERENCED@3", "TABLE_REFERENCED@4", on=drop, base=2)
+    log.commit(change("DROP_TABLE", "c"))
+    log.refused("INVALID", drop)
+    log.commit(change("DROP_TABLE", "d"), drop)
+
+
+# --- if_exists, if_not_exists -----------------------------------------------------------------------------------------
+
+
+def test_if_not_exists_when_it_does_not_exist_then_made(log: DecidedLog) -> None:
+    outcome = log.propose(schema("CREATE_SCHEMA", "n", if_not_exists=True), view("CREATE_VIEW", if_not_exists=True))
+    assert [effect.skipped for effect in outcome.effects] == [False, False]
+
+
+def test_if_not_exists_when_made_since_the_base_then_skipped_and_known_to_later_changes(log: DecidedLog) -> None:
+    log.commit(schema("CREATE_SCHEMA", "n"))
+    log.commit(view("CREATE_VIEW"))
+    made = log.propose(schema("CREATE_SCHEMA", "n", if_not_exists=True), create_table(schema="n"), base=1)
+    assert [effect.skipped for effect in made.effects] == [True, False]
+    outcome = log.propose(view("CREATE_VIEW", if_not_exists=True), view("REPLACE_VIEW"), base=1)
+    assert [effect.skipped for effect in outcome.effects] == [True, False]
+
+
+def test_if_exists_when_it_exists_then_dropped(log: DecidedLog) -> None:
+    log.commit(view("CREATE_VIEW"))
+    drops = [
+        view("DROP_VIEW", if_exists=True),
+        within(change("DROP_TABLE", if_exists=True)),
+        schema("DROP_SCHEMA", if_exists=True),
+    ]
+    outcome = log.propose(*drops)
+    assert [effect.skipped for effect in outcome.effects] == [False, False, False]
+
+
+def test_if_exists_when_it_never_existed_then_skipped_and_the_name_is_free(log: DecidedLog) -> None:
+    drops = [view("DROP_VIEW", if_exists=True), within(change("DROP_TABLE", "v", if_exists=True))]
+    outcome = log.propose(*drops, view("CREATE_VIEW"))
+    assert [effect.skipped for effect in outcome.effects] == [True, True, False]
+
+
+def test_if_exists_when_dropped_since_the_base_then_later_changes_do_not_see_it(log: DecidedLog) -> None:
+    log.commit(within(change("DROP_TABLE")))
+    drop = within(change("DROP_TABLE", if_exists=True))
+    log.refused("INVALID", drop, within(append()), base=1)
+    log.commit(drop, schema("DROP_SCHEMA"), base=1)
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "limit", "changes", "fields"),
+    [
+        ("changes_max", 2, [append(), append(), append()], {}),
+        ("files_max", 2, [append(data_file(), data_file()), append()], {}),
+        ("files_max", 2, [change("FLUSH", "k", files=[{**data_file(0), "row_ids": []}] * 3)], {}),
+        ("reads_max", 1, [append()], {"reads": [read_table(), read_table()]}),
+        (
+            "read_keys_max",
+            1,
+            [append()],
+            {"reads": [{"kind": "ROWS", "schema": "main", "table": "k", "keys": [{}, {}]}]},
+        ),
+        ("name_length_max", 8, [create_table("a" * 9)], {}),
+        ("inlined_positions_max", 2, [delete({0: [1, 2, 3]})], {}),
+        ("keyed_rows_max", 2, [insert(id=7), insert(id=8)], {}),
+    ],
+)
+def test_more_than_a_limit_then_invalid_and_the_text_gives_it(
+    setting: str, limit: int, changes: list[dict], fields: dict
+) -> None:
+    log = DecidedLog()
+    log.commit(create_table(), append(), keyed_table())
+    log.commit(insert(id=1))
+    log.commit({"kind": "CONFIGURE", "settings": {setting: limit}})
+    assert str(limit) in str(log.refused("INVALID", *changes, **fields).detail)
+    log.commit(append())
+    log.check_replay()
+
+
+def test_conflict_granularity_and_policy_of_the_log_when_configured_then_they_hold_for_tables_without_their_own() -> (
+    None
+):
+    log = DecidedLog()
+    log.commit(create_table(), append(), keyed_table())
+    settings = {"conflict_granularity": "ROW", "on_conflict": "KEEP_EXISTING", "expire_older_than_ms": 5}
+    log.commit({"kind": "CONFIGURE", "settings": settings})
+    log.commit({"kind": "CONFIGURE", "settings": {"expire_older_than_ms": None}})
+    base = log.commit(insert(id=1))
+    log.commit(delete({0: [1]}), insert(id=2))
+    log.commit(delete({0: [2]}), insert(id=2), base=base)
+    assert log.outcomes[-1].effects[1].skipped
+    for value in (5, None):
+        log.refused("INVALID", {"kind": "CONFIGURE", "settings": {"on_conflict": value}})
+    log.check_replay()
+
+
+def test_snapshots_expired_below_zero_then_invalid(log: DecidedLog) -> None:
+    log.refused("INVALID", {"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": -1})
+
+
+# --- text and times ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a\0b", ["a\0b"], [["\ud800"]], {"x": "a\x1fb"}, {"a\0b": 1}, {"x": [1, {"y": "\x7f"}]}],
+)
+def test_a_control_character_deep_in_a_row_then_invalid(value: object) -> None:
+    log = DecidedLog()
+    log.commit(create_table(columns="id int64, j json"))
+    refused = log.refused("INVALID", change("INSERT_ROW", row={"id": 1, "j": value}))
+    assert "holds the character U+" in str(refused.detail)
+    log.commit(change("INSERT_ROW", row={"id": 1, "j": {"x": ["two\nlines", None, 5]}}))
+
+
+@pytest.mark.parametrize("field", ["created_at_ms", "decide_before_ms"])
+def test_a_time_beyond_postgresqls_then_invalid(log: DecidedLog, field: str) -> None:
+    refused = log.refused("INVALID", within(append()), **{field: 10**16})
+    assert f"{field} {10**16} is beyond PostgreSQL's times" in str(refused.detail)

@@ -1,0 +1,127 @@
+"""Tables as they are defined and altered: keys, references, partitions, defaults, properties (DESIGN 3, 12.5, 12.25)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from deciding import DecidedLog, alter, append, change, create_table, data_file, insert, keyed_table, update
+
+
+@pytest.fixture
+def log() -> Iterator[DecidedLog]:
+    """Table t, and p with primary key id and unique (code) for others to refer to; head 1."""
+    log = DecidedLog()
+    log.commit(create_table(), keyed_table("p", "id int64, code int32, name varchar", unique=[["code"]]))
+    yield log
+    log.check_replay()
+
+
+def refers(*columns: str, to: tuple[str, ...] = ("id",)) -> list[dict[str, Any]]:
+    return [{"columns": list(columns), "ref_schema": "main", "ref_table": "p", "ref_columns": list(to)}]
+
+
+def partitioned(column: str, *transforms: str) -> list[dict[str, Any]]:
+    return [{"column": column, "transform": transform} for transform in transforms]
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (keyed_table(unique=[[]]), "has no columns"),
+        (create_table("k", primary_key=["id", "ID"]), "names a column twice"),
+        (create_table("k", foreign_keys=refers("id")), "foreign keys need a primary key"),
+        (keyed_table(foreign_keys=refers("id", "v")), "another number of columns"),
+        (keyed_table(foreign_keys=refers("v", to=("name",))), "neither its primary key nor a UNIQUE constraint"),
+        (keyed_table(foreign_keys=refers("v")), "has another type than id of p"),
+        (create_table("k", "s list(int64)", partition_by=partitioned("s", "identity")), "cannot be a partition key"),
+        (create_table("k", partition_by=partitioned("id", "bucket(4)", "bucket(4)")), "is given twice"),
+        (create_table("k", partition_by=partitioned("id", "bucket(0)")), "unknown partition transform"),
+        (create_table("k", "d date", partition_by=partitioned("d", "hour")), "not a time"),
+    ],
+)
+def test_a_definition_that_cannot_be_then_invalid_and_the_text_says_why(
+    log: DecidedLog, request_: dict, why: str
+) -> None:
+    assert why in str(log.refused("INVALID", request_).detail)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (alter("RENAME_COLUMN", name="id", new_name="V"), "already has a column V"),
+        (alter("RENAME_COLUMN", name="id", new_name="id"), "already has that name"),
+        (alter("ADD_COLUMN", column={"name": "l", "type": "int64[]", "default": "[1]"}), "default of a nested type"),
+        (alter("SET_DEFAULT", name="id", default="1.5"), "the default '1.5' is no integer"),
+        (alter("SET_NULLABLE", "p", name="ID", nullable=True), "in the primary key and cannot be NULL"),
+    ],
+)
+def test_an_alteration_that_cannot_be_then_invalid_and_the_text_says_why(log: DecidedLog, step: dict, why: str) -> None:
+    assert why in str(log.refused("INVALID", step).detail)
+
+
+def test_a_column_renamed_in_case_only_then_it_is_the_same_column(log: DecidedLog) -> None:
+    log.commit(alter("RENAME_COLUMN", name="id", new_name="ID"))
+    assert [column.name for column in log.state.tables[1].definition.columns] == ["ID", "v"]
+
+
+def test_a_foreign_key_then_its_columns_stay_and_it_may_refer_to_a_unique_constraint(log: DecidedLog) -> None:
+    log.commit(keyed_table("c", "id int64, code int32, x varchar", foreign_keys=refers("code", to=("code",))))
+    assert "in a foreign key" in str(log.refused("INVALID", alter("DROP_COLUMN", "c", name="code")).detail)
+    log.refused("INVALID", alter("RENAME_COLUMN", "c", name="code", new_name="y"))
+    log.commit(alter("DROP_COLUMN", "c", name="x"))
+
+
+def test_two_alterations_of_a_table_then_the_second_sees_the_first(log: DecidedLog) -> None:
+    log.commit(
+        alter("ADD_COLUMN", column={"name": "x", "type": "date"}),
+        alter("SET_PARTITION_BY", partition_by=partitioned("x", "month")),
+        append(data_file(1, partition_values=[3])),
+    )
+    log.refused("INVALID", alter("DROP_COLUMN", name="v"), alter("SET_COMMENT", name="v", comment="gone"))
+
+
+def test_a_property_when_reset_then_the_logs_own_holds_again(log: DecidedLog) -> None:
+    log.commit(alter("SET_PROPERTY", "p", key="on_conflict", value="KEEP_EXISTING"))
+    base = log.commit(insert("p", id=1, code=1))
+    log.commit(update(1, "p", code=2))
+    assert log.propose(update(1, "p", code=3), base=base).effects[0].skipped
+    log.commit(alter("SET_PROPERTY", "p", key="on_conflict", value=None))
+    log.conflict("UPDATE_UPDATE@4", on=update(1, "p", code=3), base=base)
+    log.refused("INVALID", alter("SET_PROPERTY", "p", key="on_conflict", value="GUESS"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        ("int64", "7", 7), ("float64", "1.5", 1.5), ("boolean", "true", True), ("boolean", "false", False),
+        ("json", '{"a": 1}', '{"a": 1}'), ("variant", "x", "x"), ("date", "2024-01-31", "2024-01-31"), ("varchar", "", ""),
+    ],
+)  # fmt: skip
+def test_a_column_left_out_of_a_row_then_its_default_stands(
+    log: DecidedLog, kind: str, default: str, value: object
+) -> None:
+    columns = [{"name": "id", "type": "int64"}, {"name": "x", "type": kind, "default": default}]
+    log.commit({**keyed_table(), "columns": columns})
+    log.commit(insert(id=1), insert(id=2, x=None))
+    rows = log.state.tables[3].rows
+    assert rows is not None
+    assert [version.image for version in rows.live.values()] == [{"id": 1, "x": value}, {"id": 2, "x": None}]
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ([{"name": f"c{n}", "type": "int8"} for n in range(1_591)], "1591 columns"),
+        ([{"name": "ü" * 32, "type": "int8"}], "longer than 63 bytes"),
+        ([{"name": "XMIN", "type": "int8"}], "a name that PostgreSQL or DuckLake uses"),
+    ],
+)
+def test_a_table_whose_rows_postgresql_cannot_hold_then_it_takes_files_only(
+    log: DecidedLog, columns: list, why: str
+) -> None:
+    log.commit({**create_table("w"), "columns": columns})
+    log.commit(append(table="w"))
+    row = change("INSERT_ROW", "w", row={})
+    assert why in str(log.refused("INVALID", row).detail)

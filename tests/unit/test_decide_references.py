@@ -1,0 +1,117 @@
+"""Foreign keys of keyed tables: parents and children, raced or not, also beyond the window (DESIGN 12.16, 12.18, 12.23)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from deciding import DecidedLog, append, change, create_table, delete_row, insert, keyed_table, update
+
+
+def refers(parent: str = "p", *, to: str = "id") -> list[dict[str, Any]]:
+    return [{"columns": ["ref"], "ref_schema": "main", "ref_table": parent, "ref_columns": [to]}]
+
+
+@pytest.fixture
+def log() -> Iterator[DecidedLog]:
+    """p (unique code), c refers to p.id, d to p.code; parents 1 and 2 of codes 10 and 20; head 2."""
+    log = DecidedLog()
+    log.commit(
+        keyed_table("p", "id int64, code int64, v varchar", unique=[["code"]]),
+        keyed_table("c", "id int64, ref int64", foreign_keys=refers()),
+        keyed_table("d", "id int64, ref int64", foreign_keys=refers(to="code")),
+        create_table("other"),
+    )
+    log.commit(insert("p", id=1, code=10), insert("p", id=2, code=20))
+    yield log
+    log.check_replay()
+
+
+def beyond_the_window(log: DecidedLog) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 1}})
+    log.commit(append(table="other"))
+    log.commit(append(table="other"))
+
+
+def test_a_reference_to_a_unique_value_then_judged_by_it(log: DecidedLog) -> None:
+    log.refused("INVALID", insert("d", id=1, ref=30))
+    log.commit(insert("d", id=1, ref=10), insert("d", id=2, ref=None))
+    log.refused("INVALID", delete_row(1, "p"))
+    log.refused("INVALID", update(1, "p", code=11))
+    log.commit(update(1, "p", code=10, v="x"))
+    log.commit(update(2, "p", code=21))
+    log.conflict("FOREIGN_KEY@5", on=insert("d", id=3, ref=20), base=2)
+    log.commit(delete_row(2, "p"))
+
+
+def test_a_parent_whose_unique_value_is_null_then_nobody_can_refer_to_it(log: DecidedLog) -> None:
+    log.commit(insert("p", id=3, code=None))
+    log.commit(delete_row(3, "p"))
+
+
+def test_two_children_of_one_parent_then_each_counts(log: DecidedLog) -> None:
+    log.commit(insert("c", id=1, ref=1), insert("c", id=2, ref=1))
+    log.commit(delete_row(1, "c"))
+    log.refused("INVALID", delete_row(1, "p"))
+    log.commit(delete_row(2, "c"), delete_row(1, "p"))
+
+
+def test_a_child_made_here_then_its_parent_cannot_go_here_and_the_other_way_round(log: DecidedLog) -> None:
+    refused = log.refused("INVALID", insert("c", id=1, ref=1), delete_row(1, "p"))
+    assert "row 1 of table c still refers to row 1 of table p" in str(refused.detail)
+    refused = log.refused("INVALID", delete_row(1, "p"), insert("c", id=1, ref=1))
+    assert "no row 1 in table p, which a foreign key refers to" in str(refused.detail)
+
+
+def test_a_parent_changed_and_then_deleted_here_then_its_new_child_is_invalid_not_raced(log: DecidedLog) -> None:
+    log.commit(update(1, "p", code=10, v="x"))
+    log.refused("INVALID", delete_row(1, "p"), insert("c", id=1, ref=1))
+
+
+def test_a_table_made_here_that_refers_to_an_older_one_then_its_rows_hold_the_parents(log: DecidedLog) -> None:
+    made = keyed_table("n", "id int64, ref int64", foreign_keys=refers())
+    log.refused("INVALID", made, insert("n", id=1, ref=1), delete_row(1, "p"))
+    log.refused("INVALID", made, insert("n", id=1, ref=9))
+    log.commit(insert("d", id=1, ref=10))
+    log.commit(made, insert("n", id=1, ref=1), delete_row(2, "p"), delete_row(1, "d"))
+    log.refused("INVALID", delete_row(1, "p"))
+
+
+def test_parent_and_child_tables_made_together_then_their_rows_too(log: DecidedLog) -> None:
+    tables = [keyed_table("q", "id int64"), keyed_table("n", "id int64, ref int64", foreign_keys=refers("q"))]
+    log.refused("INVALID", *tables, insert("n", id=1, ref=1))
+    log.commit(*tables, insert("q", id=1), insert("n", id=1, ref=1))
+
+
+def test_a_child_table_dropped_here_then_its_rows_hold_no_parent(log: DecidedLog) -> None:
+    log.commit(insert("c", id=1, ref=1))
+    log.commit(change("DROP_TABLE", "c"), delete_row(1, "p"))
+
+
+def test_rows_that_refer_to_their_own_table_then_to_themselves_too(log: DecidedLog) -> None:
+    log.commit(keyed_table("s", "id int64, ref int64", foreign_keys=refers("s")))
+    log.refused("INVALID", insert("s", id=2, ref=1))
+    log.commit(insert("s", id=1, ref=1))
+    log.commit(insert("s", id=2, ref=1))
+    log.refused("INVALID", delete_row(1, "s"))
+    log.commit(delete_row(2, "s"), delete_row(1, "s"))
+
+
+def test_a_parent_missing_beyond_the_window_then_a_conflict_only_if_the_parents_rows_changed(log: DecidedLog) -> None:
+    base = log.head
+    beyond_the_window(log)
+    log.refused("INVALID", insert("c", id=1, ref=9), base=base)
+    deleted = log.commit(delete_row(1, "p"))
+    log.commit(append(table="other"))
+    log.conflict(f"TABLE_ROWS_CHANGED@{deleted}", on=insert("c", id=1, ref=1), base=base)
+    log.commit(insert("c", id=1, ref=2), base=base)
+
+
+def test_a_parent_deleted_beyond_the_window_then_a_later_child_is_a_race_an_older_one_is_not(log: DecidedLog) -> None:
+    log.commit(insert("c", id=1, ref=1))
+    base = log.head
+    child = log.commit(insert("c", id=2, ref=2))
+    beyond_the_window(log)
+    log.refused("INVALID", delete_row(1, "p"), base=base)
+    log.conflict(f"FOREIGN_KEY@{child}", on=delete_row(2, "p"), base=base)

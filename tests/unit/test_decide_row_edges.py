@@ -1,0 +1,212 @@
+"""Row changes where sites and handlers meet, FLUSH, and keys that move: each refusal and each way out (DESIGN 5, 12.15-18)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from deciding import (
+    START_MS,
+    DecidedLog,
+    append,
+    change,
+    create_table,
+    data_file,
+    delete_row,
+    insert,
+    keyed_table,
+    make_id,
+    update,
+)
+
+from commitlog.domain.json_form import proposal_from_json
+from commitlog.domain.sequencing import decide, replay
+
+ORIGIN = {"node": "n", "tick": 1, "stamp_ms": 5, "priority": 1}
+
+
+@pytest.fixture
+def log() -> Iterator[DecidedLog]:
+    """Table k (unique v) with rows 1 and 2, row ids 0 and 1, and table t; head 2."""
+    log = made()
+    yield log
+    log.check_replay()
+
+
+def made(policy: str | None = None, handler: Callable[..., Any] | None = None) -> DecidedLog:
+    log = DecidedLog(handlers={} if handler is None else {"h": handler})
+    log.commit(keyed_table(unique=[["v"]], on_conflict=policy), create_table())
+    log.commit(insert(id=1, v="a"), insert(id=2, v="b"))
+    return log
+
+
+def moved(key: int, to: int, **row: Any) -> dict[str, Any]:
+    origin = row.pop("origin", None)
+    return change("UPDATE_ROW", "k", key={"id": key}, row={"id": to, **row}, origin=origin)
+
+
+def images(log: DecidedLog) -> dict[str, Any]:
+    rows = log.state.tables[1].rows
+    assert rows is not None
+    return {key: (version.image or {}).get("v") for key, version in rows.live.items()}
+
+
+def beyond_the_window(log: DecidedLog) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 1}})
+    log.commit(append())
+    log.commit(append())
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (update(None, v="x"), "key column id of table k cannot be NULL"),
+        (delete_row("1"), "is text, not a number"),
+        (change("DELETE_ROW", "k", key={"v": "a"}), "gives exactly its key columns: id"),
+        (change("DELETE_ROW", "k", key={"id": 1, "ID": 1}), "gives exactly its key columns: id"),
+        (moved(9, 10), "has no row 9"),
+    ],
+)
+def test_a_key_that_is_none_then_invalid_and_the_text_says_why(log: DecidedLog, request_: dict, why: str) -> None:
+    assert why in str(log.refused("INVALID", request_).detail)
+
+
+def test_a_replicated_update_of_a_key_that_is_not_there_yet_then_as_an_update_before_its_insert(
+    log: DecidedLog,
+) -> None:
+    log.conflict("INSERT_UPDATE@2", on=moved(9, 10, origin=ORIGIN))
+    keeping = made("KEEP_EXISTING")
+    outcome = keeping.propose(moved(9, 10, origin=ORIGIN))
+    assert [(r.kind, r.action) for r in outcome.resolutions] == [("INSERT_UPDATE", "SKIPPED")]
+    keeping.check_replay()
+
+
+@pytest.mark.parametrize(
+    ("origin", "why"),
+    [
+        ({"node": ""}, "node name is empty"),
+        ({"tick": -1}, "tick or priority is negative"),
+        ({"priority": -1}, "tick or priority is negative"),
+        ({"stamp_ms": 10**17}, "beyond PostgreSQL's times"),
+        ({"node": "a\nb"}, "holds the character U+000A"),
+    ],
+)
+def test_an_origin_that_is_none_then_invalid(log: DecidedLog, origin: dict, why: str) -> None:
+    assert why in str(log.refused("INVALID", insert(id=5, origin={**ORIGIN, **origin})).detail)
+
+
+# --- beyond the window ------------------------------------------------------------------------------------------------
+
+
+def test_rows_unchanged_since_a_base_beyond_the_window_then_judged_as_unraced(log: DecidedLog) -> None:
+    beyond_the_window(log)
+    log.refused("INVALID", insert(id=1, v="x"), base=2)
+    log.commit(update(1, v="x"), delete_row(2), insert(id=3, v="c"), base=2)
+    assert images(log) == {"1": "x", "3": "c"}
+
+
+def test_a_row_deleted_when_its_change_leaves_the_window_then_nothing_is_kept_of_it(log: DecidedLog) -> None:
+    log.commit(delete_row(1))
+    beyond_the_window(log)
+    rows = log.state.tables[1].rows
+    assert rows is not None
+    assert (rows.history, list(rows.live)) == ({}, ["2"])
+    assert rows.live["2"].image is None
+
+
+# --- flush ------------------------------------------------------------------------------------------------------------
+
+
+def flush(*row_ids: int, table: str = "k", **fields: Any) -> dict[str, Any]:
+    return change("FLUSH", table, files=[{**data_file(len(row_ids), **fields), "row_ids": list(row_ids)}])
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (flush(0, table="t"), "has no primary key: it takes no FLUSH"),
+        (change("FLUSH", "k", files=[]), "nothing to commit"),
+        (flush(0, record_count=2), "another number of row ids than it has rows"),
+        (flush(), "holds no rows: nothing to flush"),
+        (flush(-1), "row id -1 is negative"),
+        (flush(0, 0), "is flushed twice"),
+        (flush(7), "row id 7 of table k is no row outside of files"),
+    ],
+)
+def test_a_flush_that_cannot_be_then_invalid_and_the_text_says_why(log: DecidedLog, request_: dict, why: str) -> None:
+    assert why in str(log.refused("INVALID", request_).detail)
+
+
+def test_a_flush_from_beyond_the_window_then_a_conflict_if_any_row_changed(log: DecidedLog) -> None:
+    log.commit(update(1, v="x"))
+    beyond_the_window(log)
+    log.conflict("TABLE_ROWS_CHANGED@3", on=flush(0), base=2)
+    log.conflict("TABLE_ROWS_CHANGED@3", on=flush(99), base=2)
+    log.commit(flush(0, 1), base=3)
+
+
+# --- handlers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_handler_that_answers_with_a_key_of_neither_side_then_conflict_with_that_text() -> None:
+    log = made("handler:h", lambda kind, committed, proposed: {"id": 77, "v": "z"})
+    log.commit(update(1, v="x"))
+    outcome = log.conflict("UPDATE_UPDATE@3", on=update(1, v="y"), base=2)
+    assert "the handler h answered with another key" in outcome.conflicts[0].detail
+    log.check_replay()
+
+
+def test_a_handler_of_a_raced_delete_then_the_row_goes_or_stays_as_it_says() -> None:
+    log = made("handler:h", lambda kind, committed, proposed: committed if committed["v"] == "keep" else proposed)
+    log.commit(update(1, v="keep"), update(2, v="drop"))
+    outcome = log.propose(delete_row(1), delete_row(2), base=2)
+    assert [(r.kind, r.action) for r in outcome.resolutions] == [("UPDATE_DELETE", "HANDLED")] * 2
+    assert images(log) == {"1": "keep"}
+    log.check_replay()
+
+
+def test_a_handler_of_two_inserts_then_its_image_takes_the_place_of_the_committed_row() -> None:
+    log = made("handler:h", lambda kind, committed, proposed: {**proposed, "v": committed["v"] + proposed["v"]})
+    log.commit(insert(id=3, v="c"))
+    log.commit(insert(id=3, v="d"), base=2)
+    assert images(log)["3"] == "cd"
+    log.check_replay()
+
+
+def test_a_handler_of_an_insert_that_took_a_raced_unique_value_then_it_chooses_the_key() -> None:
+    for key in (3, 4):
+        log = made("handler:h", lambda kind, committed, proposed, key=key: {**proposed, "id": key})
+        log.commit(insert(id=3, v="c"))
+        log.commit(insert(id=4, v="c"), base=2)
+        assert images(log) == {"1": "a", "2": "b", str(key): "c"}
+        log.check_replay()
+
+
+def test_a_handler_whose_answer_would_end_two_rows_then_conflict_with_that_text() -> None:
+    log = made("handler:h", lambda kind, committed, proposed: proposed)
+    log.commit(insert(id=3, v="c"))
+    outcome = log.conflict("UPDATE_KEY@3", on=moved(1, 3, v="d"), base=2)
+    assert "the handler's answer would end two rows" in outcome.conflicts[0].detail
+    log.check_replay()
+
+
+def test_a_handler_of_a_key_moved_to_a_raced_one_from_a_row_that_is_gone_then_the_other_row_gives_way() -> None:
+    log = made("handler:h", lambda kind, committed, proposed: proposed)
+    log.commit(delete_row(1), insert(id=3, v="c"))
+    log.commit(moved(1, 3, v="d"), base=2)
+    assert images(log) == {"2": "b", "3": "d"}
+    log.check_replay()
+
+
+def test_an_outcome_that_ends_a_row_which_is_not_there_then_replay_stops(log: DecidedLog) -> None:
+    proposal = {"proposal_id": make_id(9), "writer_id": "w1", "base_snapshot_id": 2, "changes": [delete_row(1)]}
+    outcome = decide(log.state, proposal_from_json(proposal), now_ms=START_MS + 9)
+    forged = replace(outcome, effects=(replace(outcome.effects[0], ended_row_id=99),))
+    fresh = made()
+    with pytest.raises(AssertionError, match="row 99 of table 1 is not where the outcome says"):
+        replay(fresh.state, forged)

@@ -1,0 +1,199 @@
+"""Proposals and outcomes as JSON: what is MALFORMED names its field, what is written is read back (DESIGN 11, 12.8, 12.26)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from deciding import (
+    DecidedLog,
+    append,
+    change,
+    compact,
+    create_table,
+    data_file,
+    delete,
+    insert,
+    keyed_table,
+    make_id,
+    read_table,
+    update,
+)
+
+from commitlog.domain.json_form import (
+    outcome_to_json,
+    parse_proposal,
+    proposal_from_json,
+    proposal_to_json,
+    to_json,
+)
+from commitlog.domain.model import MalformedProposal, Proposal
+from commitlog.errors import MalformedRecordError
+
+BEYOND = 2**63
+
+
+def proposal(*changes: Any, **fields: Any) -> dict[str, Any]:
+    return {"proposal_id": make_id(1), "writer_id": "w1", "base_snapshot_id": 0, "changes": list(changes), **fields}
+
+
+def read(**fields: Any) -> dict[str, Any]:
+    return proposal(reads=[{"kind": "TABLE", "schema": "main", "table": "t", **fields}])
+
+
+def filtered(**predicate: Any) -> dict[str, Any]:
+    return read(filter=[{"column": "c", **predicate}])
+
+
+def statistic(**fields: Any) -> dict[str, Any]:
+    return proposal(append(data_file(statistics=[{"column": "c", **fields}])))
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        (proposal(writer_seq=BEYOND), "proposal.writer_seq"),
+        (proposal(writer_seq=True), "proposal.writer_seq"),
+        (proposal(open_writer=1), "proposal.open_writer"),
+        (proposal(author=5), "proposal.author"),
+        (proposal(reads={}), "proposal.reads"),
+        (proposal(isolation="CHAOS"), "proposal.isolation"),
+        ({**proposal(), "changes": "none"}, "proposal.changes"),
+        (proposal(5), r"proposal.changes\[0\]"),
+        (proposal({"schema": "s"}), r"proposal.changes\[0\]"),
+        (proposal({"kind": "EXPLODE"}), r"proposal.changes\[0\].kind"),
+        (proposal(change("ALTER_TABLE", alterations=[5])), r"changes\[0\].alterations\[0\]"),
+        (proposal(change("ALTER_TABLE", alterations=[{"name": "x"}])), r"changes\[0\].alterations\[0\]"),
+        (proposal(create_table(properties=[])), r"changes\[0\].properties"),
+        (proposal(insert(id=BEYOND)), r"changes\[0\].row.id"),
+        (proposal(insert(id=float("inf"))), r"changes\[0\].row.id"),
+        (proposal(insert(id={1: "x"})), r"changes\[0\].row.id"),
+        (proposal({**insert(), "row": [1]}), r"changes\[0\].row"),
+        (statistic(min=[1]), r"statistics\[0\].min"),
+        (statistic(min={}), r"statistics\[0\].min"),
+        (proposal(reads=[5]), r"proposal.reads\[0\]"),
+        (proposal(reads=[{"schema": "main"}]), r"proposal.reads\[0\]"),
+        (proposal(reads=[{"kind": "GUESS"}]), r"proposal.reads\[0\].kind"),
+        (filtered(op="~", value=1), r"filter\[0\].op"),
+        (filtered(op="="), r"filter\[0\]"),
+        (filtered(op="=", value=[1]), r"filter\[0\].value"),
+        (filtered(op="in", value=1), r"filter\[0\].value"),
+        (filtered(op="between", value=[1]), r"filter\[0\].value"),
+        (filtered(op="is_null", value=1), r"filter\[0\].value"),
+        (filtered(op="is_not_null", value=False), r"filter\[0\].value"),
+        (proposal(author=object()), "proposal.author: expected text, not <object"),
+    ],
+)
+def test_what_has_not_the_form_then_malformed_and_the_field_is_named(value: Any, field: str) -> None:
+    with pytest.raises(MalformedRecordError, match=field):
+        proposal_from_json(value)
+
+
+@pytest.mark.parametrize(("given", "text"), [(True, "true"), (False, "false"), (1, "1"), (1.5, "1.5"), ("x", "x")])
+def test_a_default_then_its_text_as_the_catalog_keeps_it(given: Any, text: str) -> None:
+    columns = [{"name": "c", "type": "varchar", "default": given}]
+    read_back = proposal_from_json(proposal({**create_table(), "columns": columns}))
+    assert read_back.changes[0].columns[0].default == text
+
+
+MAPPING = [{"source_name": "a", "column": "id", "children": [{"source_name": "b", "column": "c"}]}]
+CHANGESET = [
+    create_table("p", "id int64, d date", partition_by=[{"column": "d", "transform": "month"}]),
+    keyed_table("k", "id int64, c int64 not null", unique=[["c"]], on_conflict="KEEP_EXISTING"),
+    append(data_file(2, statistics=[{"column": "id", "min": 1, "max": 2.5}], partition_values=["2024-01-01"])),
+    append(data_file(2, name_mapping=MAPPING)),
+    delete({0: [3, 4]}),
+    delete({0: [4, 4], 1: [-1]}),
+    compact([0, 1], 18),
+    insert(time=5, origin={"node": "n", "tick": 1, "stamp_ms": 2, "priority": 3}, id=1, v={"a": [1, None, "x"]}),
+    update(1, v=True),
+    change("FLUSH", "k", files=[{**data_file(2), "row_ids": [0, 1]}]),
+    change(
+        "ALTER_TABLE",
+        alterations=[
+            {"op": "ADD_COLUMN", "column": {"name": "x", "type": "varchar", "nullable": False, "default": "y"}},
+            {"op": "SET_COMMENT", "name": None, "comment": "two\nlines"},
+        ],
+    ),
+    {"kind": "CONFIGURE", "settings": {"window_snapshots": 5, "expire_keep_snapshots": None}},
+]
+
+
+def test_a_proposal_written_as_json_then_read_back_as_it_was() -> None:
+    reads = [
+        read_table("t", ("id", "between", [1, 2]), ("d", "is_null"), files=[0]),
+        {"kind": "NAME", "schema": "main"},
+        {"kind": "ROWS", "schema": "main", "table": "k", "keys": [{"id": 1}]},
+    ]
+    first = proposal_from_json(proposal(*CHANGESET, reads=reads, writer_seq=7, isolation="SERIALIZABLE"))
+    written = json.dumps(proposal_to_json(first))
+    assert parse_proposal(written) == first
+    assert parse_proposal(written.encode()) == first
+
+
+def test_a_line_of_a_number_that_is_too_long_then_malformed_with_the_ids_that_it_gives() -> None:
+    for writer_id in ("w1", 5):
+        line = json.dumps(proposal(writer_id=writer_id, colour="red"))
+        parsed = parse_proposal(line)
+        assert isinstance(parsed, MalformedProposal)
+        assert parsed.writer_id == ("w1" if writer_id == "w1" else None)
+    assert isinstance(parse_proposal(json.dumps(proposal(base_snapshot_id=10**30))), MalformedProposal)
+    assert isinstance(parse_proposal(json.dumps(proposal())), Proposal)
+
+
+def test_an_outcome_as_json_then_the_fields_of_the_design() -> None:
+    log = DecidedLog()
+    log.commit(create_table("t"), keyed_table("k", on_conflict="KEEP_EXISTING"))
+    log.commit(append(), insert(id=1, v="a"))
+    log.commit(delete({0: [1]}), update(1, v="b"), writer_id="w2")
+    kept = outcome_to_json(log.propose(update(1, v="c"), base=2))
+    assert kept["resolutions"][0]["kind"] == "UPDATE_UPDATE"
+    assert kept["resolutions"][0]["committed_row"] == {"id": 1, "v": "b"}
+    assert kept["resolutions"][0]["committed_proposal_id"] == make_id(3)
+    plain = outcome_to_json(log.propose(delete({0: [1]}), base=2, writer_seq=1))
+    assert json.loads(json.dumps(plain)) == {
+        "seq": 5,
+        "epoch": 0,
+        "source": {"partition": 0, "offset": 4},
+        "proposal_id": make_id(5),
+        "writer_id": "w1",
+        "decided_at_ms": plain["decided_at_ms"],
+        "verdict": "REJECTED",
+        "snapshot_id": None,
+        "head_snapshot_id": 4,
+        "reason": "CONFLICT",
+        "detail": plain["conflicts"][0]["detail"],
+        "conflicts": [
+            {
+                "kind": "TABLE_DELETED_FROM",
+                "proposed": {"change": 0, "read": None},
+                "object": {"schema": "main", "table": "t", "table_id": 1, "data_file_id": 0, "row_key": None},
+                "committed_snapshot_id": 3,
+                "committed_proposal_id": make_id(3),
+                "committed_writer_id": "w2",
+                "detail": "delete from table main.t - but snapshot 3 by writer w2 deleted from file 0 of table main.t "
+                "since base 2",
+            }
+        ],
+        "conflict_count": 1,
+        "resolutions": [],
+        "assigned": {
+            "schema_ids": [],
+            "table_ids": [],
+            "view_ids": [],
+            "partition_ids": [],
+            "column_ids": [],
+            "mapping_ids": [],
+            "data_file_ids": [],
+            "delete_file_ids": [],
+            "row_id_starts": [],
+            "schema_version": 1,
+            "writer_epoch": None,
+        },
+        "original_seq": None,
+    }
+    committed = outcome_to_json(log.outcomes[0])
+    assert committed["assigned"]["column_ids"] == [[1, 2], [1, 2]]
+    assert committed["reason"] is None
+    assert to_json(b"\x01\xff") == "01ff"

@@ -1,0 +1,161 @@
+"""Column types and their values: what is one, what is none, and when two values are the same (DESIGN 12.1, 12.15, 12.25)."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from commitlog.domain.types import canonical_value, check_json_type, parse_type, value_text
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("int64", "int64"),
+        ("INT64", "int64"),
+        ("decimal(9, 2)", "decimal(9,2)"),
+        ("int64[]", "list(int64)"),
+        ("int64[][]", "list(list(int64))"),
+        ("list<varchar>", "list(varchar)"),
+        ("map(varchar, int64)", "map(varchar, int64)"),
+        ("struct(a int64, b list(varchar))", "struct(a int64, b list(varchar))"),
+        ("struct<a: int64, b: varchar>", "struct(a int64, b varchar)"),
+        ('struct("a b" int64, "c""d" date[])', 'struct("a b" int64, "c""d" list(date))'),
+    ],
+)
+def test_a_type_then_parsed_and_shown_in_one_form(text: str, parsed: str) -> None:
+    assert str(parse_type(text)) == parsed
+    assert parse_type(parsed) == parse_type(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "integer", "int64 %", "int64 int64", "int64)", "decimal", "decimal(9", "decimal(9;2)", "decimal(a,b)",
+        "decimal(0,0)", "decimal(39,0)", "decimal(5,6)", "list", "list int64", "list(int64", "list(int64>",
+        "list(int64, int64)", "map(int64)", "struct()", "struct((int64))", "struct(a int64", "struct(a, b)",
+        'struct("" int64)', "struct(a int64, A varchar)", "list(" * 70 + "int64" + ")" * 70,
+    ],
+)  # fmt: skip
+def test_a_text_that_is_no_type_then_an_error_that_shows_it(text: str) -> None:
+    with pytest.raises(ValueError, match=r"type|decimal|two fields"):
+        parse_type(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "canonical"),
+    [
+        ("boolean", True, True),
+        ("boolean", "true", True),
+        ("boolean", "false", False),
+        ("int8", -128, -128),
+        ("uint64", str(2**64 - 1), 2**64 - 1),
+        ("float64", "-Infinity", -math.inf),
+        ("float64", "1.5e3", 1500.0),
+        ("float64", 2, 2.0),
+        ("float32", 0.5, 0.5),
+        ("decimal(9,2)", "1.50", Decimal("1.5")),
+        ("decimal(9,2)", 100, Decimal(100)),
+        ("varchar", "x", "x"),
+        ("uuid", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+        ("date", "2024-01-31", date(2024, 1, 31)),
+        ("time", "00:00:01.5", 1_500_000_000),
+        ("timetz", "01:00:00+01", 0),
+        ("timetz", "00:00:01Z", 1_000_000_000),
+        ("timetz", "00:00:01", 1_000_000_000),
+        ("timestamp", "1970-01-01", 0),
+        ("timestamptz", "1970-01-01 01:00:00+01:00", 0),
+        ("interval", "3 days 04:05:06", "3 days 04:05:06"),
+        ("json", {"a": [1, None]}, {"a": [1, None]}),
+        ("variant", [1, "x"], [1, "x"]),
+        ("struct(a int64, b varchar)", {"A": 1}, {"a": 1, "b": None}),
+        ("list(date)", ["2024-01-31", None], [date(2024, 1, 31), None]),
+        ("map(int64, boolean)", {"1": True}, {1: True}),
+        ("int64", None, None),
+    ],
+)
+def test_a_value_then_one_form_in_which_it_is_compared(kind: str, value: Any, canonical: object) -> None:
+    assert canonical_value(parse_type(kind), value) == canonical
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "why"),
+    [
+        ("boolean", "yes", "is no boolean"),
+        ("boolean", 1, "is no boolean"),
+        ("int8", 128, "out of range"),
+        ("int64", 1.5, "is no integer"),
+        ("float64", "a lot", "is no number"),
+        ("float64", True, "is no number"),
+        ("float32", 1e39, "out of range"),
+        ("decimal(9,2)", True, "is no decimal number"),
+        ("decimal(9,2)", [1], "is no decimal number"),
+        ("decimal(9,2)", "a lot", "is no decimal number"),
+        ("decimal(9,2)", "0.001", "does not fit"),
+        ("varchar", 5, "is no text"),
+        ("uuid", "x", "is no uuid"),
+        ("date", "31.1.2024", "is no date"),
+        ("time", "noon", "is no time of the form"),
+        ("time", "24:00:00", "is no time of day"),
+        ("timetz", "01:00:00+16:00", "no time zone that there is"),
+        ("timestamptz", "0001-01-01 00:00:00+01", "not within the years"),
+        ("interval", "soon", "is no interval"),
+        ("struct(a int64)", [1], "is no struct"),
+        ("struct(a int64)", {"a": 1, "A": 2}, "one struct field twice"),
+        ("struct(a int64)", {"b": 1}, "no struct field 'b'"),
+        ("struct(a int64)", {"a": "x"}, "is no integer"),
+        ("list(int64)", {"a": 1}, "is no list"),
+        ("map(varchar, int64)", [1], "is no map"),
+        ("map(int64, int64)", {"x": 1}, "is no integer"),
+        ("map(int64, varchar)", {"1": "a", "01": "b"}, "one map key twice"),
+    ],
+)
+def test_a_value_of_another_type_then_an_error_that_says_so(kind: str, value: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        canonical_value(parse_type(kind), value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "possible"),
+    [
+        ("int64", "1", False),
+        ("boolean", "true", False),
+        ("float64", "1.5", False),
+        ("float64", "NaN", True),
+        ("uint64", "1", True),
+        ("varchar", "1", True),
+        ("int64", 1, True),
+    ],
+)
+def test_text_where_json_has_a_type_then_only_for_what_json_cannot_hold(kind: str, value: Any, possible: bool) -> None:
+    if possible:
+        check_json_type(parse_type(kind), value)
+    else:
+        with pytest.raises(ValueError, match="is text, not"):
+            check_json_type(parse_type(kind), value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("boolean", True, "true"),
+        ("boolean", False, "false"),
+        ("int64", 7, "7"),
+        ("decimal(9,2)", "1.50", "1.5"),
+        ("date", "2024-01-31", "2024-01-31"),
+        ("time", "12:30", "12:30:00"),
+        ("time", "12:30:00.250", "12:30:00.25"),
+        ("timetz", "00:30:00+01", "23:30:00"),
+        ("timestamp", "2024-01-31T12:30", "2024-01-31 12:30:00"),
+        ("timestamp_ns", "2024-01-31 12:30:00.000000001", "2024-01-31 12:30:00.000000001"),
+        ("timestamptz", "2024-01-31 12:30:00+01", "2024-01-31 11:30:00+00"),
+        ("varchar", "x", "x"),
+    ],
+)
+def test_a_canonical_value_then_its_text_as_keys_are_shown(kind: str, value: Any, text: str) -> None:
+    parsed = parse_type(kind)
+    assert value_text(parsed, canonical_value(parsed, value)) == text
