@@ -36,6 +36,7 @@ MIGRATIONS: dict[int, Migration] = {
                UPDATE {own}.catalog_version SET prepared = version;
                ALTER TABLE {own}.catalog_version ALTER COLUMN prepared SET NOT NULL;
                CREATE INDEX outcomes_by_snapshot ON {own}.outcomes (snapshot_id);
+               CREATE INDEX ducklake_data_file_by_end ON ducklake_data_file (table_id, end_snapshot);
                CREATE TABLE {own}.expiry (
                    only_row SMALLINT NOT NULL, keep_snapshots BIGINT, older_than_ms BIGINT, PRIMARY KEY (only_row));
                INSERT INTO {own}.expiry VALUES (1, NULL, NULL);"""

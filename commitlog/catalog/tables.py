@@ -85,6 +85,7 @@ def _define(name: str, text: str) -> Table:
 TABLES = {name: _define(name, text) for name, text in DUCKLAKE_COLUMNS.items()}
 
 Index("ducklake_data_file_by_table", TABLES["data_file"].c.table_id, TABLES["data_file"].c.begin_snapshot)
+Index("ducklake_data_file_by_end", TABLES["data_file"].c.table_id, TABLES["data_file"].c.end_snapshot)
 Index("ducklake_delete_file_by_file", TABLES["delete_file"].c.data_file_id)
 Index("ducklake_delete_file_by_table", TABLES["delete_file"].c.table_id)
 Index("ducklake_file_column_stats_by_file", TABLES["file_column_stats"].c.data_file_id)

@@ -93,3 +93,20 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], as_json: b
         f"largest over smallest: {result.flatness:.2f}; decide and replay of one append: {result.commit_us:.1f} us"
     )
     click.echo(f"memory: {result.memory_bytes / 2**20:,.0f} MiB at {result.files:,} live files")
+
+
+@bench_command.command("catalog")
+@click.option("--files", type=click.IntRange(10_000), default=1_000_000, show_default=True, metavar="N")
+@json_option
+def catalog_command(files: int, as_json: bool) -> None:
+    """Measure the list of a table's files at a snapshot, in a catalog of so many snapshots and files."""
+    import dataclasses
+
+    from commitlog.ops.bench_catalog import run_catalog_bench
+
+    costs = run_catalog_bench(files=files, say=lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json([dataclasses.asdict(each) for each in costs])
+        return
+    rows = [(each.history, f"{each.snapshot_id:,}", f"{each.live:,}", f"{each.list_ms:.1f}") for each in costs]
+    print_table(["history", "at snapshot", "files listed", "ms"], rows)

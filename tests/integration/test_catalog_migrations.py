@@ -148,6 +148,7 @@ def test_migrate_by_the_projector_and_by_command_then_nothing_is_left_to_do(sett
     with projector(settings.database_url) as conn:
         conn.execute("DROP INDEX commitlog.outcomes_by_snapshot")
         conn.execute("DROP TABLE commitlog.expiry")
+        conn.execute("DROP INDEX ducklake_data_file_by_end")
         conn.execute("ALTER TABLE commitlog.catalog_version DROP COLUMN prepared")
         conn.execute("UPDATE commitlog.catalog_version SET version = 1")
     project.project_to_end()
