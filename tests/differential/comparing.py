@@ -17,9 +17,10 @@ CATALOG = {
         FROM duckdb_columns() WHERE database_name = '{side}'""",
     "views": """SELECT schema_name, view_name, sql, column_count, comment FROM duckdb_views()
         WHERE database_name = '{side}' AND NOT internal""",
-    "info": "SELECT table_name, schema_id, table_id FROM ducklake_table_info('{side}')",
 }
 """What is the same text for both; left out are uuids, paths, sizes and numbers of files, which may differ."""
+_IDS = "SELECT table_name, schema_id, table_id FROM ducklake_table_info('{side}')"
+"""The same until a view is replaced: it keeps its id here, the client makes another view."""
 
 
 def differences(history: History) -> Iterator[str]:
@@ -30,6 +31,8 @@ def differences(history: History) -> Iterator[str]:
     history.client.duck.execute("BEGIN")
     for name, query in CATALOG.items():
         yield from _differ(history, name, query, query)
+    if not history.done["replace_view"]:
+        yield from _differ(history, "ids", _IDS, _IDS)
     yield from _versions(history)
     for table in history.tables:
         yield from _past(history, table)
