@@ -36,8 +36,7 @@ def differences(history: History) -> Iterator[str]:
     yield from _versions(history)
     for table in history.tables:
         yield from _past(history, table)
-        yield from _filters(history, table)
-        yield from _extremes(history, table)
+        yield from _pruned(history, table)
         yield from _changes(history, table)
     history.client.duck.execute("COMMIT")
 
@@ -59,8 +58,6 @@ def _differ(history: History, what: str, of_stock: str, of_ours: str) -> Iterato
 def _compare(history: History, what: str, query: str, stock: Any, ours: Any) -> Iterator[str]:
     if repr(stock) == repr(ours):
         history.agreed += 1
-    elif isinstance(stock, str) and not isinstance(ours, str):
-        history.unanswered.append(f"{what}: {query}: {stock}")
     else:
         if isinstance(stock, list) and isinstance(ours, list):
             theirs, mine = set(map(repr, stock)), set(map(repr, ours))
@@ -88,8 +85,24 @@ def _past(history: History, table: Table) -> Iterator[str]:
         )
 
 
-def _filters(history: History, table: Table) -> Iterator[str]:
-    """Counts under some conditions that statistics prune by."""
+def _pruned(history: History, table: Table) -> Iterator[str]:
+    """Counts under conditions that statistics prune by, and extremes, which the client takes from statistics.
+
+    Judged by the rows themselves, read without a condition: the client's own lake misleads it after it changed a type or
+    rewrote files, because it then writes statistics of the next file as those of the table.
+    """
+    history.client.duck.execute(f"CREATE OR REPLACE TEMP TABLE truth AS SELECT * FROM {table.sql('ours')}")
+    for what, query in (("filters", _filters(history, table)), ("extremes", _extremes(table))):
+        truth, stock, ours = (
+            _answer(history, query.replace("{table}", place))
+            for place in ("temp.truth", table.sql("stock"), table.sql("ours"))
+        )
+        yield from _compare(history, what, query, truth, ours)
+        if repr(stock) != repr(truth):
+            history.misled.append(f"{what}: {query}: {stock}")
+
+
+def _filters(history: History, table: Table) -> str:
     conditions = []
     for column in table.columns:
         conditions += [f"{quote(column)} IS NULL", f"{quote(column)} IS NOT NULL"]
@@ -98,25 +111,23 @@ def _filters(history: History, table: Table) -> Iterator[str]:
         for literal in history.random.sample(seen, min(2, len(seen))):
             conditions += [f"{quote(column)} {op} {literal}" for op in ("=", "<", ">=")]
     chosen = ["true", *history.random.sample(conditions, min(6, len(conditions)))]
-    query = " UNION ALL ".join(f"SELECT {text(c)}, count(*) FROM {{table}} WHERE {c}" for c in chosen)
-    yield from _differ(history, "filters", *_of_both(query, table))
+    return " UNION ALL ".join(f"SELECT {text(c)}, count(*) FROM {{table}} WHERE {c}" for c in chosen)
 
 
-def _extremes(history: History, table: Table) -> Iterator[str]:
-    """Smallest and greatest values, which the client takes from statistics where it can."""
+def _extremes(table: Table) -> str:
     columns = [column for column, kind in table.columns.items() if not kind.is_nested and kind.name != "interval"]
     asked = ", ".join(f"min({quote(column)}), max({quote(column)})" for column in columns)
-    yield from _differ(history, "extremes", *_of_both(f"SELECT count(*), {asked} FROM {{table}}", table))
-
-
-def _of_both(query: str, table: Table) -> tuple[str, str]:
-    return query.replace("{table}", table.sql("stock")), query.replace("{table}", table.sql("ours"))
+    return f"SELECT count(*), {asked} FROM {{table}}"
 
 
 def _changes(history: History, table: Table) -> Iterator[str]:
     if table.deviates:
         return
-    (first_stock, first_ours), (last_stock, last_ours) = history.snapshots[0], history.snapshots[-1]
+    # What the oldest snapshot kept changed is told only as far as younger ones see it, on both sides.
+    (first_stock, first_ours), (last_stock, last_ours) = (
+        history.snapshots[min(history.done["expire"], 1)],
+        history.snapshots[-1],
+    )
     place = f"{text(table.schema)}, {text(table.name)}"
     for name in ("table_changes", "table_insertions", "table_deletions"):
         of_stock = f"FROM ducklake_{name}('stock', {place}, {first_stock}, {last_stock})"
