@@ -21,6 +21,7 @@ from commitlog.domain.model import (
     PartitionSpec,
     RowValue,
 )
+from commitlog.domain.nested_text import check_nested_text
 from commitlog.domain.types import (
     FLOATS,
     INTEGER_BITS,
@@ -493,6 +494,7 @@ def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[st
             if column.name in given:
                 check_json_type(column.type, value)
             canonical_value(column.type, value)
+            check_nested_text(column.type, value)
         except ValueError as error:
             shown = str(value) if len(str(value)) <= 60 else str(value)[:57] + "..."
             raise InvalidChangeError(f"column {quoted(column.name)}: the value {quoted(shown)!r} {error}") from None

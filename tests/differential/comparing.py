@@ -123,11 +123,11 @@ def _extremes(table: Table) -> str:
 def _changes(history: History, table: Table) -> Iterator[str]:
     if table.deviates:
         return
-    # What the oldest snapshot kept changed is told only as far as younger ones see it, on both sides.
-    (first_stock, first_ours), (last_stock, last_ours) = (
-        history.snapshots[min(history.done["expire"], 1)],
-        history.snapshots[-1],
-    )
+    # What the oldest snapshot that an expiry left changed is not all there any more.
+    (first_stock, first_ours), (last_stock, last_ours) = history.snapshots[0], history.snapshots[-1]
+    first_stock, first_ours = first_stock + 1, first_ours + 1
+    if first_stock > last_stock or first_ours > last_ours:
+        return
     place = f"{text(table.schema)}, {text(table.name)}"
     for name in ("table_changes", "table_insertions", "table_deletions"):
         of_stock = f"FROM ducklake_{name}('stock', {place}, {first_stock}, {last_stock})"

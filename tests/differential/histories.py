@@ -37,9 +37,9 @@ class File:
 class Table:
     """A table as the history has it now; ``rows`` are its keyed rows.
 
-    deviates: ``table_changes`` legitimately differs. A file that had inlined deletes ended or got a delete file, or its
-    second delete file left no row of it: the client then lists rows again that were deleted before, or leaves out what a compaction replaced (on a
-    lake of its own too, where it made inlined deletes). Or clean files were merged, which is a rewrite here.
+    deviates: ``table_changes`` legitimately differs. Of a file that has inlined deletes and then a delete file or the other
+    way round, that ends with inlined deletes, or of which a second delete file leaves no row, the client lists rows again
+    that were deleted before, or leaves out what a compaction replaced. Or clean files were merged: a rewrite here.
     """
 
     schema: str
@@ -508,7 +508,7 @@ class History:
             step.changes.append(
                 lambda: table.change("DELETE", positions=[{"data_file_id": file.data_file_id, "rows": positions}])
             )
-            step.then(lambda: file.by_position.update(positions))
+            step.then(lambda: self.note_positions(table, file, positions))
             return
         rows = sorted(file.by_file | set(positions))
         entry = {
@@ -520,6 +520,10 @@ class History:
         }
         step.changes.append(lambda: table.change("DELETE", delete_files=[entry]))
         step.then(lambda: self.note_filed(table, file, positions))
+
+    def note_positions(self, table: Table, file: File, positions: list[int]) -> None:
+        table.deviates |= bool(file.by_file)
+        file.by_position.update(positions)
 
     def note_filed(self, table: Table, file: File, positions: list[int]) -> None:
         table.deviates |= bool(file.by_position) or (bool(file.by_file) and len(positions) == len(file.live()))
