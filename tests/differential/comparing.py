@@ -121,18 +121,28 @@ def _extremes(table: Table) -> str:
 
 
 def _changes(history: History, table: Table) -> Iterator[str]:
-    if table.deviates:
+    if table.deviates or (table.deleted_again and history.done["expire"]):
         return
     # What the oldest snapshot that an expiry left changed is not all there any more.
     (first_stock, first_ours), (last_stock, last_ours) = history.snapshots[0], history.snapshots[-1]
     first_stock, first_ours = first_stock + 1, first_ours + 1
     if first_stock > last_stock or first_ours > last_ours:
         return
+    ranges = [(first_stock, last_stock, first_ours, last_ours)]
+    if table.deleted_again:
+        ranges = [(n, n, n, n) for n in range(first_stock, last_stock + 1)]
+    for low_stock, high_stock, low_ours, high_ours in ranges:
+        yield from _changes_between(history, table, (low_stock, high_stock), (low_ours, high_ours))
+
+
+def _changes_between(
+    history: History, table: Table, of_stock: tuple[int, int], of_ours: tuple[int, int]
+) -> Iterator[str]:
     place = f"{text(table.schema)}, {text(table.name)}"
     for name in ("table_changes", "table_insertions", "table_deletions"):
-        of_stock = f"FROM ducklake_{name}('stock', {place}, {first_stock}, {last_stock})"
-        of_ours = f"FROM ducklake_{name}('ours', {place}, {first_ours}, {last_ours})"
-        stock, ours = _answer(history, of_stock), _answer(history, of_ours)
+        asked = f"FROM ducklake_{name}('ours', {place}, {of_ours[0]}, {of_ours[1]})"
+        stock = _answer(history, f"FROM ducklake_{name}('stock', {place}, {of_stock[0]}, {of_stock[1]})")
+        ours = _answer(history, asked)
         if name == "table_changes" and isinstance(ours, list):
             ours = sorted([(history.stock_of[row[0]], *row[1:]) for row in ours], key=repr)
-        yield from _compare(history, name, of_ours, stock, ours)
+        yield from _compare(history, name, asked, stock, ours)

@@ -40,6 +40,8 @@ class Table:
     deviates: ``table_changes`` legitimately differs. Of a file that has inlined deletes and then a delete file or the other
     way round, that ends with inlined deletes, or of which a second delete file leaves no row, the client lists rows again
     that were deleted before, or leaves out what a compaction replaced. Or clean files were merged: a rewrite here.
+    deleted_again: a file has had two delete files. The client's answer for a range of snapshots then lists what the first
+    deleted with the second as well; for single snapshots it is right.
     """
 
     schema: str
@@ -53,6 +55,7 @@ class Table:
     had_files: bool = False
     compacted: bool = False
     deviates: bool = False
+    deleted_again: bool = False
 
     def sql(self, side: str = "stock") -> str:
         return f"{side}.{quote(self.schema)}.{quote(self.name)}"
@@ -526,6 +529,7 @@ class History:
         file.by_position.update(positions)
 
     def note_filed(self, table: Table, file: File, positions: list[int]) -> None:
+        table.deleted_again |= bool(file.by_file)
         table.deviates |= bool(file.by_position) or (bool(file.by_file) and len(positions) == len(file.live()))
         file.by_file.update(positions)
 

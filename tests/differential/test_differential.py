@@ -22,7 +22,7 @@ from histories import STEPS_WEIGHED, History
 from sides import Client, Ours, Reusable, Stock
 
 HISTORIES = int(os.environ.get("COMMITLOG_TEST_HISTORIES", "200"))
-STEPS = 7
+STEPS = 6
 PARTS = 10
 
 
