@@ -19,13 +19,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from lakes import Lake
 
 from commitlog.catalog.queries import Catalog
+from commitlog.domain.model import FilterOp, Predicate
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
 
 from deciding import alter, change, create_table
 
 TYPES = {"id": pa.int64(), "v": pa.string()}
-ROWS = [{"id": number, "v": f"v{number}"} for number in range(8)]
+ROWS: list[dict[str, Any]] = [{"id": number, "v": f"v{number}"} for number in range(8)]
 BUCKETS = [{"column": "v", "transform": "bucket(4)"}]
 
 
@@ -62,6 +63,13 @@ def test_files_from_before_there_were_buckets_then_their_rows_are_found_at_every
     for snapshot_id in range(2, last + 1):
         assert lake.rows(f"SELECT id FROM t AT (VERSION => {snapshot_id}) WHERE v = 'v0'") == [(0,)]
     assert len(lake.rows("SELECT data_file FROM ducklake_list_files('lake', 't')")) == len(ROWS)
+    catalog = Catalog(lake.database_url)
+    table = catalog.table_at("main", "t", last)
+    assert table is not None
+    for row in ROWS:
+        found = catalog.files_at(table, last, where=[Predicate("v", FilterOp.EQ, row["v"])])
+        assert str(lake.folder / f"f{row['id'] + 1}.parquet") in [file.path for file in found]
+    catalog.close()
 
 
 def test_a_known_bucket_then_only_its_files_are_read(lake: Lake) -> None:
