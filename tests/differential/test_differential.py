@@ -99,5 +99,6 @@ def test_what_random_histories_seldom_do_then_the_stock_client_reads_both_lakes_
 
 
 def test_all_histories_then_every_kind_of_step_was_among_them(world: World) -> None:
-    assert not set(STEPS_WEIGHED) - set(world.done)
+    missing = set(STEPS_WEIGHED) - set(world.done)
+    assert not missing, missing
     assert world.done["agreed"] >= 10 * HISTORIES
