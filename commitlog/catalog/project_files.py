@@ -63,10 +63,8 @@ class FileProjection:
                 None,
             ],
         )
-        if file.partition_values is not None:
-            for index, value in enumerate(file.partition_values):
-                text = None if value is None else _partition_text(value)
-                self.buffer.add("ducklake_file_partition_value", (data_file_id, table_id, index, text))
+        for index, text in _partition_rows(definition, file.partition_values):
+            self.buffer.add("ducklake_file_partition_value", (data_file_id, table_id, index, text))
         if file.name_mapping is not None and mapping_id is not None:
             self._add_mapping(definition, mapping_id, file.name_mapping)
         self._add_statistics(known, data_file_id, file)
@@ -230,6 +228,23 @@ def _counts(entry: m.ColumnStatistics, record_count: int) -> tuple[int | None, i
 def _count(value: int | None) -> int | None:
     # Opaque statistics were never looked at before: a writer can have put anything there.
     return None if value is None or value < 0 else value
+
+
+def _partition_rows(definition: TableDefinition, values: Sequence[m.Scalar] | None) -> Iterator[tuple[int, str | None]]:
+    """The partition values of a file by key index.
+
+    The stock client passes over files without the one bucket that it looks for, so a file whose bucket is unknown has all.
+    """
+    for index, key in enumerate(definition.partition_by):
+        text = None if values is None or values[index] is None else _partition_text(values[index])
+        if key.buckets is not None and (values is None or (text is not None and not _is_bucket(text, key.buckets))):
+            yield from ((index, str(bucket)) for bucket in range(key.buckets))
+        elif values is not None:
+            yield index, text
+
+
+def _is_bucket(text: str, buckets: int) -> bool:
+    return text.isascii() and text.isdigit() and str(int(text)) == text and int(text) < buckets
 
 
 def _partition_text(value: m.Scalar) -> str:

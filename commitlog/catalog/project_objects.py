@@ -143,6 +143,20 @@ class ObjectProjection:
         for index, key in enumerate(definition.partition_by):
             self.buffer.add("ducklake_partition_column", (partition_id, table_id, index, key.column_id, key.transform))
 
+    def _cover_buckets(self, definition: TableDefinition) -> None:
+        """Files from before a table had buckets can hold rows of each, and the stock client looks for just one."""
+        for index, key in enumerate(definition.partition_by):
+            if key.buckets is not None:
+                self.buffer.execute(
+                    """INSERT INTO ducklake_file_partition_value
+                       SELECT data_file_id, table_id, %s, b::text
+                       FROM ducklake_data_file f CROSS JOIN generate_series(0, %s::int) b
+                       WHERE table_id = %s AND end_snapshot IS NULL AND NOT EXISTS (
+                           SELECT 1 FROM ducklake_file_partition_value v WHERE v.data_file_id = f.data_file_id
+                           AND v.partition_key_index = %s AND v.partition_value = b::text)""",
+                    (index, key.buckets - 1, definition.table_id, index),
+                )
+
     def _new_version(self, definition: TableDefinition) -> None:
         """Note the schema version, and make the inlined data table that clients expect of it."""
         table_id = definition.table_id
@@ -201,6 +215,7 @@ class ObjectProjection:
         if repartitioned:
             self._end("partition_info", "table_id", table_id)
             self._add_partitioning(after)
+            self._cover_buckets(after)
         commented = self._write_comments(before, after)
         if ended or added or repartitioned:
             self._new_version(after)

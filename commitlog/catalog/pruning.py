@@ -56,6 +56,7 @@ def _by_statistics(column: Column, predicate: Predicate) -> tuple[str, list[Any]
 
 
 def _by_partition(column: Column, predicate: Predicate) -> tuple[str, list[Any]]:
+    """A value that stands alone: a file from before its table had buckets got the value of each beside its own."""
     value = "v.partition_value"
     terms = [f"{value} IS NOT NULL" if predicate.op is FilterOp.IS_NULL else f"{value} IS NULL"]
     bounds: list[Any] = []
@@ -64,7 +65,9 @@ def _by_partition(column: Column, predicate: Predicate) -> tuple[str, list[Any]]
         bounds = found[1]
     text = """SELECT 1 FROM ducklake_partition_column p JOIN ducklake_file_partition_value v
         ON v.data_file_id = f.data_file_id AND v.table_id = f.table_id AND v.partition_key_index = p.partition_key_index
-        WHERE p.partition_id = f.partition_id AND p.transform = 'identity' AND p.column_id = %s"""
+        WHERE p.partition_id = f.partition_id AND p.transform = 'identity' AND p.column_id = %s
+        AND NOT EXISTS (SELECT 1 FROM ducklake_file_partition_value o WHERE o.data_file_id = v.data_file_id
+            AND o.partition_key_index = v.partition_key_index AND o.partition_value IS DISTINCT FROM v.partition_value)"""
     return f"{text} AND ({' OR '.join(terms)})", [column.column_id, *bounds]
 
 

@@ -349,14 +349,14 @@ class Catalog:
     def _partition_values(self, table_id: int, data_file_ids: list[int]) -> dict[int, tuple[str | None, ...]]:
         if not data_file_ids:
             return {}
-        found: dict[int, list[str | None]] = {}
-        for data_file_id, value in self._rows(
-            "SELECT data_file_id, partition_value FROM ducklake_file_partition_value WHERE table_id = %s "
-            "AND data_file_id = ANY(%s) ORDER BY data_file_id, partition_key_index",
+        # A file that could be in any bucket has a row for each: its values are not known.
+        rows = self._rows(
+            """SELECT data_file_id, array_agg(partition_value ORDER BY partition_key_index)
+               FROM ducklake_file_partition_value WHERE table_id = %s AND data_file_id = ANY(%s)
+               GROUP BY 1 HAVING count(*) = count(DISTINCT partition_key_index)""",
             (table_id, data_file_ids),
-        ):
-            found.setdefault(data_file_id, []).append(value)
-        return {data_file_id: tuple(values) for data_file_id, values in found.items()}
+        )
+        return {data_file_id: tuple(values) for data_file_id, values in rows}
 
     def _mappings(self, mapping_ids: set[int], definition: TableDefinition) -> dict[int, tuple[MappedColumn, ...]]:
         if not mapping_ids:

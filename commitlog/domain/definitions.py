@@ -21,6 +21,7 @@ from commitlog.domain.model import (
     PartitionSpec,
     RowValue,
 )
+from commitlog.domain.nested_text import check_nested_text
 from commitlog.domain.types import (
     FLOATS,
     INTEGER_BITS,
@@ -40,6 +41,7 @@ HANDLER_PREFIX = "handler:"
 PROPERTIES = ("conflict_granularity", "on_conflict")
 _YEARS = {"date", *TIMESTAMPS}
 _BUCKET = re.compile(r"bucket\((\d{1,9})\)")
+_BUCKETS_MAX = 4096
 
 
 class InvalidChangeError(ValueError):
@@ -72,6 +74,12 @@ class PartitionKey:
 
     column_id: int
     transform: str
+
+    @property
+    def buckets(self) -> int | None:
+        """How many buckets there are; None for other transforms."""
+        bucket = _BUCKET.fullmatch(self.transform)
+        return int(bucket[1]) if bucket else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +222,11 @@ def _partition_keys(table: TableDefinition, specs: tuple[PartitionSpec, ...]) ->
 def _check_transform(column: Column, transform: str) -> None:
     if column.type.name in NESTED:
         raise InvalidChangeError(f"column {quoted(column.name)} is {column.type.name} and cannot be a partition key")
-    bucket = _BUCKET.fullmatch(transform)
-    if transform == "identity" or (bucket and int(bucket[1]) > 0):
+    if transform == "identity":
+        return
+    if bucket := _BUCKET.fullmatch(transform):
+        if not 0 < int(bucket[1]) <= _BUCKETS_MAX:
+            raise InvalidChangeError(f"{transform}: there can be 1 to {_BUCKETS_MAX} buckets")
         return
     if transform not in ("year", "month", "day", "hour"):
         raise InvalidChangeError(
@@ -483,6 +494,7 @@ def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[st
             if column.name in given:
                 check_json_type(column.type, value)
             canonical_value(column.type, value)
+            check_nested_text(column.type, value)
         except ValueError as error:
             shown = str(value) if len(str(value)) <= 60 else str(value)[:57] + "..."
             raise InvalidChangeError(f"column {quoted(column.name)}: the value {quoted(shown)!r} {error}") from None

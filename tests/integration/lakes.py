@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
 
 from deciding import DecidedLog, change
 
+ROW_ID = "_ducklake_internal_row_id"
+
 
 class Lake:
     """A log, its catalog and its files."""
