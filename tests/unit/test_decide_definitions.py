@@ -37,7 +37,8 @@ def partitioned(column: str, *transforms: str) -> list[dict[str, Any]]:
         (keyed_table(foreign_keys=refers("v")), "has another type than id of p"),
         (create_table("k", "s list(int64)", partition_by=partitioned("s", "identity")), "cannot be a partition key"),
         (create_table("k", partition_by=partitioned("id", "bucket(4)", "bucket(4)")), "is given twice"),
-        (create_table("k", partition_by=partitioned("id", "bucket(0)")), "unknown partition transform"),
+        (create_table("k", partition_by=partitioned("id", "bucket(0)")), "there can be 1 to 4096 buckets"),
+        (create_table("k", partition_by=partitioned("id", "bucket()")), "unknown partition transform"),
         (create_table("k", "d date", partition_by=partitioned("d", "hour")), "not a time"),
     ],
 )

@@ -1,0 +1,36 @@
+"""Texts inside nested values that DuckDB could not read from a row outside of files are refused, and the others are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from deciding import DecidedLog, insert, keyed_table
+
+from commitlog.domain.definitions import PartitionKey
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("list(varchar)", ["]["], None),
+        ("list(list(varchar))", [["[x]", "}"], None], [["]["]]),
+        ("list(struct(a varchar))", [{"a": "]{}"}], [{"a": "}{"}]),
+        ("map(varchar, list(varchar))", {"]": ["[]"]}, {"a": ["]"]}),
+        ("list(map(varchar, varchar))", [{"{}": "{x}"}], [{"}": "x"}]),
+        ("list(map(varchar, int64))", [{"{": 1}], [{"}": 1}]),
+        ("struct(l list(int64))", {"l": [1]}, None),
+    ],
+)
+def test_text_in_nested_values_then_only_what_a_stock_reader_can_read(kind: str, good: Any, bad: Any) -> None:
+    log = DecidedLog()
+    columns = [{"name": "id", "type": "int64"}, {"name": "v", "type": kind}]
+    log.commit({**keyed_table("k"), "columns": columns})
+    log.commit(insert(id=1, v=good))
+    if bad is not None:
+        assert "nested twice" in str(log.refused("INVALID", insert(id=2, v=bad)).detail)
+
+
+def test_buckets_then_the_number_that_the_transform_names() -> None:
+    assert PartitionKey(1, "bucket(16)").buckets == 16
+    assert PartitionKey(1, "identity").buckets is None
