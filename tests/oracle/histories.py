@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,14 +27,47 @@ from commitlog.domain.model import (
 from commitlog.domain.sequencing import decide, dump_state, load_state, new_state, replay, state_hash
 from commitlog.domain.state import SequencerState, TableState
 
-from .oracle import Oracle
+from . import values
+from .oracle import Expected, Oracle
 
+Image = dict[str, Any] | None
 START_MS = 1_732_201_315_328
 PROPOSALS = 30
 SCHEMAS, TABLES, KEYS, VALUES = ("main", "s"), ("t", "u", "p", "k", "V"), (1, 2, 3, 4), ("a", "b", None)
 PLAIN, PARENT, CHILD = "t", "p", "k"
-ALONE = ("COMPACT", "EXPIRE_SNAPSHOTS", "CONFIGURE")
+ALONE = ("COMPACT", "FLUSH", "EXPIRE_SNAPSHOTS", "CONFIGURE")
+POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING", "handler:merge", "handler:merge", "handler:remove",
+    "handler:propose", "handler:keep", "handler:fail", "handler:elsewhere", "handler:absent")  # fmt: skip
+FOCUSES = ((45, 37, 16, 2), (45, 37, 16, 2), (10, 84, 5, 1), (84, 10, 5, 1))
+"""How often changes are of files, rows, objects and the log itself: each history keeps to one of these."""
 AGES = (0, 0, 1, 1, 2, 2, 3, 4, 6)
+
+
+def merge(_: str, committed: Image, proposed: Image) -> Image:
+    """The proposed row, with what it does not say taken from the committed one."""
+    if committed is None or proposed is None:
+        return committed or proposed
+    return {name: value if value is not None else committed[name] for name, value in proposed.items()}
+
+
+def fail(kind: str, *_: Image) -> Image:
+    """No answer."""
+    raise ValueError(kind)
+
+
+def elsewhere(_: str, __: Image, proposed: Image) -> Image:
+    """An answer about a row that nobody spoke of."""
+    return {**(proposed or {}), "id": 99}
+
+
+HANDLERS: dict[str, Callable[[str, Image, Image], Image]] = {
+    "merge": merge,
+    "remove": lambda *_: None,
+    "propose": lambda _, __, proposed: proposed,
+    "keep": lambda _, committed, __: committed,
+    "fail": fail,
+    "elsewhere": elsewhere,
+}
 
 
 @dataclass
@@ -55,7 +89,15 @@ class Run:
 
     seed: int
     verdicts: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
     difference: Difference | None = None
+
+    def tell(self, outcome: Outcome) -> None:
+        """Count what kinds of changes committed, and what they met."""
+        self.kinds.update(f"settled {r.kind} {r.action}" for r in outcome.resolutions)
+        self.kinds.update({f"met {c.kind}" for c in outcome.conflicts})
+        if outcome.verdict is Verdict.COMMITTED and outcome.proposal is not None:
+            self.kinds.update({f"committed {c.kind}" for c in outcome.proposal.changes})
 
 
 class History:
@@ -70,7 +112,11 @@ class History:
             b"\0" * 16, settings=LogSettings(conflict_granularity=granularity, window_snapshots=window)
         )
         self.state: SequencerState = new_state(self.genesis)
-        self.oracle = Oracle(self.genesis.settings)
+        self.oracle = Oracle(self.genesis.settings, HANDLERS)
+        self.base = 0
+        self.focus = self.rng.choice(FOCUSES)
+        self.parent_unique: list[list[str]] = []
+        self.plain_partitioning: list[dict[str, str]] = []
         self.lines: list[str] = []
         self.outcomes: list[Outcome] = []
 
@@ -91,19 +137,39 @@ class History:
         proposal = parse_proposal(self.lines[-1])
         assert isinstance(proposal, Proposal), proposal
         expected = self.oracle.answer(proposal, START_MS + number)
-        outcome = decide(self.state, proposal, now_ms=START_MS + number, source=Position(0, number))
+        outcome = decide(
+            self.state, proposal, now_ms=START_MS + number, source=Position(0, number), handlers=HANDLERS
+        )
         answer = str(outcome.verdict) if outcome.reason is None else str(outcome.reason)
         result.verdicts[answer] += 1
-        got = answer, set(outcome_conflicts(outcome)) if outcome.reason is Reason.CONFLICT else set()
+        got = Expected(
+            answer,
+            set(outcome_conflicts(outcome)) if outcome.reason is Reason.CONFLICT else set(),
+            {
+                (r.change, str(r.kind), str(r.action), r.object.row_key or "", r.committed_snapshot_id)
+                for r in outcome.resolutions
+            },
+            expected.rows,
+        )
         if got != expected:
             return Difference(self.seed, self.lines, (got, outcome.detail), expected)
+        result.tell(outcome)
         self.outcomes.append(outcome)
         replay(self.state, outcome)
         if outcome.verdict is Verdict.COMMITTED:
             assert outcome.snapshot_id == self.oracle.head + 1
             self.oracle.commit(outcome)
+            live = expected.rows.keys() & self.oracle.worlds[-1].entries.keys()
+            rows = {table_id: self.live_images(table_id) for table_id in live}
+            if rows != {table_id: expected.rows[table_id] for table_id in live}:
+                return Difference(self.seed, self.lines, rows, expected)
         self.oracle.settings = self.state.settings
         return None
+
+    def live_images(self, table_id: int) -> dict[str, Any]:
+        """The rows that the core holds, by key; those beyond the window as the oracle has them."""
+        rows, known = self.state.tables[table_id].rows, self.oracle.worlds[-1].entries[table_id].rows
+        return {} if rows is None else {key: row.image or known[key].image for key, row in rows.live.items()}
 
     def check_replay(self) -> None:
         """The outcomes from empty, and from a checkpoint at a random place, give the live state."""
@@ -128,6 +194,7 @@ class History:
                 int(number > 0 and rng.random() < 0.97), self.state.head_snapshot_id - rng.choice(AGES)
             ),
         }
+        self.base = made["base_snapshot_id"]
         if number == 0:
             return {**made, "changes": self.first_tables()}
         renamed = self.last_renamed()
@@ -158,35 +225,43 @@ class History:
         )
 
     def first_tables(self) -> list[dict[str, Any]]:
-        first = {"kind": "APPEND", "schema": "main", "table": PLAIN, "files": [self.data_file() for _ in range(3)]}
-        return [self.create(PARENT), self.create(CHILD), self.create(PLAIN), first]
+        tables = [self.create(PARENT), self.create(CHILD), self.create(PLAIN)]
+        files = [{**self.data_file(), "partition_values": None} for _ in range(3)]
+        return [*tables, {"kind": "APPEND", "schema": "main", "table": PLAIN, "files": files}]
 
     def create(self, name: str) -> dict[str, Any]:
         rng = self.rng
         columns = [{"name": "id", "type": "int64"}, {"name": "v", "type": "varchar"}, {"name": "f", "type": "int64"}]
-        made = {"kind": "CREATE_TABLE", "schema": "main", "table": name, "columns": columns, "properties": {}}
+        made: dict[str, Any] = {"kind": "CREATE_TABLE", "schema": "main", "table": name, "columns": columns}
+        made["properties"] = {}
         if name in (PARENT, CHILD):
             made["primary_key"] = ["id"]
-            made["properties"] = {"on_conflict": rng.choice(("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING"))}
-            made["unique"] = rng.choice(([], [["v"]], [["v"], ["f"]]))
-        elif rng.random() < 0.3:
-            made["properties"] = {"conflict_granularity": rng.choice(("TABLE", "FILE", "ROW"))}
-        if name == CHILD and rng.random() < 0.7:
-            made["unique"] = rng.choice(([], [["v"]]))
+            made["properties"] = {"on_conflict": rng.choice(POLICIES)}
+            made["unique"] = rng.choice(([], [["v"]], [["v"], ["f"]], [["v", "f"]], [["f"], ["v", "f"]]))
+            if name == PARENT:
+                self.parent_unique = made["unique"]
+        else:
+            columns += values.wide_columns()
+            made["partition_by"] = self.plain_partitioning = rng.choice(values.PARTITIONINGS)
+            if rng.random() < 0.3:
+                made["properties"] = {"conflict_granularity": rng.choice(("TABLE", "FILE", "ROW"))}
+        if name == CHILD and rng.random() < 0.75:
+            made["unique"] = rng.choice(([], [["v"]], [["v"], ["v", "f"]]))
+            ways: list[tuple[list[str], str, list[str]]] = [(["f"], PARENT, ["id"])] * 3 + [(["f"], CHILD, ["id"])]
+            if ["v"] in self.parent_unique:
+                ways += [(["v"], PARENT, ["v"])]
+            if ["v", "f"] in self.parent_unique:
+                ways += [(["v", "f"], PARENT, ["v", "f"])]
             made["foreign_keys"] = [
-                {"columns": ["f"], "ref_schema": "main", "ref_table": PARENT, "ref_columns": ["id"]}
+                {"columns": columns, "ref_schema": "main", "ref_table": table, "ref_columns": ref}
+                for columns, table, ref in rng.sample(ways, rng.choice((1, 1, 2)))
             ]
         return made
 
     def change(self) -> dict[str, Any]:
-        roll = self.rng.random()
-        if roll < 0.45:
-            return self.file_change()
-        if roll < 0.82:
-            return self.row_change()
-        if roll < 0.98:
-            return self.object_change()
-        return self.log_change()
+        return self.rng.choices(
+            (self.file_change, self.row_change, self.object_change, self.log_change), weights=self.focus
+        )[0]()
 
     def live_file(self) -> int:
         tables = [t for t in self.state.tables.values() if t.dropped_at is None and t.name == PLAIN and t.live_files]
@@ -196,9 +271,21 @@ class History:
 
     def data_file(self) -> dict[str, Any]:
         rng = self.rng
-        low = rng.randrange(4)
-        bounds = [{"column": "id", "min": low, "max": low + rng.randrange(3)}] if rng.random() < 0.7 else []
-        return {"path": "f", "record_count": rng.choice((0, 3, 3, 4)), "file_size_bytes": 1, "statistics": bounds}
+        record_count = rng.choice((0, 3, 3, 3, 4))
+        columns = rng.sample(list(values.TYPES), rng.choice((0, 1, 3, 5)))
+        made = {"path": "f", "record_count": record_count, "file_size_bytes": 1}
+        made["statistics"] = [values.statistics(rng, column, record_count) for column in columns]
+        made["partition_values"] = values.partition_values(rng, self.partitioning())
+        return made
+
+    def partitioning(self) -> list[tuple[str, str]]:
+        """(column, transform) of the plain table's partition keys as the writer knows them."""
+        world = self.oracle.worlds[min(self.base, self.oracle.head)]
+        table = world.entry(0, PLAIN)
+        if table is None or table.definition is None:
+            return [(key["column"], key["transform"]) for key in self.plain_partitioning]
+        definition = table.definition
+        return [(definition.column_by_id(key.column_id).name, key.transform) for key in definition.partition_by]
 
     def file_change(self) -> dict[str, Any]:
         rng = self.rng
@@ -252,9 +339,12 @@ class History:
 
     def row_change(self) -> dict[str, Any]:
         rng = self.rng
+        if rng.random() < 0.06:
+            return self.flush()
         name = rng.choice((CHILD, PARENT) * 6 + (PLAIN,))
         made: dict[str, Any] = {"schema": "main", "table": name, "row_time_us": rng.choice((None, 1, 2, 3))}
-        if rng.random() < 0.1:
+        replicated = rng.random() < 0.2
+        if replicated:
             made["origin"] = {"node": rng.choice("ab"), "tick": 1, "stamp_ms": 1, "priority": rng.choice((0, 1))}
         live = self.live_keys(name)
         absent = [key for key in KEYS if key not in live]
@@ -270,11 +360,33 @@ class History:
                 **made,
                 "row": {"id": rng.choice(absent if likely and absent else KEYS), **row},
             }
-        key = {"id": rng.choice(live if likely and live else KEYS)}
+        key = {"id": rng.choice(live if likely and live and not (replicated and rng.random() < 0.3) else KEYS)}
         if rng.random() < 0.65:
             moved = {"id": rng.choice(absent)} if absent and rng.random() < 0.15 else key
             return {"kind": "UPDATE_ROW", **made, "key": key, "row": {**moved, **row}}
         return {"kind": "DELETE_ROW", **made, "key": key}
+
+    def flush(self) -> dict[str, Any]:
+        """Rows that are outside of files now, or were at the base; seldom others."""
+        rng = self.rng
+        name = rng.choice((CHILD, PARENT, PARENT, PLAIN) if rng.random() < 0.1 else (CHILD, PARENT))
+        now, then = self.table(name), self.oracle.worlds[min(self.base, self.oracle.head)].entry(0, name)
+        known = {row.row_id for row in then.rows.values() if not row.flushed} if then is not None else set()
+        if now is not None and now.rows is not None and (rng.random() < 0.5 or not known):
+            known |= set(now.rows.inlined)
+        if not known or rng.random() < 0.1:
+            known.add(rng.randrange(6))
+        row_ids = rng.sample(sorted(known), min(len(known), rng.choice((1, 1, 2, 3))))
+        if rng.random() < 0.03:
+            row_ids.append(row_ids[0])
+        at = rng.randrange(len(row_ids)) if rng.random() < 0.3 else 0
+        parts = [part for part in (row_ids[:at], row_ids[at:]) if part]
+        sizes = [len(part) + (rng.random() < 0.02) for part in parts]
+        files = [
+            {"path": "f", "record_count": size, "file_size_bytes": 1, "row_ids": part}
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        return {"kind": "FLUSH", "schema": "main", "table": name, "files": files}
 
     def object_change(self) -> dict[str, Any]:
         rng = self.rng
@@ -324,7 +436,7 @@ class History:
                 "op": "ADD_COLUMN",
                 "column": {"name": rng.choice("xyz"), "type": "int64", "nullable": rng.random() < 0.8},
             },
-            {"op": "DROP_COLUMN", "name": rng.choice(("x", "y", "f"))},
+            {"op": "DROP_COLUMN", "name": rng.choice(("x", "y", "f", "b"))},
             {"op": "RENAME_COLUMN", "name": rng.choice("xyv"), "new_name": rng.choice("xyz")},
             {"op": "SET_COMMENT", "name": None, "comment": "c"},
             {"op": "SET_DEFAULT", "name": "v", "default": "d"},
@@ -333,8 +445,9 @@ class History:
             {
                 "op": "SET_PROPERTY",
                 "key": "on_conflict",
-                "value": rng.choice(("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")),
+                "value": rng.choice(POLICIES),
             },
+            {"op": "SET_PARTITION_BY", "partition_by": rng.choice(values.PARTITIONINGS)},
         ]
         return {"alterations": rng.sample(steps, rng.choice((1, 1, 2)))}
 
@@ -356,10 +469,10 @@ class History:
                 "keys": [{"id": rng.choice(KEYS)}],
             }
         made: dict[str, Any] = {"kind": kind, "schema": "main", "table": rng.choice((PLAIN, PLAIN, CHILD))}
-        if rng.random() < 0.7:
-            op = rng.choice(("=", "<", "<=", ">", ">=", "in", "between"))
-            value: Any = {"in": [1, 5], "between": [2, 3]}.get(op, rng.randrange(6))
-            made["filter"] = [{"column": "id", "op": op, "value": value}]
+        if rng.random() < 0.8:
+            columns = ["id", "id", *values.TYPES, *(column for column, _ in self.partitioning() * 2)]
+            columns = [c for c in columns if c in values.TYPES] if made["table"] == PLAIN else ["id"]
+            made["filter"] = [values.predicate(rng, rng.choice(columns)) for _ in range(rng.choice((1, 1, 2)))]
         if rng.random() < 0.5 and made["table"] == PLAIN:
             made["files"] = [self.live_file()]
         return made

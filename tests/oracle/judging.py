@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from commitlog.domain.definitions import InvalidChangeError, alter, define, refe
 from commitlog.domain.types import fold
 
 from .meeting import RowJudge
+from .proving import stored_point
 from .world import Event, Table
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Judge:
         self.oracle = oracle
         self.proposal = proposal
         self.base = proposal.base_snapshot_id
-        self.seen = copy.deepcopy(oracle.worlds[self.base])
+        self.seen = oracle.worlds[self.base].copy()
         self.head = oracle.worlds[-1]
         self.since = oracle.since(self.base)
         self.found = found
@@ -49,7 +49,7 @@ class Judge:
     def run(self) -> None:
         """Judge every change; InvalidChangeError at the first that cannot be."""
         kinds = {change.kind for change in self.proposal.changes}
-        alone = {m.ChangeKind.COMPACT, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE}
+        alone = {m.ChangeKind.COMPACT, m.ChangeKind.FLUSH, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE}
         if not kinds or (kinds & alone and len(kinds) > 1):
             refuse("mixture")
         for index, change in enumerate(self.proposal.changes):
@@ -215,7 +215,7 @@ class Judge:
             other = self.seen.entry(schema_id, head.name)
             if other is not None:
                 del self.seen.entries[other.id]
-            self.seen.entries[head.id] = copy.deepcopy(head)
+            self.seen.entries[head.id] = head.copy()
 
     def on_create_view(self, change: m.CreateView, index: int) -> None:
         if change.if_not_exists:
@@ -313,9 +313,25 @@ class Judge:
         return table
 
     def on_append(self, change: m.Append, index: int) -> None:
-        self.data(change, index)
+        table = self.data(change, index)
         if not change.files:
             refuse("no files")
+        if self.known(table):
+            for file in change.files:
+                self.partition(table, file)
+
+    @staticmethod
+    def partition(table: Table, file: m.DataFile) -> None:
+        assert table.definition is not None
+        if file.partition_values is None:
+            return
+        keys = table.definition.partition_by
+        if len(file.partition_values) != len(keys):
+            refuse("another number of partition values")
+        for key, value in zip(keys, file.partition_values, strict=True):
+            kind = table.definition.column_by_id(key.column_id).type.name
+            if value is not None and key.transform == "identity" and stored_point(kind, value) is None:
+                refuse("no value of the partition column")
 
     def on_delete(self, change: m.Delete, index: int) -> None:
         table = self.data(change, index)
@@ -447,6 +463,30 @@ class Judge:
             bound = [(at, e) for at, e in self.since if e.kind in _NAMED and e.id == now_named.id]
             at, event = next((at, e) for at, e in reversed(bound) if e.name == fold(change.table))
             self.found(_NAMED[event.kind], at, change=index, id=now_named.id)
+
+    def on_flush(self, change: m.Flush, index: int) -> None:
+        table = self.entry(change.schema, change.table)
+        if table.definition is None or not table.definition.primary_key:
+            refuse("not keyed")
+        row_ids = [row_id for file in change.files for row_id in file.row_ids or ()]
+        if not change.files or any(len(f.row_ids or ()) != f.record_count or not f.row_ids for f in change.files):
+            refuse("no rows, or another number of them")
+        if len(set(row_ids)) < len(row_ids) or min(row_ids) < 0:
+            refuse("a row twice, or none")
+        self.look(table, index, "DROP", "RENAME", "ALTER")
+        touches = [(at, e) for at, e in self.since if e.id == table.id and e.kind in ("ROW", "FLUSH")]
+        names = {"ROW": "TABLE_ROWS_CHANGED", "FLUSH": "TABLE_FLUSHED"}
+        if self.oracle.beyond_window(self.base) and touches:
+            for at, event in touches:
+                self.found(names[event.kind], at, change=index, id=table.id)
+            return
+        outside = {row.row_id for row in self.seen.entries[table.id].rows.values() if not row.flushed}
+        for row_id in row_ids:
+            last = [(at, event) for at, event in touches if event.row_id == row_id][-1:]
+            for at, event in last:
+                self.found(names[event.kind], at, change=index, id=table.id)
+            if not last and row_id not in outside and table.id in self.head.entries:
+                refuse("no row outside of files")
 
     # --- rows and the log itself --------------------------------------------------------------------------------------
 
