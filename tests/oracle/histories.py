@@ -33,7 +33,7 @@ from .oracle import Expected, Oracle
 Image = dict[str, Any] | None
 START_MS = 1_732_201_315_328
 PROPOSALS = 30
-SCHEMAS, TABLES, KEYS, VALUES = ("main", "s"), ("t", "u", "p", "k", "V"), (1, 2, 3, 4), ("a", "b", None)
+SCHEMAS, TABLES, KEYS, VALUES = ("main", "s"), ("t", "u", "p", "k", "V"), (1, 2, 3, 4), ("a", "b", "c", "d", None)
 PLAIN, PARENT, CHILD = "t", "p", "k"
 ALONE = ("COMPACT", "FLUSH", "EXPIRE_SNAPSHOTS", "CONFIGURE")
 POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING", "handler:merge", "handler:merge", "handler:remove",
@@ -327,9 +327,11 @@ class History:
             return {"delete_files": [entry]}
         return {"whole_files": [self.live_file()]}
 
-    def live_keys(self, name: str) -> list[int]:
-        table = self.table(name)
-        return [] if table is None or table.rows is None else sorted(int(key) for key in table.rows.live)
+    def rows_seen(self, name: str) -> dict[str, dict[str, Any]]:
+        """The rows of a keyed table by key: mostly as the writer saw them at its base, else as they are."""
+        at = min(self.base, self.oracle.head) if self.rng.random() < 0.75 else self.oracle.head
+        table = self.oracle.worlds[at].entry(0, name)
+        return {} if table is None else {key: row.image for key, row in table.rows.items()}
 
     def table(self, name: str) -> TableState | None:
         found = (
@@ -346,11 +348,13 @@ class History:
         replicated = rng.random() < 0.2
         if replicated:
             made["origin"] = {"node": rng.choice("ab"), "tick": 1, "stamp_ms": 1, "priority": rng.choice((0, 1))}
-        live = self.live_keys(name)
+        rows = self.rows_seen(name)
+        live = sorted(int(key) for key in rows if int(key) in KEYS)
         absent = [key for key in KEYS if key not in live]
-        parents = self.live_keys(PARENT) if name == CHILD else list(KEYS)
+        parents = [int(key) for key in self.rows_seen(PARENT)] if name == CHILD else list(KEYS)
+        held = {row.get("v") for row in rows.values()} if rng.random() < 0.85 else set()
         row = {
-            "v": rng.choice((None, None, *VALUES)),
+            "v": rng.choice([value for value in VALUES if value not in held] or [None]),
             "f": rng.choice((None, *(parents if rng.random() < 0.9 else KEYS))),
         }
         likely = rng.random() < 0.85
