@@ -364,7 +364,7 @@ class Judge:
     def granularity(self, table: Table) -> str:
         if self.oracle.beyond_window(self.base):
             return "TABLE"
-        now = self.head.entries.get(table.id, table).definition
+        now = self.oracle.last(table).definition
         assert now is not None
         return str(now.properties.get("conflict_granularity") or self.oracle.settings.conflict_granularity)
 
@@ -465,6 +465,7 @@ class Judge:
             self.found(_NAMED[event.kind], at, change=index, id=now_named.id)
 
     def on_flush(self, change: m.Flush, index: int) -> None:
+        """Row by row its last change; of a table that was dropped the drop says it all."""
         table = self.entry(change.schema, change.table)
         if table.definition is None or not table.definition.primary_key:
             refuse("not keyed")
@@ -474,18 +475,20 @@ class Judge:
         if len(set(row_ids)) < len(row_ids) or min(row_ids) < 0:
             refuse("a row twice, or none")
         self.look(table, index, "DROP", "RENAME", "ALTER")
+        dropped, wide = table.id not in self.head.entries, self.oracle.beyond_window(self.base)
         touches = [(at, e) for at, e in self.since if e.id == table.id and e.kind in ("ROW", "FLUSH")]
         names = {"ROW": "TABLE_ROWS_CHANGED", "FLUSH": "TABLE_FLUSHED"}
-        if self.oracle.beyond_window(self.base) and touches:
+        if wide:
             for at, event in touches:
                 self.found(names[event.kind], at, change=index, id=table.id)
+        if dropped or (wide and touches):
             return
         outside = {row.row_id for row in self.seen.entries[table.id].rows.values() if not row.flushed}
         for row_id in row_ids:
             last = [(at, event) for at, event in touches if event.row_id == row_id][-1:]
             for at, event in last:
                 self.found(names[event.kind], at, change=index, id=table.id)
-            if not last and row_id not in outside and table.id in self.head.entries:
+            if not last and row_id not in outside:
                 refuse("no row outside of files")
 
     # --- rows and the log itself --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from commitlog.domain.definitions import InvalidChangeError
 
 from .judging import Judge
 from .reading import read_conflicts
-from .world import Event, World, apply
+from .world import Event, Table, World, apply
 
 Found = tuple[str, int | None, int | None, int | str | None, int | None, str | None]
 Settled = tuple[int, str, str, str, int]
@@ -90,6 +90,10 @@ class Oracle:
     def since(self, base: int) -> list[tuple[int, Event]]:
         """What happened after a base, oldest first."""
         return [(s, event) for s in range(base + 1, self.head + 1) for event in self.events[s]]
+
+    def last(self, table: Table) -> Table:
+        """A table as it is, or was when it was dropped."""
+        return next((w.entries[table.id] for w in reversed(self.worlds) if table.id in w.entries), table)
 
     def beyond_window(self, base: int) -> bool:
         """Whether the index does not reach back to a base."""

@@ -17,11 +17,16 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "d": ("2024-01-31", "2024-02-01", "2024-02-02", "2024-02-29"),
     "s": ("a", "b", "bc", "abcdefg", "abcdefgh", "abcdefghij", "abcdefgi"),
     "r": (-1.5, 0, 0.5, 1, 2.5),
-    "n": (1, "1.0", "1.5", 2.5, "10.0", "-3"),
+    "n": ("-3", 1, "1.0", "1.5", 2.5, "10.0"),
     "b": (False, True),
     "w": ("2024-01-31", "2024-01-31T12:00:00", "2024-01-31 12:00:00.5", "2024-02-01 00:00:00"),
 }
-ALIEN = ("zz", "7", True, 2.5, -1, None)
+ALIEN: dict[str, tuple[Any, ...]] = {
+    "id": ("zz", True), "d": ("zz", 7), "s": (7, False), "r": ("zz", True), "n": ("zz", True), "b": ("zz", 1),
+    "w": ("zz", 7),
+}  # fmt: skip
+ODD: dict[str, tuple[Any, ...]] = {"id": (2.5, -1, None), "s": ("", "zz"), "r": (7, -0.0), "n": (-1, 2.25, "99.9")}
+"""Literals that no file has, but that can be compared."""
 _IDENTITY = {column: {"column": column, "transform": "identity"} for column in TYPES}
 PARTITIONINGS: tuple[list[dict[str, str]], ...] = (
     [],
@@ -42,19 +47,20 @@ def wide_columns() -> list[dict[str, Any]]:
 
 
 def value(rng: random.Random, column: str) -> Any:
-    """A value of a column, seldom one of another type."""
-    return rng.choice(VALUES[column] if rng.random() < 0.95 else ALIEN)
+    """A value of a column, seldom one that is not its own or of another type."""
+    roll = rng.random()
+    return rng.choice(VALUES[column] if roll < 0.8 else ODD.get(column, (None,)) if roll < 0.93 else ALIEN[column])
 
 
 def statistics(rng: random.Random, column: str, record_count: int) -> dict[str, Any]:
-    """Bounds and counts of a column, each known or not; the lower bound may by mistake be above the upper one."""
+    """Bounds and counts of a column, each known or not."""
     order = VALUES[column]
     low = rng.randrange(len(order))
     made: dict[str, Any] = {"column": column}
     if rng.random() < 0.85:
-        made["min"] = order[low] if rng.random() < 0.97 else rng.choice(ALIEN)
+        made["min"] = order[low] if rng.random() < 0.97 else rng.choice(ALIEN[column])
     if rng.random() < 0.85:
-        made["max"] = rng.choice(order[low:]) if rng.random() < 0.97 else rng.choice(ALIEN)
+        made["max"] = rng.choice(order[low:]) if rng.random() < 0.97 else rng.choice(ALIEN[column])
     nulls = rng.choice((0, 0, 1, record_count))
     if rng.random() < 0.6:
         made["null_count"] = nulls
@@ -74,7 +80,7 @@ def partition_values(rng: random.Random, columns: list[tuple[str, str]]) -> list
         if transform != "identity":
             made.append(1)
             continue
-        found = rng.choice((None, *VALUES[column])) if rng.random() < 0.98 else rng.choice(ALIEN)
+        found = rng.choice((None, *VALUES[column])) if rng.random() < 0.98 else rng.choice(ALIEN[column])
         if rng.random() < 0.3 and found is not None:
             found = str(found).lower() if column == "b" else str(found)
         made.append(found if column != "r" or rng.random() < 0.8 else "nan")
