@@ -31,7 +31,7 @@ def point(kind: str, value: Any) -> Point | None:
     try:
         if kind == "boolean" and isinstance(value, bool):
             return (0, value)
-        if (kind.startswith("int") or kind.startswith("float")) and number and value == value:
+        if kind.startswith(("int", "float")) and number and value == value:
             return (0, value)
         if kind == "decimal" and (number or isinstance(value, str)):
             return (0, Decimal(str(value)))
@@ -116,9 +116,7 @@ def _statistics_prove(
 
 def _longer(kind: str, found: Point, high: Point) -> bool:
     """Whether a text may be what was cut short to ``high``."""
-    return (
-        kind == "varchar" and len(found) == 2 and len(high[1].encode()) >= CUT_FROM and found[1].startswith(high[1])
-    )
+    return kind == "varchar" and len(found) == 2 and len(high[1].encode()) >= CUT_FROM and found[1].startswith(high[1])
 
 
 def _if_known(test: Callable[[Point, Point], bool]) -> Callable[[Point, list[Point | None]], bool]:

@@ -190,8 +190,7 @@ def _apply_row(
         events.append(Event("ROW", id=entry.id))
         return
     gone = [key for key, row in entry.rows.items() if row.row_id == effect.ended_row_id]
-    for key in gone:
-        events.append(Event("ROW", id=entry.id, key=key, row_id=entry.rows.pop(key).row_id))
+    events += [Event("ROW", id=entry.id, key=key, row_id=entry.rows.pop(key).row_id) for key in gone]
     if effect.row_id is not None:
         image = complete_row(definition, given)
         key = key_of(definition, image)
