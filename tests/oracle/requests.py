@@ -13,7 +13,7 @@ from . import values
 from .oracle import Oracle
 
 START_MS = 1_732_201_315_328
-SCHEMAS, TABLES, KEYS, VALUES = ("main", "s"), ("t", "u", "p", "k", "V"), (1, 2, 3, 4), ("a", "b", "c", "d", None)
+SCHEMAS, TABLES, KEYS, VALUES = ("main", "s"), ("t", "u", "p", "k", "V"), (1, 2, 3, 4), ("a", "b", "c", None)
 PLAIN, PARENT, CHILD = "t", "p", "k"
 ALONE = ("COMPACT", "FLUSH", "EXPIRE_SNAPSHOTS", "CONFIGURE")
 POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING", "handler:merge", "handler:merge", "handler:remove",
@@ -38,23 +38,28 @@ class Requests:
         self.parent_unique: list[list[str]] = []
         self.plain_partitioning: list[dict[str, str]] = []
 
-    def proposal(self, number: int) -> dict[str, Any]:
-        rng = self.rng
-        made: dict[str, Any] = {
-            "proposal_id": format_id(
-                (START_MS + number).to_bytes(6, "big") + b"\x70\x00" + (2**63 + number).to_bytes(8, "big")
-            ),
-            "writer_id": rng.choice(("w1", "w2")),
-            "base_snapshot_id": max(
-                int(number > 0 and rng.random() < 0.97), self.state.head_snapshot_id - rng.choice(AGES)
-            ),
+    def envelope(self, number: int, age: int) -> dict[str, Any]:
+        """A proposal without changes, whose base is ``age`` snapshots old."""
+        self.base = max(0, self.state.head_snapshot_id - age)
+        made_at = (START_MS + number).to_bytes(6, "big")
+        return {
+            "proposal_id": format_id(made_at + b"\x70\x00" + (2**63 + number).to_bytes(8, "big")),
+            "writer_id": self.rng.choice(("w1", "w2")),
+            "base_snapshot_id": self.base,
         }
-        self.base = made["base_snapshot_id"]
+
+    def proposal(self, number: int) -> dict[str, Any]:
+        """The next proposal."""
+        rng = self.rng
+        made = self.envelope(number, rng.choice(AGES))
+        if number > 0 and made["base_snapshot_id"] == 0 and rng.random() < 0.97:
+            self.base = made["base_snapshot_id"] = 1
         if number == 0:
             return {**made, "changes": self.first_tables()}
         renamed = self.last_renamed()
         if renamed is not None and rng.random() < 0.5:
-            return {**made, "base_snapshot_id": self.state.head_snapshot_id - 1, "changes": [self.use_of(renamed)]}
+            self.base = self.state.head_snapshot_id - 1
+            return {**made, "base_snapshot_id": self.base, "changes": [self.use_of(renamed)]}
         made["changes"] = [self.change() for _ in range(rng.choice((1, 1, 1, 1, 2, 3)))]
         if rng.random() < 0.9 and any(change["kind"] in ALONE for change in made["changes"]):
             made["changes"] = [change for change in made["changes"] if change["kind"] in ALONE][:1]
@@ -135,7 +140,7 @@ class Requests:
 
     def partitioning(self) -> list[tuple[str, str]]:
         """(column, transform) of the plain table's partition keys as the writer knows them."""
-        world = self.oracle.worlds[min(self.base, self.oracle.head)]
+        world = self.oracle.worlds[self.base]
         table = world.entry(0, PLAIN)
         if table is None or table.definition is None:
             return [(key["column"], key["transform"]) for key in self.plain_partitioning]
@@ -147,11 +152,16 @@ class Requests:
         made: dict[str, Any] = {"schema": "main", "table": rng.choice((PLAIN,) * 14 + ("u", CHILD))}
         roll = rng.random()
         if roll < 0.35:
-            return {"kind": "APPEND", **made, "files": [self.data_file() for _ in range(rng.choice((1, 2)))]}
+            return {**self.append(), **made}
         if roll < 0.8:
             return {"kind": "DELETE", **made, **self.delete()}
         replaced = list(dict.fromkeys(self.live_file() for _ in range(rng.choice((1, 2)))))
         return {"kind": "COMPACT", **made, "replaced": replaced, "files": self.compacted(replaced)}
+
+    def append(self) -> dict[str, Any]:
+        """One file or two for the plain table."""
+        files = [self.data_file() for _ in range(self.rng.choice((1, 2)))]
+        return {"kind": "APPEND", "schema": "main", "table": PLAIN, "files": files}
 
     def compacted(self, replaced: list[int]) -> list[dict[str, Any]]:
         rows = 0
@@ -184,7 +194,7 @@ class Requests:
 
     def rows_seen(self, name: str) -> dict[str, dict[str, Any]]:
         """The rows of a keyed table by key: mostly as the writer saw them at its base, else as they are."""
-        at = min(self.base, self.oracle.head) if self.rng.random() < 0.75 else self.oracle.head
+        at = self.base if self.rng.random() < 0.75 else self.oracle.head
         table = self.oracle.worlds[at].entry(0, name)
         return {} if table is None else {key: row.image for key, row in table.rows.items()}
 
@@ -229,7 +239,7 @@ class Requests:
         """Rows that are outside of files now, or were at the base; seldom others."""
         rng = self.rng
         name = rng.choice((CHILD, PARENT, PARENT, PLAIN) if rng.random() < 0.1 else (CHILD, PARENT))
-        now, then = self.table(name), self.oracle.worlds[min(self.base, self.oracle.head)].entry(0, name)
+        now, then = self.table(name), self.oracle.worlds[self.base].entry(0, name)
         known = {row.row_id for row in then.rows.values() if not row.flushed} if then is not None else set()
         if now is not None and now.rows is not None and (rng.random() < 0.5 or not known):
             known |= set(now.rows.inlined)
