@@ -361,9 +361,12 @@ class _Replay:
         table = self.table(effect)
         if effect.row_id is not None:
             table.next_row_id = max(table.next_row_id, effect.row_id + 1)
-        self.touch(table, change.kind)
         if table.rows is None:
+            self.touch(table, change.kind)
             return
+        if effect.ended_row_id is None and effect.row_id is None:
+            return
+        self.touch(table, change.kind)
         image = self.image(table, change, index)
         if effect.ended_row_id is not None:
             self.end_row(table, table.rows, self.find_key(table, table.rows, change, effect.ended_row_id), change.kind)

@@ -35,8 +35,6 @@ RowChange: TypeAlias = m.InsertRow | m.UpdateRow | m.DeleteRow
 RowHandler: TypeAlias = Callable[[str, "Row | None", "Row | None"], "Row | None"]
 """``handler(conflict kind, committed image, proposed image) -> the image that shall stand`` (None: no row); pure."""
 
-_RACED_UPDATES = frozenset({ConflictKind.UPDATE_UPDATE, ConflictKind.UPDATE_DELETE, ConflictKind.INSERT_UPDATE})
-
 OWN = -1
 """Snapshot of a row version that the proposal itself makes: older than every base, so never a race."""
 
@@ -359,10 +357,13 @@ class _RowCheck:
 
     def _update_unraced(self, key: str, version: RowVersion, image: Row) -> None:
         """Apply, unless a raced holder of a UNIQUE value is in the way and a handler is there to decide."""
-        raced = {met: v for met, v in self._rows_met(key, image).items() if met != key and self._changed(v)}
+        raced = [
+            Meeting(ConflictKind.UNIQUE, met, v.snapshot_id, v)
+            for met, v in self._rows_met(key, image).items()
+            if met != key and self._changed(v)
+        ]
         if raced and self.policy.startswith(HANDLER_PREFIX):
-            met_key, met = next(iter(raced.items()))
-            self._settle(Meeting(ConflictKind.UNIQUE, met_key, met.snapshot_id, met), image)
+            self._ask_handler(raced, image)
         else:
             self._apply(image, key, key, version)
 
@@ -382,13 +383,9 @@ class _RowCheck:
         elif not raced:
             self._apply(image, new_key, key, old)
         elif self.policy.startswith(HANDLER_PREFIX):
-            self._settle(raced[0], image)
+            self._ask_handler(raced, image)
         else:
-            self._check_references(image)
-            self._check_unique_unraced(image, new_key, key)
-            for meeting in raced:
-                self._refuse(meeting)
-            self._assume(image, key)
+            self._abort(raced, image)
 
     def _differs_from_base(self, key: str) -> bool:
         version = self.rows.live(self.table, key)
@@ -411,25 +408,27 @@ class _RowCheck:
 
     def _settle(self, meeting: Meeting, proposed: Row | None) -> None:
         if self.policy == "ABORT":
-            self._abort(meeting, proposed)
+            self._abort([meeting], proposed)
         elif self.policy.startswith(HANDLER_PREFIX):
-            self._ask_handler(meeting, proposed)
+            self._ask_handler([meeting], proposed)
         elif self._proposed_wins(meeting, proposed):
             self._resolve(meeting, ResolutionAction.APPLIED, proposed, None)
             self._stand(meeting, proposed)
         else:
             self._resolve(meeting, ResolutionAction.SKIPPED, proposed, None)
 
-    def _abort(self, meeting: Meeting, proposed: Row | None, detail: str = "") -> None:
-        """Refuse a race, unless the change could never be; later changes see it as it was meant."""
+    def _abort(self, meetings: list[Meeting], proposed: Row | None, detail: str = "") -> None:
+        """Refuse what one change met, unless it could never be; later changes see it as it was meant."""
+        own_key = None if isinstance(self.change, m.InsertRow) else given_key(self.known, self.change.key)
         if proposed is not None:
             self._check_references(proposed)
-        if proposed is not None and meeting.kind in _RACED_UPDATES:
-            self._check_unique_unraced(proposed, meeting.key, meeting.key)
-        self._refuse(meeting, detail)
-        self._assume(proposed, None if isinstance(self.change, m.InsertRow) else given_key(self.known, self.change.key))
-        if proposed is None and meeting.version is not None:
-            self._check_children(meeting.key, meeting.version)
+        if proposed is not None and own_key is not None:
+            self._check_unique_unraced(proposed, key_of(self.known, proposed), own_key)
+        for meeting in meetings:
+            self._refuse(meeting, detail)
+        self._assume(proposed, own_key)
+        if proposed is None and meetings[0].version is not None:
+            self._check_children(meetings[0].key, meetings[0].version)
 
     def _assume(self, image: Row | None, old_key: str | None) -> None:
         """Overlay a refused change as it was meant, so that later ones are not blamed for its absence."""
@@ -450,21 +449,23 @@ class _RowCheck:
             return self.time_us > committed.time_us
         return self.origin <= committed.origin
 
-    def _ask_handler(self, meeting: Meeting, proposed: Row | None) -> None:
+    def _ask_handler(self, meetings: list[Meeting], proposed: Row | None) -> None:
+        """Let the handler settle the first of what one change met; without its answer all of it is refused."""
+        meeting = meetings[0]
         name = self.policy.removeprefix(HANDLER_PREFIX)
         handler = self.rows.handlers.get(name)
         committed = None if meeting.version is None else meeting.version.image
         if handler is None:
-            self._abort(meeting, proposed, f"the handler {name} is not installed")
+            self._abort(meetings, proposed, f"the handler {name} is not installed")
             return
         try:
             answer = handler(str(meeting.kind), committed, proposed)
             image = None if answer is None else complete_row(self.known, answer)
         except Exception as error:
-            self._abort(meeting, proposed, f"the handler {name} failed: {error}")
+            self._abort(meetings, proposed, f"the handler {name} failed: {error}")
             return
         if image is not None and key_of(self.known, image) not in self._keys_allowed(meeting, proposed):
-            self._abort(meeting, proposed, f"the handler {name} answered with another key")
+            self._abort(meetings, proposed, f"the handler {name} answered with another key")
             return
         self._resolve(meeting, ResolutionAction.HANDLED, proposed, image)
         self._stand(meeting, image)

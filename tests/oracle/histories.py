@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from commitlog.domain.json_form import format_id, parse_proposal
+from commitlog.domain.json_form import parse_proposal
 from commitlog.domain.model import (
     Genesis,
     Granularity,
@@ -20,20 +21,43 @@ from commitlog.domain.model import (
     Position,
     Proposal,
     Reason,
-    RenameTable,
     Verdict,
 )
 from commitlog.domain.sequencing import decide, dump_state, load_state, new_state, replay, state_hash
 from commitlog.domain.state import SequencerState, TableState
 
-from .oracle import Oracle
+from .oracle import Expected, Oracle
+from .requests import FOCUSES, START_MS, Requests
 
-START_MS = 1_732_201_315_328
+Image = dict[str, Any] | None
 PROPOSALS = 30
-SCHEMAS, TABLES, KEYS, VALUES = ("main", "s"), ("t", "u", "p", "k", "V"), (1, 2, 3, 4), ("a", "b", None)
-PLAIN, PARENT, CHILD = "t", "p", "k"
-ALONE = ("COMPACT", "EXPIRE_SNAPSHOTS", "CONFIGURE")
-AGES = (0, 0, 1, 1, 2, 2, 3, 4, 6)
+
+
+def merge(_: str, committed: Image, proposed: Image) -> Image:
+    """The proposed row, with what it does not say taken from the committed one."""
+    if committed is None or proposed is None:
+        return committed or proposed
+    return {name: value if value is not None else committed[name] for name, value in proposed.items()}
+
+
+def fail(kind: str, *_: Image) -> Image:
+    """No answer."""
+    raise ValueError(kind)
+
+
+def elsewhere(_: str, __: Image, proposed: Image) -> Image:
+    """An answer about a row that nobody spoke of."""
+    return {**(proposed or {}), "id": 99}
+
+
+HANDLERS: dict[str, Callable[[str, Image, Image], Image]] = {
+    "merge": merge,
+    "remove": lambda *_: None,
+    "propose": lambda _, __, proposed: proposed,
+    "keep": lambda _, committed, __: committed,
+    "fail": fail,
+    "elsewhere": elsewhere,
+}
 
 
 @dataclass
@@ -55,22 +79,31 @@ class Run:
 
     seed: int
     verdicts: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
     difference: Difference | None = None
 
+    def tell(self, outcome: Outcome) -> None:
+        """Count what kinds of changes committed, and what they met."""
+        self.kinds.update(f"settled {r.kind} {r.action}" for r in outcome.resolutions)
+        self.kinds.update({f"met {c.kind}" for c in outcome.conflicts})
+        if outcome.verdict is Verdict.COMMITTED and outcome.proposal is not None:
+            self.kinds.update({f"committed {c.kind}" for c in outcome.proposal.changes})
 
-class History:
+
+class History(Requests):
     """One random history."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, settings: LogSettings | None = None) -> None:
+        super().__init__()
         self.rng = random.Random(seed)
         self.seed = seed
         granularity = self.rng.choice(list(Granularity))
         window = self.rng.choice((2, 4, 100, 100, 100))
-        self.genesis = Genesis(
-            b"\0" * 16, settings=LogSettings(conflict_granularity=granularity, window_snapshots=window)
-        )
+        own = LogSettings(conflict_granularity=granularity, window_snapshots=window)
+        self.genesis = Genesis(b"\0" * 16, settings=settings or own)
         self.state: SequencerState = new_state(self.genesis)
-        self.oracle = Oracle(self.genesis.settings)
+        self.oracle = Oracle(self.genesis.settings, HANDLERS)
+        self.focus = self.rng.choice(FOCUSES)
         self.lines: list[str] = []
         self.outcomes: list[Outcome] = []
 
@@ -91,19 +124,37 @@ class History:
         proposal = parse_proposal(self.lines[-1])
         assert isinstance(proposal, Proposal), proposal
         expected = self.oracle.answer(proposal, START_MS + number)
-        outcome = decide(self.state, proposal, now_ms=START_MS + number, source=Position(0, number))
+        outcome = decide(self.state, proposal, now_ms=START_MS + number, source=Position(0, number), handlers=HANDLERS)
         answer = str(outcome.verdict) if outcome.reason is None else str(outcome.reason)
         result.verdicts[answer] += 1
-        got = answer, set(outcome_conflicts(outcome)) if outcome.reason is Reason.CONFLICT else set()
+        got = Expected(
+            answer,
+            set(outcome_conflicts(outcome)) if outcome.reason is Reason.CONFLICT else set(),
+            {
+                (r.change, str(r.kind), str(r.action), r.object.row_key or "", r.committed_snapshot_id)
+                for r in outcome.resolutions
+            },
+            expected.rows,
+        )
         if got != expected:
             return Difference(self.seed, self.lines, (got, outcome.detail), expected)
+        result.tell(outcome)
         self.outcomes.append(outcome)
         replay(self.state, outcome)
         if outcome.verdict is Verdict.COMMITTED:
             assert outcome.snapshot_id == self.oracle.head + 1
             self.oracle.commit(outcome)
+            live = expected.rows.keys() & self.oracle.worlds[-1].entries.keys()
+            rows = {table_id: self.live_images(table_id) for table_id in live}
+            if rows != {table_id: expected.rows[table_id] for table_id in live}:
+                return Difference(self.seed, self.lines, rows, expected)
         self.oracle.settings = self.state.settings
         return None
+
+    def live_images(self, table_id: int) -> dict[str, Any]:
+        """The rows that the core holds, by key; those beyond the window as the oracle has them."""
+        rows, known = self.state.tables[table_id].rows, self.oracle.worlds[-1].entries[table_id].rows
+        return {} if rows is None else {key: row.image or known[key].image for key, row in rows.live.items()}
 
     def check_replay(self) -> None:
         """The outcomes from empty, and from a checkpoint at a random place, give the live state."""
@@ -114,255 +165,6 @@ class History:
                 again = load_state(dump_state(again))
             replay(again, outcome)
         assert state_hash(again) == state_hash(self.state), f"seed {self.seed}: another state after replay"
-
-    # --- making proposals ---------------------------------------------------------------------------------------------
-
-    def proposal(self, number: int) -> dict[str, Any]:
-        rng = self.rng
-        made: dict[str, Any] = {
-            "proposal_id": format_id(
-                (START_MS + number).to_bytes(6, "big") + b"\x70\x00" + (2**63 + number).to_bytes(8, "big")
-            ),
-            "writer_id": rng.choice(("w1", "w2")),
-            "base_snapshot_id": max(
-                int(number > 0 and rng.random() < 0.97), self.state.head_snapshot_id - rng.choice(AGES)
-            ),
-        }
-        if number == 0:
-            return {**made, "changes": self.first_tables()}
-        renamed = self.last_renamed()
-        if renamed is not None and rng.random() < 0.5:
-            return {**made, "base_snapshot_id": self.state.head_snapshot_id - 1, "changes": [self.use_of(renamed)]}
-        made["changes"] = [self.change() for _ in range(rng.choice((1, 1, 1, 1, 2, 3)))]
-        if rng.random() < 0.9 and any(change["kind"] in ALONE for change in made["changes"]):
-            made["changes"] = [change for change in made["changes"] if change["kind"] in ALONE][:1]
-        made["isolation"] = rng.choice(("SNAPSHOT", "SERIALIZABLE"))
-        made["reads"] = [self.read() for _ in range(rng.choice((0, 0, 1, 2)))]
-        if rng.random() < 0.005:
-            made["base_snapshot_id"] += 9
-        return made
-
-    def last_renamed(self) -> str | None:
-        """The old name of a table that the last proposal renamed."""
-        last = self.outcomes[-1] if self.outcomes else None
-        if last is None or last.verdict is not Verdict.COMMITTED or last.proposal is None:
-            return None
-        found = [c.table for c in last.proposal.changes if isinstance(c, RenameTable) and c.schema == "main"]
-        return found[-1] if found else None
-
-    def use_of(self, table: str) -> dict[str, Any]:
-        """A change by a writer that has not seen the table's new name."""
-        drop = {"kind": "DROP_TABLE", "schema": "main", "table": table}
-        return self.rng.choice(
-            (drop, {"kind": "APPEND", "schema": "main", "table": table, "files": [self.data_file()]})
-        )
-
-    def first_tables(self) -> list[dict[str, Any]]:
-        first = {"kind": "APPEND", "schema": "main", "table": PLAIN, "files": [self.data_file() for _ in range(3)]}
-        return [self.create(PARENT), self.create(CHILD), self.create(PLAIN), first]
-
-    def create(self, name: str) -> dict[str, Any]:
-        rng = self.rng
-        columns = [{"name": "id", "type": "int64"}, {"name": "v", "type": "varchar"}, {"name": "f", "type": "int64"}]
-        made = {"kind": "CREATE_TABLE", "schema": "main", "table": name, "columns": columns, "properties": {}}
-        if name in (PARENT, CHILD):
-            made["primary_key"] = ["id"]
-            made["properties"] = {"on_conflict": rng.choice(("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING"))}
-            made["unique"] = rng.choice(([], [["v"]], [["v"], ["f"]]))
-        elif rng.random() < 0.3:
-            made["properties"] = {"conflict_granularity": rng.choice(("TABLE", "FILE", "ROW"))}
-        if name == CHILD and rng.random() < 0.7:
-            made["unique"] = rng.choice(([], [["v"]]))
-            made["foreign_keys"] = [
-                {"columns": ["f"], "ref_schema": "main", "ref_table": PARENT, "ref_columns": ["id"]}
-            ]
-        return made
-
-    def change(self) -> dict[str, Any]:
-        roll = self.rng.random()
-        if roll < 0.45:
-            return self.file_change()
-        if roll < 0.82:
-            return self.row_change()
-        if roll < 0.98:
-            return self.object_change()
-        return self.log_change()
-
-    def live_file(self) -> int:
-        tables = [t for t in self.state.tables.values() if t.dropped_at is None and t.name == PLAIN and t.live_files]
-        if tables and self.rng.random() < 0.93:
-            return self.rng.choice(list(tables[0].live_files))
-        return self.rng.randrange(self.state.next_file_id + 1)
-
-    def data_file(self) -> dict[str, Any]:
-        rng = self.rng
-        low = rng.randrange(4)
-        bounds = [{"column": "id", "min": low, "max": low + rng.randrange(3)}] if rng.random() < 0.7 else []
-        return {"path": "f", "record_count": rng.choice((0, 3, 3, 4)), "file_size_bytes": 1, "statistics": bounds}
-
-    def file_change(self) -> dict[str, Any]:
-        rng = self.rng
-        made: dict[str, Any] = {"schema": "main", "table": rng.choice((PLAIN,) * 14 + ("u", CHILD))}
-        roll = rng.random()
-        if roll < 0.35:
-            return {"kind": "APPEND", **made, "files": [self.data_file() for _ in range(rng.choice((1, 2)))]}
-        if roll < 0.8:
-            return {"kind": "DELETE", **made, **self.delete()}
-        replaced = list(dict.fromkeys(self.live_file() for _ in range(rng.choice((1, 2)))))
-        return {"kind": "COMPACT", **made, "replaced": replaced, "files": self.compacted(replaced)}
-
-    def compacted(self, replaced: list[int]) -> list[dict[str, Any]]:
-        rows = 0
-        for table in self.state.tables.values():
-            for data_file_id in replaced:
-                if data_file_id in table.live_files:
-                    rows += self.state.record_counts.get(data_file_id) - self.state.deleted_count(data_file_id)
-        return [{"path": "c", "record_count": rows + (self.rng.random() < 0.05), "file_size_bytes": 1}]
-
-    def delete(self) -> dict[str, Any]:
-        rng = self.rng
-        roll = rng.random()
-        if roll < 0.6:
-            data_file_id = self.live_file()
-            known = self.state.deletes.get(data_file_id)
-            gone = {*known.filed, *known.inlined} if known and rng.random() < 0.8 else set()
-            free = [row for row in range(3 if rng.random() < 0.9 else 5) if row not in gone] or [0]
-            return {
-                "positions": [
-                    {"data_file_id": data_file_id, "rows": rng.sample(free, min(len(free), rng.choice((1, 1, 2))))}
-                ]
-            }
-        if roll < 0.8:
-            data_file_id = self.live_file()
-            known = self.state.deletes.get(data_file_id)
-            rows = sorted({*(known.filed if known else ()), rng.randrange(4)})
-            entry = {"data_file_id": data_file_id, "path": "d", "rows": rows, "file_size_bytes": 1}
-            return {"delete_files": [entry]}
-        return {"whole_files": [self.live_file()]}
-
-    def live_keys(self, name: str) -> list[int]:
-        table = self.table(name)
-        return [] if table is None or table.rows is None else sorted(int(key) for key in table.rows.live)
-
-    def table(self, name: str) -> TableState | None:
-        found = (
-            t for t in self.state.tables.values() if t.dropped_at is None and t.name == name and t.schema.name == "main"
-        )
-        return next(found, None)
-
-    def row_change(self) -> dict[str, Any]:
-        rng = self.rng
-        name = rng.choice((CHILD, PARENT) * 6 + (PLAIN,))
-        made: dict[str, Any] = {"schema": "main", "table": name, "row_time_us": rng.choice((None, 1, 2, 3))}
-        if rng.random() < 0.1:
-            made["origin"] = {"node": rng.choice("ab"), "tick": 1, "stamp_ms": 1, "priority": rng.choice((0, 1))}
-        live = self.live_keys(name)
-        absent = [key for key in KEYS if key not in live]
-        parents = self.live_keys(PARENT) if name == CHILD else list(KEYS)
-        row = {
-            "v": rng.choice((None, None, *VALUES)),
-            "f": rng.choice((None, *(parents if rng.random() < 0.9 else KEYS))),
-        }
-        likely = rng.random() < 0.85
-        if rng.random() < (0.7 if len(live) < 2 else 0.3) or (name == PLAIN and likely):
-            return {
-                "kind": "INSERT_ROW",
-                **made,
-                "row": {"id": rng.choice(absent if likely and absent else KEYS), **row},
-            }
-        key = {"id": rng.choice(live if likely and live else KEYS)}
-        if rng.random() < 0.65:
-            moved = {"id": rng.choice(absent)} if absent and rng.random() < 0.15 else key
-            return {"kind": "UPDATE_ROW", **made, "key": key, "row": {**moved, **row}}
-        return {"kind": "DELETE_ROW", **made, "key": key}
-
-    def object_change(self) -> dict[str, Any]:
-        rng = self.rng
-        has_s = self.state.schema_at("s", self.state.head_snapshot_id) is not None
-        schema = rng.choice(("main", "s")) if has_s or rng.random() < 0.1 else "main"
-        name = rng.choice(TABLES)
-        roll = rng.random()
-        here = [t.name for t in self.state.tables.values() if t.dropped_at is None and t.schema.name == schema]
-        if rng.random() < 0.8:
-            name = rng.choice([n for n in TABLES if (n in here) == (roll >= 0.35)] or TABLES)
-        if 0.35 <= roll < 0.5 and rng.random() < 0.5:
-            name = rng.choice([known for schema_id, known in self.state.names if schema_id == 0] or TABLES)
-            schema = "main"
-        if roll < 0.15:
-            return self.schema_change()
-        if roll < 0.35:
-            return {**self.create(name), "schema": schema, "if_not_exists": rng.random() < 0.5}
-        if roll < 0.42:
-            return {"kind": "DROP_TABLE", "schema": schema, "table": name, "if_exists": rng.random() < 0.3}
-        if roll < 0.5:
-            return {"kind": "RENAME_TABLE", "schema": schema, "table": name, "new_table": rng.choice(TABLES)}
-        if roll < 0.75:
-            return {
-                "kind": "ALTER_TABLE",
-                "schema": "main",
-                "table": rng.choice((PLAIN, PLAIN, CHILD)),
-                **self.alterations(),
-            }
-        kind = rng.choice(("CREATE_VIEW", "REPLACE_VIEW", "DROP_VIEW"))
-        made: dict[str, Any] = {"kind": kind, "schema": schema, "view": rng.choice(("V", "W"))}
-        if kind != "DROP_VIEW":
-            made["sql"] = "SELECT 1"
-        if kind != "REPLACE_VIEW":
-            made["if_exists" if kind == "DROP_VIEW" else "if_not_exists"] = rng.random() < 0.4
-        return made
-
-    def schema_change(self) -> dict[str, Any]:
-        flag = self.rng.random() < 0.4
-        if self.rng.random() < 0.5:
-            return {"kind": "CREATE_SCHEMA", "schema": "s", "if_not_exists": flag}
-        return {"kind": "DROP_SCHEMA", "schema": "s", "cascade": self.rng.random() < 0.6, "if_exists": flag}
-
-    def alterations(self) -> dict[str, Any]:
-        rng = self.rng
-        steps: list[dict[str, Any]] = [
-            {
-                "op": "ADD_COLUMN",
-                "column": {"name": rng.choice("xyz"), "type": "int64", "nullable": rng.random() < 0.8},
-            },
-            {"op": "DROP_COLUMN", "name": rng.choice(("x", "y", "f"))},
-            {"op": "RENAME_COLUMN", "name": rng.choice("xyv"), "new_name": rng.choice("xyz")},
-            {"op": "SET_COMMENT", "name": None, "comment": "c"},
-            {"op": "SET_DEFAULT", "name": "v", "default": "d"},
-            {"op": "SET_NULLABLE", "name": "v", "nullable": rng.random() < 0.5},
-            {"op": "SET_PROPERTY", "key": "conflict_granularity", "value": rng.choice(("TABLE", "FILE", "ROW", None))},
-            {
-                "op": "SET_PROPERTY",
-                "key": "on_conflict",
-                "value": rng.choice(("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")),
-            },
-        ]
-        return {"alterations": rng.sample(steps, rng.choice((1, 1, 2)))}
-
-    def log_change(self) -> dict[str, Any]:
-        if self.rng.random() < 0.5:
-            return {"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": max(0, self.state.head_snapshot_id - 4)}
-        return {"kind": "CONFIGURE", "settings": {"conflict_granularity": self.rng.choice(("TABLE", "FILE", "ROW"))}}
-
-    def read(self) -> dict[str, Any]:
-        rng = self.rng
-        kind = rng.choice(("TABLE", "TABLE", "NAME", "ROWS"))
-        if kind == "NAME":
-            return {"kind": kind, "schema": rng.choice(SCHEMAS), "name": rng.choice((None, *TABLES))}
-        if kind == "ROWS":
-            return {
-                "kind": kind,
-                "schema": "main",
-                "table": rng.choice((CHILD, PARENT)),
-                "keys": [{"id": rng.choice(KEYS)}],
-            }
-        made: dict[str, Any] = {"kind": kind, "schema": "main", "table": rng.choice((PLAIN, PLAIN, CHILD))}
-        if rng.random() < 0.7:
-            op = rng.choice(("=", "<", "<=", ">", ">=", "in", "between"))
-            value: Any = {"in": [1, 5], "between": [2, 3]}.get(op, rng.randrange(6))
-            made["filter"] = [{"column": "id", "op": op, "value": value}]
-        if rng.random() < 0.5 and made["table"] == PLAIN:
-            made["files"] = [self.live_file()]
-        return made
 
 
 def outcome_conflicts(outcome: Outcome) -> list[tuple[tuple[Any, ...], int]]:

@@ -2,123 +2,36 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from commitlog.domain import model as m
-from commitlog.domain.definitions import InvalidChangeError, alter, define, reference
+from commitlog.domain.definitions import alter, define, reference
 from commitlog.domain.types import fold
 
+from .judging_files import FileJudge
 from .meeting import RowJudge
-from .world import Event, Table
+from .sight import Report, refuse
+from .world import Table
 
 if TYPE_CHECKING:
     from .oracle import Oracle
 
-Report = Callable[..., None]
-_NAMED = {"CREATE_TABLE": "TABLE_CREATED", "CREATE_VIEW": "VIEW_CREATED", "RENAME": "TABLE_RENAMED"}
 
-
-def refuse(why: str) -> None:
-    """The request cannot be."""
-    raise InvalidChangeError(why)
-
-
-class Judge:
+class Judge(FileJudge):
     """Looks at one proposal's changes in order, on a copy of the world at its base."""
 
     def __init__(self, oracle: Oracle, proposal: m.Proposal, now_ms: int, found: Report) -> None:
-        self.oracle = oracle
-        self.proposal = proposal
-        self.base = proposal.base_snapshot_id
-        self.seen = copy.deepcopy(oracle.worlds[self.base])
-        self.head = oracle.worlds[-1]
-        self.since = oracle.since(self.base)
-        self.found = found
-        self.mine: set[int] = set()
-        self.mine_schemas: set[int] = set()
-        self.gone: set[tuple[int | None, str]] = set()
-        self.gone_schemas: set[str] = set()
-        self.dropped: set[int] = set()
-        self.redefined: set[int] = set()
-        self.files: set[int] = set()
-        self.next_id = -1000
+        super().__init__(oracle, proposal, found)
         self.rows = RowJudge(self, now_ms)
 
     def run(self) -> None:
         """Judge every change; InvalidChangeError at the first that cannot be."""
         kinds = {change.kind for change in self.proposal.changes}
-        alone = {m.ChangeKind.COMPACT, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE}
+        alone = {m.ChangeKind.COMPACT, m.ChangeKind.FLUSH, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE}
         if not kinds or (kinds & alone and len(kinds) > 1):
             refuse("mixture")
         for index, change in enumerate(self.proposal.changes):
             getattr(self, "on_" + change.kind.lower().replace("_row", "_key"))(change, index)
-
-    # --- what names mean ----------------------------------------------------------------------------------------------
-
-    def schema(self, name: str) -> int:
-        if fold(name) in self.gone_schemas:
-            refuse("schema dropped here")
-        schema_id = self.seen.schema(name)
-        if schema_id is None:
-            refuse("no such schema")
-        assert schema_id is not None
-        return schema_id
-
-    def entry(self, schema: str, name: str, *, view: bool = False) -> Table:
-        schema_id = self.schema(schema)
-        entry = self.seen.entry(schema_id, name)
-        if entry is None or (entry.definition is None) != view:
-            refuse("no such entry")
-        assert entry is not None
-        return entry
-
-    def new_id(self) -> int:
-        self.next_id -= 1
-        return self.next_id
-
-    def known(self, table: Table) -> bool:
-        """Whether the writer knows the table's definition."""
-        return not any(
-            e.id == table.id and (e.kind in ("DROP", "RENAME") or (e.kind == "ALTER" and not e.benign))
-            for _, e in self.since
-        )
-
-    def head_entry(self, schema: str, name: str) -> tuple[int | None, Table | None]:
-        """What a name means at the head, overlaid by this changeset."""
-        made = self.seen.schema(schema)
-        schema_id = made if made in self.mine_schemas else self.head.schema(schema)
-        if fold(schema) in self.gone_schemas and made not in self.mine_schemas:
-            return None, None
-        if (schema_id, fold(name)) in self.gone and self.seen.entry(schema_id, name) is None:
-            return schema_id, None
-        overlaid = self.seen.entry(schema_id, name)
-        if overlaid is not None and (overlaid.id in self.mine or overlaid.id in self.redefined):
-            return schema_id, overlaid
-        return schema_id, self.head.entry(schema_id, name)
-
-    def look(self, entry: Table, index: int, *kinds: str, benign: bool = True) -> None:
-        """Report the last of these events on an entry."""
-        view = entry.definition is None
-        names = {
-            "DROP": "VIEW_DROPPED" if view else "TABLE_DROPPED", "RENAME": "TABLE_RENAMED", "ALTER": "TABLE_ALTERED",
-            "REPLACE_VIEW": "VIEW_REPLACED", "APPEND": "TABLE_APPENDED", "ROW": "TABLE_ROWS_CHANGED",
-        }  # fmt: skip
-        for at, event in self.since:
-            if event.id == entry.id and event.kind in kinds and (benign or not event.benign):
-                self.found(names[event.kind], at, change=index, id=entry.id)
-
-    def look_name(self, schema_id: int, name: str, index: int) -> None:
-        for at, event in self.since:
-            if event.schema_id == schema_id and event.name == fold(name) and event.kind in _NAMED:
-                self.found(_NAMED[event.kind], at, change=index, id=event.id)
-            if event.kind == "DROP_SCHEMA" and event.schema_id == schema_id:
-                self.found("SCHEMA_DROPPED", at, change=index, id=event.name)
-
-    def free(self, schema_id: int, name: str) -> None:
-        if self.seen.entry(schema_id, name) is not None:
-            refuse("name is taken")
 
     # --- schemas ------------------------------------------------------------------------------------------------------
 
@@ -215,7 +128,7 @@ class Judge:
             other = self.seen.entry(schema_id, head.name)
             if other is not None:
                 del self.seen.entries[other.id]
-            self.seen.entries[head.id] = copy.deepcopy(head)
+            self.seen.entries[head.id] = head.copy()
 
     def on_create_view(self, change: m.CreateView, index: int) -> None:
         if change.if_not_exists:
@@ -300,153 +213,6 @@ class Judge:
         self.look(table, index, "DROP", "RENAME", "ALTER")
         if any(_constrains(step) for step in change.alterations):
             self.look(table, index, "APPEND", "ROW")
-
-    # --- files --------------------------------------------------------------------------------------------------------
-
-    def data(self, change: Any, index: int) -> Table:
-        table = self.entry(change.schema, change.table)
-        if table.definition is not None and table.definition.primary_key:
-            refuse("keyed")
-        if table.id not in self.mine:
-            self.look(table, index, "DROP", "RENAME")
-            self.look(table, index, "ALTER", benign=False)
-        return table
-
-    def on_append(self, change: m.Append, index: int) -> None:
-        self.data(change, index)
-        if not change.files:
-            refuse("no files")
-
-    def on_delete(self, change: m.Delete, index: int) -> None:
-        table = self.data(change, index)
-        asked: dict[int, frozenset[int] | None] = {}
-        for each in change.positions:
-            asked[self.name_file(each.data_file_id)] = self.positions(table, each)
-        for each in change.delete_files:
-            self.name_file(each.data_file_id)
-            self.delete_file(table, each)
-            asked[each.data_file_id] = None
-        for file_id in change.whole_files:
-            self.live(table, self.name_file(file_id))
-            asked[file_id] = None
-        if not asked:
-            refuse("nothing to delete")
-        granularity = self.granularity(table)
-        for at, event in self.since:
-            if event.id != table.id or event.kind not in ("DELETE", "COMPACT"):
-                continue
-            kind = "TABLE_DELETED_FROM" if event.kind == "DELETE" else "TABLE_COMPACTED"
-            if granularity == "TABLE":
-                self.found(kind, at, change=index, id=table.id)
-            elif event.file_id in asked and (granularity == "FILE" or self.overlap(asked[event.file_id], event)):
-                self.found(kind, at, change=index, id=table.id, file_id=event.file_id)
-
-    @staticmethod
-    def overlap(asked: frozenset[int] | None, event: Event) -> bool:
-        return asked is None or event.positions is None or bool(asked & event.positions)
-
-    def granularity(self, table: Table) -> str:
-        if self.oracle.beyond_window(self.base):
-            return "TABLE"
-        now = self.head.entries.get(table.id, table).definition
-        assert now is not None
-        return str(now.properties.get("conflict_granularity") or self.oracle.settings.conflict_granularity)
-
-    def name_file(self, file_id: int) -> int:
-        if file_id in self.files:
-            refuse("file named twice")
-        self.files.add(file_id)
-        return file_id
-
-    def live(self, table: Table, file_id: int) -> bool:
-        now = self.head.entries.get(table.id)
-        if now is not None and file_id in now.files:
-            return True
-        if not 0 <= file_id < self.oracle.next_file_id:
-            refuse("never a file")
-        if any(file_id in other.files for other in self.head.entries.values()):
-            refuse("a file of another table")
-        if now is None and table.id not in self.mine:
-            return False
-        ended = any(
-            e.id == table.id and e.file_id == file_id and e.kind in ("DELETE", "COMPACT") for _, e in self.since
-        )
-        if self.oracle.beyond_window(self.base):
-            ended = any(e.id == table.id and e.kind in ("DELETE", "COMPACT") for _, e in self.since)
-        if not ended:
-            refuse("not live")
-        return False
-
-    def deleted_before(self, table: Table, file_id: int) -> tuple[set[int], set[int]] | None:
-        """Inlined and filed positions at the base; None when the core cannot know them."""
-        raced = any(e.id == table.id and e.kind == "DELETE" for _, e in self.since)
-        if self.oracle.beyond_window(self.base) and raced:
-            return None
-        then = self.oracle.worlds[self.base].entries.get(table.id)
-        if then is None or file_id not in then.files:
-            return set(), set()
-        return then.files[file_id].inlined, then.files[file_id].filed
-
-    def positions(self, table: Table, each: m.PositionDelete) -> frozenset[int]:
-        if isinstance(each.rows, tuple) or not each.rows:
-            refuse("no set of positions")
-        if self.live(table, each.data_file_id):
-            if max(each.rows) >= self.head.entries[table.id].files[each.data_file_id].rows:
-                refuse("beyond the file")
-            before = self.deleted_before(table, each.data_file_id)
-            if before is not None and set(each.rows) & (before[0] | before[1]):
-                refuse("deleted already")
-        return frozenset(each.rows)
-
-    def delete_file(self, table: Table, each: m.DeleteFile) -> None:
-        if isinstance(each.rows, tuple) or not each.rows:
-            refuse("no set of positions")
-        if not self.live(table, each.data_file_id):
-            return
-        if max(each.rows) >= self.head.entries[table.id].files[each.data_file_id].rows:
-            refuse("beyond the file")
-        touched = any(e.id == table.id and e.kind == "DELETE" and e.file_id == each.data_file_id for _, e in self.since)
-        before = self.deleted_before(table, each.data_file_id)
-        if before is None or touched:
-            return
-        rows = set(each.rows)
-        if not before[1] <= rows or rows & before[0] or rows == before[1]:
-            refuse("delete file breaks the rules")
-
-    def on_compact(self, change: m.Compact, index: int) -> None:
-        table = self.entry(change.schema, change.table)
-        if table.definition is not None and table.definition.primary_key:
-            refuse("keyed")
-        if not change.replaced:
-            refuse("no file")
-        lives = [self.live(table, self.name_file(file_id)) for file_id in change.replaced]
-        deletes = [e for _, e in self.since if e.id == table.id and e.kind == "DELETE"]
-        raced = any(e.file_id in change.replaced or self.oracle.beyond_window(self.base) for e in deletes)
-        if all(lives) and not raced:
-            now = self.head.entries[table.id].files
-            rows = sum(now[f].rows - len(now[f].inlined) - len(now[f].filed) for f in change.replaced)
-            if rows != sum(file.record_count for file in change.files):
-                refuse("rows differ")
-        self.look(table, index, "DROP")
-        granularity = self.granularity(table)
-        beyond = self.oracle.beyond_window(self.base)
-        for at, event in self.since:
-            if event.id == table.id and event.kind == "DELETE":
-                if granularity == "TABLE":
-                    self.found("TABLE_DELETED_FROM", at, change=index, id=table.id)
-                elif event.file_id in change.replaced:
-                    self.found("TABLE_DELETED_FROM", at, change=index, id=table.id, file_id=event.file_id)
-            if event.id == table.id and event.kind == "COMPACT":
-                if beyond and not all(lives):
-                    self.found("TABLE_COMPACTED", at, change=index, id=table.id)
-                elif not beyond and event.file_id in change.replaced:
-                    self.found("TABLE_COMPACTED", at, change=index, id=table.id, file_id=event.file_id)
-        schema_id, now_named = self.schema(change.schema), None
-        now_named = self.head.entry(schema_id, change.table)
-        if now_named is not None and now_named.id != table.id:
-            bound = [(at, e) for at, e in self.since if e.kind in _NAMED and e.id == now_named.id]
-            at, event = next((at, e) for at, e in reversed(bound) if e.name == fold(change.table))
-            self.found(_NAMED[event.kind], at, change=index, id=now_named.id)
 
     # --- rows and the log itself --------------------------------------------------------------------------------------
 

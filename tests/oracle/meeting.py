@@ -26,6 +26,7 @@ class RowJudge:
         self.now: dict[int, dict[str, Row]] = {}
         self.mine: set[tuple[int, str]] = set()
         self.named: set[tuple[int, str]] = set()
+        self.settled: set[tuple[int, str, str, str, int]] = set()
 
     def rows(self, table: Table) -> dict[str, Row]:
         """The table's rows at the head, overlaid."""
@@ -104,6 +105,9 @@ class _One:
         self.time_us = rows.now_us if change.row_time_us is None else change.row_time_us
         self.origin = (0, "") if change.origin is None else (change.origin.priority, change.origin.node)
 
+    def settled(self, kind: str, action: str, key: str, at: int) -> None:
+        self.rows.settled.add((self.index, kind, action, key, at))
+
     def conflict(self, kind: str, key: str, at: int, table: Table | None = None) -> None:
         where = table or self.table
         self.rows.judge_.found(kind, at, change=self.index, id=where.id, key=key)
@@ -155,7 +159,9 @@ class _One:
 
     def update(self, key: str, image: dict[str, Any], live: dict[str, Row]) -> None:
         if key in live and not self.rows.raced(self.table, key):
-            self.stand(key, image, key, live)
+            others = [k for k in self.hit(key, image, live) if k != key and self.rows.raced(self.table, k)]
+            if not (others and self.handled("UNIQUE", others[0], live[others[0]], image, live)):
+                self.stand(key, image, key, live)
         elif key in live:
             self.settle("UPDATE_UPDATE", key, live[key], image, live)
         elif self.rows.at_base(self.table, key) is not None:
@@ -177,6 +183,8 @@ class _One:
         if not differs:
             self.stand(new_key, image, key, live)
             return
+        if self.handled("UPDATE_KEY", differs[0], live.get(differs[0]), image, live):
+            return
         self.parents(image)
         self.unraced_unique(image, new_key, key, live)
         for each in differs:
@@ -193,30 +201,70 @@ class _One:
             self.settle("UPDATE_DELETE", key, live[key], None, live)
         elif self.rows.at_base(self.table, key) is None:
             raise InvalidChangeError("missing")
+        else:
+            self.settled("DELETE_DELETE", "SKIPPED", key, self.rows.last(self.table, key))
 
     def settle(
         self, kind: str, key: str, committed: Row | None, image: dict[str, Any] | None, live: dict[str, Row]
     ) -> None:
-        if self.policy == "ABORT":
+        if self.handled(kind, key, committed, image, live):
+            return
+        at = self.rows.last(self.table, key)
+        if kind == "INSERT_UPDATE":
+            at = max(at, self.rows.judge_.base)
+        if self.policy == "ABORT" or self.policy.startswith("handler:"):
             if image is not None:
                 self.parents(image)
             if image is not None and kind in ("UPDATE_UPDATE", "UPDATE_DELETE", "INSERT_UPDATE"):
                 self.unraced_unique(image, key, key, live)
-            at = self.rows.last(self.table, key)
-            self.conflict(kind, key, max(at, self.rows.judge_.base) if kind == "INSERT_UPDATE" else at)
-            own = None if isinstance(self.change, m.InsertRow) else given_key(self.definition, self.change.key)
-            self.assume(None if image is None else key_of(self.definition, image), image, own, live)
+            self.conflict(kind, key, at)
+            self.assume(None if image is None else key_of(self.definition, image), image, self.given(), live)
             if image is None and committed is not None:
                 self.children(key, committed)
             return
-        if self.policy == "KEEP_EXISTING" or committed is None:
+        later = committed is not None and (
+            image is None
+            or self.time_us > committed.time_us
+            or (self.time_us == committed.time_us and self.origin <= committed.origin)
+        )
+        if self.policy == "KEEP_EXISTING" or not later:
+            self.settled(kind, "SKIPPED", key, at)
             return
+        self.settled(kind, "APPLIED", key, at)
         if image is None:
             self.gone(key, live)
-        elif (self.time_us,) > (committed.time_us,) or (
-            self.time_us == committed.time_us and self.origin <= committed.origin
-        ):
+        else:
             self.stand(key_of(self.definition, image), image, key, live)
+
+    def given(self) -> str | None:
+        """The key that the change names."""
+        return None if isinstance(self.change, m.InsertRow) else given_key(self.definition, self.change.key)
+
+    def handled(
+        self, kind: str, key: str, committed: Row | None, image: dict[str, Any] | None, live: dict[str, Row]
+    ) -> bool:
+        """Whether a handler settles it; one that is missing, fails or answers with another row counts as ABORT."""
+        handler = self.rows.judge_.oracle.handlers.get(self.policy.removeprefix("handler:"))
+        if handler is None or not self.policy.startswith("handler:"):
+            return False
+        mine = {self.given(), None if image is None else key_of(self.definition, image)}
+        try:
+            answer = handler(kind, None if committed is None else committed.image, image)
+            answer = None if answer is None else complete_row(self.definition, answer)
+        except Exception:
+            return False
+        if answer is not None and key_of(self.definition, answer) not in mine | ({key} if kind != "UNIQUE" else set()):
+            return False
+        at = self.rows.last(self.table, key)
+        if kind == "INSERT_UPDATE":
+            at = max(at, self.rows.judge_.base)
+        self.settled(kind, "HANDLED", key, at)
+        replaced = self.given() if kind in ("UPDATE_KEY", "UNIQUE") else key
+        if answer is not None:
+            self.stand(key_of(self.definition, answer), answer, replaced if replaced in live else None, live)
+        elif replaced is not None and replaced in live:
+            self.gone(replaced, live)
+        return True
 
     def stand(self, key: str, image: dict[str, Any], replaced: str | None, live: dict[str, Row]) -> None:
         self.parents(image)
@@ -227,11 +275,15 @@ class _One:
         if others:
             self.assume(key, image, replaced, live)
             return
-        old = live.pop(replaced) if replaced is not None else None
+        if replaced is not None and replaced != key and key in live:
+            self.conflict("UPDATE_KEY", key, self.rows.last(self.table, key))
+            return
+        gone = key if replaced is None else replaced
+        old = live.pop(gone, None)
         live[key] = Row(-9, image, self.time_us, self.origin)
         self.rows.mine |= {(self.table.id, key)} | ({(self.table.id, replaced)} if replaced else set())
-        if old is not None and replaced is not None:
-            self.children(replaced, old)
+        if old is not None:
+            self.children(gone, old)
 
     def unraced_unique(self, image: dict[str, Any], key: str, replaced: str | None, live: dict[str, Row]) -> None:
         for other in self.hit(key, image, live):

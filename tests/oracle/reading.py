@@ -10,6 +10,8 @@ from commitlog.domain.definitions import InvalidChangeError
 from commitlog.domain.rowkeys import given_key
 from commitlog.domain.types import fold
 
+from .proving import no_row_matches
+
 if TYPE_CHECKING:
     from .oracle import Oracle
 
@@ -55,7 +57,8 @@ def read_conflicts(oracle: Oracle, read: m.Read, index: int, base: int, found: R
             found("TABLE_ROWS_CHANGED", at, read=index, id=table.id)
         if event.kind == "APPEND":
             now = oracle.worlds[oracle.head].entries.get(table.id)
-            proof = not wide and not redefined and now is not None and no_row_matches(event.file, read.filter)
+            known = not wide and not redefined and now is not None and now.definition is not None
+            proof = known and no_row_matches(now.definition, event.file, read.filter)
             if not proof:
                 found("TABLE_APPENDED", at, read=index, id=table.id)
         if event.kind == "DELETE":
@@ -121,31 +124,3 @@ def _names(oracle: Oracle, read: m.NameRead, index: int, base: int, found: Repor
         )
         if kind and not dropped_with_schema:
             found(kind, at, read=index, id=event.id)
-
-
-def no_row_matches(file: m.DataFile | None, conjunction: tuple[m.Predicate, ...]) -> bool:
-    """Proofs over the histories' one integer column ``id`` with exact bounds: what a filter on it may exclude."""
-    assert file is not None
-    if file.record_count == 0:
-        return True
-    bounds = {s.column: s for s in file.statistics} if isinstance(file.statistics, tuple) else {}
-    for predicate in conjunction:
-        known = bounds.get(predicate.column)
-        if known is None or known.min is None or known.max is None:
-            continue
-        if not any(_matches(value, predicate) for value in range(int(known.min), int(known.max) + 1)):
-            return True
-    return False
-
-
-def _matches(value: int, predicate: m.Predicate) -> bool:
-    literal: Any = predicate.value
-    return {
-        "=": lambda: value == literal,
-        "<": lambda: value < literal,
-        "<=": lambda: value <= literal,
-        ">": lambda: value > literal,
-        ">=": lambda: value >= literal,
-        "in": lambda: value in literal,
-        "between": lambda: literal[0] <= value <= literal[1],
-    }[predicate.op.value]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,14 +23,15 @@ class File:
     filed: set[int] = field(default_factory=set)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Row:
-    """A live row of a keyed table."""
+    """A live row of a keyed table; ``flushed`` when it is in a file."""
 
     row_id: int
     image: dict[str, Any]
     time_us: int
     origin: tuple[int, str]
+    flushed: bool = False
 
 
 @dataclass
@@ -45,6 +45,11 @@ class Table:
     files: dict[int, File] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
 
+    def copy(self) -> Table:
+        """A copy to change: definitions and rows are values."""
+        files = {i: File(f.rows, f.file, set(f.inlined), set(f.filed)) for i, f in self.files.items()}
+        return Table(self.id, self.schema_id, self.name, self.definition, files, dict(self.rows))
+
 
 @dataclass
 class Event:
@@ -57,6 +62,7 @@ class Event:
     file_id: int | None = None
     positions: frozenset[int] | None = None
     key: str | None = None
+    row_id: int | None = None
     benign: bool = False
     file: m.DataFile | None = None
     refers_to: tuple[int, ...] = ()
@@ -68,6 +74,10 @@ class World:
 
     schemas: dict[int, str] = field(default_factory=lambda: {0: "main"})
     entries: dict[int, Table] = field(default_factory=dict)
+
+    def copy(self) -> World:
+        """A copy to change."""
+        return World(dict(self.schemas), {i: entry.copy() for i, entry in self.entries.items()})
 
     def schema(self, name: str) -> int | None:
         """The schema of that name."""
@@ -81,12 +91,13 @@ class World:
 
 def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
     """The world after a committed outcome, and what it did; ids are the outcome's."""
-    world = copy.deepcopy(world)
+    world = world.copy()
     events: list[Event] = []
     assert outcome.proposal is not None
     assigned = outcome.assigned
     files, partitions = iter(assigned.data_file_ids), iter(assigned.partition_ids)
-    for change, effect in zip(outcome.proposal.changes, outcome.effects, strict=True):
+    handled = {r.change: r.row for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED}
+    for index, (change, effect) in enumerate(zip(outcome.proposal.changes, outcome.effects, strict=True)):
         if effect.skipped:
             continue
         match change:
@@ -157,27 +168,36 @@ def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
                     del entry.files[file_id]
                     events.append(Event("DELETE", id=entry.id, file_id=file_id))
             case m.InsertRow() | m.UpdateRow() | m.DeleteRow():
-                _apply_row(world.entries[effect.object_id], change, effect, outcome, events)
+                image = handled.get(index, None if isinstance(change, m.DeleteRow) else change.row)
+                _apply_row(world.entries[effect.object_id], change, image, effect, outcome, events)
+            case m.Flush():
+                entry = world.entries[effect.object_id]
+                for file in change.files:
+                    entry.files[next(files)] = File(file.record_count, file)
+                    for key, row in list(entry.rows.items()):
+                        if row.row_id in file.row_ids:
+                            entry.rows[key] = replace(row, flushed=True)
+                    events += [Event("FLUSH", id=entry.id, row_id=row_id) for row_id in file.row_ids]
     return world, events
 
 
-def _apply_row(entry: Table, change: Any, effect: m.Effect, outcome: m.Outcome, events: list[Event]) -> None:
+def _apply_row(
+    entry: Table, change: Any, given: Any, effect: m.Effect, outcome: m.Outcome, events: list[Event]
+) -> None:
     definition = entry.definition
     assert definition is not None
     if not definition.primary_key:
         events.append(Event("ROW", id=entry.id))
         return
     gone = [key for key, row in entry.rows.items() if row.row_id == effect.ended_row_id]
-    for key in gone:
-        del entry.rows[key]
-        events.append(Event("ROW", id=entry.id, key=key))
+    events += [Event("ROW", id=entry.id, key=key, row_id=entry.rows.pop(key).row_id) for key in gone]
     if effect.row_id is not None:
-        image = complete_row(definition, change.row)
+        image = complete_row(definition, given)
         key = key_of(definition, image)
         time_us = outcome.decided_at_ms * 1000 if change.row_time_us is None else change.row_time_us
         origin = (0, "") if change.origin is None else (change.origin.priority, change.origin.node)
         entry.rows[key] = Row(effect.row_id, image, time_us, origin)
-        events.append(Event("ROW", id=entry.id, key=key))
+        events.append(Event("ROW", id=entry.id, key=key, row_id=effect.row_id))
 
 
 def unique_values(definition: TableDefinition, image: dict[str, Any]) -> tuple[str | None, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from deciding import DecidedLog, alter, change, delete_row, insert, keyed_table, update
+from deciding import DecidedLog, alter, change, delete_row, insert, keyed_table, read_table, update
 
 REFERS = [{"columns": ["parent"], "ref_schema": "main", "ref_table": "p", "ref_columns": ["id"]}]
 
@@ -366,6 +366,21 @@ def test_handler_that_fails_or_is_missing_then_conflict_with_its_text() -> None:
     assert "division by zero" in log.refused("CONFLICT", update(1, v="y"), base=2).conflicts[0].detail
     log.handlers.clear()
     assert "not installed" in log.refused("CONFLICT", update(1, v="y"), base=2).conflicts[0].detail
+
+
+def test_handler_that_fails_when_several_rows_are_met_then_conflict_names_them_all_as_under_abort() -> None:
+    log = handled(lambda committed, proposed: 1 / 0)
+    log.commit(update(1, v="x"), insert(id=3, v="y"))
+    moved = {"kind": "UPDATE_ROW", "schema": "main", "table": "k", "key": {"id": 1}, "row": {"id": 3, "v": "z"}}
+    outcome = log.refused("CONFLICT", moved, base=2)
+    assert [(str(c.kind), c.object.row_key) for c in outcome.conflicts] == [("UPDATE_KEY", "1"), ("UPDATE_KEY", "3")]
+
+
+def test_handler_that_wants_no_row_where_there_is_none_then_nothing_changed_for_readers() -> None:
+    log = handled(lambda committed, proposed: None)
+    log.commit(delete_row(1))
+    assert settled(log, update(1, v="x"), base=2) == ["UPDATE_DELETE HANDLED"]
+    log.commit(insert(id=7), base=3, isolation="SERIALIZABLE", reads=[read_table("k")])
 
 
 def test_handler_of_a_raced_key_update_then_it_decides() -> None:
