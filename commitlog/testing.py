@@ -28,7 +28,7 @@ from commitlog.client.commit_log import CommitLog
 from commitlog.client.dry_run import decided_unsent
 from commitlog.domain import model as m
 from commitlog.domain.definitions import InvalidChangeError, TableDefinition
-from commitlog.domain.rows import RowHandler
+from commitlog.domain.row_conflicts import RowHandler
 from commitlog.domain.sequencing import decide, new_state, receipt_for, replay
 from commitlog.domain.settings import changed_settings
 from commitlog.domain.state import SequencerState, TableState

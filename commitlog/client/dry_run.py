@@ -9,7 +9,7 @@ from dataclasses import replace
 from commitlog.domain.handlers import NotingHandlers
 from commitlog.domain.model import Outcome, Position, Proposal
 from commitlog.domain.partitioning import partition_for
-from commitlog.domain.rows import RowHandler
+from commitlog.domain.row_conflicts import RowHandler
 from commitlog.domain.sequencing import decide
 from commitlog.domain.state import SequencerState
 from commitlog.log.codec import decode_proposal, decode_statistics, encode_proposal

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from commitlog.domain.rows import RowHandler
+from commitlog.domain.row_conflicts import RowHandler
 
 
 class NotingHandlers(Mapping[str, RowHandler]):

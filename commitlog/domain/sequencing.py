@@ -16,10 +16,11 @@ from commitlog.domain.definitions import InvalidChangeError
 from commitlog.domain.dumping import dump_state, load_state, state_hash
 from commitlog.domain.model import Outcome, Position, Proposal, Reason, Verdict
 from commitlog.domain.partitioning import id_time_ms, partition_for
+from commitlog.domain.planners import plan_changes
 from commitlog.domain.planning import Plan
 from commitlog.domain.reads import StatisticsDecoder, check_read_text, find_read_hits
 from commitlog.domain.replaying import replay
-from commitlog.domain.rows import RowHandler
+from commitlog.domain.row_conflicts import RowHandler
 from commitlog.domain.state import Answer, SequencerState
 from commitlog.domain.texts import check_name, check_text, check_time_ms
 
@@ -74,7 +75,7 @@ def decide(
     plan = Plan(state, proposal, decided_at_ms=decision.decided_at_ms, handlers=handlers)
     try:
         _check_form(state, proposal, source, decision.decided_at_ms)
-        plan.run()
+        plan_changes(plan)
         conflicts = _collect_conflicts(plan, decode_statistics)
     except InvalidChangeError as error:
         return decision.rejected(proposal, Reason.INVALID, str(error))
@@ -92,7 +93,7 @@ def find_conflicts(
 ) -> tuple[m.Conflict, ...]:
     """Everything committed since the base that the proposal cannot live with, sorted; InvalidChangeError if it never could."""
     plan = Plan(state, proposal, decided_at_ms=state.decided_at_ms, handlers=handlers)
-    plan.run()
+    plan_changes(plan)
     return tuple(_collect_conflicts(plan, decode_statistics))
 
 

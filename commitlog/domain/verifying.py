@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from commitlog.domain import model as m
 from commitlog.domain.reads import StatisticsDecoder
-from commitlog.domain.rows import RowHandler
+from commitlog.domain.row_conflicts import RowHandler
 from commitlog.domain.sequencing import decide, new_state, replay
 from commitlog.domain.state import TableState
 from commitlog.domain.types import fold

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from commitlog.domain.model import MalformedProposal, Outcome, Position, Proposal, Reason, Receipt, Verdict
-from commitlog.domain.rows import RowHandler
+from commitlog.domain.row_conflicts import RowHandler
 from commitlog.domain.sequencing import decide, receipt_for, replay
 from commitlog.domain.state import SequencerState
 from commitlog.errors import MalformedRecordError

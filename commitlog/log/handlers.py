@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from commitlog.domain.rows import RowHandler
+from commitlog.domain.row_conflicts import RowHandler
 
 ROW_HANDLERS_GROUP = "commitlog.row_handlers"
 

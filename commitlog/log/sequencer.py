@@ -22,7 +22,7 @@ from enum import StrEnum
 
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
-from commitlog.domain.rows import RowHandler
+from commitlog.domain.row_conflicts import RowHandler
 from commitlog.errors import FencedError, LogIntegrityError, LogLossError
 from commitlog.log.batches import Batch, Decider
 from commitlog.log.checkpoint import load_checkpoints

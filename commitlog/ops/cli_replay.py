@@ -18,7 +18,7 @@ from commitlog.domain.definitions import InvalidChangeError, check_policy
 from commitlog.domain.handlers import NotingHandlers
 from commitlog.domain.other_rules import OtherRules
 from commitlog.domain.partitioning import id_time_ms
-from commitlog.domain.rows import RowHandler
+from commitlog.domain.row_conflicts import RowHandler
 from commitlog.domain.sequencing import decide, new_state, replay
 from commitlog.log.handlers import InstalledHandlers
 

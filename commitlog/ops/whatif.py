@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from commitlog.domain import model as m
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.other_rules import OtherRules
-from commitlog.domain.rows import RowHandler
+from commitlog.domain.row_conflicts import RowHandler
 from commitlog.domain.sequencing import decide, new_state, replay
 
 if TYPE_CHECKING:

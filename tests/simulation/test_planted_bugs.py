@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from oracle.histories import run_seed
 
-from commitlog.domain import conflicts, files, planning, reads, replaying, rows, sequencing
+from commitlog.domain import conflicts, files, planning, reads, replaying, row_conflicts, rows, sequencing
 from commitlog.domain.model import AlterOp, ChangeKind, Granularity
 from commitlog.domain.state import KeyedRows, SequencerState
 
@@ -109,16 +109,16 @@ def unique_values_are_not_checked(patch: pytest.MonkeyPatch) -> None:
 
 
 def parents_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows._RowCheck, "_check_references", lambda *args: None)
+    patch.setattr(row_conflicts.RowCheck, "_check_references", lambda *args: None)
 
 
 def children_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows._RowCheck, "_check_children", lambda *args: None)
+    patch.setattr(row_conflicts.RowCheck, "_check_children", lambda *args: None)
 
 
 def the_earlier_update_wins(patch: pytest.MonkeyPatch) -> None:
-    real = rows._RowCheck._proposed_wins
-    patch.setattr(rows._RowCheck, "_proposed_wins", lambda *args: not real(*args))
+    real = row_conflicts.RowCheck._proposed_wins
+    patch.setattr(row_conflicts.RowCheck, "_proposed_wins", lambda *args: not real(*args))
 
 
 def a_gone_row_was_never_there(patch: pytest.MonkeyPatch) -> None:
