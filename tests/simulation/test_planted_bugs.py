@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from oracle.histories import run_seed
 
-from commitlog.domain import conflicts, files, planning, reads, replaying, row_conflicts, rows, sequencing
+from commitlog.domain import conflicts, files, planners, reads, replaying, row_conflicts, rows, sequencing
 from commitlog.domain.model import AlterOp, ChangeKind, Granularity
 from commitlog.domain.state import KeyedRows, SequencerState
 
@@ -126,7 +126,7 @@ def a_gone_row_was_never_there(patch: pytest.MonkeyPatch) -> None:
 
 
 def references_do_not_stop_a_drop(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(planning, "_referring", lambda *args: [])
+    patch.setattr(planners, "_referring", lambda *args: [])
 
 
 def created_and_dropped_again_is_forgotten(patch: pytest.MonkeyPatch) -> None:
