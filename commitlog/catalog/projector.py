@@ -177,7 +177,7 @@ class Session:
                 if isinstance(record.value, Genesis):
                     self._begin(record, record.value)
             assert self.projection is not None
-            position = _position_after(records[-1], self.projection.tracker.log_id)
+            position = records[-1].position_in(self.projection.tracker.log_id)
             self._check_position()
             self.projection.project(outcomes)
             self._write_position(position)
@@ -191,7 +191,7 @@ class Session:
         values = (UUID(bytes=genesis.log_id), record.hash, record.offset, datetime.now(UTC))
         insert = f"INSERT INTO {self.own}.applied VALUES (1, %s, 0, 0, %s, %s, %s) ON CONFLICT DO NOTHING"
         self.conn.execute(insert.encode(), values)
-        self.position = LogPosition(genesis.log_id, 0, 0, record.hash, record.offset)
+        self.position = record.position_in(genesis.log_id)
         self._open(genesis.log_id)
         assert self.projection is not None
         self.projection.expiry.configure(dataclasses.asdict(genesis.settings))
@@ -218,12 +218,6 @@ class Session:
             (position.seq, position.epoch, position.hash, position.results_offset),
         )
         self.conn.execute("NOTIFY commitlog_applied")
-
-
-def _position_after(record: ResultRecord, log_id: bytes) -> LogPosition:
-    value = record.value
-    seq, epoch = (value.seq, value.epoch) if isinstance(value, Outcome) else (0, 0)
-    return LogPosition(log_id, seq, epoch, record.hash, record.offset)
 
 
 @contextmanager
