@@ -161,7 +161,7 @@ class RowPlanner:
         old = self.live(table, key)
         if old is not None:
             for number, value in enumerate(old.unique):
-                if value is not None:
+                if value is not None and self.holder(table, number, value) == key:
                     self._holders[table.table_id, number, value] = None
             for number, value in enumerate(old.references):
                 if value is not None:

@@ -368,6 +368,14 @@ def test_handler_that_fails_or_is_missing_then_conflict_with_its_text() -> None:
     assert "not installed" in log.refused("CONFLICT", update(1, v="y"), base=2).conflicts[0].detail
 
 
+def test_unique_value_given_twice_in_one_changeset_then_invalid_also_when_its_holder_was_raced() -> None:
+    log = log_of()
+    log.commit(insert(id=3, v="c"), insert(id=4, w="d"))
+    twice = (insert(id=5, v="c", w="d"), update(3, v="e"), insert(id=6, v="c"))
+    log.refused("CONFLICT", *twice[:2], base=2)
+    log.refused("INVALID", *twice, base=2)
+
+
 def test_handler_that_fails_when_several_rows_are_met_then_conflict_names_them_all_as_under_abort() -> None:
     log = handled(lambda committed, proposed: 1 / 0)
     log.commit(update(1, v="x"), insert(id=3, v="y"))
