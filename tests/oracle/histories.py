@@ -26,8 +26,9 @@ from commitlog.domain.model import (
 from commitlog.domain.sequencing import decide, dump_state, load_state, new_state, replay, state_hash
 from commitlog.domain.state import SequencerState, TableState
 
+from . import values
 from .oracle import Expected, Oracle
-from .requests import FOCUSES, START_MS, Requests
+from .requests import FOCUSES, READERS, START_MS, Requests
 
 Image = dict[str, Any] | None
 PROPOSALS = 30
@@ -38,6 +39,12 @@ def merge(_: str, committed: Image, proposed: Image) -> Image:
     if committed is None or proposed is None:
         return committed or proposed
     return {name: value if value is not None else committed[name] for name, value in proposed.items()}
+
+
+def blank(_: str, committed: Image, proposed: Image) -> Image:
+    """The row, without any value that could be in somebody's way."""
+    image = proposed or committed
+    return None if image is None else {name: value if name == "id" else None for name, value in image.items()}
 
 
 def fail(kind: str, *_: Image) -> Image:
@@ -52,6 +59,7 @@ def elsewhere(_: str, __: Image, proposed: Image) -> Image:
 
 HANDLERS: dict[str, Callable[[str, Image, Image], Image]] = {
     "merge": merge,
+    "blank": blank,
     "remove": lambda *_: None,
     "propose": lambda _, __, proposed: proposed,
     "keep": lambda _, committed, __: committed,
@@ -104,6 +112,8 @@ class History(Requests):
         self.state: SequencerState = new_state(self.genesis)
         self.oracle = Oracle(self.genesis.settings, HANDLERS)
         self.focus = self.rng.choice(FOCUSES)
+        self.reader = self.focus is READERS
+        self.favourite = self.rng.choice(list(values.TYPES))
         self.lines: list[str] = []
         self.outcomes: list[Outcome] = []
 

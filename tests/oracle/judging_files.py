@@ -186,6 +186,9 @@ class FileJudge(Sight):
             refuse("no rows, or another number of them")
         if len(set(row_ids)) < len(row_ids) or min(row_ids) < 0:
             refuse("a row twice, or none")
+        if any((table.id, row_id) in self.flushed for row_id in row_ids):
+            refuse("a row that an earlier change flushes")
+        self.flushed |= {(table.id, row_id) for row_id in row_ids}
         self.look(table, index, "DROP", "RENAME", "ALTER")
         dropped, wide = table.id not in self.head.entries, self.oracle.beyond_window(self.base)
         touches = [(at, e) for at, e in self.since if e.id == table.id and e.kind in ("ROW", "FLUSH")]

@@ -132,13 +132,12 @@ class _One:
             self.update(key, image, live)
 
     def hit(self, key: str, image: dict[str, Any], live: dict[str, Row]) -> list[str]:
-        """Keys of the live rows that have the image's key or one of its unique values."""
+        """Keys of the live rows that have the image's key or one of its unique values, in the constraints' order."""
         wanted = unique_values(self.definition, image)
         found = [key] if key in live else []
-        for other, row in live.items():
-            has = unique_values(self.definition, row.image)
-            if other != key and any(a is not None and a == b for a, b in zip(wanted, has, strict=True)):
-                found.append(other)
+        for number, value in enumerate(wanted):
+            holders = [k for k, row in live.items() if unique_values(self.definition, row.image)[number] == value]
+            found += [k for k in holders if value is not None and k not in found and k != key]
         return found
 
     def insert(self, image: dict[str, Any], live: dict[str, Row]) -> None:
@@ -355,6 +354,8 @@ class _One:
     def child(self, child: Table, child_key: str, fk: Any, value: str) -> None:
         then = self.rows.at_base(child, child_key)
         referred = then is not None and canonical_text(child.definition, fk.column_ids, then.image) == value
+        if self.rows.judge_.oracle.beyond_window(self.rows.judge_.base):
+            referred = self.rows.last(child, child_key) == NEVER
         if (child.id, child_key) in self.rows.mine or referred:
             raise InvalidChangeError("still referred to")
         self.conflict("FOREIGN_KEY", child_key, self.rows.last(child, child_key), child)

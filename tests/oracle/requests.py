@@ -16,9 +16,11 @@ START_MS = 1_732_201_315_328
 SCHEMAS, TABLES, KEYS, VALUES = ("main", "s"), ("t", "u", "p", "k", "V"), (1, 2, 3, 4), ("a", "b", "c", None)
 PLAIN, PARENT, CHILD = "t", "p", "k"
 ALONE = ("COMPACT", "FLUSH", "EXPIRE_SNAPSHOTS", "CONFIGURE")
-POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING", "handler:merge", "handler:merge", "handler:remove",
+POLICIES_WITHOUT_HANDLER: tuple[str, ...] = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")
+POLICIES = (*POLICIES_WITHOUT_HANDLER, "handler:merge", "handler:blank", "handler:blank", "handler:remove",
     "handler:propose", "handler:keep", "handler:fail", "handler:elsewhere", "handler:absent")  # fmt: skip
-FOCUSES = ((45, 37, 16, 2), (45, 37, 16, 2), (10, 84, 5, 1), (84, 10, 5, 1))
+MIXED, WRITERS, ROWS, READERS = (45, 37, 16, 2), (84, 10, 5, 1), (10, 84, 5, 1), (80, 12, 7, 1)
+FOCUSES = (MIXED, MIXED, WRITERS, ROWS, READERS)
 """How often changes are of files, rows, objects and the log itself: each history keeps to one of these."""
 AGES = (0, 0, 1, 1, 2, 2, 3, 4, 6)
 
@@ -34,6 +36,8 @@ class Requests:
     def __init__(self) -> None:
         self.base = 0
         self.focus = FOCUSES[0]
+        self.reader = False
+        self.favourite = "id"
         self.policies = POLICIES
         self.parent_unique: list[list[str]] = []
         self.plain_partitioning: list[dict[str, str]] = []
@@ -63,8 +67,8 @@ class Requests:
         made["changes"] = [self.change() for _ in range(rng.choice((1, 1, 1, 1, 2, 3)))]
         if rng.random() < 0.9 and any(change["kind"] in ALONE for change in made["changes"]):
             made["changes"] = [change for change in made["changes"] if change["kind"] in ALONE][:1]
-        made["isolation"] = rng.choice(("SNAPSHOT", "SERIALIZABLE"))
-        made["reads"] = [self.read() for _ in range(rng.choice((0, 0, 1, 2)))]
+        made["isolation"] = "SERIALIZABLE" if self.reader else rng.choice(("SNAPSHOT", "SERIALIZABLE"))
+        made["reads"] = [self.read() for _ in range(rng.choice((1, 2, 3) if self.reader else (0, 0, 1, 2)))]
         if rng.random() < 0.005:
             made["base_snapshot_id"] += 9
         return made
@@ -133,6 +137,8 @@ class Requests:
         rng = self.rng
         record_count = rng.choice((0, 3, 3, 3, 4))
         columns = rng.sample(list(values.TYPES), rng.choice((0, 1, 3, 5)))
+        if self.favourite not in columns and rng.random() < 0.7:
+            columns.append(self.favourite)
         made = {"path": "f", "record_count": record_count, "file_size_bytes": 1}
         made["statistics"] = [values.statistics(rng, column, record_count) for column in columns]
         made["partition_values"] = values.partition_values(rng, self.partitioning())
@@ -151,9 +157,9 @@ class Requests:
         rng = self.rng
         made: dict[str, Any] = {"schema": "main", "table": rng.choice((PLAIN,) * 14 + ("u", CHILD))}
         roll = rng.random()
-        if roll < 0.35:
+        if roll < (0.8 if self.reader else 0.35):
             return {**self.append(), **made}
-        if roll < 0.8:
+        if roll < (0.9 if self.reader else 0.8):
             return {"kind": "DELETE", **made, **self.delete()}
         replaced = list(dict.fromkeys(self.live_file() for _ in range(rng.choice((1, 2)))))
         return {"kind": "COMPACT", **made, "replaced": replaced, "files": self.compacted(replaced)}
@@ -327,7 +333,7 @@ class Requests:
 
     def read(self) -> dict[str, Any]:
         rng = self.rng
-        kind = rng.choice(("TABLE", "TABLE", "NAME", "ROWS"))
+        kind = "TABLE" if self.reader else rng.choice(("TABLE", "TABLE", "NAME", "ROWS"))
         if kind == "NAME":
             return {"kind": kind, "schema": rng.choice(SCHEMAS), "name": rng.choice((None, *TABLES))}
         if kind == "ROWS":
@@ -339,7 +345,7 @@ class Requests:
             }
         made: dict[str, Any] = {"kind": kind, "schema": "main", "table": rng.choice((PLAIN, PLAIN, CHILD))}
         if rng.random() < 0.8:
-            columns = ["id", "id", *values.TYPES, *(column for column, _ in self.partitioning() * 2)]
+            columns = [*[self.favourite] * 8, *values.TYPES, *(column for column, _ in self.partitioning() * 2)]
             columns = [c for c in columns if c in values.TYPES] if made["table"] == PLAIN else ["id"]
             made["filter"] = [values.predicate(rng, rng.choice(columns)) for _ in range(rng.choice((1, 1, 2)))]
         if rng.random() < 0.5 and made["table"] == PLAIN:

@@ -41,6 +41,7 @@ class Sight:
         self.dropped: set[int] = set()
         self.redefined: set[int] = set()
         self.files: set[int] = set()
+        self.flushed: set[tuple[int, int]] = set()
         self.next_id = -1000
 
     def schema(self, name: str) -> int:

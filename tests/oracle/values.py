@@ -1,7 +1,7 @@
 """Columns of every type that a filter may be over: random statistics, partition values and filters over them.
 
 Few values per type, so that bounds and literals often coincide; among them texts that may be the cut beginnings of others,
-decimals and numbers written in several ways, and now and then a value of another type.
+decimals and numbers written in several ways, and now and then a value of another type. They stand in order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TYPES = {
 VALUES: dict[str, tuple[Any, ...]] = {
     "id": (0, 1, 2, 3, 4, 5),
     "d": ("2024-01-31", "2024-02-01", "2024-02-02", "2024-02-29"),
-    "s": ("a", "b", "bc", "abcdefg", "abcdefgh", "abcdefghij", "abcdefgi"),
+    "s": ("a", "abcdefg", "abcdefgh", "abcdefghij", "abcdefgi", "b", "bc"),
     "r": (-1.5, 0, 0.5, 1, 2.5),
     "n": ("-3", 1, "1.0", "1.5", 2.5, "10.0"),
     "b": (False, True),

@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from oracle.histories import PROPOSALS, START_MS, History, Run
+from oracle.histories import PROPOSALS, History, Run
+from oracle.requests import POLICIES_WITHOUT_HANDLER, START_MS
 
 from commitlog.client.advising import advise
 from commitlog.domain.alternatives import Alternative, ListedFiles, NarrowerReads, TableRule, alternatives_to
@@ -30,6 +31,7 @@ def test_alternatives_when_histories_are_random_then_every_claim_holds() -> None
     seen: Counter[str] = Counter()
     for seed in range(FIRST_SEED, FIRST_SEED + HISTORIES):
         history = History(seed)
+        history.policies = POLICIES_WITHOUT_HANDLER
         result = Run(seed)
         for number in range(PROPOSALS):
             line = history.proposal(number)

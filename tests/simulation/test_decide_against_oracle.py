@@ -21,7 +21,14 @@ from oracle.histories import PROPOSALS, run_seed
 
 HISTORIES = 3_400
 FIRST_SEED = 1_000_000
-PLENTY = {"COMMITTED": 20_000, "CONFLICT": 5_000, "INVALID": 10_000, "BASE_EXPIRED": 10, "BASE_UNKNOWN": 10}
+PLENTY = {"COMMITTED": 20_000, "CONFLICT": 10_000, "INVALID": 10_000, "BASE_EXPIRED": 10, "BASE_UNKNOWN": 10}
+KINDS = {
+    "committed FLUSH": 500, "met TABLE_FLUSHED": 20, "met TABLE_APPENDED": 5_000, "met FOREIGN_KEY": 100,
+    "met UNIQUE": 50, "met MULTIPLE_UNIQUE": 20, "met UPDATE_KEY": 50, "met INSERT_UPDATE": 50,
+    "settled INSERT_INSERT HANDLED": 200, "settled UPDATE_UPDATE HANDLED": 100, "settled UPDATE_DELETE HANDLED": 100,
+    "settled UPDATE_KEY HANDLED": 20, "settled INSERT_UPDATE HANDLED": 100, "settled UNIQUE HANDLED": 10,
+    "settled UPDATE_UPDATE APPLIED": 10, "settled UPDATE_DELETE APPLIED": 10, "settled DELETE_DELETE SKIPPED": 50,
+}  # fmt: skip
 
 
 @pytest.mark.timeout(600)
@@ -29,14 +36,19 @@ def test_a_hundred_thousand_proposals_then_core_and_oracle_agree() -> None:
     assert HISTORIES * PROPOSALS >= 100_000
     started = time.monotonic()
     verdicts: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         for run in pool.imap_unordered(run_seed, range(FIRST_SEED, FIRST_SEED + HISTORIES), chunksize=20):
             assert run.difference is None, str(run.difference)
             verdicts += run.verdicts
-    print(f"{verdicts.total():,} proposals in {time.monotonic() - started:.0f} s: {dict(verdicts)}")
+            kinds += run.kinds
+    print(f"{verdicts.total():,} proposals compared in {time.monotonic() - started:.0f} s: {dict(verdicts)}")
+    print(dict(sorted(kinds.items())))
     assert verdicts.total() >= 100_000
     for answer, least in PLENTY.items():
         assert verdicts[answer] >= least, f"the histories hold too little of {answer}: {verdicts}"
+    for kind, least in KINDS.items():
+        assert kinds[kind] >= least, f"the histories hold too little of {kind}: {kinds}"
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)

@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 )
 from oracle.histories import HANDLERS, History, Run
 from oracle.requests import START_MS
+from oracle.values import TYPES
 
 from commitlog.domain.json_form import parse_proposal
 from commitlog.domain.model import Granularity, Isolation, LogSettings, Position, Proposal, Verdict
@@ -49,12 +50,14 @@ class LogMachine(RuleBasedStateMachine):
         granularity=st.sampled_from(Granularity),
         policy=st.sampled_from(POLICIES),
         window=st.sampled_from((100, 100, 3)),
+        favourite=st.sampled_from(list(TYPES)),
     )
-    def open_log(self, granularity: Granularity, policy: str, window: int) -> None:
+    def open_log(self, granularity: Granularity, policy: str, window: int, favourite: str) -> None:
         """An empty log."""
         own = LogSettings(conflict_granularity=granularity, on_conflict=policy, window_snapshots=window)
         self.history = History(0, own)
         self.history.policies = (policy,)
+        self.history.favourite = favourite
         self.kind = (granularity, policy)
         self.result = Run(0)
         self.checkpoints = [dump_state(self.history.state)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from oracle.histories import run_seed
 
 from commitlog.domain import conflicts, files, planners, reads, replaying, row_conflicts, rows, sequencing
-from commitlog.domain.model import AlterOp, ChangeKind, Granularity
-from commitlog.domain.state import KeyedRows, SequencerState
+from commitlog.domain.definitions import InvalidChangeError, complete_row
+from commitlog.domain.model import AlterOp, ChangeKind, DeleteRow, Granularity, ResolutionAction
+from commitlog.domain.state import LOCAL, KeyedRows, SequencerState
 
 HISTORIES = 2_000
 K = ChangeKind
@@ -144,6 +146,160 @@ def created_and_dropped_again_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(conflicts, "RULES_OF", rules)
 
 
+def nan_is_ignored_in_filters(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reads, "FLOATS", frozenset())
+
+
+def texts_are_never_cut_short(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reads, "may_be_cut", lambda high: False)
+
+
+def decimals_are_compared_as_text(patch: pytest.MonkeyPatch) -> None:
+    real = reads.comparable
+    patch.setattr(
+        reads, "comparable", lambda kind, value: str(value) if kind.name == "decimal" and value else real(kind, value)
+    )
+
+
+def times_are_compared_as_written(patch: pytest.MonkeyPatch) -> None:
+    real = reads.comparable
+
+    def comparable(kind: Any, value: Any) -> Any:
+        return value if kind.name == "timestamp" and isinstance(value, str) else real(kind, value)
+
+    patch.setattr(reads, "comparable", comparable)
+
+
+def a_literal_of_another_type_proves(patch: pytest.MonkeyPatch) -> None:
+    real = reads._below
+    patch.setattr(reads, "_below", lambda literal, low: literal is None or real(literal, low))
+
+
+def missing_counts_count_as_zero(patch: pytest.MonkeyPatch) -> None:
+    real = reads._statistics_exclude
+
+    def exclude(kind: Any, record_count: int, known: Any, predicate: Any) -> bool:
+        return real(kind, record_count, replace(known, null_count=known.null_count or 0), predicate)
+
+    patch.setattr(reads, "_statistics_exclude", exclude)
+
+
+def a_partition_of_null_matches_nothing(patch: pytest.MonkeyPatch) -> None:
+    real = reads._partition_excludes
+
+    def exclude(table: Any, file: Any, *rest: Any) -> bool:
+        return None in (file.partition_values or ()) or real(table, file, *rest)
+
+    patch.setattr(reads, "_partition_excludes", exclude)
+
+
+def every_transform_is_a_proof(patch: pytest.MonkeyPatch) -> None:
+    real = reads._partition_excludes
+
+    def exclude(table: Any, *rest: Any) -> bool:
+        keys = tuple(replace(key, transform="identity") for key in table.partition_by)
+        return real(replace(table, partition_by=keys), *rest)
+
+    patch.setattr(reads, "_partition_excludes", exclude)
+
+
+def partitioning_does_not_constrain_rows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(conflicts, "RULES_OF", without(K.ALTER_TABLE, K.APPEND, *conflicts.ROW_CHANGES))
+
+
+def the_handlers_answer_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    def ask(check: Any, meetings: list[Any], proposed: Any) -> None:
+        check._resolve(meetings[0], ResolutionAction.HANDLED, proposed, proposed)
+        check._stand(meetings[0], proposed)
+
+    patch.setattr(row_conflicts.RowCheck, "_ask_handler", ask)
+
+
+def the_handlers_answer_is_not_replayed(patch: pytest.MonkeyPatch) -> None:
+    real = replaying._Replay.image
+
+    def image(replay: Any, table: Any, change: Any, index: int) -> Any:
+        answer = real(replay, table, change, index)
+        return answer if isinstance(change, DeleteRow) or answer is None else complete_row(table.definition, change.row)
+
+    patch.setattr(replaying._Replay, "image", image)
+
+
+def a_failing_handler_names_only_one_row(patch: pytest.MonkeyPatch) -> None:
+    real = row_conflicts.RowCheck._abort
+    patch.setattr(row_conflicts.RowCheck, "_abort", lambda check, meetings, *rest: real(check, meetings[:1], *rest))
+
+
+def a_handler_may_answer_with_any_key(patch: pytest.MonkeyPatch) -> None:
+    class Everything:
+        def __contains__(self, _: object) -> bool:
+            return True
+
+    patch.setattr(row_conflicts.RowCheck, "_keys_allowed", lambda *args: Everything())
+
+
+def a_flush_ignores_changed_rows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(conflicts, "RULES_OF", without(K.FLUSH, *conflicts.ROW_CHANGES))
+
+
+def a_flush_ignores_flushes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(conflicts, "RULES_OF", without(K.FLUSH, K.FLUSH))
+
+
+def a_flush_takes_rows_that_are_in_files(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rows.RowPlanner, "_check_flushed", lambda *args: None)
+
+
+def a_flush_changes_rows_for_readers(patch: pytest.MonkeyPatch) -> None:
+    real = replaying._Replay.flush
+
+    def flush(replay: Any, change: Any, effect: Any, index: int) -> None:
+        real(replay, change, effect, index)
+        replay.touch(replay.table(effect), K.UPDATE_ROW)
+
+    patch.setitem(replaying._APPLY, K.FLUSH, flush)
+
+
+def the_node_of_a_replicated_row_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(row_conflicts, "Origin", lambda priority, node: LOCAL)
+
+
+def replicated_updates_are_like_own_ones(patch: pytest.MonkeyPatch) -> None:
+    def not_there(check: Any, key: str) -> Any:
+        raise InvalidChangeError(key)
+
+    patch.setattr(row_conflicts.RowCheck, "_not_there_yet", not_there)
+
+
+def only_the_first_unique_constraint_counts(patch: pytest.MonkeyPatch) -> None:
+    real = rows.RowPlanner.holder
+    patch.setattr(
+        rows.RowPlanner,
+        "holder",
+        lambda self, table, number, value: None if number else real(self, table, number, value),
+    )
+
+
+def references_to_unique_columns_always_hold(patch: pytest.MonkeyPatch) -> None:
+    real = rows.RowPlanner.provider
+
+    def provider(self: Any, parent: Any, columns: Any, value: str) -> Any:
+        return real(self, parent, columns, value) if columns == parent.definition.primary_key else value
+
+    patch.setattr(rows.RowPlanner, "provider", provider)
+
+
+def a_table_is_touched_when_no_row_of_it_changed(patch: pytest.MonkeyPatch) -> None:
+    real = replaying._Replay.row
+
+    def row(replay: Any, change: Any, effect: Any, index: int) -> None:
+        real(replay, change, effect, index)
+        replay.touch(replay.table(effect), change.kind)
+
+    for kind in conflicts.ROW_CHANGES:
+        patch.setitem(replaying._APPLY, kind, row)
+
+
 BUGS: list[Callable[[pytest.MonkeyPatch], None]] = [
     skip_the_read_set,
     skip_renamed,
@@ -166,6 +322,28 @@ BUGS: list[Callable[[pytest.MonkeyPatch], None]] = [
     a_gone_row_was_never_there,
     references_do_not_stop_a_drop,
     created_and_dropped_again_is_forgotten,
+    nan_is_ignored_in_filters,
+    texts_are_never_cut_short,
+    decimals_are_compared_as_text,
+    times_are_compared_as_written,
+    a_literal_of_another_type_proves,
+    missing_counts_count_as_zero,
+    a_partition_of_null_matches_nothing,
+    every_transform_is_a_proof,
+    partitioning_does_not_constrain_rows,
+    the_handlers_answer_is_ignored,
+    the_handlers_answer_is_not_replayed,
+    a_failing_handler_names_only_one_row,
+    a_handler_may_answer_with_any_key,
+    a_flush_ignores_changed_rows,
+    a_flush_ignores_flushes,
+    a_flush_takes_rows_that_are_in_files,
+    a_flush_changes_rows_for_readers,
+    the_node_of_a_replicated_row_is_forgotten,
+    replicated_updates_are_like_own_ones,
+    only_the_first_unique_constraint_counts,
+    references_to_unique_columns_always_hold,
+    a_table_is_touched_when_no_row_of_it_changed,
 ]
 
 
