@@ -32,7 +32,7 @@ KINDS = {
 
 
 @pytest.mark.timeout(600)
-def test_a_hundred_thousand_proposals_then_core_and_oracle_agree() -> None:
+def test_a_hundred_thousand_proposals_then_core_and_oracle_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert HISTORIES * PROPOSALS >= 100_000
     started = time.monotonic()
     verdicts: Counter[str] = Counter()
@@ -42,8 +42,9 @@ def test_a_hundred_thousand_proposals_then_core_and_oracle_agree() -> None:
             assert run.difference is None, str(run.difference)
             verdicts += run.verdicts
             kinds += run.kinds
-    print(f"{verdicts.total():,} proposals compared in {time.monotonic() - started:.0f} s: {dict(verdicts)}")
-    print(dict(sorted(kinds.items())))
+    with capsys.disabled():
+        print(f"\n{verdicts.total():,} proposals compared in {time.monotonic() - started:.0f} s: {dict(verdicts)}")
+        print(dict(sorted(kinds.items())))
     assert verdicts.total() >= 100_000
     for answer, least in PLENTY.items():
         assert verdicts[answer] >= least, f"the histories hold too little of {answer}: {verdicts}"

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -146,7 +147,9 @@ class LogMachine(RuleBasedStateMachine):
             assert state_hash(start) == state_hash(self.history.state)
 
 
-def test_any_sequence_of_requests_then_core_and_oracle_agree_and_replay_gives_the_same_state() -> None:
+def test_any_sequence_of_requests_then_core_and_oracle_agree_and_replay_gives_the_same_state(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     started = time.monotonic()
     LogMachine.compared.clear()
     run_state_machine_as_test(
@@ -162,7 +165,8 @@ def test_any_sequence_of_requests_then_core_and_oracle_agree_and_replay_gives_th
         ),
     )
     compared = LogMachine.compared
-    print(f"{compared['proposals']:,} proposals compared by {MACHINES} machines in {time.monotonic() - started:.0f} s")
-    print({str(name): count for name, count in compared.items()})
+    with capsys.disabled():
+        print(f"\n{compared['proposals']:,} proposals compared by {MACHINES} machines in {time.monotonic() - started:.0f} s")
+        print({str(name): count for name, count in compared.items()})
     for name, least in LEAST.items():
         assert compared[name] >= least, f"too few proposals of {name}: {compared}"
