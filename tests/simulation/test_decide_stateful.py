@@ -166,7 +166,9 @@ def test_any_sequence_of_requests_then_core_and_oracle_agree_and_replay_gives_th
     )
     compared = LogMachine.compared
     with capsys.disabled():
-        print(f"\n{compared['proposals']:,} proposals compared by {MACHINES} machines in {time.monotonic() - started:.0f} s")
+        print(
+            f"\n{compared['proposals']:,} proposals compared by {MACHINES} machines in {time.monotonic() - started:.0f} s"
+        )
         print({str(name): count for name, count in compared.items()})
     for name, least in LEAST.items():
         assert compared[name] >= least, f"too few proposals of {name}: {compared}"
