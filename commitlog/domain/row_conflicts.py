@@ -295,11 +295,10 @@ class RowCheck:
         if not self._check_unique(image, key, old_key):
             return
         replaced = self.rows.live(self.table, key) if key != old_key else None
-        if old is not None and replaced is not None:
-            self._refuse(
-                Meeting(ConflictKind.UPDATE_KEY, key, replaced.snapshot_id, replaced),
-                "the handler's answer would end two rows",
-            )
+        if replaced is not None:
+            ends = "two rows" if old is not None else "a row that it was not shown"
+            meeting = Meeting(ConflictKind.UPDATE_KEY, key, replaced.snapshot_id, replaced)
+            self._refuse(meeting, f"the handler's answer would end {ends}")
             return
         if old is not None and (key == old_key or self.change.kind is m.ChangeKind.INSERT_ROW):
             row_id = old.row_id
@@ -312,11 +311,10 @@ class RowCheck:
         if old_key is not None and old_key != key:
             self.rows.put(self.table, old_key, None)
         self.rows.put(self.table, key, version)
-        gone_key, gone = (old_key, old) if old is not None else (key, replaced)
-        if gone is not None and gone_key is not None:
-            self._check_children(gone_key, gone)
+        if old is not None and old_key is not None:
+            self._check_children(old_key, old)
         self.rows.give_file_id(self.table)
-        self.effect = replace(self.effect, ended_row_id=None if gone is None else gone.row_id, row_id=row_id)
+        self.effect = replace(self.effect, ended_row_id=None if old is None else old.row_id, row_id=row_id)
 
     def _remove(self, key: str, version: RowVersion) -> None:
         self.rows.put(self.table, key, None)

@@ -274,15 +274,14 @@ class _One:
         if others:
             self.assume(key, image, replaced, live)
             return
-        if replaced is not None and replaced != key and key in live:
+        if replaced != key and key in live:
             self.conflict("UPDATE_KEY", key, self.rows.last(self.table, key))
             return
-        gone = key if replaced is None else replaced
-        old = live.pop(gone, None)
+        old = None if replaced is None else live.pop(replaced)
         live[key] = Row(-9, image, self.time_us, self.origin)
         self.rows.mine |= {(self.table.id, key)} | ({(self.table.id, replaced)} if replaced else set())
-        if old is not None:
-            self.children(gone, old)
+        if old is not None and replaced is not None:
+            self.children(replaced, old)
 
     def unraced_unique(self, image: dict[str, Any], key: str, replaced: str | None, live: dict[str, Row]) -> None:
         for other in self.hit(key, image, live):

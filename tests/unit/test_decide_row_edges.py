@@ -195,14 +195,6 @@ def test_a_handler_whose_answer_would_end_two_rows_then_conflict_with_that_text(
     log.check_replay()
 
 
-def test_a_handler_of_a_key_moved_to_a_raced_one_from_a_row_that_is_gone_then_the_other_row_gives_way() -> None:
-    log = made("handler:h", lambda kind, committed, proposed: proposed)
-    log.commit(delete_row(1), insert(id=3, v="c"))
-    log.commit(moved(1, 3, v="d"), base=2)
-    assert images(log) == {"2": "b", "3": "d"}
-    log.check_replay()
-
-
 def test_an_outcome_that_ends_a_row_which_is_not_there_then_replay_stops(log: DecidedLog) -> None:
     proposal = {"proposal_id": make_id(9), "writer_id": "w1", "base_snapshot_id": 2, "changes": [delete_row(1)]}
     outcome = decide(log.state, proposal_from_json(proposal), now_ms=START_MS + 9)

@@ -384,6 +384,18 @@ def test_handler_that_fails_when_several_rows_are_met_then_conflict_names_them_a
     assert [(str(c.kind), c.object.row_key) for c in outcome.conflicts] == [("UPDATE_KEY", "1"), ("UPDATE_KEY", "3")]
 
 
+def test_handler_of_a_key_update_then_it_cannot_end_a_row_that_it_was_not_shown() -> None:
+    log = handled(lambda committed, proposed: proposed)
+    log.commit(insert(id=3, v="theirs"))
+    moved = {"kind": "UPDATE_ROW", "schema": "main", "table": "k", "key": {"id": 7}, "row": {"id": 3, "v": "mine"}}
+    origin = {"node": "n", "tick": 1, "stamp_ms": 1, "priority": 0}
+    late = log.refused("CONFLICT", {**moved, "origin": origin}, base=2)
+    assert "would end a row that it was not shown" in late.conflicts[0].detail
+    log.commit(delete_row(1))
+    log.refused("CONFLICT", {**moved, "key": {"id": 1}}, base=2)
+    assert row(log, "3")["v"] == "theirs"
+
+
 def test_handler_that_wants_no_row_where_there_is_none_then_nothing_changed_for_readers() -> None:
     log = handled(lambda committed, proposed: None)
     log.commit(delete_row(1))
