@@ -33,11 +33,11 @@ WAIT_S = 60
 
 @dataclass(frozen=True)
 class Orders:
-    """What one driver is to do. step: where it dies, or None; batch_id: in which batch; fails_first: tasks fail once."""
+    """What one driver is to do. step: where it dies; batch_id: in which batch; fails_first: tasks fail once."""
 
     work: str
     settings: dict[str, str]
-    step: str | None
+    step: str
     batch_id: int
     driver_pid: int = 0
     fails_first: bool = False
@@ -165,7 +165,6 @@ def main() -> None:
     queries = [each.trigger(availableNow=True).start() for each in (by_function, by_format)]
     for query in queries:
         query.awaitTermination()
-    os._exit(0)
 
 
 def failing_once(df: DataFrame) -> DataFrame:
