@@ -253,13 +253,14 @@ class _Bench:
     def _compared(
         self, name: str, plain: Callable[[], float], through_log: Callable[[], float], *, ratio_max: float
     ) -> Comparison:
-        self._say(name)
         plain_s: list[float] = []
         commitlog_s: list[float] = []
         for turn in range(self._repetitions + 1):
             for spent, work in ((plain_s, plain), (commitlog_s, through_log))[:: -1 if turn % 2 else 1]:
                 spent.append(work())
-        return Comparison(name, statistics.median(plain_s[1:]), statistics.median(commitlog_s[1:]), ratio_max)
+        found = Comparison(name, statistics.median(plain_s[1:]), statistics.median(commitlog_s[1:]), ratio_max)
+        self._say(f"{name}: {found.plain_s:.3f} s plain, {found.commitlog_s:.3f} s here, ratio {found.ratio:.2f}")
+        return found
 
     def _made(self, rows: int) -> DataFrame:
         return self._spark.range(0, rows, 1, 2).selectExpr(*EXPRESSIONS)
