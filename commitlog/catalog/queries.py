@@ -398,6 +398,15 @@ class Catalog:
         )
         return rows[0] if rows else None
 
+    def proposal_ending(self, writer_id: str, ending: bytes) -> UUID | None:
+        """The last committed proposal of a writer whose id ends with these 8 bytes."""
+        rows = self._rows(
+            "SELECT proposal_id FROM commitlog.outcomes WHERE writer_id = %s AND verdict = 'COMMITTED' "
+            "AND substring(uuid_send(proposal_id) FROM 9) = %s ORDER BY seq DESC LIMIT 1",
+            (writer_id, ending),
+        )
+        return rows[0][0] if rows else None
+
     def history(self, *, limit: int, before_seq: int | None = None) -> list[dict[str, Any]]:
         """The newest outcomes first, with the time, author and message of the snapshots they made."""
         return self._records(

@@ -212,19 +212,36 @@ class CommitLog:
         proposal = proposed.proposal() if isinstance(proposed, Transaction) else proposed
         return self._access.decide_unsent(proposal)
 
-    def open_writer(self, writer_id: str | None = None, *, timeout_ms: int | None = None) -> int:
-        """Take over a writer id: the answer is its new epoch, and proposals with a lower one are refused from now on."""
+    def open_writer(
+        self,
+        writer_id: str | None = None,
+        *,
+        proposal_id: bytes | str | UUID | None = None,
+        timeout_ms: int | None = None,
+    ) -> int:
+        """Take over a writer id: the answer is its new epoch, and proposals with a lower one are refused from now on.
+
+        Args:
+            writer_id: which; else the connection's.
+            proposal_id: the id to send with; else a new one. The same id is given the same epoch again.
+            timeout_ms: how long to wait for the answer.
+        """
         proposal = m.Proposal(
-            proposal_id=new_proposal_id(),
+            proposal_id=new_proposal_id() if proposal_id is None else as_proposal_id(proposal_id),
             writer_id=self.writer_id if writer_id is None else writer_id,
             base_snapshot_id=self._access.head_snapshot_id(),
             changes=(),
             open_writer=True,
             created_at_ms=time.time_ns() // 1_000_000,
         )
-        epoch = self.commit(proposal, timeout_ms=timeout_ms).assigned.writer_epoch
-        assert epoch is not None
-        return epoch
+        outcome = self.commit(proposal, timeout_ms=timeout_ms)
+        assigned: m.Assigned | None = outcome.assigned
+        if outcome.is_repeat:
+            first = self.outcome(proposal.proposal_id).outcome
+            assigned = None if first is None else first.assigned
+        assert assigned is not None
+        assert assigned.writer_epoch is not None
+        return assigned.writer_epoch
 
     # --- asking -------------------------------------------------------------------------------------------------------
 

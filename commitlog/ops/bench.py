@@ -109,11 +109,18 @@ def run_bench(settings: Settings, *, proposals: int, say: Say = lambda line: Non
         say: is told what is being done.
     """
     load_before = round(os.getloadavg()[0], 2)
+    with own_servers(settings, say) as own:
+        rates, latencies = _measure(own, proposals, say)
+        return BenchResult(rates, latencies, os.cpu_count() or 1, load_before)
+
+
+@contextmanager
+def own_servers(settings: Settings, say: Say) -> Iterator[Settings]:
+    """A broker, a PostgreSQL and an empty log in a home of their own, which is removed afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="commitlog-bench-"))
     try:
         with _servers(_own_settings(settings, directory), say) as own:
-            rates, latencies = _measure(own, proposals, say)
-            return BenchResult(rates, latencies, os.cpu_count() or 1, load_before)
+            yield own
     finally:
         shutil.rmtree(directory)
 
@@ -146,10 +153,10 @@ def _servers(wanted: Settings, say: Say) -> Iterator[Settings]:
 def _measure(settings: Settings, proposals: int, say: Say) -> tuple[tuple[Rates, ...], tuple[Latency, ...]]:
     with ExitStack() as stack:
         watch = stack.enter_context(_Watch.open(settings))
-        with _process(settings, "sequencer"), _process(settings, "projector"):
+        with service_process(settings, "sequencer"), service_process(settings, "projector"):
             _create_tables(settings)
         rates = [_rates(settings, watch, kind, proposals, say) for kind in ("no statistics", f"{COLUMNS} columns")]
-        with _process(settings, "sequencer"), _process(settings, "projector"):
+        with service_process(settings, "sequencer"), service_process(settings, "projector"):
             say("measuring publish to receipt")
             with Publisher(settings) as publisher:
                 _latency(publisher, 1, 50)
@@ -172,7 +179,7 @@ def _create_tables(settings: Settings) -> None:
 def _rates(settings: Settings, watch: _Watch, kind: str, proposals: int, say: Say) -> Rates:
     columns = COLUMNS if kind != "no statistics" else 0
     say(f"{kind}: {proposals:,} proposals for the sequencer alone")
-    with _process(settings, "sequencer") as sequencer:
+    with service_process(settings, "sequencer") as sequencer:
         watch.warm(settings)
         start = watch.decided_seq()
         backlog = _made(settings, proposals, columns)
@@ -182,11 +189,11 @@ def _rates(settings: Settings, watch: _Watch, kind: str, proposals: int, say: Sa
         sequencer_cpu_us = (_cpu_s(sequencer) - cpu_before) / proposals * 1e6
     say(f"{kind}: the projector alone")
     start = watch.applied_seq()
-    with _process(settings, "projector") as projector:
+    with service_process(settings, "projector") as projector:
         visible_alone = proposals / _seconds_until(watch.applied_seq, start, watch.decided_seq() - start)
         projector_cpu_us = _cpu_s(projector) / proposals * 1e6
     say(f"{kind}: both together")
-    with _process(settings, "sequencer"), _process(settings, "projector"):
+    with service_process(settings, "sequencer"), service_process(settings, "projector"):
         watch.warm(settings)
         start = watch.decided_seq()
         backlog = _made(settings, proposals, columns)
@@ -335,7 +342,8 @@ class _Watch:
 
 
 @contextmanager
-def _process(settings: Settings, name: str) -> Iterator[psutil.Process]:
+def service_process(settings: Settings, name: str) -> Iterator[psutil.Process]:
+    """One of the processes that `serve` runs."""
     service = next(each for each in SERVICES if each.name == name)
     log_file = settings.home / f"{name}.log"
     with log_file.open("ab") as output:

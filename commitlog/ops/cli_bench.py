@@ -8,6 +8,7 @@ import sys
 import click
 
 from commitlog.config import Settings
+from commitlog.errors import ConfigurationError
 from commitlog.ops.cli_options import json_option, print_json, print_table, settings_options
 
 
@@ -110,3 +111,39 @@ def catalog_command(files: int, as_json: bool) -> None:
         return
     rows = [(each.history, f"{each.snapshot_id:,}", f"{each.live:,}", f"{each.list_ms:.1f}") for each in costs]
     print_table(["history", "at snapshot", "files listed", "ms"], rows)
+
+
+@bench_command.command("spark")
+@click.option("--rows", "-n", type=click.IntRange(1_000), default=5_000_000, show_default=True)
+@click.option("--repetitions", "-r", type=click.IntRange(1), default=5, show_default=True)
+@json_option
+@settings_options
+def spark_command(settings: Settings, rows: int, repetitions: int, as_json: bool) -> None:
+    """Measure Spark on tables against Spark on plain Parquet folders, by turns, on servers of its own here."""
+    try:
+        from commitlog.ops.bench_spark import run_spark_bench
+    except ImportError as error:
+        raise ConfigurationError(f"{error.name} is not installed: pip install 'commitlog[spark,local]'") from error
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_spark_bench(settings, rows=rows, repetitions=repetitions, say=lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json(result.as_dict())
+        return
+    print_table(
+        ["", "plain s", "commitlog s", "ratio", "may be", ""],
+        [
+            (
+                each.name,
+                f"{each.plain_s:.3f}",
+                f"{each.commitlog_s:.3f}",
+                f"{each.ratio:.2f}",
+                f"{each.ratio_max:.2f}",
+                "reached" if each.is_reached else "missed",
+            )
+            for each in result.comparisons
+        ],
+        title=f"{rows:,} rows of 5 columns, medians of {repetitions}, on {result.cpus} CPUs, whose load was "
+        f"{result.load_before} before",
+    )
+    click.echo(f"refused appends: {result.refused}")

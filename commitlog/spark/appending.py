@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from commitlog.client import CommitLog, SubmittedOutcome
+from commitlog.spark.fencing import QUERY_ID, RUN_ID, stream_key
 from commitlog.spark.files import new_directory, remove_directory, write_parquet
 from commitlog.spark.fitting import fit
 from commitlog.spark.publishing import Key, Target, connect, publish, target
-
-QUERY_ID = "sql.streaming.queryId"
 
 
 def append(
@@ -47,15 +46,18 @@ def stream_into(table: str, *, log: CommitLog | None = None) -> Callable[[DataFr
     """A function for ``foreachBatch`` that appends each batch exactly once, whatever restarts.
 
     The key is the query's id, which lives in the checkpoint, with the batch's number: a batch that is repeated after a
-    crash is answered with its first commit. So a table can be written to once in a batch.
+    crash is answered with its first commit. So a table can be written to once in a batch. When a second driver runs on
+    the same checkpoint, the first one's next batch is refused with a `FencedError`.
     """
 
     def append_batch(df: DataFrame, batch_id: int) -> None:
         to_log = connect() if log is None else log
         to = target(to_log, table)
-        query_id = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        told = df.sparkSession.sparkContext.getLocalProperty
+        query_id, run_id = told(QUERY_ID), told(RUN_ID)
         assert query_id is not None, "Spark gives every streaming query its id"
-        _append(df, to, to_log, Key.of_stream(query_id, to.definition.table_id, batch_id), None)
+        assert run_id is not None, "Spark gives every run of a streaming query its job group"
+        _append(df, to, to_log, stream_key(to_log, query_id, run_id, to.definition.table_id, batch_id), None)
 
     return append_batch
 

@@ -17,8 +17,8 @@ from commitlog.client.kafka_access import KafkaAccess
 from commitlog.client.names import parse_table_name
 from commitlog.config import Settings
 from commitlog.domain.definitions import TableDefinition
-from commitlog.domain.model import Append, Change, Compact, Verdict
-from commitlog.errors import ConfigurationError, DataFileError, ProposalRejectedError
+from commitlog.domain.model import Append, Change, Compact, Reason, Verdict
+from commitlog.errors import ConfigurationError, DataFileError, FencedError, ProposalRejectedError
 from commitlog.spark.files import remove_files
 
 _SETTINGS = frozenset(Settings.__slots__)
@@ -26,10 +26,14 @@ _SETTINGS = frozenset(Settings.__slots__)
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What makes a repeated write the same write: at most one proposal with it is ever committed."""
+    """What makes a repeated write the same write: at most one proposal with it is ever committed.
+
+    epoch: of the writer, when it was opened; once it is opened again, what carries a lower one is refused.
+    """
 
     writer_id: str
     writer_seq: int
+    epoch: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> Key:
@@ -109,6 +113,7 @@ def publish(
 
     Raises:
         ProposalRejectedError: it was refused, and the files are removed.
+        FencedError: the same, because a later driver of the same streaming query has taken over.
         DataFileError: the files do not fit, and are removed; nothing was proposed.
         OutcomeUnknownError: no answer in time; the files stay.
     """
@@ -117,12 +122,18 @@ def publish(
         message=message,
         writer_id=None if key is None else key.writer_id,
         writer_seq=None if key is None else key.writer_seq,
+        writer_epoch=None if key is None else key.epoch,
     )
     try:
         transaction.append(to.name, paths)
         outcome = transaction.commit()
-    except (ProposalRejectedError, DataFileError):
+    except (ProposalRejectedError, DataFileError) as error:
         remove_files(paths)
+        if isinstance(error, ProposalRejectedError) and error.outcome.reason is Reason.WRITER_FENCED:
+            raise FencedError(
+                f"this driver has stopped: a later one runs the same streaming query (its checkpoint) into {to.name}, "
+                "and only that one may commit. Give each query a checkpoint of its own, and run it once."
+            ) from error
         raise
     if outcome.is_repeat:
         remove_files(unlisted(log, to, paths, outcome))

@@ -24,8 +24,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from commitlog.errors import ConfigurationError, DataFileError
-from commitlog.spark.appending import QUERY_ID
 from commitlog.spark.arrow import write_batches
+from commitlog.spark.fencing import QUERY_ID, RUN_ID, stream_key
 from commitlog.spark.files import remove_files
 from commitlog.spark.fitting import check_fit
 from commitlog.spark.options import SourceOptions
@@ -36,10 +36,11 @@ from commitlog.spark.source_reading import PushingTableReader, TableReader, Tabl
 
 @dataclass
 class WrittenFile(WriterCommitMessage):
-    """What one task wrote, and for which streaming query."""
+    """What one task wrote, and for which streaming query and run of it."""
 
     path: str | None
     query_id: str | None
+    run_id: str | None
 
 
 class CommitLogDataSource(DataSource):
@@ -122,10 +123,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         paths = _paths(messages)
         if not paths:
             return
-        query_id = next(each.query_id for each in messages if isinstance(each, WrittenFile))
-        assert query_id is not None, "Spark gives every streaming task its query's id"
-        key = Key.of_stream(query_id, self._target.definition.table_id, batchId)
-        publish(connect(self._options.settings), self._target, paths, key=key)
+        told = next(each for each in messages if isinstance(each, WrittenFile))
+        assert told.query_id is not None, "Spark gives every streaming task its query's id"
+        assert told.run_id is not None, "Spark gives every streaming task its run's job group"
+        log = connect(self._options.settings)
+        key = stream_key(log, told.query_id, told.run_id, self._target.definition.table_id, batchId)
+        publish(log, self._target, paths, key=key)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         _remove_unpublished(messages)
@@ -133,8 +136,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def _write(batches: Iterator[pa.RecordBatch], to: Target) -> WrittenFile:
     context = TaskContext.get()
-    query_id = context.getLocalProperty(QUERY_ID) if context else None
-    return WrittenFile(write_batches(batches, to.definition.columns, to.path), query_id)
+    query_id, run_id = (context.getLocalProperty(name) if context else None for name in (QUERY_ID, RUN_ID))
+    return WrittenFile(write_batches(batches, to.definition.columns, to.path), query_id, run_id)
 
 
 def _paths(messages: Sequence[WriterCommitMessage | None]) -> list[str]:

@@ -1,0 +1,45 @@
+"""Which run of a streaming query may commit: the one that was started last on its checkpoint.
+
+Each run opens the query's writer once, under an id whose end is made of the run's own, by which every process of the run
+finds its epoch in the log: Spark makes a stream writer anew for each batch, and ends Python workers that were idle for a
+minute.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import sha256
+
+from commitlog.client import CommitLog
+from commitlog.client.ids import id_at
+from commitlog.spark.publishing import Key, catalog_of
+
+QUERY_ID = "sql.streaming.queryId"
+RUN_ID = "spark.jobGroup.id"
+"""The local properties by which Spark tells a streaming task, or `foreachBatch`, its query and the query's run."""
+
+
+def stream_key(log: CommitLog, query_id: str, run_id: str, table_id: int, batch_id: int) -> Key:
+    """The key of one batch, with the epoch of its run: once a later run was given one, this run is refused."""
+    key = Key.of_stream(query_id, table_id, batch_id)
+    return replace(key, epoch=_epoch_of_run(log, key.writer_id, run_id))
+
+
+@lru_cache(maxsize=256)
+def _epoch_of_run(log: CommitLog, writer_id: str, run_id: str) -> int:
+    noise = int.from_bytes(sha256(f"{writer_id} {run_id}".encode()).digest()[:8], "big")
+    opening = id_at(time.time_ns() // 1_000_000, 0, noise)
+    # The log's end is what the catalog does not have yet, so its head is asked for first.
+    head = log.head_snapshot_id()
+    known = catalog_of(log).proposal_ending(writer_id, opening[8:])
+    if known is not None:
+        found = log.outcome(known).outcome
+        epoch = None if found is None else found.assigned.writer_epoch
+        return log.open_writer(writer_id) if epoch is None else epoch
+    for outcome in log.subscribe(from_snapshot=head, follow=False):
+        found_id, epoch = outcome.proposal_id or b"", outcome.assigned.writer_epoch
+        if found_id[8:] == opening[8:] and epoch is not None:
+            return epoch
+    return log.open_writer(writer_id, proposal_id=opening)

@@ -1,0 +1,141 @@
+"""Exactly once: drivers that are killed at every step, on the way also tasks that fail; and what they leave is cleaned."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from killed_driver import FEED_SCHEMA, FORMAT_TABLE, FUNCTION_TABLE, STEPS
+from pyspark.sql import SparkSession
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.domain.model import Verdict
+from commitlog.ops.cleaning import Cleaning
+from commitlog.ops.duck import open_lake
+from commitlog.spark import stream_into
+
+ROWS_OF_A_FILE = 10
+DRIVER = Path(__file__).with_name("killed_driver.py")
+DRIVER_TIMEOUT_S = 120
+
+
+@pytest.fixture
+def tables(log: CommitLog) -> None:
+    with log.transaction() as tx:
+        for table in (FUNCTION_TABLE, FORMAT_TABLE):
+            tx.create_table(table, {"id": "int64", "name": "varchar"})
+
+
+def feed_file(directory: Path, number: int) -> None:
+    """File ``number`` of the feed, which Spark takes in the order of their times."""
+    directory.mkdir(exist_ok=True)
+    ids = range(number * ROWS_OF_A_FILE, (number + 1) * ROWS_OF_A_FILE)
+    path = directory / f"{number}.parquet"
+    pq.write_table(pa.table({"id": pa.array(ids, pa.int64()), "name": [f"n{i}" for i in ids]}), path)
+    os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+def drive(settings: Settings, work: Path, step: str, batch_id: int, *, fails: bool) -> int:
+    """One driver; its exit code, -9 when it was killed."""
+    orders = {
+        "work": str(work),
+        "settings": settings_given(settings),
+        "step": step,
+        "batch_id": batch_id,
+        "fails_first": fails,
+    }
+    path = os.pathsep.join([str(DRIVER.parent), *sys.path])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with (work / "driver.log").open("ab") as output:
+        driver = subprocess.Popen(
+            [sys.executable, str(DRIVER), json.dumps(orders)],
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            return driver.wait(DRIVER_TIMEOUT_S)
+        finally:
+            if driver.poll() is None:
+                os.killpg(driver.pid, 9)
+                driver.wait()
+
+
+def drain(spark: SparkSession, log: CommitLog, settings: Settings, work: Path) -> None:
+    """The last driver, which nobody kills."""
+    feed = spark.readStream.schema(FEED_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(work / "feed"))
+    by_function = feed.writeStream.foreachBatch(stream_into(FUNCTION_TABLE, log=log))
+    by_format = feed.writeStream.format("commitlog").options(**settings_given(settings), table=FORMAT_TABLE)
+    for writer, name in ((by_function, "by_function"), (by_format, "by_format")):
+        checkpointed = writer.option("checkpointLocation", str(work / name))
+        checkpointed.trigger(availableNow=True).start().awaitTermination()
+
+
+def settings_given(settings: Settings) -> dict[str, str]:
+    names = ("log", "bootstrap_servers", "database_url", "data_path", "home")
+    return {name: str(getattr(settings, name)) for name in names}
+
+
+def newest(log: CommitLog) -> int:
+    """The last snapshot in the log, once readers see it; other processes may have committed it."""
+    snapshot = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))
+    log.wait_for_snapshot(snapshot)
+    return snapshot
+
+
+def duck_ids(settings: Settings, table: str) -> list[int]:
+    with open_lake(settings.database_url) as connection:
+        return [row[0] for row in connection.execute(f"SELECT id FROM {table} ORDER BY id").fetchall()]
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.timeout(600)
+def test_streams_when_drivers_are_killed_at_each_step_and_tasks_fail_then_each_row_is_there_once(
+    spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
+) -> None:
+    for number in range(len(STEPS) + 1):
+        feed_file(tmp_path / "feed", number)
+    for batch_id, step in enumerate(STEPS):
+        code = drive(settings, tmp_path, step, batch_id, fails=batch_id == len(STEPS) - 1)
+        assert code == -9, f"{step}: {(tmp_path / 'driver.log').read_text()[-3000:]}"
+        marks = tmp_path / "marks" / f"{step}-{batch_id}"
+        assert {mark.name for mark in marks.iterdir()} == {"function", "format"}, step
+    drain(spark, log, settings, tmp_path)
+
+    newest(log)
+    every_id = list(range((len(STEPS) + 1) * ROWS_OF_A_FILE))
+    for table in (FUNCTION_TABLE, FORMAT_TABLE):
+        assert duck_ids(settings, table) == every_id, table
+    decided = list(log.subscribe(follow=False))
+    repeats = [outcome for outcome in decided if outcome.verdict is Verdict.DUPLICATE]
+    assert len(repeats) == 6, "three of the steps come after the proposal was sent, in two queries"
+    assert not [outcome for outcome in decided if outcome.verdict is Verdict.REJECTED]
+
+    with open_lake(settings.database_url) as connection:
+        live = {
+            row[0]
+            for table in (FUNCTION_TABLE, FORMAT_TABLE)
+            for row in connection.execute(
+                f"SELECT data_file FROM ducklake_list_files('lake', '{table.split('.')[1]}')"
+            ).fetchall()
+        }
+    stored = {str(path) for path in Path(settings.data_path).rglob("*.parquet")}
+    assert live < stored, "what was written before a death, and by the task that failed, is still there"
+    with Cleaning(settings, older_than_ms=0) as cleaning:
+        removed = {each.place for each in cleaning.remove(cleaning.removable())}
+    assert {place for place in removed if place.endswith(".parquet")} == stored - live
+    for table in (FUNCTION_TABLE, FORMAT_TABLE):
+        assert duck_ids(settings, table) == every_id, table

@@ -1,0 +1,131 @@
+"""A lake in S3: an S3 server runs here, the client and Python's side of Spark use it, and nightly Spark itself by S3A."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.local.processes import free_port
+from commitlog.ops.cleaning import Cleaning
+from commitlog.spark.arrow import write_batches
+from commitlog.spark.files import remove_files
+from commitlog.spark.options import SourceOptions
+from commitlog.spark.publishing import target
+from commitlog.spark.source import BatchWriter, WrittenFile
+from commitlog.spark.source_reading import TableReader
+
+TABLE = "main.people"
+SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
+NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
+S3A = "org.apache.hadoop:hadoop-aws:3.5.0,software.amazon.awssdk:bundle:2.35.4"
+DRIVER = Path(__file__).with_name("object_store_driver.py")
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An S3 server with an empty bucket `lake`; what the AWS clients of this process and its children use."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", free_port(), verbose=False)
+    server.start()
+    url = f"http://127.0.0.1:{server._server.port}"
+    for name, value in {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    fs.S3FileSystem(endpoint_override=url, allow_bucket_creation=True).create_dir("lake")
+    yield url
+    server.stop()
+
+
+@pytest.fixture
+def settings(settings: Settings, endpoint: str) -> Settings:
+    return dataclasses.replace(settings, data_path="s3://lake/data")
+
+
+@pytest.fixture
+def people(log: CommitLog) -> None:
+    with log.transaction() as tx:
+        tx.create_table(TABLE, SCHEMA)
+    assert tx.outcome.snapshot_id is not None
+    log.wait_for_snapshot(tx.outcome.snapshot_id)
+
+
+def batch(*ids: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"id": list(ids), "name": [f"n{i}" for i in ids]}, SCHEMA)
+
+
+def task_file(log: CommitLog, *ids: int) -> str:
+    to = target(log, TABLE)
+    path = write_batches(iter([batch(*ids)]), to.definition.columns, to.path)
+    assert path is not None
+    return path
+
+
+@pytest.mark.usefixtures("people")
+def test_lake_in_s3_then_files_are_described_written_read_and_cleaned_there(
+    log: CommitLog, settings: Settings, endpoint: str
+) -> None:
+    bucket = fs.S3FileSystem(endpoint_override=endpoint)
+    assert target(log, TABLE).path.startswith("s3://lake/data/main/people/")
+    pq.write_table(pa.Table.from_batches([batch(1, 2)]), "lake/data/mine.parquet", filesystem=bucket)
+    with log.transaction() as tx:
+        tx.append(TABLE, ["s3://lake/data/mine.parquet"])
+    options = SourceOptions({"table": TABLE, **{name: str(getattr(settings, name)) for name in NAMES}})
+    writer = BatchWriter(options, TABLE, from_arrow_schema(SCHEMA))
+    writer.commit([WrittenFile(task_file(log, 3, 4), None, None), WrittenFile(task_file(log, 5), None, None)])
+    log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
+
+    reader = TableReader(options, TABLE, from_arrow_schema(SCHEMA))
+    found = [each for part in reader.partitions() for each in reader.read(part)]
+    assert sorted(id for each in found for id in each.column("id").to_pylist()) == [1, 2, 3, 4, 5]
+
+    dead, removed = task_file(log, 6), task_file(log, 7)
+    remove_files([removed])
+    with Cleaning(settings, older_than_ms=0) as cleaning:
+        assert [each.place for each in cleaning.remove(cleaning.removable())] == [dead]
+    stored = bucket.get_file_info(fs.FileSelector("lake/data", recursive=True))
+    assert len([each for each in stored if each.type is fs.FileType.File]) == 3
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("people")
+def test_lake_in_s3_when_spark_uses_it_by_s3a_then_every_way_of_writing_and_reading_works(
+    settings: Settings, endpoint: str, tmp_path: Path
+) -> None:
+    told = {
+        "endpoint": endpoint,
+        "settings": {name: str(getattr(settings, name)) for name in NAMES},
+        "spark": {"spark.jars.packages": S3A},
+        "work": str(tmp_path),
+    }
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), json.dumps(told)],
+        env={**environment, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    every_id = [number for number in range(30) if number % 10 != 3]
+    assert found["native"] == found["format"] == every_id
+    assert found["name"] == "new"
+    assert all(path.startswith("s3://lake/data/main/people/") for path in found["files"])

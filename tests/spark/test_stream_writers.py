@@ -1,0 +1,153 @@
+"""A streaming query's run and its writer's epoch; and the files of those who were refused, died or were not answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.domain.model import Verdict
+from commitlog.errors import FencedError, OutcomeUnknownError, ProposalRejectedError
+from commitlog.ops.cleaning import Cleaning
+from commitlog.ops.duck import open_lake
+from commitlog.spark import appending, fencing, publishing, stream_into
+from commitlog.spark.arrow import write_batches
+from commitlog.spark.fencing import QUERY_ID, stream_key
+from commitlog.spark.options import SourceOptions
+from commitlog.spark.publishing import publish, target
+from commitlog.spark.source import StreamWriter, WrittenFile
+
+TABLE = "main.people"
+SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
+NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
+
+
+@pytest.fixture
+def people(log: CommitLog) -> None:
+    """An empty table: id, name."""
+    with log.transaction() as tx:
+        tx.create_table(TABLE, SCHEMA)
+    assert tx.outcome.snapshot_id is not None
+    log.wait_for_snapshot(tx.outcome.snapshot_id)
+
+
+def task_file(log: CommitLog, *ids: int) -> str:
+    """What one task of `format("commitlog")` writes."""
+    to = target(log, TABLE)
+    batch = pa.RecordBatch.from_pydict({"id": list(ids), "name": [f"n{i}" for i in ids]}, SCHEMA)
+    path = write_batches(iter([batch]), to.definition.columns, to.path)
+    assert path is not None
+    return path
+
+
+def duck_ids(log: CommitLog, settings: Settings) -> list[int]:
+    log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
+    with open_lake(settings.database_url) as connection:
+        return [row[0] for row in connection.execute(f"SELECT id FROM {TABLE} ORDER BY id").fetchall()]
+
+
+def epochs(log: CommitLog) -> list[int]:
+    return [o.assigned.writer_epoch for o in log.subscribe(follow=False) if o.assigned.writer_epoch is not None]
+
+
+@pytest.mark.usefixtures("people")
+def test_format_when_a_later_run_has_opened_then_the_older_is_fenced_in_whatever_process_it_commits(
+    log: CommitLog, settings: Settings
+) -> None:
+    options = SourceOptions({name: str(getattr(settings, name)) for name in NAMES})
+    writer = StreamWriter(options, TABLE, from_arrow_schema(SCHEMA))
+
+    def commit(run_id: str, batch_id: int) -> str:
+        path = task_file(log, batch_id)
+        writer.commit([WrittenFile(path, "query", run_id)], batch_id)
+        return path
+
+    for batch_id in (0, 1):
+        commit("older", batch_id)
+        fencing._epoch_of_run.cache_clear()
+    assert epochs(log) == [1]
+    commit("newer", 2)
+    fencing._epoch_of_run.cache_clear()
+    late = task_file(log, 3)
+    with pytest.raises(FencedError, match="a later one runs the same streaming query"):
+        writer.commit([WrittenFile(late, "query", "older")], 3)
+    assert not Path(late).exists()
+    commit("newer", 3)
+    assert epochs(log) == [1, 2]
+    assert duck_ids(log, settings) == [0, 1, 2, 3]
+
+
+@pytest.mark.usefixtures("people")
+def test_stream_when_another_driver_takes_its_checkpoint_then_stops_in_plain_words_and_a_restart_goes_on(
+    spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for batch in (0, 1):
+        (tmp_path / "feed").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"id": [batch], "name": ["n"]}, SCHEMA), tmp_path / "feed" / f"{batch}.parquet")
+    feed = spark.readStream.schema("id bigint, name string").option("maxFilesPerTrigger", 1)
+    stream = feed.parquet(str(tmp_path / "feed")).writeStream.foreachBatch(stream_into(TABLE, log=log))
+    start = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start
+    write_parquet, written = appending.write_parquet, 0
+
+    def taken_over(df, directory):  # type: ignore[no-untyped-def]
+        nonlocal written
+        written += 1
+        if written == 2:
+            query_id = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+            stream_key(log, query_id, "a later run", target(log, TABLE).definition.table_id, 0)
+        return write_parquet(df, directory)
+
+    monkeypatch.setattr(appending, "write_parquet", taken_over)
+    with pytest.raises(StreamingQueryException, match="FencedError: this driver has stopped"):
+        start().awaitTermination()
+    assert len(duck_ids(log, settings)) == 1
+    start().awaitTermination()
+    assert duck_ids(log, settings) == [0, 1]
+    assert epochs(log) == [1, 2, 3]
+    assert len(list(Path(settings.data_path).rglob("*.parquet"))) == 2
+
+
+@pytest.mark.usefixtures("people")
+def test_clean_when_spark_wrote_files_that_were_refused_or_never_proposed_then_finds_these_alone(
+    log: CommitLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = task_file(log, 1)
+    refused = task_file(log, 2)
+    stale = target(log, TABLE)
+    with log.transaction() as tx:
+        tx.alter(TABLE).add_column("city", "varchar")
+    monkeypatch.setattr(publishing, "remove_files", lambda paths: None)
+    with pytest.raises(ProposalRejectedError):
+        publish(log, stale, [refused])
+    monkeypatch.undo()
+
+    unanswered = task_file(log, 3)
+    options = SourceOptions({name: str(getattr(settings, name)) for name in NAMES})
+    writer = StreamWriter(options, TABLE, from_arrow_schema(SCHEMA))
+    messages = [WrittenFile(unanswered, "query", "run")]
+    submit = CommitLog.submit
+
+    def lost(self, proposal, *, timeout_ms=None):  # type: ignore[no-untyped-def]
+        outcome = submit(self, proposal, timeout_ms=timeout_ms)
+        if proposal.writer_seq is not None:
+            raise OutcomeUnknownError(outcome.proposal_id)
+        return outcome
+
+    monkeypatch.setattr(CommitLog, "submit", lost)
+    with pytest.raises(OutcomeUnknownError):
+        writer.commit(messages, 0)
+    writer.abort(messages, 0)
+    assert duck_ids(log, settings) == [3]
+    with Cleaning(settings, older_than_ms=0) as cleaning:
+        found = {each.place: each.why for each in cleaning.removable()}
+    assert found.keys() == {never, refused}
+    assert found[never] == "never decided: no proposal names it"
+    assert found[refused].startswith("refused: CONFLICT, proposal ")
+    assert [o.verdict for o in log.subscribe(follow=False)].count(Verdict.REJECTED) == 1
