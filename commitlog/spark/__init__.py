@@ -6,6 +6,8 @@
 
 from commitlog.spark.appending import append, stream_into
 from commitlog.spark.columns import column_specs
+from commitlog.spark.expiring import expire
+from commitlog.spark.flushing import flush
 from commitlog.spark.outcomes import outcomes
 from commitlog.spark.publishing import Key
 from commitlog.spark.rewriting import compact, delete, merge, overwrite, update
@@ -19,6 +21,8 @@ __all__ = [
     "column_specs",
     "compact",
     "delete",
+    "expire",
+    "flush",
     "merge",
     "outcomes",
     "overwrite",

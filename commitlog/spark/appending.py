@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from commitlog.client import CommitLog, SubmittedOutcome
-from commitlog.spark.files import new_directory, remove_directory, write_parquet
 from commitlog.spark.fitting import fit
+from commitlog.spark.partitioning import write_rows
 from commitlog.spark.publishing import Key, Target, connect, publish, target
 
 QUERY_ID = "sql.streaming.queryId"
@@ -61,11 +61,5 @@ def stream_into(table: str, *, log: CommitLog | None = None) -> Callable[[DataFr
 
 
 def _append(df: DataFrame, to: Target, log: CommitLog, key: Key | None, message: str | None) -> SubmittedOutcome | None:
-    rows = fit(df, to.definition)
-    directory = new_directory(to.path)
-    try:
-        paths = write_parquet(rows, directory)
-    except BaseException:
-        remove_directory(directory)
-        raise
+    paths = write_rows(fit(df, to.definition), to.definition, to.path)
     return publish(log, to, paths, key=key, message=message) if paths else None

@@ -20,6 +20,7 @@ from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import Append, Change, Compact, Verdict
 from commitlog.errors import ConfigurationError, DataFileError, ProposalRejectedError
 from commitlog.spark.files import remove_files
+from commitlog.spark.partitioning import described
 
 _SETTINGS = frozenset(Settings.__slots__)
 
@@ -119,7 +120,7 @@ def publish(
         writer_seq=None if key is None else key.writer_seq,
     )
     try:
-        transaction.append(to.name, paths)
+        transaction.append(to.name, described(paths, to.definition, to.path))
         outcome = transaction.commit()
     except (ProposalRejectedError, DataFileError):
         remove_files(paths)
