@@ -10,14 +10,17 @@ from commitlog.spark.compacting import compact
 from commitlog.spark.expiring import expire
 from commitlog.spark.flushing import flush
 from commitlog.spark.outcomes import outcomes
-from commitlog.spark.publishing import Key
+from commitlog.spark.publishing import Key, WrittenOutcome
 from commitlog.spark.rewriting import delete, merge, overwrite, update
 from commitlog.spark.scanning import read
+from commitlog.spark.transacting import SparkTransaction, transaction
 from commitlog.spark.verifying import VerifyReport, verify
 
 __all__ = [
     "Key",
+    "SparkTransaction",
     "VerifyReport",
+    "WrittenOutcome",
     "append",
     "column_specs",
     "compact",
@@ -29,6 +32,7 @@ __all__ = [
     "overwrite",
     "read",
     "stream_into",
+    "transaction",
     "update",
     "verify",
 ]

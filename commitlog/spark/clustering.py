@@ -74,11 +74,14 @@ def quantiles(values: Sequence[Any]) -> list[Any]:
 
 
 def _rank(value: Expression, bounds: Sequence[Any]) -> Expression:
-    """How many bounds are not above the value, and one; 0 for NULL. Found by halving."""
+    """How many bounds are not above the value, found by halving, stretched to RANK_BITS; 0 for NULL.
+
+    Stretched, because a column of few values would else only have a say in the lowest bits, which come last.
+    """
 
     def halved(low: int, high: int) -> Expression:
         if low == high:
-            return sf.lit(low + 1)
+            return sf.lit(low * 2**RANK_BITS // (len(bounds) + 1))
         middle = (low + high) // 2
         return sf.when(value < sf.lit(bounds[middle]), halved(low, middle)).otherwise(halved(middle + 1, high))
 

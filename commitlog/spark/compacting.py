@@ -17,6 +17,7 @@ from commitlog.spark.clustering import check_columns, morton
 from commitlog.spark.columns import FIELD_ID
 from commitlog.spark.files import new_directory, remove_files, write_parquet
 from commitlog.spark.fitting import fit
+from commitlog.spark.jobs import shown_as
 from commitlog.spark.packing import bins, live_bytes, worth_rewriting
 from commitlog.spark.partitioning import described, write_rows
 from commitlog.spark.proposing import Base, base_of, only
@@ -60,11 +61,14 @@ def compact(
     base = base_of(spark, table, to_log, to_log.transaction())
     check_columns(base.definition, [*sort_by, *z_order_by], curve=bool(z_order_by))
     ordered = bool(sort_by or z_order_by)
-    return [
-        _compact(to_log, only(base, [each.data_file_id for each in group]), target_bytes, sort_by, z_order_by)
-        for partition in _by_partition(base.scan.files)
-        for group in (_all_worth(partition, target_bytes) if ordered else bins(partition, target_bytes=target_bytes))
-    ]
+    with shown_as(spark, "compact", table, base.scan.snapshot_id):
+        return [
+            _compact(to_log, only(base, [each.data_file_id for each in group]), target_bytes, sort_by, z_order_by)
+            for partition in _by_partition(base.scan.files)
+            for group in (
+                _all_worth(partition, target_bytes) if ordered else bins(partition, target_bytes=target_bytes)
+            )
+        ]
 
 
 def _by_partition(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:

@@ -22,6 +22,7 @@ from commitlog.errors import DataFileError, ProposalRejectedError
 from commitlog.spark.columns import FIELD_ID
 from commitlog.spark.files import remove_files
 from commitlog.spark.fitting import fit
+from commitlog.spark.jobs import shown_as
 from commitlog.spark.partitioning import described, write_rows
 from commitlog.spark.publishing import Target, catalog_of, connect, target_of
 from commitlog.spark.reading import typed_rows
@@ -66,7 +67,8 @@ def flush(
             raise DataFileError(
                 f"table {to.name} has no primary key, so all of its rows are in files: compact it to make small files fewer"
             )
-        paths = _write(spark, transaction, to, _cold_rows(to_log, to, older_than_snapshot), to_log)
+        with shown_as(spark, "flush", table, to.snapshot_id):
+            paths = _write(spark, transaction, to, _cold_rows(to_log, to, older_than_snapshot), to_log)
         if not paths:
             return None
         try:

@@ -19,6 +19,7 @@ from commitlog.errors import DataFileError, ProposalRejectedError
 from commitlog.spark.files import remove_files, write_delete_file
 from commitlog.spark.filters import Where, condition
 from commitlog.spark.fitting import fit
+from commitlog.spark.jobs import shown_as
 from commitlog.spark.partitioning import described, write_rows
 from commitlog.spark.publishing import catalog_of, connect, target_of
 from commitlog.spark.reading import Scan, dataframe, positions, with_positions
@@ -42,7 +43,14 @@ Propose: TypeAlias = "Callable[[Transaction, Base], Sequence[str]]"
 
 
 def committed(
-    spark: SparkSession, table: str, log: CommitLog | None, propose: Propose, *, message: str | None, attempts: int
+    spark: SparkSession,
+    table: str,
+    log: CommitLog | None,
+    propose: Propose,
+    *,
+    operation: str,
+    message: str | None,
+    attempts: int,
 ) -> SubmittedOutcome | None:
     """Commit what ``propose`` puts into a SERIALIZABLE transaction; after a conflict call it again on the new head.
 
@@ -55,7 +63,9 @@ def committed(
     to_log = connect() if log is None else log
     for remaining in range(attempts - 1, -1, -1):
         transaction = to_log.transaction(isolation=Isolation.SERIALIZABLE, message=message)
-        paths = propose(transaction, base_of(spark, table, to_log, transaction))
+        base = base_of(spark, table, to_log, transaction)
+        with shown_as(spark, operation, table, base.scan.snapshot_id):
+            paths = propose(transaction, base)
         if not transaction.changes:
             return None
         try:

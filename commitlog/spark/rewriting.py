@@ -19,6 +19,7 @@ from commitlog.spark.overwriting import put_partitions
 from commitlog.spark.proposing import (
     Base,
     Matches,
+    Propose,
     committed,
     matching,
     names_of,
@@ -48,14 +49,8 @@ def delete(
         ProposalRejectedError: the last attempt was refused too.
     """
 
-    matches = Matches(where)
-
-    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
-        found = matches.at(base)
-        transaction.read(table, filter=conjunction(where), files=found)
-        return put_delete(transaction, base, found)
-
-    return committed(spark, table, log, propose, message=message, attempts=attempts)
+    propose = put_deletion(where)
+    return committed(spark, table, log, propose, operation="delete from", message=message, attempts=attempts)
 
 
 def update(
@@ -77,17 +72,8 @@ def update(
         ProposalRejectedError: the last attempt was refused too.
     """
 
-    matches = Matches(where)
-
-    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
-        found = matches.at(base)
-        rows = matching(only(base, found), where)
-        given = {base.definition.column(name).name: value for name, value in values.items()}
-        changed = [_value(given[name]).alias(name) if name in given else sf.col(f"`{name}`") for name in names_of(base)]
-        transaction.read(table, filter=conjunction(where), files=found)
-        return put_replacement(transaction, base, found, rows.select(*changed)) if found else ()
-
-    return committed(spark, table, log, propose, message=message, attempts=attempts)
+    propose = put_update(values, where)
+    return committed(spark, table, log, propose, operation="update", message=message, attempts=attempts)
 
 
 def overwrite(
@@ -118,27 +104,8 @@ def overwrite(
         DataFileError: the columns do not fit, or the table has no partitions that could be told.
         ProposalRejectedError: it was refused, for example because rows came in since the base.
     """
-    if partitions not in (None, "dynamic") or (partitions is not None and where is not None):
-        raise ValueError(
-            "overwrite all rows, those that match where=..., or those of partitions='dynamic': one of these"
-        )
-    matches = Matches(where)
-
-    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
-        if partitions is not None:
-            return put_partitions(transaction, base, df)
-        if where is None:
-            refuse_inlined(base)
-            transaction.read(table)
-            whole = [each.data_file_id for each in base.scan.files]
-            if whole:
-                transaction.delete(table, whole_files=whole)
-            return put_append(transaction, base, df)
-        found = matches.at(base)
-        transaction.read(table, filter=conjunction(where), files=found)
-        return put_replacement(transaction, base, found, df)
-
-    return committed(df.sparkSession, table, log, propose, message=message, attempts=attempts)
+    propose = put_overwrite(df, where, partitions)
+    return committed(df.sparkSession, table, log, propose, operation="overwrite", message=message, attempts=attempts)
 
 
 def merge(
@@ -170,6 +137,74 @@ def merge(
         DataFileError: two source rows have the same ``on``.
         ProposalRejectedError: the last attempt was refused too.
     """
+    propose = put_merge(source, on, matched, not_matched)
+    return committed(
+        source.sparkSession, table, log, propose, operation="merge into", message=message, attempts=attempts
+    )
+
+
+def put_deletion(where: Where) -> Propose:
+    """Deletes the rows that match."""
+    matches = Matches(where)
+
+    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        found = matches.at(base)
+        transaction.read(base.table, filter=conjunction(where), files=found)
+        return put_delete(transaction, base, found)
+
+    return propose
+
+
+def put_update(values: Mapping[str, Expression | Any], where: Where) -> Propose:
+    """Deletes the rows that match and appends them with other values."""
+    matches = Matches(where)
+
+    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        found = matches.at(base)
+        given = {base.definition.column(name).name: value for name, value in values.items()}
+        changed = [_value(given[name]).alias(name) if name in given else sf.col(f"`{name}`") for name in names_of(base)]
+        transaction.read(base.table, filter=conjunction(where), files=found)
+        if not found:
+            return ()
+        return put_replacement(transaction, base, found, matching(only(base, found), where).select(*changed))
+
+    return propose
+
+
+def put_overwrite(df: DataFrame, where: Where, partitions: str | None) -> Propose:
+    """Deletes the rows that match, or those of the partitions, or all, and appends ``df``.
+
+    Raises:
+        ValueError: which rows go is said in two ways, or in none that there is.
+    """
+    if partitions not in (None, "dynamic") or (partitions is not None and where is not None):
+        raise ValueError(
+            "overwrite all rows, those that match where=..., or those of partitions='dynamic': one of these"
+        )
+    matches = Matches(where)
+
+    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        if partitions is not None:
+            return put_partitions(transaction, base, df)
+        if where is None:
+            refuse_inlined(base)
+            transaction.read(base.table)
+            whole = [each.data_file_id for each in base.scan.files]
+            return [*put_delete(transaction, base, {}, whole), *put_append(transaction, base, df)]
+        found = matches.at(base)
+        transaction.read(base.table, filter=conjunction(where), files=found)
+        return put_replacement(transaction, base, found, df)
+
+    return propose
+
+
+def put_merge(source: DataFrame, on: Sequence[str], matched: str, not_matched: str) -> Propose:
+    """Deletes rows that match ``source``, and appends their new values and the rows that match nothing.
+
+    Raises:
+        ValueError: what becomes of rows is none of what there is.
+        DataFileError: two source rows have the same ``on``.
+    """
     if matched not in ("update", "delete", "keep") or not_matched not in ("insert", "ignore"):
         raise ValueError("matched is 'update', 'delete' or 'keep', not_matched is 'insert' or 'ignore'")
     if source.groupBy(*on).count().where("count > 1").limit(1).count():
@@ -180,7 +215,7 @@ def merge(
         rows = matching(base, None)
         pairs = rows.join(source.select(*on), list(on), "left_semi")
         found = {} if matched == "keep" else positions(pairs, base.scan)
-        transaction.read(table)
+        transaction.read(base.table)
         fresh = []
         if matched == "update" and found:
             fresh.append(_updated(rows, source, on, names_of(base)))
@@ -189,7 +224,7 @@ def merge(
             fresh.append(fit(inserted, base.definition).select(*[f"`{name}`" for name in names_of(base)]))
         return put_replacement(transaction, base, found, reduce(DataFrame.union, fresh) if fresh else None)
 
-    return committed(source.sparkSession, table, log, propose, message=message, attempts=attempts)
+    return propose
 
 
 def _value(given: Expression | Any) -> Expression:

@@ -64,6 +64,9 @@ def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime 
         raise ConfigurationError("give a snapshot or a timestamp to read a table at, not both")
     try:
         if snapshot is not None:
+            if int(snapshot) > catalog_of(log).head_snapshot_id():
+                # What this connection has committed itself may not be there for readers yet: that waits for it.
+                log.transaction()
             return int(snapshot)
         moment = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
     except ValueError as error:

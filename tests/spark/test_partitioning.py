@@ -144,9 +144,7 @@ def test_overwrite_when_the_table_has_no_partitions_that_can_be_told_then_says_w
     with log.transaction() as tx:
         tx.create_table("main.plain", {"id": "int64"})
         tx.create_table("main.buckets", {"id": "int64"}, partition_by=["bucket(4, id)"])
-    with pytest.raises(
-        DataFileError, match=r"plain is not partitioned: overwrite the rows that match a filter"
-    ):
+    with pytest.raises(DataFileError, match=r"plain is not partitioned: overwrite the rows that match a filter"):
         overwrite(spark.range(1), "main.plain", partitions="dynamic", log=log)
     with pytest.raises(DataFileError, match=r"bucket\(4\) of id"):
         overwrite(spark.range(1), "main.buckets", partitions="dynamic", log=log)
