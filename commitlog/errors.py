@@ -231,15 +231,20 @@ class TableNotFoundError(CommitLogError):
     Args:
         table: the name, with its schema.
         snapshot_id: the snapshot it was looked for at; None is the head.
+        remedy: what to do about it.
     """
 
-    def __init__(self, table: str, *, snapshot_id: int | None = None) -> None:
+    def __init__(
+        self,
+        table: str,
+        *,
+        snapshot_id: int | None = None,
+        remedy: str = "`commitlog diff` shows what each snapshot created and dropped",
+    ) -> None:
         self.table = table
         self.snapshot_id = snapshot_id
         at = "" if snapshot_id is None else f" at snapshot {snapshot_id}"
-        super().__init__(
-            f"there is no table {table}{at}; `commitlog diff` shows what each snapshot created and dropped"
-        )
+        super().__init__(f"there is no table {table}{at}; {remedy}")
 
 
 class LocalRuntimeError(CommitLogError):

@@ -52,7 +52,8 @@ class CatalogFile:
     """A data file that is live at a snapshot.
 
     path, delete_file_path: absolute. deleted: positions that the catalog holds as inlined deletes, sorted; those in the
-    delete file come on top. row_id_start None: the file carries its rows' ids.
+    delete file come on top. row_id_start None: the file carries its rows' ids. partition_values None: they are not known,
+    or those of an earlier partitioning.
     """
 
     data_file_id: int
@@ -303,7 +304,8 @@ class Catalog:
     def _files(
         self, table: CatalogTable, rows: Sequence[tuple[Any, ...]], deleted: Mapping[int, Sequence[int]]
     ) -> list[CatalogFile]:
-        values = self._partition_values(table.definition.table_id, [row[0] for row in rows if row[9] is not None])
+        partitioned = [row[0] for row in rows if row[9] is not None and row[9] == table.definition.partition_id]
+        values = self._partition_values(table.definition.table_id, partitioned)
         mappings = self._mappings({row[8] for row in rows if row[8] is not None}, table.definition)
         return [
             CatalogFile(

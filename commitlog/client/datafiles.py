@@ -26,6 +26,9 @@ from commitlog.domain.model import ColumnStatistics, DataFile, MappedColumn, Sca
 from commitlog.domain.types import ColumnType, fold
 from commitlog.errors import DataFileError
 
+ROW_ID, ROW_ID_FIELD = "_ducklake_internal_row_id", 2147483540
+"""The column, and its field id, by which a file of COMPACT or FLUSH carries the ids of its rows."""
+
 _FIELD_ID = b"PARQUET:field_id"
 _LIST_CHILD = "list"
 """What the stock client calls the element of a list in a mapping by name."""
@@ -45,6 +48,7 @@ def read_data_file(
     *,
     table_path: str | None,
     partition_values: Sequence[Scalar] | None = None,
+    carries_row_ids: bool = False,
 ) -> DataFile:
     """Describe a Parquet file as a data file of a table.
 
@@ -54,13 +58,15 @@ def read_data_file(
         table_path: where the table's files are; a file below it is named relative to it.
         partition_values: in the order of the table's partition keys, after the transform; None takes those that the
             footer proves.
+        carries_row_ids: whether the file may have DuckLake's own column of row ids beside the table's.
 
     Raises:
         DataFileError: there is no such file, it is not Parquet, or its columns do not fit the table.
     """
     place = normal_path(path)
     footer = _read_footer(place)
-    pairs = list(_matched(place, footer.schema, table))
+    fields = [each for each in footer.schema if not (carries_row_ids and _field_id(each) == ROW_ID_FIELD)]
+    pairs = list(_matched(place, pa.schema(fields), table))
     statistics = tuple(_statistics(footer, pairs))
     _check_nulls(place, table, statistics)
     if partition_values is None:
@@ -267,9 +273,11 @@ def _mapping(column: Column, field: pa.Field, source_name: str | None = None) ->
 
 
 def _statistics(footer: _Footer, pairs: list[tuple[Column, pa.Field]]) -> Iterator[ColumnStatistics]:
+    columns = {field.name: column for column, field in pairs}
     leaf = 0
-    for column, field in pairs:
-        if not column.children:
+    for field in footer.schema:
+        column = columns.get(field.name)
+        if column is not None and not column.children:
             yield column_statistics(footer.metadata, leaf, column, field.type)
         leaf += leaf_count(field.type)
 

@@ -269,14 +269,21 @@ class Transaction:
         self._changes.append(change)
 
     def compact(self, table: str, replaced: Iterable[int], files: Files) -> None:
-        """Replace data files by others with the same live rows. Nothing else can be in the changeset."""
-        name = parse_table_name(table)
-        self._changes.append(m.Compact(name.schema, name.name, tuple(replaced), self._described(name, files)))
+        """Replace data files by others with the same live rows. Nothing else can be in the changeset.
 
-    def flush(self, table: str, files: Mapping[str | Path, Sequence[int]]) -> None:
-        """Move rows of a keyed table into Parquet files: by file the ids of its rows, in the order of the file."""
+        The new files should carry the rows' ids in the column ``_ducklake_internal_row_id`` (field id 2147483540).
+        """
         name = parse_table_name(table)
-        described = self._described(name, files)
+        described = self._described(name, files, carry_row_ids=True)
+        self._changes.append(m.Compact(name.schema, name.name, tuple(replaced), described))
+
+    def flush(self, table: str, files: Mapping[str | Path | m.DataFile, Sequence[int]]) -> None:
+        """Move rows of a keyed table into Parquet files: by file the ids of its rows, in the order of the file.
+
+        The files carry these ids too, as those of ``compact`` do.
+        """
+        name = parse_table_name(table)
+        described = self._described(name, files, carry_row_ids=True)
         flushed = zip(described, files.values(), strict=True)
         with_ids = tuple(replace(file, row_ids=tuple(row_ids)) for file, row_ids in flushed)
         self._changes.append(m.Flush(name.schema, name.name, with_ids))
@@ -375,7 +382,7 @@ class Transaction:
             self._at_base[name] = self._log.table_at(name, self.base_snapshot_id)
         return self._at_base[name]
 
-    def _described(self, name: TableName, files: Files) -> tuple[m.DataFile, ...]:
+    def _described(self, name: TableName, files: Files, *, carry_row_ids: bool = False) -> tuple[m.DataFile, ...]:
         if isinstance(files, str | Path):
             raise TypeError(f"files is a list of paths, not one path: write files=[{str(files)!r}]")
         given = list(files)
@@ -384,7 +391,9 @@ class Transaction:
         at = self._table(name)
 
         def describe(file: str | Path | m.DataFile) -> m.DataFile:
-            return file if isinstance(file, m.DataFile) else read_data_file(file, at.definition, table_path=at.path)
+            if isinstance(file, m.DataFile):
+                return file
+            return read_data_file(file, at.definition, table_path=at.path, carries_row_ids=carry_row_ids)
 
         with ThreadPoolExecutor(min(len(given), _FOOTER_READERS_MAX)) as pool:
             return tuple(pool.map(describe, given))

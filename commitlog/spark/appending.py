@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from pyspark.sql import DataFrame
 
 from commitlog.client import CommitLog, SubmittedOutcome
-from commitlog.spark.fencing import QUERY_ID, RUN_ID, stream_key
-from commitlog.spark.files import new_directory, remove_directory, write_parquet
+from commitlog.domain.model import Reason
+from commitlog.errors import ProposalRejectedError
+from commitlog.spark.fencing import stream_key
 from commitlog.spark.fitting import fit
-from commitlog.spark.publishing import Key, Target, connect, publish, target
+from commitlog.spark.jobs import shown_as
+from commitlog.spark.partitioning import write_rows
+from commitlog.spark.publishing import (
+    QUERY_ID,
+    RUN_ID,
+    Key,
+    Target,
+    WrittenOutcome,
+    connect,
+    create_if_missing,
+    publish,
+    target,
+)
 
 
 def append(
@@ -20,38 +34,53 @@ def append(
     log: CommitLog | None = None,
     key: Key | str | None = None,
     message: str | None = None,
-) -> SubmittedOutcome | None:
+    create: bool = False,
+) -> WrittenOutcome | None:
     """Append the rows of ``df`` to a table as one commit.
 
     Args:
         df: columns are matched by name; see `commitlog.spark.fitting.fit`.
-        table: its name, ``schema.table`` or ``table``.
+        table: its name, ``schema.table`` or ``table``. Rows of a partitioned table are split by its partitions.
         log: the log; None connects by the settings found.
         key: names this write (``NAME:NUMBER``), so that doing it again commits nothing.
         message: for the history.
+        create: create the table for the columns of ``df``, in the same commit, if there is none.
 
     Returns:
         The answer; None when there were no rows, and so nothing to commit.
 
     Raises:
         DataFileError: the columns do not fit the table; the message lists every one that does not.
+        TableNotFoundError: there is no such table, and it is not to be created.
         ProposalRejectedError: the commit was refused; its files are gone.
         OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.
     """
     to_log = connect() if log is None else log
-    return _append(df, target(to_log, table), to_log, Key.parse(key) if isinstance(key, str) else key, message)
+    named = Key.parse(key) if isinstance(key, str) else key
+    to = target(to_log, table, df.schema if create else None)
+    try:
+        return _append(df, to, to_log, named, message)
+    except ProposalRejectedError as error:
+        if not to.created or error.outcome.reason is not Reason.CONFLICT:
+            raise
+        # Somebody else has created it meanwhile: now it is there.
+        to_log.wait_for_snapshot(cast("SubmittedOutcome", error.outcome).head_snapshot_id)
+    return _append(df, target(to_log, table), to_log, named, message)
 
 
-def stream_into(table: str, *, log: CommitLog | None = None) -> Callable[[DataFrame, int], None]:
+def stream_into(table: str, *, log: CommitLog | None = None, create: bool = False) -> Callable[[DataFrame, int], None]:
     """A function for ``foreachBatch`` that appends each batch exactly once, whatever restarts.
 
     The key is the query's id, which lives in the checkpoint, with the batch's number: a batch that is repeated after a
     crash is answered with its first commit. So a table can be written to once in a batch. When a second driver runs on
-    the same checkpoint, the first one's next batch is refused with a `FencedError`.
+    the same checkpoint, the first one's next batch is refused with a `FencedError`. With ``create`` a table that is not
+    there is created before the first batch.
     """
 
     def append_batch(df: DataFrame, batch_id: int) -> None:
         to_log = connect() if log is None else log
+        if create:
+            create_if_missing(to_log, table, df.schema)
         to = target(to_log, table)
         told = df.sparkSession.sparkContext.getLocalProperty
         query_id, run_id = told(QUERY_ID), told(RUN_ID)
@@ -62,12 +91,7 @@ def stream_into(table: str, *, log: CommitLog | None = None) -> Callable[[DataFr
     return append_batch
 
 
-def _append(df: DataFrame, to: Target, log: CommitLog, key: Key | None, message: str | None) -> SubmittedOutcome | None:
-    rows = fit(df, to.definition)
-    directory = new_directory(to.path)
-    try:
-        paths = write_parquet(rows, directory)
-    except BaseException:
-        remove_directory(directory)
-        raise
+def _append(df: DataFrame, to: Target, log: CommitLog, key: Key | None, message: str | None) -> WrittenOutcome | None:
+    with shown_as(df.sparkSession, "append to", to.name, to.snapshot_id):
+        paths = write_rows(fit(df, to.definition), to.definition, to.path)
     return publish(log, to, paths, key=key, message=message) if paths else None

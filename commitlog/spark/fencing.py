@@ -16,10 +16,6 @@ from commitlog.client import CommitLog
 from commitlog.client.ids import id_at
 from commitlog.spark.publishing import Key, catalog_of
 
-QUERY_ID = "sql.streaming.queryId"
-RUN_ID = "spark.jobGroup.id"
-"""The local properties by which Spark tells a streaming task, or `foreachBatch`, its query and the query's run."""
-
 
 def stream_key(log: CommitLog, query_id: str, run_id: str, table_id: int, batch_id: int) -> Key:
     """The key of one batch, with the epoch of its run: once a later run was given one, this run is refused."""

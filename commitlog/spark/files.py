@@ -33,10 +33,14 @@ def new_directory(table_path: str) -> str:
     return f"{table_path.rstrip('/')}/{uuid4()}"
 
 
-def write_parquet(df: DataFrame, directory: str) -> tuple[str, ...]:
-    """Write ``df``, whose columns carry their field ids, and return the paths of the files that hold rows."""
+def write_parquet(df: DataFrame, directory: str, partition_by: Sequence[str] = ()) -> tuple[str, ...]:
+    """Write ``df``, whose columns carry their field ids, and return the paths of the files that hold rows.
+
+    Columns to ``partition_by`` become directories, and are in no file.
+    """
     with _microseconds(df.sparkSession):
-        df.write.option(*_NO_MARKER).option("compression", "snappy").parquet(directory)
+        writer = df.write.option(*_NO_MARKER).option("compression", "snappy")
+        (writer.partitionBy(*partition_by) if partition_by else writer).parquet(directory)
     paths = sorted(_listed(directory))
     # Only Spark's first task writes a file when it has no rows, so that an empty DataFrame keeps its schema.
     if paths and _is_empty(paths[0]):
@@ -72,9 +76,10 @@ def _delete_field(name: str, kind: pa.DataType) -> pa.Field:
 
 
 def remove_directory(directory: str) -> None:
-    """Remove what one write left."""
+    """Remove what one write left, if it left anything."""
     filesystem, path = fs.FileSystem.from_uri(directory)
-    filesystem.delete_dir(path)
+    if filesystem.get_file_info(path).type is not fs.FileType.NotFound:
+        filesystem.delete_dir(path)
 
 
 def remove_files(paths: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ All that does not fit is said at once, before a task runs: which column, what th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -20,15 +20,18 @@ from commitlog.spark.columns import FIELD_ID, default_expression, identified_typ
 _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 
 
-def fit(df: DataFrame, table: TableDefinition) -> DataFrame:
-    """``df`` with the table's columns in the table's order, each with its field id.
+def fit(df: DataFrame, table: TableDefinition, *more: Expression, ignored: Collection[str] = ()) -> DataFrame:
+    """``df`` with the table's columns in the table's order, each with its field id; behind them ``more``.
+
+    Columns of ``df`` that are ``ignored`` are none of the table's.
 
     Raises:
         DataFileError: see `check_fit`.
     """
-    check_fit(df.schema, table)
-    given = {fold(each.name): each for each in df.schema.fields}
-    return df.select(*[_expression(column, given.get(fold(column.name))) for column in table.columns])
+    schema = st.StructType([each for each in df.schema.fields if each.name not in ignored])
+    check_fit(schema, table)
+    given = {fold(each.name): each for each in schema.fields}
+    return df.select(*[_expression(column, given.get(fold(column.name))) for column in table.columns], *more)
 
 
 def check_fit(schema: st.StructType, table: TableDefinition) -> None:

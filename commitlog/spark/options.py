@@ -9,7 +9,7 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 
 _OWN = (
-    "table", "topic", "snapshot", "timestamp", "key", "changes",
+    "table", "topic", "snapshot", "timestamp", "key", "changes", "createTable",
     "startingSnapshot", "snapshotsPerTrigger", "startingOffset", "recordsPerTrigger", "pushFilters",
 )  # fmt: skip
 _SPARKS = frozenset({"path", "checkpointlocation", "queryname"})

@@ -15,21 +15,23 @@ def bins(files: Sequence[ScanFile], *, target_bytes: int) -> Iterator[tuple[Scan
     group: list[ScanFile] = []
     size = 0.0
     for each in sorted(files, key=lambda file: file.data_file_id):
-        if not _worth(each, target_bytes):
+        if not worth_rewriting(each, target_bytes):
             continue
-        if group and size + _live_bytes(each) > target_bytes:
+        if group and size + live_bytes(each) > target_bytes:
             yield from _finished(group)
             group, size = [], 0.0
         group.append(each)
-        size += _live_bytes(each)
+        size += live_bytes(each)
     yield from _finished(group)
 
 
-def _worth(file: ScanFile, target_bytes: int) -> bool:
+def worth_rewriting(file: ScanFile, target_bytes: int) -> bool:
+    """Whether a file is small, or has lost rows."""
     return bool(file.deleted) or file.file_size_bytes < SMALL * target_bytes
 
 
-def _live_bytes(file: ScanFile) -> float:
+def live_bytes(file: ScanFile) -> float:
+    """About how many bytes of a file its live rows take."""
     return file.file_size_bytes * (1 - len(file.deleted) / file.record_count) if file.record_count else 0.0
 
 

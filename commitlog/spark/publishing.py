@@ -6,21 +6,55 @@ was committed with other files. After an unknown outcome they stay, for the prop
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from commitlog.catalog.queries import Catalog
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.datafiles import normal_path
 from commitlog.client.kafka_access import KafkaAccess
-from commitlog.client.names import parse_table_name
+from commitlog.client.names import TableName, parse_table_name
 from commitlog.config import Settings
 from commitlog.domain.definitions import TableDefinition
-from commitlog.domain.model import Append, Change, Compact, Reason, Verdict
-from commitlog.errors import ConfigurationError, DataFileError, FencedError, ProposalRejectedError
+from commitlog.domain.model import (
+    Append,
+    Change,
+    ColumnSpec,
+    Compact,
+    DataFile,
+    Delete,
+    DeleteFile,
+    Flush,
+    Reason,
+    Verdict,
+)
+from commitlog.domain.types import fold
+from commitlog.errors import (
+    ConfigurationError,
+    DataFileError,
+    FencedError,
+    ProposalRejectedError,
+    ProposalTooLargeError,
+    TableNotFoundError,
+)
+from commitlog.spark.columns import column_specs
 from commitlog.spark.files import remove_files
+from commitlog.spark.partitioning import described
 
+NOT_COMMITTED = (ProposalRejectedError, ProposalTooLargeError)
+"""What a commit raises when it is sure that its proposal is not committed, and never will be."""
+QUERY_ID = "sql.streaming.queryId"
+RUN_ID = "spark.jobGroup.id"
+"""The local properties by which Spark tells a streaming task, or `foreachBatch`, its query and the query's run."""
+_REMEDY = (
+    "append(..., create=True) or .option('createTable', 'true') creates it from the DataFrame's columns, "
+    "tx.create_table(...) with others"
+)
 _SETTINGS = frozenset(Settings.__slots__)
 
 
@@ -44,19 +78,56 @@ class Key:
         return cls(name, int(number))
 
     @classmethod
-    def of_stream(cls, query_id: str, table_id: int, batch_id: int) -> Key:
-        """The key of one batch. The table is in it, because one query may write to several."""
-        return cls(f"spark:{query_id}:{table_id}", batch_id)
+    def of_stream(cls, query_id: str, table_id: int | None, batch_id: int) -> Key:
+        """The key of one batch of a streaming query.
+
+        The table is in it, because one query may commit to several apart; None when a batch is one commit to all.
+        """
+        return cls(f"spark:{query_id}" if table_id is None else f"spark:{query_id}:{table_id}", batch_id)
+
+    @classmethod
+    def of_batch(cls, df: DataFrame, batch_id: int) -> Key:
+        """The key of the whole batch that ``foreachBatch`` gives, whichever tables it is written to.
+
+        Raises:
+            ConfigurationError: the DataFrame is none of a streaming query, or the session is one of Spark Connect.
+        """
+        context = getattr(df.sparkSession, "sparkContext", None)
+        query_id = None if context is None else context.getLocalProperty(QUERY_ID)
+        if query_id is None:
+            raise ConfigurationError(
+                "only a batch of a streaming query has a key of its own: give one, such as key='nightly-load:20240131'"
+            )
+        return cls.of_stream(query_id, None, batch_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table as it was when a write began; the write is refused if it is altered before its end."""
+    """A table as it was when a write began; the write is refused if it is altered before its end.
+
+    ``created`` are the columns of a table that is not there yet: the write creates it.
+    """
 
     name: str
     snapshot_id: int
     definition: TableDefinition
     path: str
+    created: tuple[ColumnSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenOutcome(SubmittedOutcome):
+    """The answer to an append, with what was written for it (a repeat's files are gone again).
+
+    Attributes:
+        row_count: how many rows.
+        file_count: in how many files.
+        file_bytes: how large these are together.
+    """
+
+    row_count: int = 0
+    file_count: int = 0
+    file_bytes: int = 0
 
 
 def connect(options: Mapping[str, str] | None = None) -> CommitLog:
@@ -85,13 +156,49 @@ def _kafka(log: CommitLog) -> KafkaAccess:
     return access
 
 
-def target(log: CommitLog, table: str) -> Target:
+def target(log: CommitLog, table: str, create: StructType | None = None) -> Target:
     """The table that is to be written to, as of the newest snapshot.
+
+    Args:
+        log: the log.
+        table: its name.
+        create: what rows a table takes that the write is to create if there is none.
 
     Raises:
         TableNotFoundError: there is none of that name.
+        DataFileError: none can be created for such rows.
     """
-    return target_of(log.transaction(), table)
+    transaction = log.transaction()
+    try:
+        return target_of(transaction, table)
+    except TableNotFoundError:
+        if create is None:
+            raise
+    return created_target(transaction, table, create)
+
+
+def created_target(transaction: Transaction, table: str, schema: StructType) -> Target:
+    """The table that the transaction is now to create for rows of ``schema``."""
+    specs = column_specs(schema)
+    transaction.create_table(table, specs)
+    return replace(target_of(transaction, table), created=specs)
+
+
+def create_if_missing(log: CommitLog, table: str, schema: StructType) -> None:
+    """Create a table for rows of ``schema`` by a commit of its own, if there is none.
+
+    A streaming write needs the table's id in its keys, which it has only once it is there.
+
+    Raises:
+        ProposalRejectedError: it cannot be created.
+        DataFileError: a column is of a type that no table can have.
+    """
+    transaction = log.transaction(message="created for a stream")
+    try:
+        transaction.table(table)
+    except TableNotFoundError:
+        transaction.create_table(table, column_specs(schema), if_not_exists=True)
+        transaction.commit()
 
 
 def target_of(transaction: Transaction, table: str) -> Target:
@@ -100,15 +207,21 @@ def target_of(transaction: Transaction, table: str) -> Target:
     Raises:
         TableNotFoundError: there is none of that name.
     """
-    at = transaction.table(table)
+    try:
+        at = transaction.table(table)
+    except TableNotFoundError as error:
+        raise TableNotFoundError(error.table, snapshot_id=error.snapshot_id, remedy=_REMEDY) from None
     if at.path is None:
-        raise DataFileError(f"where the files of table {table} are is not known yet: wait for the catalog, then write")
+        raise DataFileError(
+            f"where the files of table {table} will be is not known yet: see that its schema exists, create the table by a "
+            "commit of its own (tx.create_table), then write"
+        )
     return Target(str(parse_table_name(table)), transaction.base_snapshot_id, at.definition, at.path)
 
 
 def publish(
     log: CommitLog, to: Target, paths: Sequence[str], *, key: Key | None = None, message: str | None = None
-) -> SubmittedOutcome:
+) -> WrittenOutcome:
     """Propose to append files to a table, and wait for the answer.
 
     Raises:
@@ -117,17 +230,26 @@ def publish(
         DataFileError: the files do not fit, and are removed; nothing was proposed.
         OutcomeUnknownError: no answer in time; the files stay.
     """
-    transaction = log.transaction(
-        base_snapshot_id=to.snapshot_id,
-        message=message,
-        writer_id=None if key is None else key.writer_id,
-        writer_seq=None if key is None else key.writer_seq,
-        writer_epoch=None if key is None else key.epoch,
-    )
     try:
-        transaction.append(to.name, paths)
+        files = described(paths, to.definition, to.path)
+        rows, size = sum(each.record_count for each in files), sum(each.file_size_bytes for each in files)
+        transaction = log.transaction(
+            base_snapshot_id=to.snapshot_id,
+            message=message,
+            extra=json.dumps({"rows": rows, "files": len(files), "bytes": size}),
+            writer_id=None if key is None else key.writer_id,
+            writer_seq=None if key is None else key.writer_seq,
+            writer_epoch=None if key is None else key.epoch,
+        )
+        if to.created:
+            transaction.create_table(to.name, to.created)
+        transaction.append(to.name, files)
+    except BaseException:
+        remove_files(paths)
+        raise
+    try:
         outcome = transaction.commit()
-    except (ProposalRejectedError, DataFileError) as error:
+    except NOT_COMMITTED as error:
         remove_files(paths)
         if isinstance(error, ProposalRejectedError) and error.outcome.reason is Reason.WRITER_FENCED:
             raise FencedError(
@@ -136,25 +258,37 @@ def publish(
             ) from error
         raise
     if outcome.is_repeat:
-        remove_files(unlisted(log, to, paths, outcome))
-    return outcome
+        remove_files(unlisted(log, {to.name: to.path}, paths, outcome))
+    answer = {each.name: getattr(outcome, each.name) for each in fields(outcome)}
+    return WrittenOutcome(**answer, row_count=rows, file_count=len(files), file_bytes=size)
 
 
-def unlisted(log: CommitLog, to: Target, paths: Sequence[str], outcome: SubmittedOutcome) -> list[str]:
-    """Those of ``paths`` that the committed proposal, which ``outcome`` repeats, does not name; none if in doubt."""
+def unlisted(
+    log: CommitLog, table_paths: Mapping[str, str], paths: Iterable[str], outcome: SubmittedOutcome
+) -> list[str]:
+    """Those of ``paths`` that the committed proposal, which ``outcome`` repeats, does not name; none if in doubt.
+
+    ``table_paths`` says where the files of each table are that was written to.
+    """
     if outcome.snapshot_id is None:
         return []
+    roots = {_folded(parse_table_name(name)): path for name, path in table_paths.items()}
     for decided in log.subscribe(from_snapshot=outcome.snapshot_id - 1, follow=False):
         if decided.verdict is Verdict.COMMITTED and decided.snapshot_id == outcome.snapshot_id:
             if decided.proposal is None:
                 return []
-            named = {path for change in decided.proposal.changes for path in _places(change, to.path)}
+            named = {path for change in decided.proposal.changes for path in _places(change, roots)}
             return [path for path in paths if normal_path(path) not in named]
     return []
 
 
-def _places(change: Change, table_path: str) -> list[str]:
-    if not isinstance(change, Append | Compact):
+def _folded(name: TableName) -> tuple[str, str]:
+    return fold(name.schema), fold(name.name)
+
+
+def _places(change: Change, roots: Mapping[tuple[str, str], str]) -> list[str]:
+    if not isinstance(change, Append | Compact | Flush | Delete):
         return []
-    root = normal_path(table_path).rstrip("/")
-    return [f"{root}/{file.path}" if file.path_is_relative else normal_path(file.path) for file in change.files]
+    files: Sequence[DataFile | DeleteFile] = change.delete_files if isinstance(change, Delete) else change.files
+    root = normal_path(roots.get(_folded(TableName(change.schema, change.table)), "")).rstrip("/")
+    return [f"{root}/{file.path}" if file.path_is_relative else normal_path(file.path) for file in files]

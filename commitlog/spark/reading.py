@@ -20,21 +20,24 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from commitlog.client.datafiles import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.definitions import Column
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.types import fold
-from commitlog.spark.columns import default_expression, scan_schema, spark_type
+from commitlog.spark.columns import FIELD_ID, default_expression, scan_schema, spark_type
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 BROADCAST_POSITIONS_MAX = 4_000_000
 FILE, POSITION = "_commitlog_file", "_commitlog_position"
+_ROW_ID_START = "_commitlog_row_id_start"
 
 
 @dataclass(frozen=True, slots=True)
 class ScanFile:
     """One data file of a snapshot and the positions of its deleted rows.
 
-    ``in_delete_file`` are those of ``deleted`` that its delete file holds; the catalog itself holds the others.
+    ``in_delete_file`` are those of ``deleted`` that its delete file holds; the catalog itself holds the others. Without
+    ``row_id_start`` the file carries the ids of its rows.
     """
 
     data_file_id: int
@@ -45,6 +48,7 @@ class ScanFile:
     in_delete_file: Sequence[int] = ()
     name_mapping: tuple[MappedColumn, ...] | None = None
     partition_values: tuple[str | None, ...] | None = None
+    row_id_start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +78,36 @@ def dataframe(spark: SparkSession, scan: Scan) -> DataFrame:
         for part in _live_rows(files, _by_field_id(spark, scan) if mapping is None else _by_name(spark, scan, mapping))
     ]
     if scan.inlined.num_rows or not parts:
-        parts.append(_inlined(spark, scan))
+        parts.append(typed_rows(spark, scan.columns, scan.inlined))
     return reduce(DataFrame.union, parts)
 
 
 def with_positions(spark: SparkSession, scan: Scan) -> DataFrame:
     """The rows of ``scan`` that are in files, each with ``FILE`` and ``POSITION``: where it stands."""
+    return _standing(spark, scan, row_ids=False)
+
+
+def with_row_ids(spark: SparkSession, scan: Scan) -> DataFrame:
+    """The rows of ``scan`` that are in files, each with ``ROW_ID``: the file's own, or counted from its first."""
+    return _standing(spark, scan, row_ids=True).drop(FILE, POSITION)
+
+
+def _standing(spark: SparkSession, scan: Scan, *, row_ids: bool) -> DataFrame:
     spark.conf.set(FIELD_IDS, "true")
     parts = []
     for mapping, files in _by_mapping(scan.files).items():
-        load = _by_field_id(spark, scan) if mapping is None else _by_name(spark, scan, mapping)
+        if mapping is None:
+            load = _by_field_id(spark, scan, row_ids=row_ids)
+        else:
+            load = _by_name(spark, scan, mapping, row_ids=row_ids)
         rows, names = _placed(load, files)
         deleted = [each for each in files if each.deleted]
-        parts.append(_without_deleted(rows, deleted, names) if deleted else rows)
+        live = _without_deleted(rows, deleted, names) if deleted else rows
+        parts.append(_numbered(live, files, names) if row_ids else live)
     if not parts:
         place = (sf.lit("").alias(FILE), sf.lit(0).cast("bigint").alias(POSITION))
-        return _inlined(spark, scan).where("false").select("*", *place)
+        none = [*place, sf.lit(0).cast("bigint").alias(ROW_ID)] if row_ids else place
+        return typed_rows(spark, scan.columns, scan.inlined).where("false").select("*", *none)
     return reduce(DataFrame.union, parts)
 
 
@@ -148,7 +166,19 @@ def _without_deleted(rows: DataFrame, files: Sequence[ScanFile], names: Mapping[
     return rows.join(hint, [FILE, POSITION], "left_anti")
 
 
-def _by_field_id(spark: SparkSession, scan: Scan) -> Load:
+def _numbered(rows: DataFrame, files: Sequence[ScanFile], names: Mapping[int, str]) -> DataFrame:
+    """Gives rows that do not carry their id the one that follows from where they stand."""
+    starts = pa.table(
+        {
+            FILE: pa.array([names[each.data_file_id] for each in files], pa.string()),
+            _ROW_ID_START: pa.array([each.row_id_start for each in files], pa.int64()),
+        }
+    )
+    joined = rows.join(sf.broadcast(rows.sparkSession.createDataFrame(starts)), FILE)
+    return joined.withColumn(ROW_ID, sf.coalesce(ROW_ID, sf.col(_ROW_ID_START) + sf.col(POSITION))).drop(_ROW_ID_START)
+
+
+def _by_field_id(spark: SparkSession, scan: Scan, *, row_ids: bool = False) -> Load:
     """Reads by field id. Spark pushes filters down by *name* nevertheless, so a column takes a name that no file has
     when its own was another column's once: else a filter on it would be tried on that column's bounds.
     """
@@ -159,6 +189,9 @@ def _by_field_id(spark: SparkSession, scan: Scan) -> Load:
     }
     schema = scan_schema(scan.columns, names)
     chosen = [sf.col(_quoted(each.name)).alias(c.name) for each, c in zip(schema.fields, scan.columns, strict=True)]
+    if row_ids:
+        schema = schema.add(st.StructField(ROW_ID, st.LongType(), True, {FIELD_ID: ROW_ID_FIELD}))
+        chosen.append(sf.col(ROW_ID))
 
     def load(paths: Sequence[str], place: Sequence[Expression]) -> DataFrame:
         return spark.read.schema(schema).parquet(*paths).select(*chosen, *place)
@@ -166,7 +199,7 @@ def _by_field_id(spark: SparkSession, scan: Scan) -> Load:
     return load
 
 
-def _by_name(spark: SparkSession, scan: Scan, mapping: tuple[MappedColumn, ...]) -> Load:
+def _by_name(spark: SparkSession, scan: Scan, mapping: tuple[MappedColumn, ...], *, row_ids: bool = False) -> Load:
     """Reads files without field ids by the names that they came with."""
     sources = {fold(each.column): each for each in mapping}
     found = [(column, sources[fold(column.name)]) for column in scan.columns if fold(column.name) in sources]
@@ -182,6 +215,8 @@ def _by_name(spark: SparkSession, scan: Scan, mapping: tuple[MappedColumn, ...])
         return sf.expr(default_expression(kind, column.initial_default))
 
     chosen = [value(column).alias(column.name) for column in scan.columns]
+    if row_ids:
+        chosen.append(sf.lit(None).cast("bigint").alias(ROW_ID))
 
     def load(paths: Sequence[str], place: Sequence[Expression]) -> DataFrame:
         return spark.read.schema(schema).parquet(*paths).select(*chosen, *place)
@@ -197,9 +232,10 @@ def _mapped_type(column: Column, mapped: MappedColumn) -> st.DataType:
     return st.StructType([st.StructField(each.source_name, _mapped_type(child, each)) for child, each in inner])
 
 
-def _inlined(spark: SparkSession, scan: Scan) -> DataFrame:
-    rows = spark.createDataFrame(scan.inlined)
-    return rows.select(*[sf.col(_quoted(c.name)).cast(spark_type(c.type)).alias(c.name) for c in scan.columns])
+def typed_rows(spark: SparkSession, columns: Iterable[Column], rows: pa.Table, *more: str) -> DataFrame:
+    """Rows as text, with the columns' names, as the columns' types; ``more`` columns as they are."""
+    values = [sf.col(_quoted(c.name)).cast(spark_type(c.type)).alias(c.name) for c in columns]
+    return spark.createDataFrame(rows).select(*values, *more)
 
 
 def _quoted(name: str) -> str:

@@ -1,48 +1,35 @@
-"""Changes of rows that are there already: read at the base, say which rows go and which come, propose both at once.
-
-Every proposal here is SERIALIZABLE and declares what it read, so it is refused when rows that it should have seen came
-in between; then it is computed again on the new head, as often as the caller allows.
-"""
+"""Changes of rows that are there already: read at the base, say which rows go and which come, propose both at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
-from commitlog.domain.definitions import TableDefinition
-from commitlog.domain.model import Isolation, Reason
 from commitlog.domain.types import fold
-from commitlog.errors import DataFileError, ProposalRejectedError
-from commitlog.spark.files import new_directory, remove_files, write_delete_file, write_parquet
-from commitlog.spark.filters import Where, condition, conjunction
+from commitlog.errors import DataFileError
+from commitlog.spark.filters import Where, conjunction
 from commitlog.spark.fitting import fit
-from commitlog.spark.packing import bins
-from commitlog.spark.publishing import catalog_of, connect, target_of
-from commitlog.spark.reading import Scan, dataframe, positions, with_positions
-from commitlog.spark.scanning import scan_at
-
-
-@dataclass(frozen=True, slots=True)
-class _Base:
-    """A table at a transaction's base, and where its new files go."""
-
-    spark: SparkSession
-    table: str
-    definition: TableDefinition
-    path: str
-    scan: Scan
-    positions_max: int
-
-
-Propose: TypeAlias = "Callable[[Transaction, _Base], Sequence[str]]"
-"""Puts changes and reads into the transaction; returns the files that it has written."""
+from commitlog.spark.overwriting import put_partitions
+from commitlog.spark.proposing import (
+    Base,
+    Matches,
+    Propose,
+    committed,
+    matching,
+    names_of,
+    only,
+    put_append,
+    put_delete,
+    put_replacement,
+    refuse_inlined,
+)
+from commitlog.spark.reading import positions
 
 
 def delete(
@@ -56,16 +43,14 @@ def delete(
 ) -> SubmittedOutcome | None:
     """Delete the rows that match ``where``; None when there are none.
 
+    After a conflict only files that were added or lost rows since are read again.
+
     Raises:
         ProposalRejectedError: the last attempt was refused too.
     """
 
-    def propose(transaction: Transaction, base: _Base) -> Sequence[str]:
-        found = positions(_matching(base, where), base.scan)
-        transaction.read(table, filter=conjunction(where), files=found)
-        return _delete(transaction, base, found)
-
-    return _committed(spark, table, log, propose, message=message, attempts=attempts)
+    propose = put_deletion(where)
+    return committed(spark, table, log, propose, operation="delete from", message=message, attempts=attempts)
 
 
 def update(
@@ -80,19 +65,15 @@ def update(
 ) -> SubmittedOutcome | None:
     """Give columns of the rows that match ``where`` other values (literals, or expressions over the row).
 
+    After a conflict the rows to change are looked for only in files that were added or lost rows since; the rows found
+    are all read and written again.
+
     Raises:
         ProposalRejectedError: the last attempt was refused too.
     """
 
-    def propose(transaction: Transaction, base: _Base) -> Sequence[str]:
-        rows = _matching(base, where)
-        found = positions(rows, base.scan)
-        given = {base.definition.column(name).name: value for name, value in values.items()}
-        changed = [_value(given[name]).alias(name) if name in given else sf.col(f"`{name}`") for name in _names(base)]
-        transaction.read(table, filter=conjunction(where), files=found)
-        return _replace(transaction, base, found, rows.select(*changed)) if found else ()
-
-    return _committed(spark, table, log, propose, message=message, attempts=attempts)
+    propose = put_update(values, where)
+    return committed(spark, table, log, propose, operation="update", message=message, attempts=attempts)
 
 
 def overwrite(
@@ -100,29 +81,31 @@ def overwrite(
     table: str,
     where: Where = None,
     *,
+    partitions: str | None = None,
     log: CommitLog | None = None,
     message: str | None = None,
     attempts: int = 1,
 ) -> SubmittedOutcome | None:
     """Replace the rows that match ``where``, or all, by the rows of ``df``.
 
+    Args:
+        df: the new rows.
+        table: its name, ``schema.table`` or ``table``.
+        where: which rows go.
+        partitions: "dynamic" instead of ``where``: those in the partitions that ``df`` has rows of go, others stay.
+        log: the log; None connects by the settings found.
+        message: for the history.
+        attempts: how often it is computed at most.
+
+    Returns:
+        The answer; None when no row goes or comes, and so there is nothing to commit.
+
     Raises:
+        DataFileError: the columns do not fit, or the table has no partitions that could be told.
         ProposalRejectedError: it was refused, for example because rows came in since the base.
     """
-
-    def propose(transaction: Transaction, base: _Base) -> Sequence[str]:
-        if where is None:
-            _refuse_inlined(base)
-            transaction.read(table)
-            whole = [each.data_file_id for each in base.scan.files]
-            if whole:
-                transaction.delete(table, whole_files=whole)
-            return _append(transaction, base, df)
-        found = positions(_matching(base, where), base.scan)
-        transaction.read(table, filter=conjunction(where), files=found)
-        return _replace(transaction, base, found, df)
-
-    return _committed(df.sparkSession, table, log, propose, message=message, attempts=attempts)
+    propose = put_overwrite(df, where, partitions)
+    return committed(df.sparkSession, table, log, propose, operation="overwrite", message=message, attempts=attempts)
 
 
 def merge(
@@ -138,6 +121,8 @@ def merge(
 ) -> SubmittedOutcome | None:
     """Bring a table's rows in line with ``source`` by the columns ``on``, which must tell its rows apart.
 
+    After a conflict all of it is computed again: any row that came or went can match another of the source.
+
     Args:
         source: its columns are the table's, or some of them; an update leaves the others as they are.
         table: its name.
@@ -152,106 +137,94 @@ def merge(
         DataFileError: two source rows have the same ``on``.
         ProposalRejectedError: the last attempt was refused too.
     """
+    propose = put_merge(source, on, matched, not_matched)
+    return committed(
+        source.sparkSession, table, log, propose, operation="merge into", message=message, attempts=attempts
+    )
+
+
+def put_deletion(where: Where) -> Propose:
+    """Deletes the rows that match."""
+    matches = Matches(where)
+
+    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        found = matches.at(base)
+        transaction.read(base.table, filter=conjunction(where), files=found)
+        return put_delete(transaction, base, found)
+
+    return propose
+
+
+def put_update(values: Mapping[str, Expression | Any], where: Where) -> Propose:
+    """Deletes the rows that match and appends them with other values."""
+    matches = Matches(where)
+
+    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        found = matches.at(base)
+        given = {base.definition.column(name).name: value for name, value in values.items()}
+        changed = [_value(given[name]).alias(name) if name in given else sf.col(f"`{name}`") for name in names_of(base)]
+        transaction.read(base.table, filter=conjunction(where), files=found)
+        if not found:
+            return ()
+        return put_replacement(transaction, base, found, matching(only(base, found), where).select(*changed))
+
+    return propose
+
+
+def put_overwrite(df: DataFrame, where: Where, partitions: str | None) -> Propose:
+    """Deletes the rows that match, or those of the partitions, or all, and appends ``df``.
+
+    Raises:
+        ValueError: which rows go is said in two ways, or in none that there is.
+    """
+    if partitions not in (None, "dynamic") or (partitions is not None and where is not None):
+        raise ValueError(
+            "overwrite all rows, those that match where=..., or those of partitions='dynamic': one of these"
+        )
+    matches = Matches(where)
+
+    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        if partitions is not None:
+            return put_partitions(transaction, base, df)
+        if where is None:
+            refuse_inlined(base)
+            transaction.read(base.table)
+            whole = [each.data_file_id for each in base.scan.files]
+            return [*put_delete(transaction, base, {}, whole), *put_append(transaction, base, df)]
+        found = matches.at(base)
+        transaction.read(base.table, filter=conjunction(where), files=found)
+        return put_replacement(transaction, base, found, df)
+
+    return propose
+
+
+def put_merge(source: DataFrame, on: Sequence[str], matched: str, not_matched: str) -> Propose:
+    """Deletes rows that match ``source``, and appends their new values and the rows that match nothing.
+
+    Raises:
+        ValueError: what becomes of rows is none of what there is.
+        DataFileError: two source rows have the same ``on``.
+    """
     if matched not in ("update", "delete", "keep") or not_matched not in ("insert", "ignore"):
         raise ValueError("matched is 'update', 'delete' or 'keep', not_matched is 'insert' or 'ignore'")
     if source.groupBy(*on).count().where("count > 1").limit(1).count():
         raise DataFileError(f"two rows of the source have the same {', '.join(on)}: which one counts is not defined")
 
-    def propose(transaction: Transaction, base: _Base) -> Sequence[str]:
-        _refuse_inlined(base)
-        rows = _matching(base, None)
+    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        refuse_inlined(base)
+        rows = matching(base, None)
         pairs = rows.join(source.select(*on), list(on), "left_semi")
         found = {} if matched == "keep" else positions(pairs, base.scan)
-        transaction.read(table)
+        transaction.read(base.table)
         fresh = []
         if matched == "update" and found:
-            fresh.append(_updated(rows, source, on, _names(base)))
+            fresh.append(_updated(rows, source, on, names_of(base)))
         if not_matched == "insert":
             inserted = source.join(rows.select(*on), list(on), "left_anti")
-            fresh.append(fit(inserted, base.definition).select(*[f"`{name}`" for name in _names(base)]))
-        return _replace(transaction, base, found, reduce(DataFrame.union, fresh) if fresh else None)
+            fresh.append(fit(inserted, base.definition).select(*[f"`{name}`" for name in names_of(base)]))
+        return put_replacement(transaction, base, found, reduce(DataFrame.union, fresh) if fresh else None)
 
-    return _committed(source.sparkSession, table, log, propose, message=message, attempts=attempts)
-
-
-def compact(
-    spark: SparkSession,
-    table: str,
-    *,
-    target_bytes: int = 128 * 1024 * 1024,
-    log: CommitLog | None = None,
-) -> list[SubmittedOutcome]:
-    """Rewrite small files, and files with deleted rows, as fewer; one commit for each group of files.
-
-    Raises:
-        ProposalRejectedError: rows of a group were deleted meanwhile; the groups before it are compacted.
-    """
-    to_log = connect() if log is None else log
-    transaction = to_log.transaction(message="compaction")
-    base = _base(spark, table, to_log, transaction)
-    groups = [[each.data_file_id for each in group] for group in bins(base.scan.files, target_bytes=target_bytes)]
-    return [_compact(to_log, base, group) for group in groups]
-
-
-def _compact(log: CommitLog, base: _Base, replaced: list[int]) -> SubmittedOutcome:
-    part = replace(
-        base.scan,
-        files=tuple(each for each in base.scan.files if each.data_file_id in replaced),
-        inlined=base.scan.inlined.slice(0, 0),
-    )
-    rows = fit(dataframe(base.spark, part).coalesce(1), base.definition)
-    paths = write_parquet(rows, new_directory(base.path))
-    transaction = log.transaction(base_snapshot_id=base.scan.snapshot_id, message="compaction")
-    transaction.compact(base.table, replaced, paths)
-    try:
-        return transaction.commit()
-    except ProposalRejectedError:
-        remove_files(paths)
-        raise
-
-
-def _committed(
-    spark: SparkSession, table: str, log: CommitLog | None, propose: Propose, *, message: str | None, attempts: int
-) -> SubmittedOutcome | None:
-    to_log = connect() if log is None else log
-    for remaining in range(attempts - 1, -1, -1):
-        transaction = to_log.transaction(isolation=Isolation.SERIALIZABLE, message=message)
-        paths = propose(transaction, _base(spark, table, to_log, transaction))
-        if not transaction.changes:
-            return None
-        try:
-            return transaction.commit()
-        except ProposalRejectedError as error:
-            remove_files(paths)
-            if remaining == 0 or error.outcome.reason is not Reason.CONFLICT:
-                raise
-            outcome = cast("SubmittedOutcome", error.outcome)
-            to_log.wait_for_snapshot(outcome.head_snapshot_id)
-    raise ValueError(f"attempts must be at least 1, not {attempts}")
-
-
-def _base(spark: SparkSession, table: str, log: CommitLog, transaction: Transaction) -> _Base:
-    to = target_of(transaction, table)
-    scan = scan_at(catalog_of(log), table, to.snapshot_id)
-    return _Base(spark, table, to.definition, to.path, scan, log.settings.inlined_positions_max)
-
-
-def _names(base: _Base) -> list[str]:
-    return [column.name for column in base.definition.columns]
-
-
-def _matching(base: _Base, where: Where) -> DataFrame:
-    if where is not None and base.scan.inlined.num_rows:
-        inlined = dataframe(base.spark, replace(base.scan, files=()))
-        if inlined.where(condition(where)).limit(1).count():
-            _refuse_inlined(base)
-    rows = with_positions(base.spark, base.scan)
-    return rows if where is None else rows.where(condition(where))
-
-
-def _refuse_inlined(base: _Base) -> None:
-    if base.scan.inlined.num_rows:
-        raise DataFileError(f"table {base.table} has rows that are in no file: change them one by one, by their key")
+    return propose
 
 
 def _value(given: Expression | Any) -> Expression:
@@ -264,37 +237,3 @@ def _updated(rows: DataFrame, source: DataFrame, on: Sequence[str], names: Seque
     same = reduce(Expression.__and__, [sf.col(f"old.`{name}`") == sf.col(f"new.`{name}`") for name in on])
     chosen = [sf.col(f"{'new' if fold(name) in given else 'old'}.`{name}`").alias(name) for name in names]
     return old.join(new, same).select(*chosen)
-
-
-def _delete(transaction: Transaction, base: _Base, found: Mapping[int, Sequence[int]]) -> list[str]:
-    """Each file's rows in the form that suits their number: all of them, a delete file, or positions in the catalog.
-
-    Returns the paths of the delete files.
-    """
-    if not found:
-        return []
-    files = {each.data_file_id: each for each in base.scan.files}
-    whole = [each for each, rows in found.items() if len(rows) + len(files[each].deleted) == files[each].record_count]
-    parts = {each: rows for each, rows in found.items() if each not in whole}
-    many = [each for each, rows in parts.items() if len(rows) > base.positions_max]
-    # A file has one delete file: a new one holds the rows of the one before.
-    delete_files = [
-        write_delete_file(each, files[each].path, sorted({*parts.pop(each), *files[each].in_delete_file}), base.path)
-        for each in many
-    ]
-    transaction.delete(base.table, parts, delete_files=delete_files, whole_files=whole)
-    return [each.path for each in delete_files]
-
-
-def _replace(
-    transaction: Transaction, base: _Base, found: Mapping[int, Sequence[int]], df: DataFrame | None
-) -> Sequence[str]:
-    delete_files = _delete(transaction, base, found)
-    return delete_files if df is None else [*delete_files, *_append(transaction, base, df)]
-
-
-def _append(transaction: Transaction, base: _Base, df: DataFrame) -> Sequence[str]:
-    paths = write_parquet(fit(df, base.definition), new_directory(base.path))
-    if paths:
-        transaction.append(base.table, paths)
-    return paths

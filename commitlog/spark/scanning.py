@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
+from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.client import CommitLog
 from commitlog.client.names import parse_table_name
-from commitlog.domain.definitions import Column
+from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.model import Predicate
 from commitlog.domain.types import NESTED
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
@@ -64,6 +64,9 @@ def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime 
         raise ConfigurationError("give a snapshot or a timestamp to read a table at, not both")
     try:
         if snapshot is not None:
+            if int(snapshot) > catalog_of(log).head_snapshot_id():
+                # What this connection has committed itself may not be there for readers yet: that waits for it.
+                log.transaction()
             return int(snapshot)
         moment = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
     except ValueError as error:
@@ -103,7 +106,7 @@ def scan_at(
         columns=found.definition.columns,
         names=names,
         files=tuple(_scan_file(each) for each in catalog.files_at(found, snapshot_id, after=after, where=where)),
-        inlined=_inlined(catalog, found, names, snapshot_id),
+        inlined=rows_as_text(found.definition, catalog.inlined_rows_at(found.definition.table_id, snapshot_id), names),
     )
 
 
@@ -119,17 +122,22 @@ def _scan_file(file: CatalogFile) -> ScanFile:
         in_delete_file=tuple(filed.tolist()),
         name_mapping=file.name_mapping,
         partition_values=file.partition_values,
+        row_id_start=file.row_id_start,
     )
 
 
-def _inlined(catalog: Catalog, table: CatalogTable, names: Mapping[str, frozenset[int]], snapshot_id: int) -> pa.Table:
-    """The rows that are in no file, as text: Spark casts it to the columns' types."""
-    rows = catalog.inlined_rows_at(table.definition.table_id, snapshot_id)
-    columns = table.definition.columns
+def rows_as_text(
+    table: TableDefinition, rows: Sequence[Mapping[str, Any]], names: Mapping[str, frozenset[int]]
+) -> pa.Table:
+    """Rows that are in no file, as the catalog has them, as text: Spark casts it to the columns' types.
+
+    Raises:
+        DataFileError: Spark cannot read them.
+    """
     if rows:
-        _check_readable(columns, table.definition.name)
-    by_id = [by_column_id(row, names, table.definition.name) for row in rows]
-    return pa.table({column.name: _values(column, by_id) for column in columns})
+        _check_readable(table.columns, table.name)
+    by_id = [by_column_id(row, names, table.name) for row in rows]
+    return pa.table({column.name: _values(column, by_id) for column in table.columns})
 
 
 def _check_readable(columns: Iterable[Column], table: str) -> None:

@@ -25,12 +25,12 @@ from pyspark.sql.types import StructType
 
 from commitlog.errors import ConfigurationError, DataFileError
 from commitlog.spark.arrow import write_batches
-from commitlog.spark.fencing import QUERY_ID, RUN_ID, stream_key
+from commitlog.spark.fencing import stream_key
 from commitlog.spark.files import remove_files
 from commitlog.spark.fitting import check_fit
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.outcomes import OUTCOMES, OutcomesReader, OutcomesStream
-from commitlog.spark.publishing import Key, Target, connect, publish, target
+from commitlog.spark.publishing import QUERY_ID, RUN_ID, Key, Target, connect, create_if_missing, publish, target
 from commitlog.spark.source_reading import PushingTableReader, TableReader, TableStream, source_schema
 
 
@@ -93,7 +93,8 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
         self._options = options
-        self._target = target(connect(options.settings), table)
+        create = schema if options.flag("createTable") else None
+        self._target = target(connect(options.settings), table, create)
         check_fit(schema, self._target.definition)
         key = options.text("key")
         self._key = None if key is None else Key.parse(key)
@@ -113,7 +114,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
         self._options = options
-        self._target = target(connect(options.settings), table)
+        log = connect(options.settings)
+        if options.flag("createTable"):
+            create_if_missing(log, table, schema)
+        self._target = target(log, table)
         check_fit(schema, self._target.definition)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

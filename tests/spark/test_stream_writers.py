@@ -19,9 +19,9 @@ from commitlog.ops.cleaning import Cleaning
 from commitlog.ops.duck import open_lake
 from commitlog.spark import appending, fencing, publishing, stream_into
 from commitlog.spark.arrow import write_batches
-from commitlog.spark.fencing import QUERY_ID, stream_key
+from commitlog.spark.fencing import stream_key
 from commitlog.spark.options import SourceOptions
-from commitlog.spark.publishing import publish, target
+from commitlog.spark.publishing import QUERY_ID, publish, target
 from commitlog.spark.source import StreamWriter, WrittenFile
 
 TABLE = "main.people"

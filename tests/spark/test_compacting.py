@@ -1,0 +1,103 @@
+"""What order compaction gives the rows, and that rows keep their ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.errors import DataFileError
+from commitlog.ops.duck import open_lake
+from commitlog.spark import append, compact, delete, read
+from commitlog.spark.clustering import RANK_BITS, quantiles
+
+POINTS = "main.points"
+SIDE = 64
+
+
+@pytest.fixture
+def points(spark: SparkSession, log: CommitLog) -> None:
+    """The points of a square, out of order, in eight files."""
+    with log.transaction() as tx:
+        tx.create_table(POINTS, {"x": "int32", "y": "varchar", "at": "timestamp", "w": "float64"})
+    grid = spark.range(SIDE * SIDE).selectExpr(
+        f"CAST(id % {SIDE} AS INT) AS x",
+        f"CASE WHEN id % {SIDE} = 0 THEN NULL ELSE lpad(CAST(id DIV {SIDE} AS STRING), 3, '0') END AS y",
+        "timestampadd(HOUR, CAST(id AS INT), TIMESTAMP_NTZ '2024-01-01 00:00:00') AS at",
+        "IF(id % 100 = 0, double('NaN'), id / 3) AS w",
+    )
+    append(grid.orderBy("w").repartition(8), POINTS, log=log)
+
+
+def row_ids(settings: Settings) -> dict[tuple[object, ...], int]:
+    with open_lake(settings.database_url) as connection:
+        rows = connection.execute(f'SELECT "at", rowid FROM {POINTS}').fetchall()
+    return {row[:-1]: row[-1] for row in rows}
+
+
+def live_files(settings: Settings) -> list[Path]:
+    with open_lake(settings.database_url) as connection:
+        rows = connection.execute("SELECT data_file FROM ducklake_list_files('lake', 'points')")
+        return [Path(path) for (path,) in rows.fetchall()]
+
+
+@pytest.mark.usefixtures("points")
+def test_compact_when_rows_are_deleted_then_those_left_keep_their_ids_and_can_be_compacted_again(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    before = row_ids(settings)
+    delete(spark, POINTS, "x < 3", log=log)
+    assert len(compact(spark, POINTS, sort_by=["x", "y"], log=log)) == 1
+    [path] = live_files(settings)
+    xs = pq.read_table(path).column("x").to_pylist()
+    assert xs == sorted(xs)
+    delete(spark, POINTS, "x = 3", log=log)
+    compact(spark, POINTS, log=log)
+    after = row_ids(settings)
+    assert len(after) == SIDE * (SIDE - 4)
+    assert after == {key: before[key] for key in after}
+    assert read(spark, POINTS, log=log).count() == SIDE * (SIDE - 4)
+
+
+@pytest.mark.usefixtures("points")
+def test_compact_when_along_a_curve_then_each_file_has_a_part_of_every_column(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    before = read(spark, POINTS, log=log).orderBy("at").toArrow()
+    size = sum(path.stat().st_size for path in live_files(settings))
+    compact(spark, POINTS, z_order_by=["x", "y"], target_bytes=size // 4, log=log)
+    files = [pq.read_table(path).to_pydict() for path in live_files(settings)]
+    assert len(files) > 2
+    # Sorted by one column, the files would share all of the other's values.
+    for column in ("x", "y"):
+        spreads = [_spread(file[column]) for file in files]
+        assert sum(spreads) / len(spreads) < 0.8 * SIDE, (column, spreads)
+    assert read(spark, POINTS, log=log).orderBy("at").toArrow() == before
+    compact(spark, POINTS, z_order_by=["at", "w", "y"], log=log)
+
+
+def _spread(values: list[int | str | None]) -> int:
+    known = [int(value) for value in values if value is not None]
+    return max(known) - min(known) + 1
+
+
+@pytest.mark.usefixtures("points")
+def test_compact_when_it_cannot_order_the_rows_then_says_why(spark: SparkSession, log: CommitLog) -> None:
+    with pytest.raises(DataFileError, match=r"no column z to order its rows by \(it has x, y, at, w\)"):
+        compact(spark, POINTS, sort_by=["z"], log=log)
+    with pytest.raises(ValueError, match="2 to 8 columns, not 1; use sort_by"):
+        compact(spark, POINTS, z_order_by=["x"], log=log)
+    with pytest.raises(ValueError, match="not both"):
+        compact(spark, POINTS, sort_by=["x"], z_order_by=["x", "y"], log=log)
+
+
+def test_quantiles_when_values_repeat_then_each_stands_once_in_order() -> None:
+    assert quantiles([]) == []
+    assert quantiles([3, 1, 3, 3]) == [1, 3]
+    many = quantiles(range(10_000))
+    assert many == sorted(set(many))
+    assert len(many) == 2**RANK_BITS - 2

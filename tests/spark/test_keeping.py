@@ -1,0 +1,118 @@
+"""What keeps a lake small: rows of keyed tables flushed into files, and old snapshots let go of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.domain.model import Flush, Reason
+from commitlog.errors import DataFileError, SnapshotNotFoundError
+from commitlog.ops.duck import open_lake
+from commitlog.spark import expire, flush, read
+
+STOCK = "main.stock"
+
+
+@pytest.fixture
+def stock(log: CommitLog) -> None:
+    """A keyed table of three rows."""
+    with log.transaction() as tx:
+        tx.create_table(STOCK, {"sku": "varchar", "count": "int32", "at": "timestamp"}, primary_key=["sku"])
+    with log.transaction() as tx:
+        for sku, count in (("a", 1), ("b", 2), ("c", 3)):
+            tx.insert_row(STOCK, {"sku": sku, "count": count, "at": "2024-01-31 12:30:00"})
+
+
+def change(log: CommitLog, sku: str, count: int | None) -> None:
+    with log.transaction() as tx:
+        if count is None:
+            tx.delete_row(STOCK, {"sku": sku})
+        else:
+            tx.update_row(STOCK, {"sku": sku}, {"sku": sku, "count": count, "at": None})
+
+
+def counts(spark: SparkSession, log: CommitLog, snapshot: int | None = None) -> dict[str, int]:
+    return {row.sku: row["count"] for row in read(spark, STOCK, snapshot, log=log).collect()}
+
+
+def duck_counts(settings: Settings, snapshot: int) -> dict[str, int]:
+    with open_lake(settings.database_url) as connection:
+        rows = connection.execute(f"SELECT sku, count FROM {STOCK} AT (VERSION => {snapshot})").fetchall()
+    return dict(rows)
+
+
+@pytest.mark.usefixtures("stock")
+def test_flush_when_rows_are_cold_then_they_are_in_a_file_by_row_id_and_change_by_key_as_before(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    before = log.transaction().base_snapshot_id
+    change(log, "b", 20)
+    outcome = flush(spark, STOCK, older_than_snapshot=before + 1, log=log)
+    assert outcome is not None
+    [path] = Path(settings.data_path).rglob("*.parquet")
+    assert pq.read_table(path).column("sku").to_pylist() == ["a", "c"]
+    assert counts(spark, log) == duck_counts(settings, before + 2) == {"a": 1, "b": 20, "c": 3}
+    assert counts(spark, log, before) == duck_counts(settings, before) == {"a": 1, "b": 2, "c": 3}
+    change(log, "a", 10)
+    change(log, "c", None)
+    head = before + 4
+    log.wait_for_snapshot(head)
+    assert counts(spark, log) == duck_counts(settings, head) == {"a": 10, "b": 20}
+    assert counts(spark, log, before + 2) == duck_counts(settings, before + 2) == {"a": 1, "b": 20, "c": 3}
+    with open_lake(settings.database_url) as connection:
+        ids = connection.execute(f"SELECT rowid FROM {STOCK} ORDER BY rowid").fetchall()
+    assert [i for (i,) in ids] == [0, 1]
+
+
+class _Late(CommitLog):
+    """Changes a row between the making of the first proposal and its sending."""
+
+    by: Settings
+    changes = 1
+
+    def commit(self, proposal, *, timeout_ms=None):  # type: ignore[no-untyped-def]
+        if self.changes and isinstance(proposal.changes[0], Flush):
+            self.changes -= 1
+            with CommitLog.connect(settings=self.by) as other:
+                change(other, "b", 20)
+        return super().commit(proposal, timeout_ms=timeout_ms)
+
+
+@pytest.mark.usefixtures("stock")
+def test_flush_when_a_row_changes_meanwhile_then_is_tried_again_on_the_new_head(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    with _Late.connect(settings=settings) as late:
+        late.by = settings
+        assert flush(spark, STOCK, log=late) is not None
+        assert flush(spark, STOCK, log=late) is None
+    refused = [outcome.reason for outcome in log.subscribe(follow=False) if outcome.reason]
+    assert refused == [Reason.CONFLICT]
+    assert len(list(Path(settings.data_path).rglob("*.parquet"))) == 1
+    head = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))
+    assert counts(spark, log, head) == duck_counts(settings, head) == {"a": 1, "b": 20, "c": 3}
+
+
+def test_flush_when_the_table_has_no_primary_key_then_says_what_to_do(spark: SparkSession, log: CommitLog) -> None:
+    with log.transaction() as tx:
+        tx.create_table("main.t", {"id": "int64"})
+    with pytest.raises(DataFileError, match=r"main\.t has no primary key.*compact it"):
+        flush(spark, "main.t", log=log)
+
+
+@pytest.mark.usefixtures("stock")
+def test_expire_when_some_are_kept_then_older_snapshots_are_gone(spark: SparkSession, log: CommitLog) -> None:
+    change(log, "a", 10)
+    head = log.transaction().base_snapshot_id
+    assert expire(log, keep=2) is not None
+    assert counts(spark, log, head - 1) == {"a": 1, "b": 2, "c": 3}
+    with pytest.raises(SnapshotNotFoundError):
+        counts(spark, log, head - 2)
+    assert expire(log, older_than_snapshot=head - 1) is None
+    with pytest.raises(ValueError, match="keep=100"):
+        expire(log, keep=1, older_than_snapshot=1)

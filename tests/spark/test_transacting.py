@@ -1,0 +1,209 @@
+"""Several tables in one commit, tables that are created by what is written to them, and what the Spark UI shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.domain.model import Verdict
+from commitlog.errors import ConfigurationError, DataFileError, ProposalRejectedError, TableNotFoundError
+from commitlog.spark import Key, append, delete, overwrite, read, transaction
+from commitlog.spark.jobs import shown_as
+
+
+@pytest.fixture
+def two_tables(log: CommitLog) -> None:
+    """Tables a and b, of one column."""
+    with log.transaction() as tx:
+        tx.create_table("main.a", {"id": "int64"})
+        tx.create_table("main.b", {"id": "int64"})
+
+
+def ids(spark: SparkSession, log: CommitLog, table: str, snapshot: int | None = None) -> list[int]:
+    return sorted(row.id for row in read(spark, table, snapshot, log=log).collect())
+
+
+def newest(log: CommitLog) -> int:
+    snapshot = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))
+    log.wait_for_snapshot(snapshot)
+    return snapshot
+
+
+def files_below(settings: Settings) -> list[Path]:
+    return sorted(Path(settings.data_path).rglob("*.parquet"))
+
+
+@pytest.mark.usefixtures("two_tables")
+def test_transaction_when_it_writes_to_several_tables_then_is_one_commit_and_a_repeat_leaves_nothing(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    append(spark.range(10), "a", log=log)
+    before = log.transaction().base_snapshot_id
+
+    def write() -> int:
+        with transaction(log, key="load:1") as tx:
+            tx.append(spark.range(3), "b")
+            tx.append(spark.range(100, 102), "main.b")
+            tx.delete(spark, "a", [("id", "<", 4)])
+            tx.append(spark.range(50, 51), "a")
+            tx.append(spark.sql("SELECT 'x' AS word"), "main.words", create=True)
+        assert tx.outcome is not None
+        assert tx.outcome.snapshot_id is not None
+        return tx.outcome.snapshot_id
+
+    assert write() == before + 1
+    files = files_below(settings)
+    assert write() == before + 1
+    assert files_below(settings) == files
+    assert newest(log) == before + 1
+    assert ids(spark, log, "a") == [4, 5, 6, 7, 8, 9, 50]
+    assert ids(spark, log, "b") == [0, 1, 2, 100, 101]
+    assert read(spark, "words", log=log).collect() == [("x",)]
+    assert (ids(spark, log, "a", before), ids(spark, log, "b", before)) == (list(range(10)), [])
+
+
+@pytest.mark.usefixtures("two_tables")
+def test_transaction_when_it_fails_or_is_refused_then_none_of_it_is_there(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    append(spark.range(10), "a", log=log)
+
+    def does_not_fit() -> None:
+        with transaction(log) as tx:
+            tx.append(spark.range(3), "b")
+            tx.append(spark.sql("SELECT 'x' AS id"), "a")
+
+    def is_refused() -> None:
+        with transaction(log) as tx:
+            tx.append(spark.range(3), "b")
+            tx.overwrite(spark.range(1), "a")
+            delete(spark, "a", "id = 1", log=log)
+
+    def changes_twice() -> None:
+        with transaction(log) as tx:
+            tx.update(spark, "a", {"id": 7}, "id = 3")
+            tx.delete(spark, "MAIN.A", "id = 2")
+
+    with pytest.raises(DataFileError, match="column id"):
+        does_not_fit()
+    with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+        is_refused()
+    with pytest.raises(ValueError, match="one call, or into two transactions"):
+        changes_twice()
+    assert ids(spark, log, "b") == []
+    assert ids(spark, log, "a") == [0, *range(2, 10)]
+    assert len(files_below(settings)) == 2
+    with transaction(log) as tx:
+        pass
+    assert tx.outcome is None
+
+
+@pytest.mark.usefixtures("two_tables")
+def test_transaction_when_a_stream_repeats_a_batch_then_each_table_has_its_rows_once(
+    spark: SparkSession, log: CommitLog, tmp_path: Path
+) -> None:
+    spark.range(4).coalesce(1).write.parquet(str(tmp_path / "feed"))
+
+    def write(df: DataFrame, batch_id: int) -> None:
+        with transaction(log, key=Key.of_batch(df, batch_id)) as tx:
+            tx.append(df.where("id < 3"), "a")
+            tx.append(df.where("id >= 2"), "b")
+
+    def drain() -> None:
+        feed = spark.readStream.schema("id long").parquet(str(tmp_path / "feed"))
+        writer = feed.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    drain()
+    # As if Spark had been killed after the commit and before it was noted in the checkpoint.
+    (tmp_path / "checkpoint/commits/0").unlink()
+    (tmp_path / "checkpoint/commits/.0.crc").unlink(missing_ok=True)
+    drain()
+    verdicts = [outcome.verdict for outcome in log.subscribe(follow=False)]
+    assert verdicts.count(Verdict.DUPLICATE) == 1
+    assert (ids(spark, log, "a"), ids(spark, log, "b")) == ([0, 1, 2], [2, 3])
+    with pytest.raises(ConfigurationError, match="nightly-load"):
+        Key.of_batch(spark.range(1), 0)
+
+
+def test_append_when_the_table_is_missing_then_says_how_to_create_it_or_does_in_the_same_commit(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    df = spark.sql("SELECT 1L AS id, 'a' AS name, array(1, 2) AS list")
+    with pytest.raises(TableNotFoundError, match=r"no table main\.new at snapshot \d+; append\(\.\.\., create=True\)"):
+        append(df, "new", log=log)
+    with pytest.raises(TableNotFoundError, match="create=True"):
+        overwrite(df, "new", log=log)
+    before = log.transaction().base_snapshot_id
+    outcome = append(df, "new", log=log, create=True)
+    assert outcome is not None
+    assert outcome.snapshot_id == before + 1
+    assert (outcome.row_count, outcome.file_count) == (1, 1)
+    assert outcome.file_bytes == sum(path.stat().st_size for path in files_below(settings))
+    append(df, "new", log=log, create=True)
+    assert read(spark, "new", log=log).collect() == df.union(df).collect()
+    with pytest.raises(DataFileError, match="cast the column first"):
+        append(spark.sql("SELECT NULL AS nothing"), "other", log=log, create=True)
+    with pytest.raises(DataFileError, match="see that its schema exists"):
+        append(df, "nowhere.new", log=log, create=True)
+
+
+def test_append_when_two_create_the_table_then_the_later_appends_to_the_first_ones(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    class Late(CommitLog):
+        waits = True
+
+        def commit(self, proposal, *, timeout_ms=None):  # type: ignore[no-untyped-def]
+            if self.waits:
+                self.waits = False
+                append(spark.sql("SELECT 1L AS other, 5L AS id"), "new", log=log, create=True)
+            return super().commit(proposal, timeout_ms=timeout_ms)
+
+    with Late.connect(settings=settings) as late:
+        append(spark.sql("SELECT 6L AS id, 2L AS other"), "new", log=late, create=True)
+    newest(log)
+    assert ids(spark, log, "new") == [5, 6]
+    assert len(files_below(settings)) == 2
+
+
+def test_format_when_the_table_is_missing_then_create_table_creates_it_in_batch_and_stream(
+    spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
+) -> None:
+    names = ("log", "bootstrap_servers", "database_url", "data_path")
+    options = {name: str(getattr(settings, name)) for name in names}
+    writer = spark.range(2).write.format("commitlog").options(**options).mode("append")
+    with pytest.raises(PySparkException, match="createTable"):
+        writer.option("table", "main.batch").save()
+    writer.option("table", "main.batch").option("createTable", "true").save()
+    spark.range(3).write.parquet(str(tmp_path / "feed"))
+    feed = spark.readStream.schema("id long").parquet(str(tmp_path / "feed")).writeStream.format("commitlog")
+    feed = feed.options(**options, table="main.stream", createTable="true", checkpointLocation=str(tmp_path / "c"))
+    feed.trigger(availableNow=True).start().awaitTermination()
+    newest(log)
+    assert (ids(spark, log, "batch"), ids(spark, log, "stream")) == ([0, 1], [0, 1, 2])
+
+
+@pytest.mark.usefixtures("two_tables")
+def test_append_when_it_runs_then_its_jobs_say_what_they_are_for_and_the_description_is_put_back(
+    spark: SparkSession, log: CommitLog
+) -> None:
+    context = spark.sparkContext
+    context.setJobDescription("mine")
+    try:
+        with shown_as(spark, "append to", "main.a", 42):
+            assert context.getLocalProperty("spark.job.description") == "commitlog: append to main.a at snapshot 42"
+        append(spark.range(1), "a", log=log)
+        assert context.getLocalProperty("spark.job.description") == "mine"
+    finally:
+        context.setLocalProperty("spark.job.description", None)
+    store = spark._jsparkSession.sparkContext().statusStore()
+    jobs = store.jobsList(None)
+    descriptions = [jobs.apply(index).description() for index in range(jobs.size())]
+    shown = [each.get() for each in descriptions if each.isDefined()]
+    assert any(each.startswith("commitlog: append to main.a at snapshot") for each in shown)
