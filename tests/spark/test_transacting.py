@@ -181,6 +181,7 @@ def test_format_when_the_table_is_missing_then_create_table_creates_it_in_batch_
     with pytest.raises(PySparkException, match="createTable"):
         writer.option("table", "main.batch").save()
     writer.option("table", "main.batch").option("createTable", "true").save()
+    spark.range(0).write.format("commitlog").options(**options, table="main.batch").mode("append").save()
     spark.range(3).write.parquet(str(tmp_path / "feed"))
     feed = spark.readStream.schema("id long").parquet(str(tmp_path / "feed")).writeStream.format("commitlog")
     feed = feed.options(**options, table="main.stream", createTable="true", checkpointLocation=str(tmp_path / "c"))
