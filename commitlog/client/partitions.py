@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from commitlog.domain.definitions import PartitionKey, TableDefinition
 from commitlog.domain.model import ColumnStatistics, PartitionSpec, Scalar
+from commitlog.domain.texts import check_text
 from commitlog.domain.types import FLOATS
 
 _TRANSFORM = re.compile(r"(year|month|day|hour)\((.+)\)")
@@ -45,10 +46,19 @@ def partition_values_of(
             values.append(None)
             continue
         value = _one_value(key, statistic)
-        if value is None:
+        if value is None or not is_storable(value):
             return None
         values.append(value)
     return tuple(values)
+
+
+def is_storable(value: Scalar) -> bool:
+    """Whether a partition value can be said to the log: text with a newline or another control character cannot."""
+    try:
+        check_text(value if isinstance(value, str) else None, "a partition value")
+    except ValueError:
+        return False
+    return True
 
 
 def _one_value(key: PartitionKey, statistic: ColumnStatistics) -> Scalar:

@@ -1,4 +1,4 @@
-"""Arrow batches of a task, written by that task as one Parquet file of a table.
+"""Arrow batches of a task, written by that task as one Parquet file of a table, or one for each partition.
 
 For the paths where Spark hands rows to Python (`format("commitlog")`). Bulk writes go through Spark's own writer
 (`files`), which is twice as fast.
@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from commitlog.domain.definitions import Column, default_value
+from commitlog.domain.definitions import Column, TableDefinition, default_value
 from commitlog.domain.types import FLOATS, ColumnType, fold
 from commitlog.errors import DataFileError
+from commitlog.spark.arrow_partitions import by_partition
 
 _FIELD_ID = "PARQUET:field_id"
 _PLAIN: Mapping[str, pa.DataType] = {
@@ -71,28 +72,32 @@ def _plain(kind: ColumnType) -> pa.DataType:
     return _PLAIN[kind.name]
 
 
-def write_batches(batches: Iterator[pa.RecordBatch], columns: Sequence[Column], table_path: str) -> str | None:
-    """Write one file below ``table_path`` under a name that no other task takes; None when there are no rows.
+def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, table_path: str) -> tuple[str, ...]:
+    """Write a file for each partition below ``table_path``, in a directory that no other task takes; returns them.
 
     Raises:
         DataFileError: a value does not fit its column.
     """
+    columns = table.columns
     schema = arrow_schema(columns)
-    writer: pq.ParquetWriter | None = None
-    path = f"{table_path.rstrip('/')}/{uuid4()}.parquet"
+    writers: dict[str, pq.ParquetWriter] = {}
+    directory, name = f"{table_path.rstrip('/')}/{uuid4()}", f"{uuid4()}.parquet"
+    if not table.partition_by:
+        directory = table_path.rstrip("/")
     try:
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            if writer is None:
-                writer = _writer(path, schema, columns)
-            writer.write_batch(
-                pa.RecordBatch.from_arrays([_array(batch, column, schema) for column in columns], schema=schema)
-            )
+            fitted = pa.RecordBatch.from_arrays([_array(batch, column, schema) for column in columns], schema=schema)
+            for partition, rows in by_partition(fitted, table):
+                path = f"{directory}/{partition}{name}"
+                if path not in writers:
+                    writers[path] = _writer(path, schema, columns)
+                writers[path].write_batch(rows)
     finally:
-        if writer is not None:
+        for writer in writers.values():
             writer.close()
-    return None if writer is None else path
+    return tuple(writers)
 
 
 def _writer(path: str, schema: pa.Schema, columns: Sequence[Column]) -> pq.ParquetWriter:

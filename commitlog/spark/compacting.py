@@ -12,7 +12,6 @@ from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.datafiles import ROW_ID, ROW_ID_FIELD
-from commitlog.errors import ProposalRejectedError
 from commitlog.spark.clustering import check_columns, morton
 from commitlog.spark.columns import FIELD_ID
 from commitlog.spark.files import new_directory, remove_files, write_parquet
@@ -21,7 +20,7 @@ from commitlog.spark.jobs import shown_as
 from commitlog.spark.packing import bins, live_bytes, worth_rewriting
 from commitlog.spark.partitioning import described, write_rows
 from commitlog.spark.proposing import Base, base_of, only
-from commitlog.spark.publishing import connect
+from commitlog.spark.publishing import commit, connect
 from commitlog.spark.reading import ScanFile, with_row_ids
 
 _MORTON = "_commitlog_morton"
@@ -107,10 +106,10 @@ def _compact(
     try:
         new = described(paths, table, part.path, carry_row_ids=True, partition_values=files[0].partition_values)
         transaction.compact(part.table, [each.data_file_id for each in files], new)
-        return transaction.commit()
-    except ProposalRejectedError:
+    except BaseException:
         remove_files(paths)
         raise
+    return commit(transaction, paths, part.table)
 
 
 def _ranged(rows: DataFrame, count: int, order: Sequence[str]) -> DataFrame:

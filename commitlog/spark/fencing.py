@@ -19,8 +19,12 @@ from commitlog.spark.publishing import Key, catalog_of
 
 def stream_key(log: CommitLog, query_id: str, run_id: str, table_id: int, batch_id: int) -> Key:
     """The key of one batch, with the epoch of its run: once a later run was given one, this run is refused."""
-    key = Key.of_stream(query_id, table_id, batch_id)
-    return replace(key, epoch=_epoch_of_run(log, key.writer_id, run_id))
+    return fenced(log, replace(Key.of_stream(query_id, table_id, batch_id), run_id=run_id))
+
+
+def fenced(log: CommitLog, key: Key) -> Key:
+    """The key with the epoch of its run, if it is one of a streaming query."""
+    return key if key.run_id is None else replace(key, epoch=_epoch_of_run(log, key.writer_id, key.run_id))
 
 
 @lru_cache(maxsize=256)

@@ -24,7 +24,7 @@ from commitlog.spark.files import remove_files
 from commitlog.spark.fitting import fit
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.partitioning import described, write_rows
-from commitlog.spark.publishing import Target, catalog_of, connect, target_of
+from commitlog.spark.publishing import Target, catalog_of, commit, connect, target_of
 from commitlog.spark.reading import typed_rows
 from commitlog.spark.scanning import rows_as_text
 
@@ -72,9 +72,8 @@ def flush(
         if not paths:
             return None
         try:
-            return transaction.commit()
+            return commit(transaction, paths, to.name)
         except ProposalRejectedError as error:
-            remove_files(paths)
             if remaining == 0 or error.outcome.reason is not Reason.CONFLICT:
                 raise
             to_log.wait_for_snapshot(cast("SubmittedOutcome", error.outcome).head_snapshot_id)

@@ -18,16 +18,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from commitlog.client.datafiles import read_data_file
+from commitlog.client.partitions import is_storable
 from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model import ColumnStatistics, DataFile, Scalar
 from commitlog.domain.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
 from commitlog.spark.files import new_directory, remove_directory, write_parquet
 
-_PLAIN = r"^[A-Za-z0-9_.+-]{0,80}$"
+_PLAIN = r"[A-Za-z0-9_.+-]{0,80}"
 DIRECTORY = "commitlog_p"
 """What the directory columns are called, with the index of the partition key behind it."""
 _NAMED = re.compile(rf"/{DIRECTORY}(\d+)=(n|v[^/]*|h[0-9a-f]{{64}})(?=/)")
 _FOOTER_READERS_MAX = 8
+_EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+_BUCKETED = frozenset({"int8", "int16", "int32", "int64", "boolean", "date", "timestamp", "timestamptz"})
+_SEED_ZERO = -1_693_959_553
+"""Spark's hash begins with 42 and takes each value's hash as the seed of the next. This value's is 0, Iceberg's seed."""
 _PARTS: Mapping[str, Callable[[Expression], Expression]] = {
     "year": sf.year,
     "month": sf.month,
@@ -51,7 +56,13 @@ def directory_columns(table: TableDefinition) -> dict[str, Expression]:
 
 def is_computed(key: PartitionKey, column: Column) -> bool:
     """Whether a row's value of a key can be computed here; else its files are of any partition."""
-    return key.buckets is None and column.type.name not in FLOATS and column.type.name != "blob"
+    kind = column.type.name
+    return kind in _BUCKETED if key.buckets is not None else kind not in FLOATS and kind != "blob"
+
+
+def is_plain(text: str) -> bool:
+    """Whether the text of a partition is the name of its directory too; else its hash is."""
+    return re.fullmatch(_PLAIN, text) is not None
 
 
 def _value(key: PartitionKey, column: Column) -> Expression:
@@ -59,13 +70,28 @@ def _value(key: PartitionKey, column: Column) -> Expression:
     value = sf.col(name)
     if column.type.name == "timestamptz":
         # Partitions are in UTC, whatever the session's time zone.
-        value = sf.expr(f"timestampadd(MICROSECOND, unix_micros({name}), TIMESTAMP_NTZ '1970-01-01 00:00:00')")
+        value = sf.expr(f"timestampadd(MICROSECOND, unix_micros({name}), {_EPOCH})")
+    if key.buckets is not None:
+        return _bucket(value, column.type.name, key.buckets)
     return (value if key.transform == "identity" else _PARTS[key.transform](value)).cast("string")
+
+
+def _bucket(value: Expression, kind: str, buckets: int) -> Expression:
+    """Iceberg's bucket, which is DuckLake's: murmur3 of the value as 8 bytes, without the sign, modulo."""
+    if kind == "date":
+        number = sf.unix_date(value)
+    elif kind in ("timestamp", "timestamptz"):
+        number = sf.timestamp_diff("MICROSECOND", sf.expr(_EPOCH), value)
+    else:
+        number = value
+    hashed = sf.hash(sf.lit(_SEED_ZERO), number.cast("bigint"))
+    bucket = hashed.bitwiseAND(sf.lit(2**31 - 1)) % buckets
+    return sf.when(value.isNotNull(), bucket).cast("string")
 
 
 def _directory(value: Expression) -> Expression:
     plain = sf.concat(sf.lit("v"), value)
-    return sf.when(value.isNull(), "n").when(value.rlike(_PLAIN), plain).otherwise(
+    return sf.when(value.isNull(), "n").when(value.rlike(rf"\A{_PLAIN}\z"), plain).otherwise(
         sf.concat(sf.lit("h"), sf.sha2(value.cast("binary"), 256))
     )  # fmt: skip
 
@@ -138,7 +164,7 @@ def _placed(file: DataFile, path: str, table: TableDefinition) -> DataFile:
         text = texts[index]
         if text.startswith("h"):
             bound = _only_bound(statistics.get(column.name))
-            if bound is None:
+            if bound is None or not is_storable(bound):
                 return file
             values.append(bound)
         else:

@@ -21,7 +21,7 @@ from commitlog.spark.filters import Where, condition
 from commitlog.spark.fitting import fit
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.partitioning import described, write_rows
-from commitlog.spark.publishing import catalog_of, connect, target_of
+from commitlog.spark.publishing import catalog_of, commit, connect, target_of
 from commitlog.spark.reading import Scan, dataframe, positions, with_positions
 from commitlog.spark.scanning import scan_at
 
@@ -69,9 +69,8 @@ def committed(
         if not transaction.changes:
             return None
         try:
-            return transaction.commit()
+            return commit(transaction, paths, table)
         except ProposalRejectedError as error:
-            remove_files(paths)
             if remaining == 0 or error.outcome.reason is not Reason.CONFLICT:
                 raise
             outcome = cast("SubmittedOutcome", error.outcome)
@@ -171,6 +170,10 @@ def put_replacement(
 def put_append(transaction: Transaction, base: Base, df: DataFrame) -> Sequence[str]:
     """Write the rows of ``df`` and append their files; returns these."""
     paths = write_rows(fit(df, base.definition), base.definition, base.path)
-    if paths:
-        transaction.append(base.table, described(paths, base.definition, base.path))
+    try:
+        if paths:
+            transaction.append(base.table, described(paths, base.definition, base.path))
+    except BaseException:
+        remove_files(paths)
+        raise
     return paths

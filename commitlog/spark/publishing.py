@@ -46,8 +46,6 @@ from commitlog.spark.columns import column_specs
 from commitlog.spark.files import remove_files
 from commitlog.spark.partitioning import described
 
-NOT_COMMITTED = (ProposalRejectedError, ProposalTooLargeError)
-"""What a commit raises when it is sure that its proposal is not committed, and never will be."""
 QUERY_ID = "sql.streaming.queryId"
 RUN_ID = "spark.jobGroup.id"
 """The local properties by which Spark tells a streaming task, or `foreachBatch`, its query and the query's run."""
@@ -63,11 +61,13 @@ class Key:
     """What makes a repeated write the same write: at most one proposal with it is ever committed.
 
     epoch: of the writer, when it was opened; once it is opened again, what carries a lower one is refused.
+    run_id: of a streaming query's run that has no epoch yet, and is given one when it first commits.
     """
 
     writer_id: str
     writer_seq: int
     epoch: int | None = None
+    run_id: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Key:
@@ -94,11 +94,11 @@ class Key:
         """
         context = getattr(df.sparkSession, "sparkContext", None)
         query_id = None if context is None else context.getLocalProperty(QUERY_ID)
-        if query_id is None:
+        if context is None or query_id is None:
             raise ConfigurationError(
                 "only a batch of a streaming query has a key of its own: give one, such as key='nightly-load:20240131'"
             )
-        return cls.of_stream(query_id, None, batch_id)
+        return replace(cls.of_stream(query_id, None, batch_id), run_id=context.getLocalProperty(RUN_ID))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,20 +247,32 @@ def publish(
     except BaseException:
         remove_files(paths)
         raise
-    try:
-        outcome = transaction.commit()
-    except NOT_COMMITTED as error:
-        remove_files(paths)
-        if isinstance(error, ProposalRejectedError) and error.outcome.reason is Reason.WRITER_FENCED:
-            raise FencedError(
-                f"this driver has stopped: a later one runs the same streaming query (its checkpoint) into {to.name}, "
-                "and only that one may commit. Give each query a checkpoint of its own, and run it once."
-            ) from error
-        raise
+    outcome = commit(transaction, paths, to.name)
     if outcome.is_repeat:
         remove_files(unlisted(log, {to.name: to.path}, paths, outcome))
     answer = {each.name: getattr(outcome, each.name) for each in fields(outcome)}
     return WrittenOutcome(**answer, row_count=rows, file_count=len(files), file_bytes=size)
+
+
+def commit(transaction: Transaction, paths: Sequence[str], into: str) -> SubmittedOutcome:
+    """Commit a transaction; when it is sure that it is not committed, its files are removed.
+
+    Raises:
+        ProposalRejectedError: it was refused.
+        FencedError: the same, because a later driver of the same streaming query has taken over.
+        ProposalTooLargeError: it is over the log's limit, and was not sent.
+        OutcomeUnknownError: no answer in time; the files stay.
+    """
+    try:
+        return transaction.commit()
+    except (ProposalRejectedError, ProposalTooLargeError) as error:
+        remove_files(paths)
+        if isinstance(error, ProposalRejectedError) and error.outcome.reason is Reason.WRITER_FENCED:
+            raise FencedError(
+                f"this driver has stopped: a later one runs the same streaming query (its checkpoint) into {into}, "
+                "and only that one may commit. Give each query a checkpoint of its own, and run it once."
+            ) from error
+        raise
 
 
 def unlisted(

@@ -35,10 +35,10 @@ from commitlog.spark.source_reading import PushingTableReader, TableReader, Tabl
 
 
 @dataclass
-class WrittenFile(WriterCommitMessage):
+class WrittenFiles(WriterCommitMessage):
     """What one task wrote, and for which streaming query and run of it."""
 
-    path: str | None
+    paths: tuple[str, ...]
     query_id: str | None
     run_id: str | None
 
@@ -89,7 +89,7 @@ class CommitLogDataSource(DataSource):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """A batch write: one file a task, one proposal in all."""
+    """A batch write: one file a task and partition, one proposal in all."""
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
         self._options = options
@@ -103,7 +103,8 @@ class BatchWriter(DataSourceArrowWriter):
         return _write(iterator, self._target)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        publish(connect(self._options.settings), self._target, _paths(messages), key=self._key)
+        if paths := _paths(messages):
+            publish(connect(self._options.settings), self._target, paths, key=self._key)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _remove_unpublished(messages)
@@ -127,7 +128,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         paths = _paths(messages)
         if not paths:
             return
-        told = next(each for each in messages if isinstance(each, WrittenFile))
+        told = next(each for each in messages if isinstance(each, WrittenFiles))
         assert told.query_id is not None, "Spark gives every streaming task its query's id"
         assert told.run_id is not None, "Spark gives every streaming task its run's job group"
         log = connect(self._options.settings)
@@ -138,14 +139,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _remove_unpublished(messages)
 
 
-def _write(batches: Iterator[pa.RecordBatch], to: Target) -> WrittenFile:
+def _write(batches: Iterator[pa.RecordBatch], to: Target) -> WrittenFiles:
     context = TaskContext.get()
     query_id, run_id = (context.getLocalProperty(name) if context else None for name in (QUERY_ID, RUN_ID))
-    return WrittenFile(write_batches(batches, to.definition.columns, to.path), query_id, run_id)
+    return WrittenFiles(write_batches(batches, to.definition, to.path), query_id, run_id)
 
 
 def _paths(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
-    return [each.path for each in messages if isinstance(each, WrittenFile) and each.path is not None]
+    return [path for each in messages if isinstance(each, WrittenFiles) for path in each.paths]
 
 
 def _remove_unpublished(messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -18,13 +18,14 @@ from commitlog.client.names import parse_table_name
 from commitlog.domain.model import Isolation
 from commitlog.domain.types import fold
 from commitlog.errors import TableNotFoundError
+from commitlog.spark.fencing import fenced
 from commitlog.spark.files import remove_files
 from commitlog.spark.filters import Where
 from commitlog.spark.fitting import fit
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.partitioning import described, write_rows
 from commitlog.spark.proposing import Propose, base_of
-from commitlog.spark.publishing import NOT_COMMITTED, Key, Target, connect, created_target, target_of, unlisted
+from commitlog.spark.publishing import Key, Target, commit, connect, created_target, target_of, unlisted
 from commitlog.spark.rewriting import put_deletion, put_merge, put_overwrite, put_update
 
 
@@ -42,6 +43,7 @@ class SparkTransaction:
             message=message,
             writer_id=None if key is None else key.writer_id,
             writer_seq=None if key is None else key.writer_seq,
+            writer_epoch=None if key is None else key.epoch,
         )
         self._paths: list[str] = []
         self._table_paths: dict[str, str] = {}
@@ -131,11 +133,7 @@ class SparkTransaction:
         self._changed.add(name)
 
     def _commit(self) -> None:
-        try:
-            self._outcome = self._transaction.commit()
-        except NOT_COMMITTED:
-            remove_files(self._paths)
-            raise
+        self._outcome = commit(self._transaction, self._paths, ", ".join(sorted(self._table_paths)))
         if self._outcome.is_repeat:
             remove_files(unlisted(self._log, self._table_paths, self._paths, self._outcome))
 
@@ -157,9 +155,13 @@ def transaction(
         key: names this commit (``NAME:NUMBER``), so that doing it again commits nothing.
         message: for the history.
 
+    When a second driver runs on the same checkpoint, the first one's next batch is refused.
+
     The end of the block raises:
         ProposalRejectedError: it was refused, for example because rows that were read have changed; its files are gone.
+        FencedError: the same, because a later driver of the streaming query has taken over.
         OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.
     """
+    to_log = connect() if log is None else log
     named = Key.parse(key) if isinstance(key, str) else key
-    return SparkTransaction(connect() if log is None else log, key=named, message=message)
+    return SparkTransaction(to_log, key=None if named is None else fenced(to_log, named), message=message)

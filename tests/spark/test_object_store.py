@@ -24,7 +24,7 @@ from commitlog.spark.arrow import write_batches
 from commitlog.spark.files import remove_files
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.publishing import target
-from commitlog.spark.source import BatchWriter, WrittenFile
+from commitlog.spark.source import BatchWriter, WrittenFiles
 from commitlog.spark.source_reading import TableReader
 
 TABLE = "main.people"
@@ -73,7 +73,7 @@ def batch(*ids: int) -> pa.RecordBatch:
 
 def task_file(log: CommitLog, *ids: int) -> str:
     to = target(log, TABLE)
-    path = write_batches(iter([batch(*ids)]), to.definition.columns, to.path)
+    [path] = write_batches(iter([batch(*ids)]), to.definition, to.path)
     assert path is not None
     return path
 
@@ -89,7 +89,7 @@ def test_lake_in_s3_then_files_are_described_written_read_and_cleaned_there(
         tx.append(TABLE, ["s3://lake/data/mine.parquet"])
     options = SourceOptions({"table": TABLE, **{name: str(getattr(settings, name)) for name in NAMES}})
     writer = BatchWriter(options, TABLE, from_arrow_schema(SCHEMA))
-    writer.commit([WrittenFile(task_file(log, 3, 4), None, None), WrittenFile(task_file(log, 5), None, None)])
+    writer.commit([WrittenFiles((task_file(log, 3, 4),), None, None), WrittenFiles((task_file(log, 5),), None, None)])
     log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
 
     reader = TableReader(options, TABLE, from_arrow_schema(SCHEMA))

@@ -22,7 +22,7 @@ from commitlog.spark.arrow import write_batches
 from commitlog.spark.fencing import stream_key
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.publishing import QUERY_ID, publish, target
-from commitlog.spark.source import StreamWriter, WrittenFile
+from commitlog.spark.source import StreamWriter, WrittenFiles
 
 TABLE = "main.people"
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
@@ -42,7 +42,7 @@ def task_file(log: CommitLog, *ids: int) -> str:
     """What one task of `format("commitlog")` writes."""
     to = target(log, TABLE)
     batch = pa.RecordBatch.from_pydict({"id": list(ids), "name": [f"n{i}" for i in ids]}, SCHEMA)
-    path = write_batches(iter([batch]), to.definition.columns, to.path)
+    [path] = write_batches(iter([batch]), to.definition, to.path)
     assert path is not None
     return path
 
@@ -66,7 +66,7 @@ def test_format_when_a_later_run_has_opened_then_the_older_is_fenced_in_whatever
 
     def commit(run_id: str, batch_id: int) -> str:
         path = task_file(log, batch_id)
-        writer.commit([WrittenFile(path, "query", run_id)], batch_id)
+        writer.commit([WrittenFiles((path,), "query", run_id)], batch_id)
         return path
 
     for batch_id in (0, 1):
@@ -77,7 +77,7 @@ def test_format_when_a_later_run_has_opened_then_the_older_is_fenced_in_whatever
     fencing._epoch_of_run.cache_clear()
     late = task_file(log, 3)
     with pytest.raises(FencedError, match="a later one runs the same streaming query"):
-        writer.commit([WrittenFile(late, "query", "older")], 3)
+        writer.commit([WrittenFiles((late,), "query", "older")], 3)
     assert not Path(late).exists()
     commit("newer", 3)
     assert epochs(log) == [1, 2]
@@ -131,7 +131,7 @@ def test_clean_when_spark_wrote_files_that_were_refused_or_never_proposed_then_f
     unanswered = task_file(log, 3)
     options = SourceOptions({name: str(getattr(settings, name)) for name in NAMES})
     writer = StreamWriter(options, TABLE, from_arrow_schema(SCHEMA))
-    messages = [WrittenFile(unanswered, "query", "run")]
+    messages = [WrittenFiles((unanswered,), "query", "run")]
     submit = CommitLog.submit
 
     def lost(self, proposal, *, timeout_ms=None):  # type: ignore[no-untyped-def]

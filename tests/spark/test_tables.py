@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
 from commitlog.errors import DataFileError, OutcomeUnknownError, ProposalRejectedError
 from commitlog.ops.duck import open_lake
-from commitlog.spark import Key, append, compact, delete, merge, overwrite, read, stream_into, update
+from commitlog.spark import Key, append, compact, delete, merge, overwrite, proposing, read, stream_into, update
+from commitlog.spark.publishing import catalog_of
+from commitlog.spark.reading import Scan, ScanFile, positions
+from commitlog.spark.scanning import scan_at
 
 TABLE = "main.people"
 
@@ -54,6 +58,10 @@ def duck_ids(settings: Settings, snapshot: int) -> list[int]:
     with open_lake(settings.database_url) as connection:
         found = connection.execute(f"SELECT id FROM {TABLE} AT (VERSION => {snapshot}) ORDER BY id").fetchall()
     return [row[0] for row in found]
+
+
+def files_now(log: CommitLog) -> tuple[ScanFile, ...]:
+    return scan_at(catalog_of(log), TABLE, log.transaction().base_snapshot_id).files
 
 
 def files_below(settings: Settings) -> list[Path]:
@@ -197,6 +205,46 @@ def test_update_when_rows_match_then_gives_them_the_values_and_leaves_the_others
         (3, "new", 3),
     ]
     assert duck_ids(settings, snapshot) == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("operation", [delete, update])
+def test_change_when_it_meets_others_then_reads_again_only_the_files_that_they_touched(
+    spark: SparkSession,
+    log: CommitLog,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: Callable[..., object],
+) -> None:
+    for start in (0, 10, 20):
+        append(rows(spark, *range(start, start + 10)), TABLE, log=log)
+    first, second, third = (each.data_file_id for each in files_now(log))
+    read_files: list[list[int]] = []
+
+    def spy(matching: DataFrame, scan: Scan) -> dict[int, tuple[int, ...]]:
+        read_files.append([each.data_file_id for each in scan.files])
+        return positions(matching, scan)
+
+    def others() -> None:
+        if len(read_files) == 1:
+            append(rows(spark, *range(30, 40)), TABLE, log=log)
+            with log.transaction() as tx:
+                tx.delete(TABLE, {second: [1]})
+
+    monkeypatch.setattr(proposing, "positions", spy)
+    with _Interrupted.connect(settings=settings) as late:
+        late.meanwhile = others
+        if operation is delete:
+            delete(spark, TABLE, "id % 10 = 5", log=late)
+        else:
+            update(spark, TABLE, {"id": sf.col("id") + 100}, "id % 10 = 5", log=late)
+    assert read_files[0] == [first, second, third]
+    assert read_files[1][0] == second
+    assert len(read_files[1]) == 2
+    changed = [] if operation is delete else [105, 115, 125, 135]
+    expected = [i for i in range(40) if i % 10 != 5 and i != 11] + changed
+    head = newest(log)
+    assert ids(spark, log, head) == duck_ids(settings, head) == expected
 
 
 @pytest.mark.usefixtures("people")

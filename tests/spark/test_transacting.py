@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
-from commitlog.errors import ConfigurationError, DataFileError, ProposalRejectedError, TableNotFoundError
+from commitlog.errors import ConfigurationError, DataFileError, FencedError, ProposalRejectedError, TableNotFoundError
 from commitlog.spark import Key, append, delete, overwrite, read, transaction
 from commitlog.spark.jobs import shown_as
 
@@ -131,6 +131,20 @@ def test_transaction_when_a_stream_repeats_a_batch_then_each_table_has_its_rows_
         Key.of_batch(spark.range(1), 0)
 
 
+@pytest.mark.usefixtures("two_tables")
+def test_transaction_when_a_later_run_of_the_query_has_begun_then_is_refused_and_its_files_go(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    earlier = transaction(log, key=Key("spark:query", 0, run_id="one"))
+    with transaction(log, key=Key("spark:query", 1, run_id="two")) as tx:
+        tx.append(spark.range(1), "a")
+    earlier.append(spark.range(5), "b")
+    with pytest.raises(FencedError, match=r"the same streaming query \(its checkpoint\) into b"), earlier:
+        pass
+    assert (ids(spark, log, "a"), ids(spark, log, "b")) == ([0], [])
+    assert len(files_below(settings)) == 1
+
+
 def test_append_when_the_table_is_missing_then_says_how_to_create_it_or_does_in_the_same_commit(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:
@@ -181,6 +195,7 @@ def test_format_when_the_table_is_missing_then_create_table_creates_it_in_batch_
     with pytest.raises(PySparkException, match="createTable"):
         writer.option("table", "main.batch").save()
     writer.option("table", "main.batch").option("createTable", "true").save()
+    spark.range(0).write.format("commitlog").options(**options, table="main.batch").mode("append").save()
     spark.range(3).write.parquet(str(tmp_path / "feed"))
     feed = spark.readStream.schema("id long").parquet(str(tmp_path / "feed")).writeStream.format("commitlog")
     feed = feed.options(**options, table="main.stream", createTable="true", checkpointLocation=str(tmp_path / "c"))
