@@ -142,15 +142,15 @@ def main() -> None:
     log = CommitLog.connect(settings=Settings.load(environment={}, **orders.settings))
     death = Death(orders, "function")
     die_in_commits(death)
-    write_parquet = appending.write_parquet
+    write_rows = appending.write_rows
 
     def dying_write(*args: Any) -> Any:
         death.at("before write")
-        paths = write_parquet(*args)
+        paths = write_rows(*args)
         death.at("after write")
         return paths
 
-    appending.write_parquet = dying_write
+    appending.write_rows = dying_write
     into_table = stream_into(FUNCTION_TABLE, log=log)
 
     def append_batch(df: DataFrame, batch_id: int) -> None:

@@ -94,17 +94,17 @@ def test_stream_when_another_driver_takes_its_checkpoint_then_stops_in_plain_wor
     feed = spark.readStream.schema("id bigint, name string").option("maxFilesPerTrigger", 1)
     stream = feed.parquet(str(tmp_path / "feed")).writeStream.foreachBatch(stream_into(TABLE, log=log))
     start = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start
-    write_parquet, written = appending.write_parquet, 0
+    write_rows, written = appending.write_rows, 0
 
-    def taken_over(df, directory):  # type: ignore[no-untyped-def]
+    def taken_over(rows, *args):  # type: ignore[no-untyped-def]
         nonlocal written
         written += 1
         if written == 2:
-            query_id = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+            query_id = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
             stream_key(log, query_id, "a later run", target(log, TABLE).definition.table_id, 0)
-        return write_parquet(df, directory)
+        return write_rows(rows, *args)
 
-    monkeypatch.setattr(appending, "write_parquet", taken_over)
+    monkeypatch.setattr(appending, "write_rows", taken_over)
     with pytest.raises(StreamingQueryException, match="FencedError: this driver has stopped"):
         start().awaitTermination()
     assert len(duck_ids(log, settings)) == 1
