@@ -6,8 +6,10 @@ a reader one error at most.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
+from pyroaring import FrozenBitMap64
 
 from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.writing import Connection
@@ -32,6 +35,7 @@ CONNECT_TIMEOUT_S = 10
 _POLL_S = 0.02
 _FILE_COLUMNS: LiteralString = """SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,
     f.footer_size, f.row_id_start, f.begin_snapshot, f.mapping_id, f.partition_id"""
+_NO_POSITIONS = FrozenBitMap64()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,8 @@ class CatalogTable:
 class CatalogFile:
     """A data file that is live at a snapshot.
 
-    path, delete_file_path: absolute. deleted: positions that the catalog holds as inlined deletes, sorted; those in the
-    delete file come on top. row_id_start None: the file carries its rows' ids. partition_values None: they are not known,
+    path, delete_file_path: absolute. deleted: positions that the catalog holds as inlined deletes; those in the delete
+    file come on top. row_id_start None: the file carries its rows' ids. partition_values None: they are not known,
     or those of an earlier partitioning.
     """
 
@@ -66,7 +70,7 @@ class CatalogFile:
     partition_values: tuple[str | None, ...] | None
     delete_file_path: str | None
     delete_count: int
-    deleted: tuple[int, ...]
+    deleted: FrozenBitMap64
     name_mapping: tuple[MappedColumn, ...] | None
 
 
@@ -302,7 +306,7 @@ class Catalog:
         return self._files(table, rows, {})
 
     def _files(
-        self, table: CatalogTable, rows: Sequence[tuple[Any, ...]], deleted: Mapping[int, Sequence[int]]
+        self, table: CatalogTable, rows: Sequence[tuple[Any, ...]], deleted: Mapping[int, FrozenBitMap64]
     ) -> list[CatalogFile]:
         partitioned = [row[0] for row in rows if row[9] is not None and row[9] == table.definition.partition_id]
         values = self._partition_values(table.definition.table_id, partitioned)
@@ -319,21 +323,22 @@ class Catalog:
                 partition_values=values.get(row[0]),
                 delete_file_path=None if row[10] is None else table.place(row[10], row[11]),
                 delete_count=row[12] or 0,
-                deleted=tuple(deleted.get(row[0], ())),
+                deleted=deleted.get(row[0], _NO_POSITIONS),
                 name_mapping=None if row[8] is None else mappings[row[8]],
             )
             for row in rows
         ]
 
-    def _inlined_deletes(self, table_id: int, snapshot_id: int) -> dict[int, list[int]]:
+    def _inlined_deletes(self, table_id: int, snapshot_id: int) -> dict[int, FrozenBitMap64]:
         name = self.deletes_table(table_id)
         if name is None:
             return {}
-        query = sql.SQL("SELECT file_id, row_id FROM {} WHERE begin_snapshot <= %s ORDER BY 1, 2")
-        found: dict[int, list[int]] = {}
-        for data_file_id, row in self._rows(query.format(sql.Identifier(name)), (snapshot_id,)):
-            found.setdefault(data_file_id, []).append(row)
-        return found
+        # As bytes, since there may be a million of them.
+        query = sql.SQL(
+            "SELECT file_id, string_agg(int8send(row_id), ''::bytea) FROM {} WHERE begin_snapshot <= %s GROUP BY 1"
+        )
+        rows = self._rows(query.format(sql.Identifier(name)), (snapshot_id,))
+        return {file_id: _unpacked(packed) for file_id, packed in rows}
 
     def deletes_table(self, table_id: int) -> str | None:
         """The name of the SQL table of a table's deletes by position; None when it has none."""
@@ -432,3 +437,11 @@ def _columns(rows: Sequence[tuple[Any, ...]], parent: int | None) -> Iterator[Co
             parsed = parse_type(kind)
         given = None if default in (None, "NULL") else default
         yield Column(column_id, name, parsed, nullable, given, initial_default, children=children)
+
+
+def _unpacked(packed: bytes) -> FrozenBitMap64:
+    """Positions from 64-bit integers in PostgreSQL's byte order."""
+    positions = array("Q", packed)
+    if sys.byteorder == "little":
+        positions.byteswap()
+    return FrozenBitMap64(positions)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
+from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
@@ -109,7 +110,7 @@ class Matches:
     def __init__(self, where: Where) -> None:
         self._where = where
         self._definition: TableDefinition | None = None
-        self._known: dict[int, tuple[Sequence[int], tuple[int, ...]]] = {}
+        self._known: dict[int, tuple[FrozenBitMap64, tuple[int, ...]]] = {}
 
     def at(self, base: Base) -> dict[int, tuple[int, ...]]:
         """Positions by data file id, of files with rows that match."""

@@ -1,8 +1,8 @@
 """A table at a snapshot as a native DataFrame over the exact list of its files.
 
 Spark's own scan does the work (vectorised, columns pruned, filters pushed down); the catalog says which files, which of
-their rows are deleted, and which rows are in no file. Files without deleted rows are read plainly; the others give up
-rows by an anti join on the position in the file.
+their rows are deleted, and which rows are in no file. Files without deleted rows are read plainly; each of the others is
+joined with one bitmap, in which its rows look their positions up: several times faster than an anti join on positions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from pyroaring import FrozenBitMap64
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -27,9 +29,11 @@ from commitlog.domain.types import fold
 from commitlog.spark.columns import FIELD_ID, default_expression, scan_schema, spark_type
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
-BROADCAST_POSITIONS_MAX = 4_000_000
+NO_POSITIONS = FrozenBitMap64()
 FILE, POSITION = "_commitlog_file", "_commitlog_position"
 _ROW_ID_START = "_commitlog_row_id_start"
+_DELETED = "_commitlog_deleted"
+_WORD_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,8 @@ class ScanFile:
     path: str
     record_count: int = 0
     file_size_bytes: int = 0
-    deleted: Sequence[int] = ()
-    in_delete_file: Sequence[int] = ()
+    deleted: FrozenBitMap64 = NO_POSITIONS
+    in_delete_file: FrozenBitMap64 = NO_POSITIONS
     name_mapping: tuple[MappedColumn, ...] | None = None
     partition_values: tuple[str | None, ...] | None = None
     row_id_start: int | None = None
@@ -157,13 +161,19 @@ def _plain(path: str) -> str:
 
 
 def _without_deleted(rows: DataFrame, files: Sequence[ScanFile], names: Mapping[int, str]) -> DataFrame:
-    count = sum(len(each.deleted) for each in files)
-    ordinals = pa.array(np.repeat(np.arange(len(files), dtype=np.int32), [len(each.deleted) for each in files]))
-    paths = pa.array([names[each.data_file_id] for each in files], pa.string())
-    positions = np.concatenate([np.asarray(each.deleted, dtype=np.int64) for each in files])
-    deleted = rows.sparkSession.createDataFrame(pa.table({FILE: paths.take(ordinals), POSITION: positions}))
-    hint = sf.broadcast(deleted) if count <= BROADCAST_POSITIONS_MAX else deleted
-    return rows.join(hint, [FILE, POSITION], "left_anti")
+    bitmaps = {FILE: [names[each.data_file_id] for each in files], _DELETED: [_words(each.deleted) for each in files]}
+    joined = rows.join(sf.broadcast(rows.sparkSession.createDataFrame(pa.table(bitmaps))), FILE, "left")
+    word = sf.get(_DELETED, sf.shiftright(POSITION, _WORD_BITS.bit_length() - 1).cast("int"))
+    is_deleted = sf.getbit(word, sf.col(POSITION).bitwiseAND(sf.lit(_WORD_BITS - 1)).cast("int")) == 1
+    # NULL stands for a file without deleted rows, and for what is behind the last of them.
+    return joined.where(~sf.coalesce(is_deleted, sf.lit(False))).drop(_DELETED)
+
+
+def _words(positions: FrozenBitMap64) -> npt.NDArray[np.int64]:
+    """A bit for each position up to the last, the lowest first in each word."""
+    flags = np.zeros((positions.max() // _WORD_BITS + 1) * _WORD_BITS, np.uint8)
+    flags[np.frombuffer(positions.to_array(), np.uint64).astype(np.int64)] = 1
+    return np.packbits(flags, bitorder="little").view("<i8")
 
 
 def _numbered(rows: DataFrame, files: Sequence[ScanFile], names: Mapping[int, str]) -> DataFrame:

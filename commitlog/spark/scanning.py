@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.catalog.queries import Catalog, CatalogFile
@@ -20,7 +20,7 @@ from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundErr
 from commitlog.spark.arrow_rows import as_text, by_column_id, delete_positions
 from commitlog.spark.filters import Where, condition, conjunction
 from commitlog.spark.publishing import catalog_of, connect
-from commitlog.spark.reading import Scan, ScanFile, dataframe
+from commitlog.spark.reading import NO_POSITIONS, Scan, ScanFile, dataframe
 
 
 def read(
@@ -111,15 +111,16 @@ def scan_at(
 
 
 def _scan_file(file: CatalogFile) -> ScanFile:
-    inlined = np.asarray(file.deleted, dtype=np.int64)
-    filed = np.empty(0, np.int64) if file.delete_file_path is None else delete_positions(file.delete_file_path)
+    filed = NO_POSITIONS
+    if file.delete_file_path is not None:
+        filed = FrozenBitMap64(delete_positions(file.delete_file_path))
     return ScanFile(
         data_file_id=file.data_file_id,
         path=file.path,
         record_count=file.record_count,
         file_size_bytes=file.file_size_bytes,
-        deleted=tuple(np.union1d(inlined, filed).tolist()),
-        in_delete_file=tuple(filed.tolist()),
+        deleted=file.deleted | filed,
+        in_delete_file=filed,
         name_mapping=file.name_mapping,
         partition_values=file.partition_values,
         row_id_start=file.row_id_start,

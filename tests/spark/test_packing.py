@@ -2,12 +2,14 @@
 
 import random
 
+from pyroaring import FrozenBitMap64
+
 from commitlog.spark.packing import bins
 from commitlog.spark.reading import ScanFile
 
 
 def file(data_file_id: int, size: int, deleted: int = 0) -> ScanFile:
-    return ScanFile(data_file_id, f"{data_file_id}.parquet", 100, size, tuple(range(deleted)))
+    return ScanFile(data_file_id, f"{data_file_id}.parquet", 100, size, FrozenBitMap64(range(deleted)))
 
 
 def groups(*files: ScanFile, target_bytes: int = 100) -> list[list[int]]:

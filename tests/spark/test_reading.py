@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyroaring import FrozenBitMap64
 from pyspark.sql import SparkSession
 
 from commitlog.domain.definitions import Column, build_column
@@ -38,8 +39,8 @@ def test_dataframe_when_rows_of_some_files_are_deleted_then_leaves_out_exactly_t
     spark: SparkSession, tmp_path: Path
 ) -> None:
     files = [
-        ScanFile(7, write(tmp_path / "a b%" / "same.parquet", [1, 2, 3]), deleted=[0, 2]),
-        ScanFile(8, write(tmp_path / "c" / "same.parquet", [4, 5, 6]), deleted=[1]),
+        ScanFile(7, write(tmp_path / "a b%" / "same.parquet", [1, 2, 3]), deleted=FrozenBitMap64([0, 2])),
+        ScanFile(8, write(tmp_path / "c" / "same.parquet", [4, 5, 6]), deleted=FrozenBitMap64([1])),
         ScanFile(9, write(tmp_path / "d" / "same.parquet", [7, 8])),
     ]
     assert ids(spark, scan((ID, NAME), *files)) == [2, 4, 6, 7, 8]
@@ -76,7 +77,7 @@ def test_dataframe_when_a_file_has_no_field_ids_then_reads_it_by_its_mapping(
 ) -> None:
     pq.write_table(pa.table({"ident": [10, 11], "extra": ["x", "y"]}), tmp_path / "foreign.parquet")
     mapping = (MappedColumn("ident", "id"),)
-    foreign = ScanFile(1, str(tmp_path / "foreign.parquet"), deleted=[0], name_mapping=mapping)
+    foreign = ScanFile(1, str(tmp_path / "foreign.parquet"), deleted=FrozenBitMap64([0]), name_mapping=mapping)
     of = scan((ID, NAME), foreign, ScanFile(2, write(tmp_path / "own.parquet", [12])))
     assert ids(spark, of) == [11, 12]
     assert ids(spark, of, "name is null") == [11]
@@ -91,7 +92,7 @@ def test_dataframe_when_rows_are_inlined_then_they_are_there_too(spark: SparkSes
 def test_with_positions_when_rows_are_deleted_then_gives_the_place_of_the_others(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    of = scan((ID, NAME), ScanFile(7, write(tmp_path / "a.parquet", [1, 2, 3]), deleted=[1]))
+    of = scan((ID, NAME), ScanFile(7, write(tmp_path / "a.parquet", [1, 2, 3]), deleted=FrozenBitMap64([1])))
     rows = with_positions(spark, of)
     assert sorted((row.id, row._commitlog_position) for row in rows.collect()) == [(1, 0), (3, 2)]
     assert positions(rows.where("id > 1"), of) == {7: (2,)}
