@@ -18,6 +18,7 @@ from pyspark.sql import types as st
 from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.types import FLOATS, NESTED, TIMESTAMPS
 from commitlog.errors import DataFileError
+from commitlog.spark.columns import quoted
 
 COLUMNS_MAX = 8
 RANK_BITS = 7
@@ -90,7 +91,7 @@ def _rank(value: Expression, bounds: Sequence[Any]) -> Expression:
 
 def _comparable(column: Column) -> Expression:
     """A column's values as ones that Python orders as Spark does."""
-    value = sf.col("`" + column.name.replace("`", "``") + "`")
+    value = sf.col(quoted(column.name))
     kind = column.type.name
     if kind in TIMESTAMPS:
         return sf.unix_micros(value.cast(st.TimestampType()))

@@ -140,3 +140,8 @@ def default_expression(kind: st.DataType, text: str) -> str:
     """The SQL of a default's text as a value of the type."""
     literal = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return f"CAST({literal} AS {kind.simpleString().upper()})"
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's expressions take it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"

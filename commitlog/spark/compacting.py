@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.datafiles import ROW_ID, ROW_ID_FIELD
 from commitlog.spark.clustering import check_columns, morton
-from commitlog.spark.columns import FIELD_ID
+from commitlog.spark.columns import FIELD_ID, quoted
 from commitlog.spark.files import new_directory, remove_files, write_parquet
 from commitlog.spark.fitting import fit
 from commitlog.spark.jobs import shown_as
@@ -115,6 +115,6 @@ def _compact(
 def _ranged(rows: DataFrame, count: int, order: Sequence[str]) -> DataFrame:
     if not order:
         return rows.coalesce(count)
-    columns = [sf.col("`" + name.replace("`", "``") + "`") for name in order]
+    columns = [sf.col(quoted(name)) for name in order]
     together = rows.coalesce(1) if count == 1 else rows.repartitionByRange(count, *columns)
     return together.sortWithinPartitions(*columns)

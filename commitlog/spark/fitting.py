@@ -6,6 +6,7 @@ All that does not fit is said at once, before a task runs: which column, what th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -15,7 +16,7 @@ from pyspark.sql import types as st
 from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.types import fold
 from commitlog.errors import DataFileError
-from commitlog.spark.columns import FIELD_ID, default_expression, identified_type, spark_type
+from commitlog.spark.columns import FIELD_ID, default_expression, identified_type, quoted, spark_type
 
 _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 
@@ -30,8 +31,17 @@ def fit(df: DataFrame, table: TableDefinition, *more: Expression, ignored: Colle
     """
     schema = st.StructType([each for each in df.schema.fields if each.name not in ignored])
     check_fit(schema, table)
+    return df.select(*_expressions(type(df).__module__, schema, table.columns), *more)
+
+
+@lru_cache(maxsize=64)
+def _expressions(interface: str, schema: st.StructType, columns: tuple[Column, ...]) -> tuple[Expression, ...]:
+    """The table's columns from one with ``schema``, made once for all batches of a stream: each costs Spark some calls.
+
+    The ``interface`` is Spark Connect's or the other, whose expressions do not mix.
+    """
     given = {fold(each.name): each for each in schema.fields}
-    return df.select(*[_expression(column, given.get(fold(column.name))) for column in table.columns], *more)
+    return tuple(_expression(column, given.get(fold(column.name))) for column in columns)
 
 
 def check_fit(schema: st.StructType, table: TableDefinition) -> None:
@@ -111,7 +121,7 @@ def _expression(column: Column, given: st.StructField | None) -> Expression:
         value = sf.lit(None) if column.default is None else sf.expr(default_expression(expected, column.default))
         value = value.cast(expected)
     else:
-        value = sf.col("`" + given.name.replace("`", "``") + "`")
+        value = sf.col(quoted(given.name))
         if given.dataType != expected:
             value = _conformed(value, given.dataType, expected)
     if not column.nullable and (given is None or given.nullable):

@@ -22,6 +22,7 @@ from commitlog.client.partitions import is_storable
 from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model import ColumnStatistics, DataFile, Scalar
 from commitlog.domain.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
+from commitlog.spark.columns import quoted
 from commitlog.spark.files import new_directory, remove_directory, write_parquet
 
 _PLAIN = r"[A-Za-z0-9_.+-]{0,80}"
@@ -66,7 +67,7 @@ def is_plain(text: str) -> bool:
 
 
 def _value(key: PartitionKey, column: Column) -> Expression:
-    name = "`" + column.name.replace("`", "``") + "`"
+    name = quoted(column.name)
     value = sf.col(name)
     if column.type.name == "timestamptz":
         # Partitions are in UTC, whatever the session's time zone.

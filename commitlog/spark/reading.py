@@ -26,7 +26,7 @@ from commitlog.client.datafiles import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.definitions import Column
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.types import fold
-from commitlog.spark.columns import FIELD_ID, default_expression, scan_schema, spark_type
+from commitlog.spark.columns import FIELD_ID, default_expression, quoted, scan_schema, spark_type
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 NO_POSITIONS = FrozenBitMap64()
@@ -198,7 +198,7 @@ def _by_field_id(spark: SparkSession, scan: Scan, *, row_ids: bool = False) -> L
         if scan.names.get(fold(column.name), frozenset()) > {column.column_id}
     }
     schema = scan_schema(scan.columns, names)
-    chosen = [sf.col(_quoted(each.name)).alias(c.name) for each, c in zip(schema.fields, scan.columns, strict=True)]
+    chosen = [sf.col(quoted(each.name)).alias(c.name) for each, c in zip(schema.fields, scan.columns, strict=True)]
     if row_ids:
         schema = schema.add(st.StructField(ROW_ID, st.LongType(), True, {FIELD_ID: ROW_ID_FIELD}))
         chosen.append(sf.col(ROW_ID))
@@ -219,7 +219,7 @@ def _by_name(spark: SparkSession, scan: Scan, mapping: tuple[MappedColumn, ...],
         each = sources.get(fold(column.name))
         kind = spark_type(column.type)
         if each is not None:
-            return sf.col(_quoted(each.source_name)).cast(kind)
+            return sf.col(quoted(each.source_name)).cast(kind)
         if column.initial_default is None:
             return sf.lit(None).cast(kind)
         return sf.expr(default_expression(kind, column.initial_default))
@@ -244,9 +244,5 @@ def _mapped_type(column: Column, mapped: MappedColumn) -> st.DataType:
 
 def typed_rows(spark: SparkSession, columns: Iterable[Column], rows: pa.Table, *more: str) -> DataFrame:
     """Rows as text, with the columns' names, as the columns' types; ``more`` columns as they are."""
-    values = [sf.col(_quoted(c.name)).cast(spark_type(c.type)).alias(c.name) for c in columns]
+    values = [sf.col(quoted(c.name)).cast(spark_type(c.type)).alias(c.name) for c in columns]
     return spark.createDataFrame(rows).select(*values, *more)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -1,5 +1,6 @@
 """A scan as a DataFrame, over files written here: telling right rows from wrong ones takes no log and no catalog."""
 
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,6 +46,24 @@ def test_dataframe_when_rows_of_some_files_are_deleted_then_leaves_out_exactly_t
     ]
     assert ids(spark, scan((ID, NAME), *files)) == [2, 4, 6, 7, 8]
     assert ids(spark, scan((ID, NAME), *files), "name >= 'n6'") == [6, 7, 8]
+
+
+def test_dataframe_when_many_rows_are_deleted_then_those_at_the_edges_of_words_and_files_are_right_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    chosen = random.Random(7)
+    rows = 1_000
+    deleted = [{63, 64, 127, 999}, {0}, {*range(rows)}, set(), *({*chosen.sample(range(rows), 300)} for _ in range(8))]
+    ranges = [range(number * rows, (number + 1) * rows) for number in range(len(deleted))]
+    files = [
+        ScanFile(number, write(tmp_path / f"{number}.parquet", [*span]), rows, deleted=FrozenBitMap64(gone))
+        for number, (span, gone) in enumerate(zip(ranges, deleted, strict=True))
+    ]
+    of = scan((ID, NAME), *files)
+    live = [i for span, gone in zip(ranges, deleted, strict=True) for i in span if i % rows not in gone]
+    assert ids(spark, of) == live
+    standing = sorted((row.id, row._commitlog_position) for row in with_positions(spark, of).collect())
+    assert standing == [(i, i % rows) for i in live]
 
 
 def test_dataframe_when_a_table_has_no_rows_then_has_its_columns(spark: SparkSession) -> None:
