@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.domain.model import Reason
-from commitlog.errors import ProposalRejectedError
+from commitlog.errors import ConfigurationError, ProposalRejectedError
 from commitlog.spark.fencing import stream_key
 from commitlog.spark.fitting import fit
 from commitlog.spark.jobs import shown_as
@@ -47,7 +47,7 @@ def append(
         create: create the table for the columns of ``df``, in the same commit, if there is none.
 
     Returns:
-        The answer; None when there were no rows, and so nothing to commit.
+        The answer; None when there were no rows and no table to create, and so nothing to commit.
 
     Raises:
         DataFileError: the columns do not fit the table; the message lists every one that does not.
@@ -78,12 +78,17 @@ def stream_into(table: str, *, log: CommitLog | None = None, create: bool = Fals
     """
 
     def append_batch(df: DataFrame, batch_id: int) -> None:
+        context = getattr(df.sparkSession, "sparkContext", None)
+        if context is None:
+            raise ConfigurationError(
+                "Spark Connect tells foreachBatch nothing of its query, so it cannot be exactly once: write the stream by "
+                "writeStream.format('commitlog')"
+            )
         to_log = connect() if log is None else log
         if create:
             create_if_missing(to_log, table, df.schema)
         to = target(to_log, table)
-        told = df.sparkSession.sparkContext.getLocalProperty
-        query_id, run_id = told(QUERY_ID), told(RUN_ID)
+        query_id, run_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(RUN_ID)
         assert query_id is not None, "Spark gives every streaming query its id"
         assert run_id is not None, "Spark gives every run of a streaming query its job group"
         _append(df, to, to_log, stream_key(to_log, query_id, run_id, to.definition.table_id, batch_id), None)
@@ -94,4 +99,4 @@ def stream_into(table: str, *, log: CommitLog | None = None, create: bool = Fals
 def _append(df: DataFrame, to: Target, log: CommitLog, key: Key | None, message: str | None) -> WrittenOutcome | None:
     with shown_as(df.sparkSession, "append to", to.name, to.snapshot_id):
         paths = write_rows(fit(df, to.definition), to.definition, to.path)
-    return publish(log, to, paths, key=key, message=message) if paths else None
+    return publish(log, to, paths, key=key, message=message)

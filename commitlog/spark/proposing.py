@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import Isolation, Reason
-from commitlog.errors import DataFileError, ProposalRejectedError
+from commitlog.errors import ProposalRejectedError
 from commitlog.spark.files import remove_files, write_delete_file
 from commitlog.spark.filters import Where, condition
 from commitlog.spark.fitting import fit
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.partitioning import described, write_rows
-from commitlog.spark.publishing import catalog_of, commit, connect, target_of
+from commitlog.spark.publishing import catalog_of, commit, connect, rows_without_file, target_of
 from commitlog.spark.reading import Scan, dataframe, positions, with_positions
 from commitlog.spark.scanning import scan_at
 
@@ -135,7 +135,7 @@ def only(base: Base, data_file_ids: Container[int]) -> Base:
 def refuse_inlined(base: Base) -> None:
     """Raise DataFileError when the table has rows that are in no file."""
     if base.scan.inlined.num_rows:
-        raise DataFileError(f"table {base.table} has rows that are in no file: change them one by one, by their key")
+        raise rows_without_file(base.table)
 
 
 def put_delete(

@@ -30,6 +30,7 @@ from commitlog.domain.model import (
     Delete,
     DeleteFile,
     Flush,
+    Isolation,
     Reason,
     Verdict,
 )
@@ -220,9 +221,23 @@ def target_of(transaction: Transaction, table: str) -> Target:
 
 
 def publish(
-    log: CommitLog, to: Target, paths: Sequence[str], *, key: Key | None = None, message: str | None = None
-) -> WrittenOutcome:
-    """Propose to append files to a table, and wait for the answer.
+    log: CommitLog,
+    to: Target,
+    paths: Sequence[str],
+    *,
+    key: Key | None = None,
+    message: str | None = None,
+    replaces: bool = False,
+) -> WrittenOutcome | None:
+    """Propose to append files to a table, and wait for the answer; None when there is nothing to propose.
+
+    Args:
+        log: the log.
+        to: the table.
+        paths: of the files.
+        key: names this write.
+        message: for the history.
+        replaces: all rows that the table had at ``to`` go; it is refused when rows came or went since.
 
     Raises:
         ProposalRejectedError: it was refused, and the files are removed.
@@ -235,6 +250,7 @@ def publish(
         rows, size = sum(each.record_count for each in files), sum(each.file_size_bytes for each in files)
         transaction = log.transaction(
             base_snapshot_id=to.snapshot_id,
+            isolation=Isolation.SERIALIZABLE if replaces else Isolation.SNAPSHOT,
             message=message,
             extra=json.dumps({"rows": rows, "files": len(files), "bytes": size}),
             writer_id=None if key is None else key.writer_id,
@@ -243,15 +259,37 @@ def publish(
         )
         if to.created:
             transaction.create_table(to.name, to.created)
-        transaction.append(to.name, files)
+        elif replaces:
+            _delete_all(log, transaction, to)
+        if files:
+            transaction.append(to.name, files)
     except BaseException:
         remove_files(paths)
         raise
+    if not transaction.changes:
+        return None
     outcome = commit(transaction, paths, to.name)
     if outcome.is_repeat:
         remove_files(unlisted(log, {to.name: to.path}, paths, outcome))
     answer = {each.name: getattr(outcome, each.name) for each in fields(outcome)}
     return WrittenOutcome(**answer, row_count=rows, file_count=len(files), file_bytes=size)
+
+
+def _delete_all(log: CommitLog, transaction: Transaction, to: Target) -> None:
+    catalog, name = catalog_of(log), parse_table_name(to.name)
+    at = catalog.table_at(name.schema, name.name, to.snapshot_id)
+    if at is None:
+        raise TableNotFoundError(to.name, snapshot_id=to.snapshot_id)
+    if catalog.inlined_rows_at(at.definition.table_id, to.snapshot_id):
+        raise rows_without_file(to.name)
+    transaction.read(to.name)
+    if files := catalog.files_at(at, to.snapshot_id):
+        transaction.delete(to.name, whole_files=[each.data_file_id for each in files])
+
+
+def rows_without_file(table: str) -> DataFileError:
+    """What is said when the rows of a table that are in no file are in the way."""
+    return DataFileError(f"table {table} has rows that are in no file: change them one by one, by their key")
 
 
 def commit(transaction: Transaction, paths: Sequence[str], into: str) -> SubmittedOutcome:

@@ -69,9 +69,7 @@ class CommitLogDataSource(DataSource):
         return TableStream(self._chosen, self._table(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        if overwrite:
-            raise DataFileError("format('commitlog') appends; use commitlog.spark.overwrite to replace rows")
-        return BatchWriter(self._chosen, self._table(), schema)
+        return BatchWriter(self._chosen, self._table(), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         if overwrite:
@@ -89,10 +87,14 @@ class CommitLogDataSource(DataSource):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """A batch write: one file a task and partition, one proposal in all."""
+    """A batch write: one file a task and partition, one proposal in all.
 
-    def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
+    Mode ``overwrite`` replaces all rows that the table had when the write began.
+    """
+
+    def __init__(self, options: SourceOptions, table: str, schema: StructType, *, overwrite: bool = False) -> None:
         self._options = options
+        self._overwrite = overwrite
         create = schema if options.flag("createTable") else None
         self._target = target(connect(options.settings), table, create)
         check_fit(schema, self._target.definition)
@@ -103,8 +105,8 @@ class BatchWriter(DataSourceArrowWriter):
         return _write(iterator, self._target)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        if paths := _paths(messages):
-            publish(connect(self._options.settings), self._target, paths, key=self._key)
+        log, paths = connect(self._options.settings), _paths(messages)
+        publish(log, self._target, paths, key=self._key, replaces=self._overwrite)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _remove_unpublished(messages)

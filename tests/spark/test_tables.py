@@ -17,9 +17,11 @@ from commitlog.domain.model import Verdict
 from commitlog.errors import DataFileError, OutcomeUnknownError, ProposalRejectedError
 from commitlog.ops.duck import open_lake
 from commitlog.spark import Key, append, compact, delete, merge, overwrite, proposing, read, stream_into, update
+from commitlog.spark.options import SourceOptions
 from commitlog.spark.publishing import catalog_of
 from commitlog.spark.reading import Scan, ScanFile, positions
 from commitlog.spark.scanning import scan_at
+from commitlog.spark.source import BatchWriter
 
 TABLE = "main.people"
 
@@ -326,6 +328,31 @@ def test_format_when_written_in_batch_twice_under_one_key_then_commits_once_and_
     wrong = spark.sql("SELECT 'x' AS id").write.format("commitlog").options(**source_options(settings))
     with pytest.raises(PySparkException, match=r"column id: expected bigint \(int64\), found string"):
         wrong.mode("append").save()
+
+
+@pytest.mark.usefixtures("people")
+def test_format_when_written_in_mode_overwrite_then_replaces_all_rows_unless_some_came_in_meanwhile(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    def overwritten(df: DataFrame) -> None:
+        df.write.format("commitlog").options(**source_options(settings)).mode("overwrite").save()
+
+    overwritten(rows(spark, 1, 2))
+    overwritten(rows(spark, 3))
+    assert ids(spark, log, newest(log)) == duck_ids(settings, newest(log)) == [3]
+    options = SourceOptions(source_options(settings))
+    late = BatchWriter(options, TABLE, rows(spark, 4).schema, overwrite=True)
+    files = late.write(iter(rows(spark, 4).toArrow().to_batches()))
+    append(rows(spark, 5), TABLE, log=log)
+    with pytest.raises(ProposalRejectedError, match="appended to main.people since base"):
+        late.commit([files])
+    assert not [path for path in files.paths if Path(path).exists()]
+    assert ids(spark, log, newest(log)) == [3, 5]
+    overwritten(rows(spark, 6).where("false"))
+    assert ids(spark, log, newest(log)) == []
+    at_the_end = newest(log)
+    overwritten(rows(spark, 6).where("false"))
+    assert newest(log) == at_the_end
 
 
 def drain_source(spark: SparkSession, log: CommitLog, settings: Settings, directory: Path, checkpoint: Path) -> None:

@@ -1,0 +1,84 @@
+"""Both faces of the product in a session of Spark Connect, in a process of its own: the tests' session is another kind.
+
+Told as JSON what to connect to; tells as JSON on its last line what it has read.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.errors import CommitLogError
+from commitlog.spark import append, compact, delete, merge, overwrite, read, stream_into, update
+
+TABLE, COPY = "main.people", "main.copy"
+SCHEMA = "id bigint, name string, tags array<struct<k: string, v: int>>"
+TAGS = "array(named_struct('k', 'a', 'v', CAST(id AS INT))) AS tags"
+
+
+def main() -> None:
+    told = json.loads(sys.argv[1])
+    work = Path(told["work"])
+    spark = (
+        SparkSession.builder.remote("local[1]")
+        .config("spark.driver.memory", "800m")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.python.filterPushdown.enabled", "true")
+        .getOrCreate()
+    )
+    log = CommitLog.connect(settings=Settings.load(environment={}, **told["settings"]))
+    options = {**told["settings"], "table": TABLE}
+    found: dict[str, object] = {"kind": type(spark).__module__}
+
+    def rows(start: int, end: int):  # type: ignore[no-untyped-def]
+        return spark.range(start, end, 1, 1).selectExpr("id", "concat('n', id) AS name", TAGS)
+
+    def ids(rows) -> list[int]:  # type: ignore[no-untyped-def]
+        return sorted(row.id for row in rows.collect())
+
+    def seen() -> None:
+        log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
+
+    rows(90, 99).write.format("commitlog").options(**options).mode("append").save()
+    rows(0, 10).write.format("commitlog").options(**options).mode("overwrite").save()
+    rows(10, 20).write.parquet(str(work / "feed"))
+    feed = spark.readStream.schema(SCHEMA).parquet(str(work / "feed"))
+    for _ in range(2):
+        sink = feed.writeStream.format("commitlog").options(**options)
+        sink.option("checkpointLocation", str(work / "sink")).trigger(availableNow=True).start().awaitTermination()
+    seen()
+    pushed = spark.read.format("commitlog").options(**options).option("pushFilters", "true").load()
+    found["format"] = ids(pushed.where("id >= 5"))
+    follow = spark.readStream.format("commitlog").options(**options).option("startingSnapshot", "1").load()
+    copy = follow.where("id < 90").writeStream.format("commitlog").options(**{**options, "table": COPY})
+    copy = copy.option("createTable", "true").option("checkpointLocation", str(work / "copy"))
+    copy.trigger(availableNow=True).start().awaitTermination()
+    seen()
+    found["copied"] = ids(spark.read.format("commitlog").options(**{**options, "table": COPY}).load())
+
+    append(rows(20, 30), TABLE, log=log)
+    delete(spark, TABLE, "id % 10 = 3", log=log)
+    update(spark, TABLE, {"name": "new"}, [("id", "=", 25)], log=log)
+    merge(rows(29, 31), TABLE, ["id"], log=log)
+    compact(spark, TABLE, log=log)
+    found["native"] = ids(read(spark, TABLE, log=log))
+    found["row"] = read(spark, TABLE, log=log).where("id = 25").first().asDict(recursive=True)
+    overwrite(rows(1, 2), TABLE, [("id", "<", 5)], log=log)
+    found["overwritten"] = ids(read(spark, TABLE, log=log))
+    try:
+        stream_into(TABLE, log=log)(rows(0, 1), 0)
+    except CommitLogError as error:
+        found["stream_into"] = str(error)
+    print(json.dumps(found))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
