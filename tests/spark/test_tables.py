@@ -344,7 +344,7 @@ def test_format_when_written_in_mode_overwrite_then_replaces_all_rows_unless_som
     late = BatchWriter(options, TABLE, rows(spark, 4).schema, overwrite=True)
     files = late.write(iter(rows(spark, 4).toArrow().to_batches()))
     append(rows(spark, 5), TABLE, log=log)
-    with pytest.raises(ProposalRejectedError, match="appended to main.people since base"):
+    with pytest.raises(ProposalRejectedError, match=r"appended to main\.people since base"):
         late.commit([files])
     assert not [path for path in files.paths if Path(path).exists()]
     assert ids(spark, log, newest(log)) == [3, 5]
