@@ -73,7 +73,7 @@ def main() -> None:
     overwrite(rows(1, 2), TABLE, [("id", "<", 5)], log=log)
     found["overwritten"] = ids(read(spark, TABLE, log=log))
     try:
-        stream_into(TABLE, log=log)(rows(0, 1), 0)
+        stream_into(TABLE, log=log)
     except CommitLogError as error:
         found["stream_into"] = str(error)
     print(json.dumps(found))

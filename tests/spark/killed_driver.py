@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,18 @@ def die_in_commits(death: Death) -> None:
     CommitLog.submit = dying  # type: ignore[method-assign]
 
 
+def dying_write(write: Callable[..., Any], death: Death) -> Callable[..., Any]:
+    """A function that writes files, and dies before or after it."""
+
+    def dying(*args: Any) -> Any:
+        death.at("before write")
+        paths = write(*args)
+        death.at("after write")
+        return paths
+
+    return dying
+
+
 class DyingWriter(source.StreamWriter):
     """The product's writer, whose tasks and commits die."""
 
@@ -142,15 +154,9 @@ def main() -> None:
     log = CommitLog.connect(settings=Settings.load(environment={}, **orders.settings))
     death = Death(orders, "function")
     die_in_commits(death)
-    write_rows = appending.write_rows
-
-    def dying_write(*args: Any) -> Any:
-        death.at("before write")
-        paths = write_rows(*args)
-        death.at("after write")
-        return paths
-
-    appending.write_rows = dying_write
+    # The first batch of a run is written by tasks, and small ones after it by the driver.
+    for name in ("write_rows", "write_batches"):
+        setattr(appending, name, dying_write(getattr(appending, name), death))
     into_table = stream_into(FUNCTION_TABLE, log=log)
 
     def append_batch(df: DataFrame, batch_id: int) -> None:

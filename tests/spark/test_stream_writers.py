@@ -94,17 +94,16 @@ def test_stream_when_another_driver_takes_its_checkpoint_then_stops_in_plain_wor
     feed = spark.readStream.schema("id bigint, name string").option("maxFilesPerTrigger", 1)
     stream = feed.parquet(str(tmp_path / "feed")).writeStream.foreachBatch(stream_into(TABLE, log=log))
     start = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start
-    write_rows, written = appending.write_rows, 0
+    write_batches = appending.write_batches
 
-    def taken_over(rows, *args):  # type: ignore[no-untyped-def]
-        nonlocal written
-        written += 1
-        if written == 2:
-            query_id = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-            stream_key(log, query_id, "a later run", target(log, TABLE).definition.table_id, 0)
-        return write_rows(rows, *args)
+    def taken_over(*args):  # type: ignore[no-untyped-def]
+        monkeypatch.undo()
+        query_id = spark.sparkContext.getLocalProperty(QUERY_ID)
+        stream_key(log, query_id, "a later run", target(log, TABLE).definition.table_id, 0)
+        return write_batches(*args)
 
-    monkeypatch.setattr(appending, "write_rows", taken_over)
+    # The first batch is written by tasks, the second, which is small like it, by the driver.
+    monkeypatch.setattr(appending, "write_batches", taken_over)
     with pytest.raises(StreamingQueryException, match="FencedError: this driver has stopped"):
         start().awaitTermination()
     assert len(duck_ids(log, settings)) == 1
