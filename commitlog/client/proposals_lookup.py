@@ -11,7 +11,7 @@ from commitlog.domain.model import Position, ProposalId
 from commitlog.domain.partitioning import id_time_ms
 from commitlog.errors import LogUnavailableError
 from commitlog.log.codec import readable_ids
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_consumer
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, assign, make_consumer
 from commitlog.log.topics import topics_of
 
 CLOCK_SLACK_MS = 10_000
@@ -65,7 +65,7 @@ def _read_through(
     unread = {where.partition for where in starts if 0 <= where.offset < ends[where.partition]}
     if not unread:
         return False
-    consumer.assign([where for where in starts if where.partition in unread])
+    assign(settings, consumer, [where for where in starts if where.partition in unread])
     silent = 0
     while unread:
         # Asked for many at once, the consumer would wait for all of them.

@@ -16,7 +16,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome, ProposalId, Verdict
 from commitlog.errors import LogIntegrityError, LogUnavailableError, MalformedRecordError
 from commitlog.log.codec import decode_record, hash_record
-from commitlog.log.connection import end_offset, is_no_answer, make_admin, make_consumer
+from commitlog.log.connection import assign, end_offset, is_no_answer, make_admin, make_consumer
 from commitlog.log.results import LogPosition
 from commitlog.log.topics import topics_of
 
@@ -140,7 +140,7 @@ class ResultsLookup:
         """Records and their offsets, up to the end of the log."""
         if self._consumer is None:
             self._consumer = make_consumer(self._settings, enable_partition_eof=True, fetch_wait_max_ms=10)
-        self._consumer.assign([TopicPartition(self._topic, 0, offset)])
+        assign(self._settings, self._consumer, [TopicPartition(self._topic, 0, offset)])
         silent = 0
         while silent < SILENT_POLLS_MAX:
             message = self._consumer.poll(POLL_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
@@ -97,6 +97,25 @@ def make_admin(settings: Settings) -> AdminClient:
     return AdminClient(client_options(settings))
 
 
+def assign(settings: Settings, consumer: Consumer, starts: Sequence[TopicPartition]) -> None:
+    """Have a consumer read partitions of one topic, each from its offset on.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+    know_topic(settings, consumer, starts[0].topic)
+    consumer.assign([*starts])
+
+
+def know_topic(settings: Settings, client: Consumer | AdminClient, topic: str) -> None:
+    """Have a client learn who leads a topic's partitions: left to itself it may take one to four seconds to ask.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+    answered(settings, lambda: client.list_topics(topic, timeout=REQUEST_TIMEOUT_S))
+
+
 def answered(settings: Settings, ask: Callable[[], T]) -> T:
     """What a request gives; LogUnavailableError when no broker answers.
 
@@ -156,6 +175,7 @@ def _list_offsets(
     level: IsolationLevel,
 ) -> dict[int, int]:
     wanted = {TopicPartition(topic, partition): spec for partition in partitions}
+    know_topic(settings, admin, topic)
 
     def ask() -> dict[int, int]:
         futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S)

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition
 from commitlog.config import Settings
 from commitlog.errors import MalformedRecordError
 from commitlog.log.codec import Heartbeat, decode_heartbeat
-from commitlog.log.connection import end_offset, make_admin, make_consumer
+from commitlog.log.connection import assign, end_offset, make_admin, make_consumer
 from commitlog.log.topics import topics_of
 
 
@@ -30,7 +30,7 @@ class HeartbeatListener:
         self._consumer = make_consumer(settings)
         topic = topics_of(settings.log).control
         end = end_offset(settings, make_admin(settings), topic, 0, committed=True)
-        self._consumer.assign([TopicPartition(topic, 0, end)])
+        assign(settings, self._consumer, [TopicPartition(topic, 0, end)])
         self._heard_at = time.monotonic()
         self.last: Heartbeat | None = None
 

@@ -10,7 +10,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Position
 from commitlog.errors import LogUnavailableError
 from commitlog.log.batches import Incoming
-from commitlog.log.connection import is_no_answer, make_consumer
+from commitlog.log.connection import assign, is_no_answer, make_consumer
 from commitlog.log.topics import topics_of
 from commitlog.log.transaction import DoubtError
 
@@ -30,7 +30,7 @@ class ProposalSource:
         self._next = dict(starts)
         self._consumer = make_consumer(settings, queued_min_messages=100_000)
         topic = topics_of(settings.log).proposals
-        self._consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in starts.items()])
+        assign(settings, self._consumer, [TopicPartition(topic, number, offset) for number, offset in starts.items()])
 
     def poll(self, records_max: int, timeout_s: float) -> list[Incoming]:
         """What is there, or the first that comes within the timeout.

@@ -39,6 +39,7 @@ from commitlog.log.connection import (
     REQUEST_TIMEOUT_S,
     answered,
     end_offset,
+    know_topic,
     make_admin,
     make_consumer,
     make_producer,
@@ -124,6 +125,7 @@ class Publisher:
         # A producer without metadata waits half a second for its first idempotent batch.
         answered(settings, lambda: self._producer.list_topics(timeout=REQUEST_TIMEOUT_S))
         self._consumer = make_consumer(settings, fetch_wait_max_ms=50, fetch_error_backoff_ms=5)
+        know_topic(settings, self._consumer, self._topics.receipts)
         self._lock = threading.Lock()
         # The consumer belongs to the reading thread; a call from another one would wait for it to be idle.
         self._to_assign: SimpleQueue[int] = SimpleQueue()

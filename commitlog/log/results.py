@@ -25,7 +25,7 @@ from commitlog.errors import (
     RulesVersionError,
 )
 from commitlog.log.codec import OutcomeRecord, decode_record, hash_record
-from commitlog.log.connection import end_offset, first_offsets, is_no_answer, make_admin, make_consumer
+from commitlog.log.connection import assign, end_offset, first_offsets, is_no_answer, make_admin, make_consumer
 
 HASHES_KEPT = 4_096
 END_TIMEOUT_S = 60.0
@@ -277,7 +277,7 @@ class ResultsReader:
                     f"{self._topic} ends at offset {end}, but outcome {after.seq} was read from offset {start}: "
                     "another log, or a broker restored from a backup"
                 )
-        self._consumer.assign([TopicPartition(self._topic, 0, start)])
+        assign(self._settings, self._consumer, [TopicPartition(self._topic, 0, start)])
 
     def _check_start(self, after: LogPosition) -> None:
         """Reads the record at the position again, which also moves on to the one after it."""
@@ -409,7 +409,7 @@ def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, 
     """
     consumer = make_consumer(settings, enable_partition_eof=True)
     try:
-        consumer.assign([TopicPartition(f"{settings.log}.results", 0, start)])
+        assign(settings, consumer, [TopicPartition(f"{settings.log}.results", 0, start)])
         deadline = time.monotonic() + END_TIMEOUT_S
         while True:
             for message in consumer.consume(READ_RECORDS_MAX, POLL_TIMEOUT_S):

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
-from commitlog.log.connection import end_offsets, first_offsets, is_no_answer, make_admin, make_consumer
+from commitlog.log.connection import assign, end_offsets, first_offsets, is_no_answer, make_admin, make_consumer
 from commitlog.log.topics import topics_of
 
 _SILENT_READS_MAX = 20
@@ -43,7 +43,7 @@ def _read(settings: Settings, starts: Mapping[int, int], ends: Mapping[int, int]
         return
     consumer = make_consumer(settings, enable_partition_eof=True)
     try:
-        consumer.assign([TopicPartition(topic, partition, starts[partition]) for partition in unread])
+        assign(settings, consumer, [TopicPartition(topic, partition, starts[partition]) for partition in unread])
         silent = 0
         while unread:
             messages = consumer.consume(_READ_MAX, 0) or consumer.consume(1, 0.5)
