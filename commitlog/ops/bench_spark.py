@@ -9,14 +9,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
-from os import environ
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +26,7 @@ from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
 from commitlog.ops.bench import Say, own_servers, service_process
+from commitlog.ops.local_spark import local_spark
 from commitlog.spark import append, delete, read, stream_into
 
 COLUMNS = {"id": "int64", "k": "int32", "at": "timestamp", "amount": "float64", "name": "varchar"}
@@ -47,7 +46,15 @@ APPENDS_EACH = 4
 BATCHES = 25
 BATCHES_WARM = 5
 BATCH_ROWS = 1_000
-DRIVER_MEMORY = "2g"
+SESSION = {
+    "spark.driver.memory": "2g",
+    # Without the limits that let a session for one command start soon.
+    "spark.driver.extraJavaOptions": "-XX:+UseG1GC",
+    # Plain writes too: Spark's default, INT96, costs more and has no bounds in the footer.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Over TCP each message to a Python worker waits 40 ms for the one before to be acknowledged.
+    "spark.python.unix.domain.socket.enabled": "true",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,33 +111,10 @@ def run_spark_bench(settings: Settings, *, rows: int, repetitions: int, say: Say
         for service in ("sequencer", "projector"):
             stack.enter_context(service_process(own, service))
         log = stack.enter_context(CommitLog.connect(settings=own))
-        spark = stack.enter_context(_spark(own.home / "spark"))
+        spark = stack.enter_context(local_spark(own.home / "spark", "commitlog-bench", SESSION))
         bench = _Bench(spark, log, own, own.home / "plain", rows, repetitions, say)
         comparisons = (bench.appends(), *bench.reads(), *bench.micro_batches(), bench.writers())
         return SparkBench(comparisons, bench.refused(), rows, repetitions, os.cpu_count() or 1, load_before)
-
-
-@contextmanager
-def _spark(directory: Path) -> Iterator[SparkSession]:
-    directory.mkdir(parents=True)
-    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    options: dict[str, bool | float | int | str | None] = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": DRIVER_MEMORY,
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory}",
-        "spark.log.level": "ERROR",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    session = SparkSession.builder.master("local[2]").appName("commitlog-bench").config(map=options).getOrCreate()
-    try:
-        yield session
-    finally:
-        session.stop()
 
 
 class _Bench:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import environ
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,8 +16,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def local_spark(directory: Path, name: str = "commitlog") -> Iterator[SparkSession]:
-    """A session on this machine's cores, whose own words go to `spark.log` in ``directory``."""
+def local_spark(
+    directory: Path, name: str = "commitlog", more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[SparkSession]:
+    """A session on two of this machine's cores, whose own words go to `spark.log` in ``directory``.
+
+    What ``more`` configures comes over what is configured here.
+    """
     from pyspark.sql import SparkSession
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -34,6 +40,7 @@ def local_spark(directory: Path, name: str = "commitlog") -> Iterator[SparkSessi
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **more,
     }
     with stderr_to(directory / "spark.log"):
         session = SparkSession.builder.master("local[2]").appName(name).config(map=options).getOrCreate()

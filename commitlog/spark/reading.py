@@ -32,7 +32,7 @@ FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 NO_POSITIONS = FrozenBitMap64()
 FILE, POSITION = "_commitlog_file", "_commitlog_position"
 _ROW_ID_START = "_commitlog_row_id_start"
-_DELETED = "_commitlog_deleted"
+_DELETED, _FILE_HASH = "_commitlog_deleted", "_commitlog_file_hash"
 _WORD_BITS = 64
 
 
@@ -161,12 +161,21 @@ def _plain(path: str) -> str:
 
 
 def _without_deleted(rows: DataFrame, files: Sequence[ScanFile], names: Mapping[int, str]) -> DataFrame:
-    bitmaps = {FILE: [names[each.data_file_id] for each in files], _DELETED: [_words(each.deleted) for each in files]}
-    joined = rows.join(sf.broadcast(rows.sparkSession.createDataFrame(pa.table(bitmaps))), FILE, "left")
+    """The rows of files but for the deleted ones.
+
+    Rows find their file's bitmap by a hash of its path, since a join by numbers takes half the time of one by text. Two of
+    a million paths have the same hash of 64 bits with odds of 1 to 30 million.
+    """
+    bitmaps = pa.table(
+        {FILE: [names[each.data_file_id] for each in files], _DELETED: [_words(each.deleted) for each in files]}
+    )
+    file = sf.xxhash64(FILE).alias(_FILE_HASH)
+    by_file = rows.sparkSession.createDataFrame(bitmaps).select(file, _DELETED)
+    joined = rows.select("*", file).join(sf.broadcast(by_file), _FILE_HASH, "left")
     word = sf.get(_DELETED, sf.shiftright(POSITION, _WORD_BITS.bit_length() - 1).cast("int"))
     is_deleted = sf.getbit(word, sf.col(POSITION).bitwiseAND(sf.lit(_WORD_BITS - 1)).cast("int")) == 1
     # NULL stands for a file without deleted rows, and for what is behind the last of them.
-    return joined.where(~sf.coalesce(is_deleted, sf.lit(False))).drop(_DELETED)
+    return joined.where(~sf.coalesce(is_deleted, sf.lit(False))).drop(_DELETED, _FILE_HASH)
 
 
 def _words(positions: FrozenBitMap64) -> npt.NDArray[np.int64]:
