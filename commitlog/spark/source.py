@@ -32,6 +32,10 @@ from commitlog.spark.options import SourceOptions
 from commitlog.spark.outcomes import OUTCOMES, OutcomesReader, OutcomesStream
 from commitlog.spark.publishing import QUERY_ID, RUN_ID, Key, Target, connect, create_if_missing, publish, target
 from commitlog.spark.source_reading import PushingTableReader, TableReader, TableStream, source_schema
+from commitlog.spark.workers import keep_imports
+
+# Every worker that has to do with the source imports this module.
+keep_imports()
 
 
 @dataclass

@@ -1,0 +1,15 @@
+"""The bench of Spark against plain Parquet, on a few rows: what it prints here says nothing of speed."""
+
+import pytest
+
+from commitlog.config import Settings
+from commitlog.ops.bench_spark import run_spark_bench
+
+
+@pytest.mark.nightly
+def test_bench_spark_when_run_then_compares_every_pair_and_nothing_is_refused(settings: Settings) -> None:
+    result = run_spark_bench(settings, rows=20_000, repetitions=1)
+    names = [each.name.partition(":")[0] for each in result.comparisons]
+    assert names == ["append", *["read"] * 2, *["read, 8 % deleted"] * 2, *["micro-batch"] * 2, "8 writers"]
+    assert result.refused == 0
+    assert all(each.plain_s > 0 and each.commitlog_s > 0 for each in result.comparisons)
