@@ -111,7 +111,7 @@ def run_spark_bench(settings: Settings, *, rows: int, repetitions: int, say: Say
         for service in ("sequencer", "projector"):
             stack.enter_context(service_process(own, service))
         log = stack.enter_context(CommitLog.connect(settings=own))
-        spark = stack.enter_context(local_spark(own.home / "spark", "commitlog-bench", SESSION))
+        spark = stack.enter_context(local_spark(own, own.home / "spark", "commitlog-bench", SESSION))
         bench = _Bench(spark, log, own, own.home / "plain", rows, repetitions, say)
         comparisons = (bench.appends(), *bench.reads(), *bench.micro_batches(), bench.writers())
         return SparkBench(comparisons, bench.refused(), rows, repetitions, os.cpu_count() or 1, load_before)

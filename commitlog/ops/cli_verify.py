@@ -48,7 +48,7 @@ def verify_command(settings: Settings, archived: str | None, no_catalog: bool, a
     with (
         tempfile.TemporaryDirectory() as directory,
         CommitLog.connect(settings=settings) as log,
-        local_spark(Path(directory), "commitlog-verify") as spark,
+        local_spark(settings, Path(directory), "commitlog-verify") as spark,
     ):
         report = verify(spark, log=log, archive=archived, catalog=not no_catalog)
     if as_json:

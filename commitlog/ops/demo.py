@@ -68,7 +68,7 @@ def run_demo(settings: Settings, *, console: Console | None = None) -> int:
         # Spark's start takes about as long as that of all the servers. Its session belongs to the thread that makes it.
         servers = pool.submit(_start_servers, own, shown)
         try:
-            with local_spark(own.home / "spark") as spark, _connected(servers.result()) as log:
+            with local_spark(own, own.home / "spark") as spark, _connected(servers.result()) as log:
                 wrong = _play(_Stage(shown, servers.result(), log, spark, unpack(own.home)))
         finally:
             servers.exception()

@@ -11,20 +11,27 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from commitlog.config import Settings
+from commitlog.local.java import find_java
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @contextmanager
 def local_spark(
-    directory: Path, name: str = "commitlog", more: Mapping[str, str] = MappingProxyType({})
+    settings: Settings, directory: Path, name: str = "commitlog", more: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[SparkSession]:
     """A session on two of this machine's cores, whose own words go to `spark.log` in ``directory``.
 
     What ``more`` configures comes over what is configured here.
+
+    Raises:
+        LocalRuntimeError: there is no Java that is new enough; Spark itself would not say so.
     """
     from pyspark.sql import SparkSession
 
+    find_java(settings.java_home)
     directory.mkdir(parents=True, exist_ok=True)
     # Spark takes the Python of its workers from nowhere else. It is written for its processes and never read here.
     environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

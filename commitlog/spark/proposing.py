@@ -6,6 +6,7 @@ in between; then it is computed again on the new head, as often as the caller al
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
@@ -25,6 +26,8 @@ from commitlog.spark.partitioning import described, write_rows
 from commitlog.spark.publishing import catalog_of, commit, connect, rows_without_file, target_of
 from commitlog.spark.reading import Scan, dataframe, positions, with_positions
 from commitlog.spark.scanning import scan_at
+
+_logger = logging.getLogger("commitlog.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +75,17 @@ def committed(
         try:
             return commit(transaction, paths, table)
         except ProposalRejectedError as error:
-            if remaining == 0 or error.outcome.reason is not Reason.CONFLICT:
+            if error.outcome.reason is not Reason.CONFLICT:
                 raise
-            outcome = cast("SubmittedOutcome", error.outcome)
-            to_log.wait_for_snapshot(outcome.head_snapshot_id)
+            if remaining == 0:
+                error.add_note(f"Attempts made: {attempts}, each from the newest snapshot on.")
+                raise
+            head = cast("SubmittedOutcome", error.outcome).head_snapshot_id
+            _logger.warning(
+                "%s %s is computed again from snapshot %d on, attempt %d of %d, since it was refused: %s",
+                operation, table, head, attempts - remaining + 1, attempts, error,
+            )  # fmt: skip
+            to_log.wait_for_snapshot(head)
     raise ValueError(f"attempts must be at least 1, not {attempts}")
 
 

@@ -32,7 +32,7 @@ from commitlog.spark.options import SourceOptions
 from commitlog.spark.outcomes import OUTCOMES, OutcomesReader, OutcomesStream
 from commitlog.spark.publishing import QUERY_ID, RUN_ID, Key, Target, connect, create_if_missing, publish, target
 from commitlog.spark.source_reading import PushingTableReader, TableReader, TableStream, source_schema
-from commitlog.spark.workers import keep_imports
+from commitlog.spark.workers import keep_imports, plainly
 
 # Every worker that has to do with the source imports this module.
 keep_imports()
@@ -58,23 +58,28 @@ class CommitLogDataSource(DataSource):
     def name(cls) -> str:
         return "commitlog"
 
+    @plainly
     def schema(self) -> StructType:
         return OUTCOMES if self._follows_results() else source_schema(self._chosen, self._table())
 
+    @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         if self._follows_results():
             return OutcomesReader(self._chosen)
         reader = PushingTableReader if self._chosen.flag("pushFilters") else TableReader
         return reader(self._chosen, self._table(), schema)
 
+    @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         if self._follows_results():
             return OutcomesStream(self._chosen)
         return TableStream(self._chosen, self._table(), schema)
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return BatchWriter(self._chosen, self._table(), schema, overwrite=overwrite)
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         if overwrite:
             raise DataFileError("a stream into commitlog appends: use outputMode('append')")
@@ -108,6 +113,7 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return _write(iterator, self._target)
 
+    @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         log, paths = connect(self._options.settings), _paths(messages)
         publish(log, self._target, paths, key=self._key, replaces=self._overwrite)
@@ -130,6 +136,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return _write(iterator, self._target)
 
+    @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         paths = _paths(messages)
         if not paths:

@@ -216,6 +216,7 @@ def test_change_when_it_meets_others_then_reads_again_only_the_files_that_they_t
     log: CommitLog,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
     operation: Callable[..., object],
 ) -> None:
     for start in (0, 10, 20):
@@ -240,6 +241,7 @@ def test_change_when_it_meets_others_then_reads_again_only_the_files_that_they_t
             delete(spark, TABLE, "id % 10 = 5", log=late)
         else:
             update(spark, TABLE, {"id": sf.col("id") + 100}, "id % 10 = 5", log=late)
+    assert "main.people is computed again from snapshot 6 on, attempt 2 of 3, since it was refused: " in caplog.text
     assert read_files[0] == [first, second, third]
     assert read_files[1][0] == second
     assert len(read_files[1]) == 2
@@ -256,8 +258,9 @@ def test_overwrite_when_rows_came_in_meanwhile_then_is_refused_and_without_them_
     append(rows(spark, 1, 2), TABLE, log=log)
     with _Interrupted.connect(settings=settings) as late:
         late.meanwhile = lambda: committed(append(rows(spark, 3), TABLE, log=log)) and None
-        with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+        with pytest.raises(ProposalRejectedError, match="CONFLICT") as refused:
             overwrite(rows(spark, 9), TABLE, log=late)
+    assert refused.value.__notes__ == ["Attempts made: 1, each from the newest snapshot on."]
     assert ids(spark, log) == [1, 2, 3]
     overwrite(rows(spark, 8), TABLE, log=log)
     assert ids(spark, log) == [8]

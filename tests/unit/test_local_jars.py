@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from commitlog.config import Settings
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.jars import KAFKA_VERSION, Jar, ensure_jars, pinned_jars
 from commitlog.local.java import find_java
+from commitlog.ops.local_spark import local_spark
 
 
 def published(repository: Path, artifact: str, content: bytes) -> Jar:
@@ -89,6 +91,9 @@ def test_find_java_when_it_is_too_old_then_says_how_to_get_one(tmp_path: Path, s
     with pytest.raises(LocalRuntimeError, match=why) as error:
         find_java(tmp_path)
     assert "apt-get install" in str(error.value)
+    settings = Settings.load(environment={"JAVA_HOME": str(tmp_path)})
+    with pytest.raises(LocalRuntimeError, match=why), local_spark(settings, tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("shown", ['openjdk version "17.0.15" 2025-04-15', 'openjdk version "25" 2025-09-16'])
