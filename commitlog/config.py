@@ -316,6 +316,11 @@ def _path(value: object, where: str) -> Path:
 
 def _place(value: object, where: str) -> str:
     """A directory, made absolute so that every process means the same one, or a URL as it is."""
+    if isinstance(value, str) and value.startswith(("s3a://", "s3n://")):
+        raise ConfigurationError(
+            f"{where} is {value}: write it s3://, which DuckDB and Arrow know too, and give Spark "
+            "spark.hadoop.fs.s3.impl=org.apache.hadoop.fs.s3a.S3AFileSystem"
+        )
     if isinstance(value, str) and "://" in value:
         return _text(value, where)
     return str(_path(value, where))

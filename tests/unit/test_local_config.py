@@ -108,6 +108,7 @@ def test_load_when_a_value_is_wrong_then_names_the_setting_and_its_source(name: 
         ("partitions = true", "whole number"),
         ("kafka = 3", "must be a table"),
         ('checkpoint_dir = "lake/c"\ndata_path = "lake"', "under data_path"),
+        ('data_path = "s3a://lake/data"', "write it s3://"),
         ('[kafka]\n"bootstrap.servers" = "x"', "as bootstrap_servers"),
     ],
 )
