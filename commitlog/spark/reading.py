@@ -34,6 +34,11 @@ FILE, POSITION = "_commitlog_file", "_commitlog_position"
 _ROW_ID_START = "_commitlog_row_id_start"
 _DELETED, _FILE_HASH = "_commitlog_deleted", "_commitlog_file_hash"
 _WORD_BITS = 64
+# As SQL, which is one call to Spark's JVM; as functions it would be twenty. NULL stands for a file without deleted rows, and
+# for what is behind the last of them.
+_IS_LIVE = f"""NOT coalesce(getbit(get({_DELETED}, CAST({POSITION} DIV {_WORD_BITS} AS INT)),
+    CAST({POSITION} % {_WORD_BITS} AS INT)) = 1, false)"""
+_PLACE = (f"_metadata.file_path AS {FILE}", f"_metadata.row_index AS {POSITION}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +127,8 @@ def positions(rows: DataFrame, scan: Scan) -> dict[int, tuple[int, ...]]:
     return {ids[_plain(row[FILE])]: tuple(row[POSITION]) for row in found}
 
 
-Load: TypeAlias = "Callable[[Sequence[str], Sequence[Expression]], DataFrame]"
-"""Reads files as the table's columns; the further expressions are over the hidden column of the scan."""
+Load: TypeAlias = "Callable[[Sequence[str], Sequence[str]], DataFrame]"
+"""Reads files as the table's columns; the further ones are SQL over the hidden column of the scan."""
 
 
 def _by_mapping(files: Iterable[ScanFile]) -> dict[tuple[MappedColumn, ...] | None, list[ScanFile]]:
@@ -145,8 +150,7 @@ def _live_rows(files: Sequence[ScanFile], load: Load) -> Iterator[DataFrame]:
 
 def _placed(load: Load, files: Sequence[ScanFile]) -> tuple[DataFrame, Mapping[int, str]]:
     """The rows of files with their places, and by data file id the name that Spark gives the file there."""
-    place = (sf.col("_metadata.file_path").alias(FILE), sf.col("_metadata.row_index").alias(POSITION))
-    rows = load([each.path for each in files], place)
+    rows = load([each.path for each in files], _PLACE)
     # The scan writes file:/ where the list of its input writes file:///.
     shown = {_plain(name): name.replace("file:///", "file:/", 1) for name in rows.inputFiles()}
     return rows, {each.data_file_id: shown[_plain(each.path)] for each in files}
@@ -169,13 +173,10 @@ def _without_deleted(rows: DataFrame, files: Sequence[ScanFile], names: Mapping[
     bitmaps = pa.table(
         {FILE: [names[each.data_file_id] for each in files], _DELETED: [_words(each.deleted) for each in files]}
     )
-    file = sf.xxhash64(FILE).alias(_FILE_HASH)
-    by_file = rows.sparkSession.createDataFrame(bitmaps).select(file, _DELETED)
-    joined = rows.select("*", file).join(sf.broadcast(by_file), _FILE_HASH, "left")
-    word = sf.get(_DELETED, sf.shiftright(POSITION, _WORD_BITS.bit_length() - 1).cast("int"))
-    is_deleted = sf.getbit(word, sf.col(POSITION).bitwiseAND(sf.lit(_WORD_BITS - 1)).cast("int")) == 1
-    # NULL stands for a file without deleted rows, and for what is behind the last of them.
-    return joined.where(~sf.coalesce(is_deleted, sf.lit(False))).drop(_DELETED, _FILE_HASH)
+    file = f"xxhash64({FILE}) AS {_FILE_HASH}"
+    by_file = rows.sparkSession.createDataFrame(bitmaps).selectExpr(file, _DELETED)
+    joined = rows.selectExpr("*", file).join(sf.broadcast(by_file), _FILE_HASH, "left")
+    return joined.where(_IS_LIVE).drop(_DELETED, _FILE_HASH)
 
 
 def _words(positions: FrozenBitMap64) -> npt.NDArray[np.int64]:
@@ -207,13 +208,13 @@ def _by_field_id(spark: SparkSession, scan: Scan, *, row_ids: bool = False) -> L
         if scan.names.get(fold(column.name), frozenset()) > {column.column_id}
     }
     schema = scan_schema(scan.columns, names)
-    chosen = [sf.col(quoted(each.name)).alias(c.name) for each, c in zip(schema.fields, scan.columns, strict=True)]
+    chosen = [f"{quoted(field.name)} AS {quoted(c.name)}" for field, c in zip(schema.fields, scan.columns, strict=True)]
     if row_ids:
         schema = schema.add(st.StructField(ROW_ID, st.LongType(), True, {FIELD_ID: ROW_ID_FIELD}))
-        chosen.append(sf.col(ROW_ID))
+        chosen.append(ROW_ID)
 
-    def load(paths: Sequence[str], place: Sequence[Expression]) -> DataFrame:
-        return spark.read.schema(schema).parquet(*paths).select(*chosen, *place)
+    def load(paths: Sequence[str], place: Sequence[str]) -> DataFrame:
+        return spark.read.schema(schema).parquet(*paths).selectExpr(*chosen, *place)
 
     return load
 
@@ -237,8 +238,8 @@ def _by_name(spark: SparkSession, scan: Scan, mapping: tuple[MappedColumn, ...],
     if row_ids:
         chosen.append(sf.lit(None).cast("bigint").alias(ROW_ID))
 
-    def load(paths: Sequence[str], place: Sequence[Expression]) -> DataFrame:
-        return spark.read.schema(schema).parquet(*paths).select(*chosen, *place)
+    def load(paths: Sequence[str], place: Sequence[str]) -> DataFrame:
+        return spark.read.schema(schema).parquet(*paths).select(*chosen, *[sf.expr(each) for each in place])
 
     return load
 
