@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from drivers import told_by
 from pyarrow import fs
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -31,7 +28,6 @@ TABLE = "main.people"
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
 S3A = "org.apache.hadoop:hadoop-aws:3.5.0,software.amazon.awssdk:bundle:2.35.4"
-DRIVER = Path(__file__).with_name("object_store_driver.py")
 
 
 @pytest.fixture
@@ -113,18 +109,8 @@ def test_lake_in_s3_when_spark_uses_it_by_s3a_then_every_way_of_writing_and_read
         "endpoint": endpoint,
         "settings": {name: str(getattr(settings, name)) for name in NAMES},
         "spark": {"spark.jars.packages": S3A},
-        "work": str(tmp_path),
     }
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [sys.executable, str(DRIVER), json.dumps(told)],
-        env={**environment, "SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = told_by("object_store_driver.py", told, tmp_path)
     every_id = [number for number in range(30) if number % 10 != 3]
     assert found["native"] == found["format"] == every_id
     assert found["name"] == "new"
