@@ -70,7 +70,6 @@ def batch(*ids: int) -> pa.RecordBatch:
 def task_file(log: CommitLog, *ids: int) -> str:
     to = target(log, TABLE)
     [path] = write_batches(iter([batch(*ids)]), to.definition, to.path)
-    assert path is not None
     return path
 
 

@@ -43,7 +43,6 @@ def task_file(log: CommitLog, *ids: int) -> str:
     to = target(log, TABLE)
     batch = pa.RecordBatch.from_pydict({"id": list(ids), "name": [f"n{i}" for i in ids]}, SCHEMA)
     [path] = write_batches(iter([batch]), to.definition, to.path)
-    assert path is not None
     return path
 
 

@@ -1,10 +1,15 @@
 """Spark's Python workers, and what is done there and nowhere else."""
 
 import gc
+import traceback
 from importlib import import_module
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
+
+from commitlog.errors import DataFileError
+from commitlog.spark.workers import plainly
 
 SOURCE = "commitlog.spark.source"
 
@@ -21,3 +26,14 @@ def test_keep_imports_when_the_source_is_imported_then_holds_for_workers_and_not
     assert row.kept > 10_000
     import_module(SOURCE)
     assert gc.get_freeze_count() == 0
+
+
+def test_plainly_when_an_error_of_ours_is_raised_deep_below_then_its_stack_ends_at_the_method() -> None:
+    def deep(levels: int) -> None:
+        if levels == 0:
+            raise DataFileError("column id is wrong")
+        deep(levels - 1)
+
+    with pytest.raises(DataFileError, match="column id is wrong") as error:
+        plainly(deep)(5)
+    assert [frame.name for frame in traceback.extract_tb(error.tb)][1:] == ["called"]
