@@ -96,6 +96,56 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], as_json: b
     click.echo(f"memory: {result.memory_bytes / 2**20:,.0f} MiB at {result.files:,} live files")
 
 
+@bench_command.command("loop")
+@click.option("--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 8), show_default=True, metavar="N")
+@click.option("--seconds", "-s", type=click.FloatRange(1), default=10.0, show_default=True)
+@click.option("--one-table", is_flag=True, help="All writers append to one table, else each to its own.")
+@click.option("--stock/--no-stock", default=True, show_default=True, help="Measure DuckLake's own client too.")
+@json_option
+@settings_options
+def loop_command(
+    settings: Settings, writers: tuple[int, ...], seconds: float, one_table: bool, stock: bool, as_json: bool
+) -> None:
+    """Measure writers that wait for each answer, one small file a commit, on servers of its own here."""
+    from commitlog.ops.bench_loop import run_loop_bench
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_loop_bench(
+        settings,
+        writers=writers,
+        seconds=seconds,
+        one_table=one_table,
+        stock=stock,
+        say=lambda line: click.echo(line, err=True),
+    )
+    if as_json:
+        print_json(result.as_dict())
+        return
+    parts = ("client", "broker", "sequencer", "projector", "PostgreSQL")
+    print_table(
+        ["", "writers", "commits/s", "failed", "loop p50 / p99 ms", "commit p50 / p99 ms", *(f"{p} ms" for p in parts)],
+        [
+            (
+                each.kind,
+                each.writers,
+                f"{each.commits_per_second:,.0f}",
+                sum(each.failures.values()) + each.connect_failures,
+                f"{each.loop_p50_ms:.1f} / {each.loop_p99_ms:.1f}",
+                f"{each.commit_p50_ms:.1f} / {each.commit_p99_ms:.1f}",
+                *(f"{each.cpu_ms[part]:.2f}" if part in each.cpu_ms else "" for part in parts),
+            )
+            for each in result.rates
+        ],
+        title=f"one file of 100 rows a commit, {seconds:.0f} s each, {'one table' if one_table else 'a table each'}; all on "
+        f"{result.cpus} CPUs, whose load was {result.load_before} before; ms of CPU a commit by part",
+    )
+    for each in result.rates:
+        for line, count in each.failures.items():
+            click.echo(f"{each.kind}, {each.writers} writer(s): {count} x {line}")
+    idle = ", ".join(f"{name} {percent} %" for name, percent in result.idle_percent.items())
+    click.echo(f"idle, of one core: {idle}")
+
+
 @bench_command.command("catalog")
 @click.option("--files", type=click.IntRange(10_000), default=1_000_000, show_default=True, metavar="N")
 @json_option
