@@ -37,6 +37,8 @@ def _counts(proposal: m.Proposal, settings: m.LogSettings) -> Iterator[tuple[int
     yield len(proposal.reads), "reads", settings.reads_max
     yield keys, "keys of rows read", settings.read_keys_max
     yield positions, "row positions of one file (use a delete file)", settings.inlined_positions_max
+    positions = sum(len(delete.rows) for change in deletes for delete in change.positions)
+    yield positions, "row positions (use delete files)", settings.changeset_positions_max
 
 
 def _new_names(changes: tuple[m.Change, ...]) -> Iterator[str]:

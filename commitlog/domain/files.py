@@ -196,10 +196,11 @@ def _check_range(plan: Plan, rows: FrozenBitMap64, data_file_id: int) -> None:
 
 def _plan_positions(plan: Plan, table: TableState, positions: m.PositionDelete) -> FrozenBitMap64:
     rows = _row_set(positions.rows, positions.data_file_id)
+    plan.count_positions(len(rows))
     if len(rows) > plan.state.settings.inlined_positions_max:
         raise InvalidChangeError(
             f"{len(rows)} positions in data file {positions.data_file_id} are more than "
-            f"{plan.state.settings.inlined_positions_max}: use a delete file"
+            f"{plan.state.settings.inlined_positions_max} (inlined_positions_max): use a delete file"
         )
     if is_live(plan, table, positions.data_file_id):
         _check_range(plan, rows, positions.data_file_id)

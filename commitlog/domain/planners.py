@@ -42,6 +42,8 @@ def plan_changes(plan: Plan) -> None:
                 raise
             raise InvalidChangeError(f"change {index} ({change.kind}): {error}") from None
         plan.effects.append(effect)
+        if change.kind is not m.ChangeKind.APPEND and effect.object_id is not None and not effect.skipped:
+            plan.count_object(effect.object_id)
         if footprint is not None:
             plan.footprints.append(footprint)
 

@@ -80,6 +80,8 @@ class Plan:
         self.files_named: set[int] = set()
         self.next_row_ids: dict[int, int] = {}
         self.files_added = 0
+        self._positions = 0
+        self._objects: set[int] = set()
         self._decided_at_ms = decided_at_ms
         self._handlers = handlers
         self._rows: RowPlanner | None = None
@@ -106,6 +108,25 @@ class Plan:
         self.files_added += count
         if self.files_added > self.state.settings.files_max:
             raise InvalidChangeError(f"{self.files_added} files are more than {self.state.settings.files_max}")
+
+    def count_positions(self, count: int) -> None:
+        """Count positions to delete without a delete file against the log's limit for a changeset."""
+        self._positions += count
+        limit = self.state.settings.changeset_positions_max
+        if self._positions > limit:
+            raise InvalidChangeError(
+                f"{self._positions} positions in one changeset are more than {limit} (changeset_positions_max): use delete "
+                "files"
+            )
+
+    def count_object(self, object_id: int) -> None:
+        """Count a schema, table or view, once, against the log's limit for a changeset: each takes locks in the catalog."""
+        self._objects.add(object_id)
+        limit = self.state.settings.changeset_objects_max
+        if len(self._objects) > limit:
+            raise InvalidChangeError(
+                f"one changeset touches more than {limit} schemas, tables and views (changeset_objects_max): split it"
+            )
 
     # --- names --------------------------------------------------------------------------------------------------------
 

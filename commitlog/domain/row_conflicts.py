@@ -17,7 +17,6 @@ from commitlog.domain.definitions import (
     HANDLER_PREFIX,
     InvalidChangeError,
     TableDefinition,
-    complete_row,
     quoted,
 )
 from commitlog.domain.model import ConflictKind, Effect, ResolutionAction, Row
@@ -65,9 +64,9 @@ class RowCheck:
         """Find out what the change meets, settle it, and return what it does."""
         match self.change:
             case m.InsertRow(row=row):
-                self._insert(complete_row(self.known, row))
+                self._insert(self.rows.full_row(self.known, row))
             case m.UpdateRow(key=key, row=row):
-                self._update(given_key(self.known, key), complete_row(self.known, row))
+                self._update(given_key(self.known, key), self.rows.full_row(self.known, row))
             case m.DeleteRow(key=key):
                 self._delete(given_key(self.known, key))
             case _:
@@ -234,7 +233,7 @@ class RowCheck:
             return
         try:
             answer = handler(str(meeting.kind), committed, proposed)
-            image = None if answer is None else complete_row(self.known, answer)
+            image = None if answer is None else self.rows.full_row(self.known, answer)
         except Exception as error:
             self._abort(meetings, proposed, f"the handler {name} failed: {error}")
             return

@@ -21,6 +21,7 @@ from commitlog.domain.definitions import (
 from commitlog.domain.files import check_file, give_file_id
 from commitlog.domain.model import ConflictKind, Effect
 from commitlog.domain.row_conflicts import OWN, RowChange, RowCheck, RowHandler
+from commitlog.domain.row_width import check_row_width
 from commitlog.domain.rowkeys import given_key, key_of, make_version, shown_key
 from commitlog.domain.state import LOCAL, KeyedRows, RowVersion, TableState
 from commitlog.domain.texts import check_row_text, check_text, check_time_ms
@@ -71,7 +72,7 @@ class RowPlanner:
             raise InvalidChangeError(f"table {quoted(table.name)} takes no rows outside of files: {problem}")
         if table.rows is None:
             assert isinstance(change, m.InsertRow)
-            complete_row(known, change.row)
+            self.full_row(known, change.row)
             self.give_file_id(table)
             row_id = self.plan.take_row_ids(table, 1)
             self.plan.ids.row_id_starts.append(row_id)
@@ -80,6 +81,12 @@ class RowPlanner:
             self._assume_refused(table, change)
             return Effect(table.table_id)
         return RowCheck(self, table, known, change, index).run()
+
+    def full_row(self, definition: TableDefinition, row: m.Row) -> m.Row:
+        """The full image of a row, which the catalog can hold; raises InvalidChangeError."""
+        full = complete_row(definition, row)
+        check_row_width(definition, full, self.state.settings.inlined_row_bytes_max)
+        return full
 
     def _check_form(self, change: RowChange) -> None:
         where = f"a row of table {quoted(change.table)}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from commitlog.domain.definitions import InvalidChangeError, check_policy
 from commitlog.domain.model import Granularity, LogSettings, Scalar
+from commitlog.domain.row_width import POSTGRESQL_ROW_BYTES_MAX
 
 _OPTIONAL = frozenset({"expire_older_than_ms", "expire_keep_snapshots"})
 _AT_LEAST = {
@@ -15,9 +16,14 @@ _AT_LEAST = {
     "name_length_max": 1,
     "changes_max": 1,
     "files_max": 1,
+    "changeset_objects_max": 1,
     "expire_keep_snapshots": 1,
 }
-_AT_MOST = {"window_snapshots": 10_000_000, "proposal_bytes_max": 64 * 1024 * 1024}
+_AT_MOST = {
+    "window_snapshots": 10_000_000,
+    "proposal_bytes_max": 64 * 1024 * 1024,
+    "inlined_row_bytes_max": POSTGRESQL_ROW_BYTES_MAX,
+}
 _BOUND_MAX = 2**53
 
 

@@ -167,7 +167,9 @@ def test_turn_when_two_threads_have_one_writer_then_one_after_the_other() -> Non
 
 # --- limits -----------------------------------------------------------------------------------------------------------
 
-SETTINGS = m.LogSettings(changes_max=2, files_max=2, reads_max=1, read_keys_max=1, inlined_positions_max=2)
+SETTINGS = m.LogSettings(
+    changes_max=2, files_max=2, reads_max=1, read_keys_max=1, inlined_positions_max=2, changeset_positions_max=3
+)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,12 @@ SETTINGS = m.LogSettings(changes_max=2, files_max=2, reads_max=1, read_keys_max=
         ([m.Append("main", "t", (FILE, FILE)), m.Append("main", "t", (FILE,))], [], "3 files"),
         ([], [m.NameRead("main")] * 2, "2 reads"),
         ([], [m.RowsRead("main", "t", ({}, {}))], "2 keys"),
-        ([m.Delete("main", "t", (m.PositionDelete(0, (1, 2, 3)),))], [], "3 row positions"),
+        ([m.Delete("main", "t", (m.PositionDelete(0, (1, 2, 3)),))], [], "3 row positions of one file"),
+        (
+            [m.Delete("main", "t", (m.PositionDelete(0, (1, 2)), m.PositionDelete(1, (1, 2))))],
+            [],
+            r"4 row positions \(use delete files\)",
+        ),
         ([m.CreateTable("main", "n" * 256, ())], [], "256 characters"),
         ([m.RenameTable("main", "t", "n" * 256)], [], "256 characters"),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from deciding import (
     DecidedLog,
+    alter,
     append,
     change,
     create_table,
@@ -17,6 +18,8 @@ from deciding import (
     keyed_table,
     read_table,
 )
+
+from commitlog.domain.row_width import stored_width
 
 REFERS = [{"columns": ["v"], "ref_schema": "main", "ref_table": "p", "ref_columns": ["id"]}]
 
@@ -131,6 +134,38 @@ def test_if_exists_when_dropped_since_the_base_then_later_changes_do_not_see_it(
 
 # --- limits -----------------------------------------------------------------------------------------------------------
 
+WIDE_COLUMNS = "a int64, b varchar, c boolean, d timetz, e list(int64)"
+WIDE_ROW = {"a": 1, "b": "x" * 30, "c": True, "d": "12:00:00+01", "e": None}
+
+
+def test_one_row_of_1100_int64_columns_then_invalid_and_what_fits_a_page_commits() -> None:
+    log = DecidedLog()
+    log.commit(create_table(columns=", ".join(f"c{n} int64" for n in range(1_100))))
+    refused = log.refused("INVALID", change("INSERT_ROW", row={f"c{n}": n for n in range(1_100)}))
+    assert "8992 bytes of a page in PostgreSQL, more than 8000 (inlined_row_bytes_max)" in str(refused.detail)
+    log.commit(change("INSERT_ROW", row={f"c{n}": n for n in range(970)}))
+
+
+def test_stored_width_when_values_are_null_short_or_long_then_as_postgresql_stores_them() -> None:
+    log = DecidedLog()
+    log.commit(create_table(columns=WIDE_COLUMNS))
+    definition = log.state.tables[1].definition
+    empty = dict.fromkeys(WIDE_ROW)
+    assert stored_width(definition, empty) == 48
+    assert stored_width(definition, {**empty, "c": True, "d": "12:00:00"}) == 48 + 8 + 12
+    assert stored_width(definition, {**empty, "b": "four"}) == 48 + 5
+    assert stored_width(definition, {**empty, "b": "x" * 1_000}) == stored_width(definition, {**empty, "e": [1]}) == 72
+
+
+def test_appends_to_any_number_of_tables_and_one_table_altered_often_then_commit() -> None:
+    log = DecidedLog(changeset_objects_max=2)
+    log.commit(create_table("a"), create_table("b"))
+    log.commit(create_table("c"))
+    log.commit(append(table="a"), append(table="b"), append(table="c"))
+    log.commit(*[alter("SET_COMMENT", "a", comment=str(n)) for n in range(5)])
+    drops = [change("DROP_TABLE", "gone", if_exists=True), change("DROP_TABLE", "lost", if_exists=True)]
+    log.commit(*drops, change("DROP_TABLE", "a"), change("DROP_TABLE", "b"))
+
 
 @pytest.mark.parametrize(
     ("setting", "limit", "changes", "fields"),
@@ -148,13 +183,16 @@ def test_if_exists_when_dropped_since_the_base_then_later_changes_do_not_see_it(
         ("name_length_max", 8, [create_table("a" * 9)], {}),
         ("inlined_positions_max", 2, [delete({0: [1, 2, 3]})], {}),
         ("keyed_rows_max", 2, [insert(id=7), insert(id=8)], {}),
+        ("changeset_positions_max", 3, [delete({0: [1, 2], 1: [3, 4]})], {}),
+        ("changeset_objects_max", 2, [create_table("a"), create_table("b"), insert(id=7)], {}),
+        ("inlined_row_bytes_max", 80, [change("INSERT_ROW", "wide", row=WIDE_ROW)], {}),
     ],
 )
 def test_more_than_a_limit_then_invalid_and_the_text_gives_it(
     setting: str, limit: int, changes: list[dict], fields: dict
 ) -> None:
     log = DecidedLog()
-    log.commit(create_table(), append(), keyed_table())
+    log.commit(create_table(), append(data_file(), data_file()), keyed_table(), create_table("wide", WIDE_COLUMNS))
     log.commit(insert(id=1))
     log.commit({"kind": "CONFIGURE", "settings": {setting: limit}})
     assert str(limit) in str(log.refused("INVALID", *changes, **fields).detail)
