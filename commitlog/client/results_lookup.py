@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome, ProposalId, Verdict
 from commitlog.errors import LogIntegrityError, LogUnavailableError, MalformedRecordError
-from commitlog.log.codec import decode_record, hash_record
+from commitlog.log.codec import OutcomeRecord, decode_record, hash_record
 from commitlog.log.connection import assign, end_offset, is_no_answer, make_admin, make_consumer
 from commitlog.log.results import LogPosition
 from commitlog.log.topics import topics_of
@@ -167,5 +167,6 @@ def _found(raw: bytes, offset: int) -> FoundOutcome:
     digest = hash_record(raw)
     if isinstance(record, Genesis):
         return FoundOutcome(None, LogPosition(record.log_id, 0, 0, digest, offset))
+    assert isinstance(record, OutcomeRecord)
     outcome = record.outcome
     return FoundOutcome(outcome, LogPosition(record.log_id, outcome.seq, outcome.epoch, digest, offset))

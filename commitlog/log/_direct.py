@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from commitlog.domain.model import Assigned, Effect, Outcome, Reason, Receipt, Verdict
-from commitlog.log._framing import NEWEST
+from commitlog.errors import MalformedRecordError
+from commitlog.log._framing import HEADER_SIZE_BYTES, NEWEST
 
 _LOW_BITS = 14
 _LOW_MASK = (1 << _LOW_BITS) - 1
+_LONG_SHIFT_MAX = 63
+_ID_SIZE_BYTES = 16
+_HASH_SIZE_BYTES = 32
 
 
 def _varint(number: int) -> bytes:
@@ -117,7 +121,7 @@ _OUTCOME_HEADER = NEWEST["Outcome"].header
 _RECEIPTS_HEADER = NEWEST["Receipts"].header
 
 
-def outcome_bytes(outcome: Outcome, log_id: bytes, prev_hash: bytes, proposal: bytes | None) -> bytes:
+def outcome_bytes(outcome: Outcome, log_id: bytes, prev_hash: bytes, told: int, proposal: bytes | None) -> bytes:
     """An outcome without conflicts and resolutions, as `schemas/outcome.avsc` has it."""
     return b"".join(
         (
@@ -127,6 +131,7 @@ def outcome_bytes(outcome: Outcome, log_id: bytes, prev_hash: bytes, proposal: b
             _long(outcome.epoch),
             _long(outcome.rules_version),
             prev_hash,
+            _long(told),
             _long(outcome.source.partition),
             _long(outcome.source.offset),
             _long(outcome.decided_at_ms),
@@ -149,6 +154,38 @@ def outcome_bytes(outcome: Outcome, log_id: bytes, prev_hash: bytes, proposal: b
             _NULL if proposal is None else _SOME + _long(len(proposal)) + proposal,
         )
     )
+
+
+def outcome_head(data: bytes) -> tuple[bytes, int, int, int, bytes, int]:
+    """log_id, seq, epoch, rules_version, prev_hash and told: the fields that every version of the record begins with.
+
+    Raises:
+        MalformedRecordError: the bytes end before.
+    """
+    at = HEADER_SIZE_BYTES + _ID_SIZE_BYTES
+    log_id = data[HEADER_SIZE_BYTES:at]
+    try:
+        seq, at = _read_long(data, at)
+        epoch, at = _read_long(data, at)
+        rules_version, at = _read_long(data, at)
+        prev_hash = data[at : at + _HASH_SIZE_BYTES]
+        told, at = _read_long(data, at + _HASH_SIZE_BYTES)
+    except IndexError:
+        raise MalformedRecordError(f"an outcome of only {len(data)} bytes") from None
+    return log_id, seq, epoch, rules_version, prev_hash, told
+
+
+def _read_long(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+        shift += 7
+        if shift > _LONG_SHIFT_MAX:
+            raise MalformedRecordError("an outcome with a number beyond 64 bits")
 
 
 def _receipt(receipt: Receipt) -> bytes:

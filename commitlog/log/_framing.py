@@ -64,6 +64,10 @@ def schemas_dir() -> Path:
 NEWEST, BY_HEADER = load_schemas(schemas_dir())
 
 
+class UnknownSchemaError(MalformedRecordError):
+    """A record of ours by its marker, of a schema that is not among this version's."""
+
+
 def writer_of(record: str) -> Callable[[Mapping[str, Any]], bytes]:
     """A function that encodes one kind of record. Text that UTF-8 cannot hold and numbers beyond 64 bits raise."""
     schema = NEWEST[record]
@@ -84,12 +88,23 @@ def read(data: bytes, *expected: str) -> tuple[str, dict[str, Any]]:
     Raises:
         MalformedRecordError: for anything that is not exactly one of the expected records.
     """
-    schema = BY_HEADER.get(data[:HEADER_SIZE_BYTES])
-    if schema is None:
-        raise MalformedRecordError(_no_header(data))
+    schema = schema_of(data)
     if schema.record not in expected:
         raise MalformedRecordError(f"a record of kind {schema.record}, not {' or '.join(expected)}")
     return schema.record, _read_body(data, schema)
+
+
+def schema_of(data: bytes) -> Schema:
+    """The schema that a record's header names.
+
+    Raises:
+        UnknownSchemaError: none of this version's.
+        MalformedRecordError: there is no such header.
+    """
+    schema = BY_HEADER.get(data[:HEADER_SIZE_BYTES])
+    if schema is None:
+        raise _no_header(data)
+    return schema
 
 
 def _read_body(data: bytes, schema: Schema) -> dict[str, Any]:
@@ -105,12 +120,15 @@ def _read_body(data: bytes, schema: Schema) -> dict[str, Any]:
     return fields
 
 
-def _no_header(data: bytes) -> str:
+def _no_header(data: bytes) -> MalformedRecordError:
     if data[:2] != MARKER:
-        return f"no Avro single-object record: it starts with {data[:4].hex() or 'nothing'}, not c301"
+        return MalformedRecordError(
+            f"no Avro single-object record: it starts with {data[:4].hex() or 'nothing'}, not c301"
+        )
     if len(data) < HEADER_SIZE_BYTES:
-        return f"no Avro single-object record: only {len(data)} bytes"
-    return f"unknown schema fingerprint {data[2:HEADER_SIZE_BYTES].hex()}; known are those of this version's schemas"
+        return MalformedRecordError(f"no Avro single-object record: only {len(data)} bytes")
+    fingerprint = data[2:HEADER_SIZE_BYTES].hex()
+    return UnknownSchemaError(f"unknown schema fingerprint {fingerprint}; known are those of this version's schemas")
 
 
 def from_confluent(data: bytes, schema_ids: Mapping[int, str]) -> bytes:

@@ -137,7 +137,7 @@ def _effect_from_avro(fields: Fields) -> m.Effect:
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 
 
-def outcome_to_avro(outcome: m.Outcome, log_id: bytes, prev_hash: bytes, proposal: bytes | None) -> Fields:
+def outcome_to_avro(outcome: m.Outcome, log_id: bytes, prev_hash: bytes, told: int, proposal: bytes | None) -> Fields:
     """An outcome with its place in the chain and its proposal's bytes."""
     reason = outcome.reason
     return {
@@ -146,6 +146,7 @@ def outcome_to_avro(outcome: m.Outcome, log_id: bytes, prev_hash: bytes, proposa
         "epoch": outcome.epoch,
         "rules_version": outcome.rules_version,
         "prev_hash": prev_hash,
+        "told": told,
         "source": {"partition": outcome.source.partition, "offset": outcome.source.offset},
         "decided_at_ms": outcome.decided_at_ms,
         "verdict": outcome.verdict._value_,

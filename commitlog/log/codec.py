@@ -16,9 +16,17 @@ from commitlog.domain import model as m
 from commitlog.domain.json_form import check_id_version
 from commitlog.errors import MalformedRecordError
 from commitlog.log._changes import change_from_avro, change_to_avro, read_from_avro, read_to_avro
-from commitlog.log._direct import outcome_bytes, receipts_bytes
+from commitlog.log._direct import outcome_bytes, outcome_head, receipts_bytes
 from commitlog.log._files import decode_statistics, encode_statistics
-from commitlog.log._framing import HEADER_SIZE_BYTES, NEWEST, from_confluent, read, writer_of
+from commitlog.log._framing import (
+    HEADER_SIZE_BYTES,
+    NEWEST,
+    UnknownSchemaError,
+    from_confluent,
+    read,
+    schema_of,
+    writer_of,
+)
 from commitlog.log._outcomes import (
     genesis_from_avro,
     genesis_to_avro,
@@ -31,9 +39,13 @@ from commitlog.log._values import optional
 __all__ = [
     "DeadLetter",
     "Heartbeat",
+    "OutcomeHead",
     "OutcomeRecord",
     "Receipts",
+    "Takeover",
+    "UnknownSchemaError",
     "decode_dead_letter",
+    "decode_head",
     "decode_heartbeat",
     "decode_proposal",
     "decode_receipts",
@@ -46,6 +58,7 @@ __all__ = [
     "encode_proposal",
     "encode_receipts",
     "encode_statistics",
+    "encode_takeover",
     "from_confluent",
     "hash_record",
     "readable_ids",
@@ -58,6 +71,7 @@ _ID_SIZE_BYTES = 16
 _write_proposal = writer_of("Proposal")
 _write_outcome = writer_of("Outcome")
 _write_genesis = writer_of("Genesis")
+_write_takeover = writer_of("Takeover")
 _write_dead_letter = writer_of("DeadLetter")
 _write_heartbeat = writer_of("Heartbeat")
 
@@ -168,6 +182,30 @@ class OutcomeRecord(NamedTuple):
     outcome: m.Outcome
     log_id: bytes
     prev_hash: bytes
+    told: int = 0
+
+
+class OutcomeHead(NamedTuple):
+    """What an outcome says of its place in the log, without what was decided.
+
+    ``told``: all receipts and dead letters up to this seq were acknowledged when it was decided.
+    """
+
+    log_id: bytes
+    seq: int
+    epoch: int
+    rules_version: int
+    prev_hash: bytes
+    told: int
+
+
+class Takeover(NamedTuple):
+    """A sequencer begins an epoch; ``instance`` is 16 bytes made anew for every attempt."""
+
+    log_id: bytes
+    epoch: int
+    instance: bytes
+    sent_at_ms: int
 
 
 def hash_record(data: bytes) -> bytes:
@@ -175,7 +213,7 @@ def hash_record(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def encode_outcome(outcome: m.Outcome, *, log_id: bytes, prev_hash: bytes) -> bytes:
+def encode_outcome(outcome: m.Outcome, *, log_id: bytes, prev_hash: bytes, told: int = 0) -> bytes:
     """An outcome's bytes, with its proposal's bytes as they came; those of a malformed one are in dead-letters only."""
     proposal = outcome.proposal_bytes
     if outcome.reason is m.Reason.MALFORMED:
@@ -183,8 +221,8 @@ def encode_outcome(outcome: m.Outcome, *, log_id: bytes, prev_hash: bytes) -> by
     elif proposal is None and outcome.proposal is not None:
         proposal = encode_proposal(outcome.proposal)
     if not outcome.conflicts and not outcome.resolutions:
-        return outcome_bytes(outcome, log_id, prev_hash, proposal)
-    return _write_outcome(outcome_to_avro(outcome, log_id, prev_hash, proposal))
+        return outcome_bytes(outcome, log_id, prev_hash, told, proposal)
+    return _write_outcome(outcome_to_avro(outcome, log_id, prev_hash, told, proposal))
 
 
 def encode_genesis(genesis: m.Genesis) -> bytes:
@@ -192,18 +230,39 @@ def encode_genesis(genesis: m.Genesis) -> bytes:
     return _write_genesis(genesis_to_avro(genesis))
 
 
-def decode_record(data: bytes) -> m.Genesis | OutcomeRecord:
+def encode_takeover(takeover: Takeover) -> bytes:
+    """The record of the results topic that begins an epoch."""
+    return _write_takeover(takeover._asdict())
+
+
+def decode_record(data: bytes) -> m.Genesis | Takeover | OutcomeRecord:
     """A record of the results topic; the outcome's proposal is decoded, its statistics are left opaque.
 
     Raises:
-        MalformedRecordError: the bytes are neither a genesis nor an outcome.
+        MalformedRecordError: the bytes are none.
     """
-    record, fields = read(data, "Outcome", "Genesis")
+    record, fields = read(data, "Outcome", "Genesis", "Takeover")
     if record == "Genesis":
         return genesis_from_avro(fields)
+    if record == "Takeover":
+        return Takeover(**fields)
     raw = fields["proposal"]
     outcome = outcome_from_avro(fields, None if raw is None else decode_proposal(raw))
-    return OutcomeRecord(outcome, fields["log_id"], fields["prev_hash"])
+    return OutcomeRecord(outcome, fields["log_id"], fields["prev_hash"], fields["told"])
+
+
+def decode_head(data: bytes) -> m.Genesis | Takeover | OutcomeHead:
+    """What `Chain` must know of a record of the results topic.
+
+    Raises:
+        UnknownSchemaError: a record of ours, of a schema that this version does not know.
+        MalformedRecordError: the bytes are no record of the results topic.
+    """
+    if schema_of(data).record == "Outcome":
+        return OutcomeHead(*outcome_head(data))
+    record = decode_record(data)
+    assert not isinstance(record, OutcomeRecord)
+    return record
 
 
 # --- receipts ---------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from commitlog.errors import (
     MalformedRecordError,
     RulesVersionError,
 )
-from commitlog.log.codec import OutcomeRecord, decode_record, hash_record
+from commitlog.log.codec import OutcomeRecord, Takeover, decode_record, hash_record
 from commitlog.log.connection import assign, end_offset, first_offsets, is_no_answer, make_admin, make_consumer
 
 HASHES_KEPT = 4_096
@@ -90,6 +90,7 @@ class Chain:
         except MalformedRecordError as error:
             raise LogIntegrityError(f"results offset {offset} holds no record of a log: {error}") from None
         assert raw is not None
+        assert not isinstance(value, Takeover)
         if isinstance(value, Genesis):
             return self._accept_genesis(value, raw, offset)
         return self._accept_outcome(value, raw, offset)

@@ -288,15 +288,18 @@ def test_proposal_when_values_differ_only_in_type_then_the_type_is_kept() -> Non
 @QUICK
 @given(OUTCOMES)
 def test_outcome_when_encoded_then_decodes_to_the_same(outcome: m.Outcome) -> None:
-    record = codec.decode_record(codec.encode_outcome(outcome, log_id=LOG_ID, prev_hash=HASH))
-    assert record == codec.OutcomeRecord(outcome, LOG_ID, HASH)
+    data = codec.encode_outcome(outcome, log_id=LOG_ID, prev_hash=HASH, told=outcome.seq // 2)
+    assert codec.decode_record(data) == codec.OutcomeRecord(outcome, LOG_ID, HASH, outcome.seq // 2)
+    assert codec.decode_head(data) == codec.OutcomeHead(
+        LOG_ID, outcome.seq, outcome.epoch, outcome.rules_version, HASH, outcome.seq // 2
+    )
 
 
 @QUICK
 @given(OUTCOMES.map(lambda outcome: replace(outcome, conflicts=(), resolutions=(), proposal_bytes=b"own")))
 def test_outcome_when_encoded_directly_then_the_bytes_are_the_generic_encoders(outcome: m.Outcome) -> None:
-    generic = writer_of("Outcome")(outcome_to_avro(outcome, LOG_ID, HASH, b"own"))
-    assert outcome_bytes(outcome, LOG_ID, HASH, b"own") == generic
+    generic = writer_of("Outcome")(outcome_to_avro(outcome, LOG_ID, HASH, 77, b"own"))
+    assert outcome_bytes(outcome, LOG_ID, HASH, 77, b"own") == generic
 
 
 @QUICK
@@ -318,6 +321,12 @@ def test_genesis_when_encoded_then_decodes_to_the_same() -> None:
     assert codec.decode_record(codec.encode_genesis(genesis)) == genesis
 
 
+def test_takeover_when_encoded_then_decodes_to_the_same() -> None:
+    takeover = codec.Takeover(LOG_ID, 7, b"I" * 16, 1_730_000_000_000)
+    assert codec.decode_record(codec.encode_takeover(takeover)) == takeover
+    assert codec.decode_head(codec.encode_takeover(takeover)) == takeover
+
+
 def test_dead_letter_and_heartbeat_when_encoded_then_decode_to_the_same() -> None:
     letter = codec.DeadLetter(LOG_ID, 7, "x.proposals", m.Position(2, 9), "no", 5, b"w", b"\x00\xff", 2)
     assert codec.decode_dead_letter(codec.encode_dead_letter(letter)) == letter
@@ -328,7 +337,7 @@ def test_dead_letter_and_heartbeat_when_encoded_then_decode_to_the_same() -> Non
 def test_schemas_when_the_model_has_a_field_then_so_has_the_record() -> None:
     pairs = {"Outcome": m.Outcome, "Proposal": m.Proposal, "Genesis": m.Genesis}
     extra = {
-        "Outcome": ({"proposal_bytes"}, {"log_id", "prev_hash"}),
+        "Outcome": ({"proposal_bytes"}, {"log_id", "prev_hash", "told"}),
         "Proposal": (set(), set()),
         "Genesis": (set(), set()),
     }
