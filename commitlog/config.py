@@ -52,6 +52,8 @@ class Settings:
         batch_bytes_max: most bytes of proposals that one Kafka transaction decides.
         batch_age_ms_max: longest time that a proposal waits for others to share its transaction.
         receipts_timeout_ms: how long a client waits for its receipt before the outcome counts as unknown.
+        catalog_timeout_ms: how long a reader waits for the catalog to hold what was committed before it asked.
+        staleness_ms: how old what a reader sees may be, so that it need not ask the log each time; 0 is the newest.
         projector_outcomes_max: most outcomes that one SQL transaction projects.
         kafka_port: port of the embedded broker; another free one is taken if it is in use.
         postgres_port: port of the embedded PostgreSQL; another free one is taken if it is in use.
@@ -75,6 +77,8 @@ class Settings:
     batch_bytes_max: int
     batch_age_ms_max: int
     receipts_timeout_ms: int
+    catalog_timeout_ms: int
+    staleness_ms: int
     projector_outcomes_max: int
     kafka_port: int
     postgres_port: int
@@ -208,6 +212,8 @@ def _defaults(home: Path, environment: Mapping[str, str]) -> dict[str, object]:
         "batch_bytes_max": 32 * 1024 * 1024,
         "batch_age_ms_max": 5,
         "receipts_timeout_ms": 30_000,
+        "catalog_timeout_ms": 30_000,
+        "staleness_ms": 0,
         "projector_outcomes_max": 5_000,
         "kafka_port": 9092,
         "postgres_port": 5432,
@@ -357,6 +363,8 @@ _READERS: Mapping[str, Callable[[object, str], object]] = {
     "batch_bytes_max": _whole(1_024, 1024 * 1024 * 1024),
     "batch_age_ms_max": _whole(0, 10_000),
     "receipts_timeout_ms": _whole(1, 3_600_000),
+    "catalog_timeout_ms": _whole(1, 3_600_000),
+    "staleness_ms": _whole(0, 3_600_000),
     "projector_outcomes_max": _whole(1, 100_000),
     "kafka_port": _PORT,
     "postgres_port": _PORT,

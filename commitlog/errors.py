@@ -16,6 +16,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- ProposalRejectedError       the proposal was decided, and refused
     +-- ProposalTooLargeError       the proposal is over the log's limit and was not sent
     +-- CatalogUnavailableError     PostgreSQL does not answer
+    +-- CatalogBehindError          the catalog does not hold yet, in time, what was committed before it was asked
     +-- CatalogMismatchError        the catalog belongs to another log, or is ahead of this one
     +-- DataFileError               a data file that cannot be read, or does not fit its table
     +-- AdoptionError               a lake that cannot be taken over
@@ -178,6 +179,35 @@ class CatalogUnavailableError(CommitLogError):
         super().__init__(
             f"PostgreSQL at {address} does not answer{_waited(waited_ms)}{_because(detail)}. Start it "
             "(`commitlog up` runs one here), or set COMMITLOG_DATABASE_URL to where it is."
+        )
+
+
+class CatalogBehindError(CommitLogError):
+    """The catalog does not hold yet, in time, what had been committed before it was asked.
+
+    Args:
+        results: the topic.
+        next_offset: up to where the catalog has it; None where there is nothing in it yet.
+        end_offset: up to where the log went when it was asked.
+        waited_ms: how long the catalog was waited for, in milliseconds.
+        is_moving: whether it came nearer meanwhile.
+    """
+
+    def __init__(
+        self, results: str, *, next_offset: int | None, end_offset: int, waited_ms: int, is_moving: bool
+    ) -> None:
+        self.next_offset = next_offset
+        self.end_offset = end_offset
+        self.waited_ms = waited_ms
+        reached = next_offset or 0
+        remedy = (
+            "The projector is at work: wait, or raise COMMITLOG_CATALOG_TIMEOUT_MS."
+            if is_moving
+            else "The projector did not move: see whether one runs and what it says (`commitlog status`)."
+        )
+        super().__init__(
+            f"the catalog is still behind the log{_waited(waited_ms)}: it holds {results} up to offset {reached:,}, the log "
+            f"had {end_offset:,}. {remedy} COMMITLOG_STALENESS_MS lets reads be older."
         )
 
 

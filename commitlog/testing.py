@@ -85,8 +85,13 @@ class _InMemoryAccess:
     def head_snapshot_id(self) -> int:
         return self._state.head_snapshot_id
 
+    def wait_for_head(self, timeout_ms: int | None = None) -> int:
+        return self._state.head_snapshot_id
+
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
         with self._changed:
+            if snapshot_id > self._state.head_snapshot_id:
+                raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._state.head_snapshot_id)
             holder = self._state.schema_at(fold(schema), snapshot_id)
             entry = None if holder is None else self._state.entry_at(holder, fold(table), snapshot_id)
             if not isinstance(entry, TableState):

@@ -39,7 +39,10 @@ MIGRATIONS: dict[int, Migration] = {
                CREATE INDEX ducklake_data_file_by_end ON ducklake_data_file (table_id, end_snapshot);
                CREATE TABLE {own}.expiry (
                    only_row SMALLINT NOT NULL, keep_snapshots BIGINT, older_than_ms BIGINT, PRIMARY KEY (only_row));
-               INSERT INTO {own}.expiry VALUES (1, NULL, NULL);"""
+               INSERT INTO {own}.expiry VALUES (1, NULL, NULL);
+               ALTER TABLE {own}.applied ADD COLUMN next_offset BIGINT;
+               UPDATE {own}.applied SET next_offset = results_offset + 1;
+               ALTER TABLE {own}.applied ALTER COLUMN next_offset SET NOT NULL;"""
         + ROWS_OUTSIDE_FILES,
         post="DROP VIEW {own}.tables; CREATE VIEW {own}.tables AS" + VIEWS["tables"],
     ),

@@ -98,7 +98,7 @@ class Projector:
         with self.connect() as conn, self.reader(conn) as reader:
             session = Session(self, conn, reader)
             for records in reader.read_to_end(records_max=self.settings.projector_outcomes_max):
-                session.apply(records)
+                session.apply(records, reader.next_offset)
 
     def _run_connected(self, stop: threading.Event) -> None:
         with self.connect() as conn, self.reader(conn) as reader:
@@ -106,7 +106,7 @@ class Projector:
             records_max = self.settings.projector_outcomes_max
             with few_collections(), ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX) as ahead:
                 while not stop.is_set():
-                    session.apply(ahead.take())
+                    session.apply(ahead.take(), ahead.next_offset)
 
     def connect(self) -> Connection:
         """A connection that may write the catalog, which has this version from now on."""
@@ -158,6 +158,7 @@ class Session:
         self.conn = conn
         self.own = projector.own
         self.position = reader.position
+        self.next_offset = reader.next_offset
         self.catalog_oid = projector.catalog_oid
         self.projection: Projection | None = None
         if self.position is not None:
@@ -167,9 +168,14 @@ class Session:
         decode = self.projector.decode_statistics
         self.projection = Projection(self.conn, log_id=log_id, decode_statistics=decode, own=self.own)
 
-    def apply(self, records: list[ResultRecord]) -> None:
-        """Project a batch of verified records in one SQL transaction."""
+    def apply(self, records: list[ResultRecord], next_offset: int) -> None:
+        """Project a batch of verified records in one SQL transaction.
+
+        Everything before ``next_offset`` has been read. Without records it is noted too: readers wait for the log's end,
+        which may be a record that is no outcome.
+        """
         if not records:
+            self._note_read(next_offset)
             return
         outcomes = [record.value for record in records if isinstance(record.value, Outcome)]
         with self.conn.transaction():
@@ -180,16 +186,24 @@ class Session:
             position = records[-1].position_in(self.projection.tracker.log_id)
             self._check_position()
             self.projection.project(outcomes)
-            self._write_position(position)
-        self.position = position
+            self._write_position(position, next_offset)
+        self.position, self.next_offset = position, next_offset
         self.projector.applied(position, outcomes)
+
+    def _note_read(self, next_offset: int) -> None:
+        if self.position is None or next_offset <= self.next_offset:
+            return
+        with self.conn.transaction():
+            self._check_position()
+            self._write_position(self.position, next_offset)
+        self.next_offset = next_offset
 
     def _begin(self, record: ResultRecord, genesis: Genesis) -> None:
         data_path = self.projector.settings.data_path
         created_at = to_time(genesis.created_at_ms * 1000)
         create_catalog(self.conn, log_id=genesis.log_id, data_path=data_path, created_at=created_at, own=self.own)
-        values = (UUID(bytes=genesis.log_id), record.hash, record.offset, datetime.now(UTC))
-        insert = f"INSERT INTO {self.own}.applied VALUES (1, %s, 0, 0, %s, %s, %s) ON CONFLICT DO NOTHING"
+        values = (UUID(bytes=genesis.log_id), record.hash, record.offset, datetime.now(UTC), record.offset + 1)
+        insert = f"INSERT INTO {self.own}.applied VALUES (1, %s, 0, 0, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
         self.conn.execute(insert.encode(), values)
         self.position = record.position_in(genesis.log_id)
         self._open(genesis.log_id)
@@ -211,11 +225,11 @@ class Session:
                 "writes it; let one of them run"
             )
 
-    def _write_position(self, position: LogPosition) -> None:
+    def _write_position(self, position: LogPosition, next_offset: int) -> None:
         self.conn.execute(
             f"UPDATE {self.own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, "
-            "applied_at = clock_timestamp()".encode(),
-            (position.seq, position.epoch, position.hash, position.results_offset),
+            "next_offset = %s, applied_at = clock_timestamp()".encode(),
+            (position.seq, position.epoch, position.hash, position.results_offset, next_offset),
         )
         self.conn.execute("NOTIFY commitlog_applied")
 

@@ -83,6 +83,7 @@ class AppliedPosition:
     epoch: int
     hash: bytes
     results_offset: int
+    next_offset: int
 
 
 class Catalog:
@@ -128,15 +129,23 @@ class Catalog:
 
     def applied(self) -> AppliedPosition | None:
         """How far the results are applied; None before the first outcome."""
-        rows = self._rows("SELECT log_id, seq, epoch, hash, results_offset FROM commitlog.applied")
+        rows = self._rows("SELECT log_id, seq, epoch, hash, results_offset, next_offset FROM commitlog.applied")
         if not rows:
             return None
-        log_id, seq, epoch, digest, offset = rows[0]
-        return AppliedPosition(log_id.bytes, seq, epoch, digest, offset)
+        log_id, seq, epoch, digest, offset, next_offset = rows[0]
+        return AppliedPosition(log_id.bytes, seq, epoch, digest, offset, next_offset)
 
     def head_snapshot_id(self) -> int:
         """The newest snapshot that readers see."""
         return int(self._rows("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
+
+    def head_if_read(self, end_offset: int) -> int | None:
+        """The newest snapshot, if all results before an offset are in the catalog; else None."""
+        rows = self._rows(
+            "SELECT (SELECT max(snapshot_id) FROM ducklake_snapshot) FROM commitlog.applied WHERE next_offset >= %s",
+            (end_offset,),
+        )
+        return int(rows[0][0]) if rows else None
 
     def oldest_snapshot_id(self) -> int:
         """The oldest snapshot that was not expired."""
@@ -163,6 +172,10 @@ class Catalog:
     def wait_for_snapshot(self, snapshot_id: int, timeout_s: float) -> bool:
         """Wait until readers see a snapshot; False when the timeout came first."""
         return self._wait(lambda: self.head_snapshot_id() >= snapshot_id, timeout_s)
+
+    def wait_until_read(self, end_offset: int, timeout_s: float) -> bool:
+        """Wait until all results before an offset are in the catalog; False when the timeout came first."""
+        return self._wait(lambda: self.head_if_read(end_offset) is not None, timeout_s)
 
     def wait_for_seq(self, seq: int, timeout_s: float) -> bool:
         """Wait until an outcome is applied; False when the timeout came first."""

@@ -152,12 +152,12 @@ class Rebuild:
                 records = ahead.take()
                 remaining = reader.lag()
                 is_near = remaining <= NEAR_RECORDS and (bool(records) or session.position is not None)
-                session.apply(records)
+                session.apply(records, ahead.next_offset)
                 _check_log(live, session)
                 if session.position is not None:
                     self._on_progress(RebuildProgress(session.position.seq, remaining))
         while records := ahead.take(timeout_s=0):
-            session.apply(records)
+            session.apply(records, ahead.next_offset)
 
     def _switch_in_time(self, live: Connection, session: Session, reader: ResultsReader) -> None:
         deadline = time.monotonic() + self._switch_timeout_s
@@ -198,7 +198,7 @@ class Rebuild:
         """Project at least up to an outcome that the live catalog holds, if the log has it."""
         while session.position is None or session.position.seq < seq:
             records = reader.read(records_max=RECORDS_MAX)
-            session.apply(records)
+            session.apply(records, reader.next_offset)
             if not records and reader.lag() == 0:
                 return
 

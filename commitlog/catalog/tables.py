@@ -109,8 +109,13 @@ applied = Table(
     Column("hash", LargeBinary, nullable=False),
     Column("results_offset", BigInteger, nullable=False),
     Column("applied_at", _TIME, nullable=False),
+    Column("next_offset", BigInteger, nullable=False),
 )
-"""How far the results topic is applied: one row, written in the SQL transaction of the outcomes themselves."""
+"""How far the results topic is applied: one row, written in the SQL transaction of the outcomes themselves.
+
+``results_offset`` is the last outcome's; before ``next_offset`` everything was read, also records that are no outcomes, so
+that a reader who has asked for the log's end can tell whether the catalog is there.
+"""
 
 outcomes = Table(
     "outcomes",

@@ -70,11 +70,29 @@ class LogAccess(Protocol):
         ...
 
     def head_snapshot_id(self) -> int:
-        """The newest snapshot that readers can see."""
+        """The newest snapshot, with all that was acknowledged before, by whomever; readers can see it.
+
+        Where the setting ``staleness_ms`` allows it, one that is so much older.
+
+        Raises:
+            CatalogBehindError: readers cannot see it in time.
+        """
+        ...
+
+    def wait_for_head(self, timeout_ms: int | None = None) -> int:
+        """The newest snapshot, whatever ``staleness_ms`` allows; None waits as long as ``head_snapshot_id``.
+
+        Raises:
+            CatalogBehindError: readers cannot see it in time.
+        """
         ...
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
-        """A table as of a snapshot, None when there is none of that name."""
+        """A table as of a snapshot, None when there is none of that name.
+
+        Raises:
+            SnapshotNotFoundError: the snapshot is beyond the head.
+        """
         ...
 
     def new_table_path(self, schema: str, table: str) -> str | None:

@@ -113,14 +113,13 @@ class CommitLog:
             writer_id: who writes; else the connection's.
             writer_epoch: from ``open_writer``; a lower one than the highest seen is refused.
             writer_seq: a number of the writer's own that commits once only, whatever happens.
-            base_snapshot_id: what the changes are computed from; else the newest snapshot that readers can see, and
-                at least the last one that this connection has committed.
+            base_snapshot_id: what the changes are computed from; else the newest snapshot, see ``head_snapshot_id``.
             proposal_id: the id to send with; else a new one. With the same id, a proposal is decided once.
             decide_before_ms: a proposal that comes to the sequencer later than this is refused.
             timeout_ms: how long to wait for the answer.
         """
         options = make_options(
-            base_snapshot_id=self._base() if base_snapshot_id is None else base_snapshot_id,
+            base_snapshot_id=self.head_snapshot_id() if base_snapshot_id is None else base_snapshot_id,
             writer_id=self.writer_id if writer_id is None else writer_id,
             proposal_id=None if proposal_id is None else as_proposal_id(proposal_id),
             isolation=_isolation(isolation),
@@ -229,7 +228,7 @@ class CommitLog:
         proposal = m.Proposal(
             proposal_id=new_proposal_id() if proposal_id is None else as_proposal_id(proposal_id),
             writer_id=self.writer_id if writer_id is None else writer_id,
-            base_snapshot_id=self._access.head_snapshot_id(),
+            base_snapshot_id=self.head_snapshot_id(),
             changes=(),
             open_writer=True,
             created_at_ms=time.time_ns() // 1_000_000,
@@ -267,30 +266,43 @@ class CommitLog:
         return self._access.subscribe(from_snapshot, follow=follow)
 
     def head_snapshot_id(self) -> int:
-        """The newest snapshot that readers can see."""
-        return self._access.head_snapshot_id()
+        """The newest snapshot: it holds all that was acknowledged before this call, to whichever process.
 
-    def wait_for_snapshot(self, snapshot_id: int, timeout: float | None = None) -> None:
-        """Wait until readers can see a snapshot.
+        The log is asked for its end, and the catalog waited for until it is there. With the setting ``staleness_ms`` the
+        answer may be so much older, but for what this connection has committed itself.
+
+        Raises:
+            CatalogBehindError: the catalog is not there in time; the message says how far it is and why.
+        """
+        head = self._access.head_snapshot_id()
+        return head if head >= self._seen_snapshot_id else self._access.wait_for_head()
+
+    def wait_for_snapshot(self, snapshot_id: int | None = None, timeout: float | None = None) -> int:
+        """Wait until whoever reads the catalog (DuckDB, SQL) sees a snapshot; return the one that was waited for.
 
         Args:
-            snapshot_id: which.
+            snapshot_id: which; None is the newest, with all that was acknowledged before this call.
             timeout: in seconds.
 
         Raises:
             SnapshotNotFoundError: not in time.
+            CatalogBehindError: the same, of the newest.
         """
-        timeout_ms = self._timeout_ms if timeout is None else int(timeout * 1000)
-        self._access.wait_for_snapshot(snapshot_id, timeout_ms)
+        timeout_ms = None if timeout is None else int(timeout * 1000)
+        if snapshot_id is None:
+            return self._access.wait_for_head(timeout_ms)
+        self._access.wait_for_snapshot(snapshot_id, self._timeout_ms if timeout_ms is None else timeout_ms)
+        return snapshot_id
 
     def table(self, table: str, *, snapshot_id: int | None = None) -> TableAt:
         """A table's definition and where its files are.
 
         Raises:
             TableNotFoundError: there is none of that name.
+            SnapshotNotFoundError: the snapshot is beyond the head.
         """
         name = parse_table_name(table)
-        at = self._base() if snapshot_id is None else snapshot_id
+        at = self.head_snapshot_id() if snapshot_id is None else snapshot_id
         found = self.table_at(name, at)
         if found is None:
             raise TableNotFoundError(str(name), snapshot_id=at)
@@ -310,12 +322,6 @@ class CommitLog:
         return self._access.settings
 
     # --- inside -------------------------------------------------------------------------------------------------------
-
-    def _base(self) -> int:
-        """A program sees what it has committed itself, even if readers are behind."""
-        if self._seen_snapshot_id:
-            self._access.wait_for_snapshot(self._seen_snapshot_id, self._timeout_ms)
-        return self._access.head_snapshot_id()
 
     def _timeout_s(self, timeout_ms: int | None) -> float:
         return (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -10,20 +11,21 @@ from collections.abc import Iterator
 from commitlog.catalog.queries import Catalog
 from commitlog.client.access import OutcomeState, PendingAnswer, ProposalStatus, TableAt
 from commitlog.client.dry_run import decided_unsent
+from commitlog.client.log_end import LogEnd
 from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings, without_password
 from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
 from commitlog.domain.state import SequencerState
-from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, SnapshotNotFoundError
+from commitlog.errors import CatalogBehindError, CatalogMismatchError, CatalogUnavailableError, SnapshotNotFoundError
 from commitlog.log.checkpoint import load_checkpoints, state_after
 from commitlog.log.codec import encode_proposal
 from commitlog.log.handlers import InstalledHandlers
 from commitlog.log.publisher import Publisher
 from commitlog.log.replica import Replica
 from commitlog.log.results import LogPosition, ResultsReader
+from commitlog.log.topics import topics_of
 
-CATALOG_TIMEOUT_S = 30.0
 REPLAYED_OUTCOMES_MAX = 2_000_000
 _POLL_S = 0.05
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -47,6 +49,8 @@ class KafkaAccess:
         # Waiting holds the connection, and must not keep others from asking.
         self._waiting = Catalog(settings.database_url)
         self._lookup = ResultsLookup(settings)
+        self._end = LogEnd(settings)
+        self._current_at_s = -math.inf
         self._handlers = InstalledHandlers()
         self._catalog_checked = False
         self._lock = threading.Lock()
@@ -93,11 +97,40 @@ class KafkaAccess:
     # --- the catalog --------------------------------------------------------------------------------------------------
 
     def head_snapshot_id(self) -> int:
-        return self.catalog().head_snapshot_id()
+        if time.monotonic() - self._current_at_s < self._settings.staleness_ms / 1000:
+            return self.catalog().head_snapshot_id()
+        return self.wait_for_head()
+
+    def wait_for_head(self, timeout_ms: int | None = None) -> int:
+        """Asks the log for its end once, and waits until the catalog holds all before it."""
+        asked_at_s = time.monotonic()
+        end = self._end.offset()
+        catalog = self.catalog()
+        head = catalog.head_if_read(end)
+        if head is None:
+            self._wait_until_read(end, self._settings.catalog_timeout_ms if timeout_ms is None else timeout_ms)
+            head = catalog.head_snapshot_id()
+        self._current_at_s = asked_at_s
+        return head
+
+    def _wait_until_read(self, end_offset: int, timeout_ms: int) -> None:
+        before = self._waiting.applied()
+        if self._waiting.wait_until_read(end_offset, timeout_ms / 1000):
+            return
+        after = self._waiting.applied()
+        raise CatalogBehindError(
+            topics_of(self._settings.log).results,
+            next_offset=None if after is None else after.next_offset,
+            end_offset=end_offset,
+            waited_ms=timeout_ms,
+            is_moving=after != before,
+        )
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
-        self.wait_for_snapshot(snapshot_id, int(CATALOG_TIMEOUT_S * 1000))
-        found = self.catalog().table_at(schema, table, snapshot_id)
+        catalog = self.catalog()
+        if catalog.head_snapshot_id() < snapshot_id and (head := self.wait_for_head()) < snapshot_id:
+            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=head)
+        found = catalog.table_at(schema, table, snapshot_id)
         return None if found is None else TableAt(found.definition, found.path)
 
     def new_table_path(self, schema: str, table: str) -> str | None:
@@ -123,12 +156,12 @@ class KafkaAccess:
         if self._catalog_checked:
             return self._catalog
         with self._lock:
-            deadline = time.monotonic() + CATALOG_TIMEOUT_S
+            deadline = time.monotonic() + self._settings.catalog_timeout_ms / 1000
             while not self._catalog.exists():
                 if time.monotonic() > deadline:
                     address = without_password(self._settings.database_url)
                     detail = "it holds no catalog of this log; is `commitlog serve` or `commitlog projector` running?"
-                    raise CatalogUnavailableError(address, waited_ms=int(CATALOG_TIMEOUT_S * 1000), detail=detail)
+                    raise CatalogUnavailableError(address, waited_ms=self._settings.catalog_timeout_ms, detail=detail)
                 time.sleep(_POLL_S)
             applied = self._catalog.applied()
             if applied is not None and applied.log_id != self._publisher.genesis.log_id:

@@ -180,6 +180,7 @@ class ResultsReader:
         self._topic = f"{settings.log}.results"
         self._chain = Chain(after)
         self._end_seen = -1
+        self._next_offset = 0 if after is None else after.results_offset + 1
         self._failure: LogIntegrityError | RulesVersionError | None = None
         self._admin = make_admin(settings)
         self._consumer = make_consumer(settings, enable_partition_eof=True)
@@ -195,6 +196,11 @@ class ResultsReader:
     def position(self) -> LogPosition | None:
         """The last record that was given out; None before the genesis."""
         return self._chain.position
+
+    @property
+    def next_offset(self) -> int:
+        """Everything before this offset was read: given out, or nothing that anybody is given."""
+        return self._next_offset
 
     @property
     def zombies(self) -> int:
@@ -314,12 +320,15 @@ class ResultsReader:
             return None
         offset = message.offset()
         assert offset is not None
-        return self._chain.accept(message.value(), offset)
+        record = self._chain.accept(message.value(), offset)
+        self._next_offset = offset + 1
+        return record
 
     def _on_error(self, error: KafkaError, message: Message) -> None:
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
             self._end_seen = max(self._end_seen, message.offset() or 0)
+            self._next_offset = max(self._next_offset, self._end_seen)
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise LogLossError(f"{self._topic}: the next record is gone: {error.str()}")
         elif not is_no_answer(error):
@@ -341,6 +350,7 @@ class ReadAhead:
         self._bytes_max = bytes_max
         self._waiting: deque[ResultRecord] = deque()
         self._bytes = 0
+        self._read_offset = self._next_offset = reader.next_offset
         self._failure: BaseException | None = None
         self._closed = False
         self._changed = threading.Condition()
@@ -356,19 +366,27 @@ class ReadAhead:
             self._changed.notify_all()
         self._thread.join()
 
+    @property
+    def next_offset(self) -> int:
+        """As `ResultsReader.next_offset`, of what has been taken."""
+        return self._next_offset
+
     def take(self, *, timeout_s: float = POLL_TIMEOUT_S) -> list[ResultRecord]:
-        """The next records, as many as are there; none when none come within the timeout. What was read before the end
-        of the block can be taken after it.
+        """The next records, as many as are there; none when none come within the timeout, or only such as nobody is given
+        (then `next_offset` has moved). What was read before the end of the block can be taken after it.
 
         Raises:
             CommitLogError: what ended the reading, after the records before it have been given out.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._failure, timeout_s)
+            self._changed.wait_for(
+                lambda: self._waiting or self._failure or self._next_offset < self._read_offset, timeout_s
+            )
             if not self._waiting and self._failure is not None:
                 raise self._failure
             taken = [self._waiting.popleft() for _ in range(min(self._records_max, len(self._waiting)))]
             self._bytes -= sum(len(record.raw) for record in taken)
+            self._next_offset = taken[-1].offset + 1 if self._waiting else self._read_offset
             self._changed.notify_all()
         return taken
 
@@ -383,6 +401,7 @@ class ReadAhead:
                 with self._changed:
                     self._waiting.extend(records)
                     self._bytes += sum(len(record.raw) for record in records)
+                    self._read_offset = self._reader.next_offset
                     self._changed.notify_all()
         except BaseException as error:
             with self._changed:

@@ -37,7 +37,7 @@ def read(
     Args:
         spark: the session.
         table: its name, ``schema.table`` or ``table``.
-        snapshot: as of which snapshot; None is the newest, with all that ``log`` has committed.
+        snapshot: as of which snapshot; None is the newest, with all that was committed before.
         timestamp: instead, as of which moment (ISO 8601, UTC unless it says otherwise).
         where: only rows that match. Given as ``(column, op, value)``, files are left out by their statistics and partition
             values before Spark sees them; given as SQL, Spark filters alone.
@@ -54,7 +54,7 @@ def read(
 
 
 def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime | str | None) -> int:
-    """The snapshot that an id or a moment names; without both the newest, with all that ``log`` has committed.
+    """The snapshot that an id or a moment names; without both the newest, with all that was committed before.
 
     Raises:
         ConfigurationError: both are given, or one of them cannot be read.
@@ -65,18 +65,18 @@ def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime 
     try:
         if snapshot is not None:
             if int(snapshot) > catalog_of(log).head_snapshot_id():
-                # What this connection has committed itself may not be there for readers yet: that waits for it.
-                log.transaction()
+                # What was committed just now may not be there for readers yet: that waits for it.
+                log.head_snapshot_id()
             return int(snapshot)
         moment = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
     except ValueError as error:
         raise ConfigurationError(
             f"a table is read at a snapshot such as 42, or at a timestamp such as 2024-01-31T12:30:00: {error}"
         ) from None
+    head = log.head_snapshot_id()
     if moment is not None:
         return catalog_of(log).snapshot_at(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-    # A transaction's base is not before what this connection has committed, so that can be read whichever it is.
-    return log.transaction().base_snapshot_id
+    return head
 
 
 def scan_at(

@@ -233,7 +233,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"snapshot": max(head, start["snapshot"])}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._last = self._catalog.head_snapshot_id()
+        self._last = connect(self._options.settings).head_snapshot_id()
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         after, upto = start["snapshot"], end["snapshot"]

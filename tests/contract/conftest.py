@@ -14,6 +14,7 @@ import pytest
 from psycopg import sql
 
 from commitlog.client import CommitLog
+from commitlog.client.kafka_access import KafkaAccess
 from commitlog.config import Settings
 from commitlog.testing import InMemoryCommitLog
 
@@ -28,6 +29,18 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         return
     servers = request.getfixturevalue("kafka"), request.getfixturevalue("postgres")
     with _served(*servers, lake) as settings, CommitLog.connect(settings=settings, writer_id="test") as connected:
+        yield connected
+
+
+@pytest.fixture
+def other(log: CommitLog) -> Iterator[CommitLog]:
+    """Another program's connection to the same log."""
+    if isinstance(log, InMemoryCommitLog):
+        yield CommitLog(log._access, writer_id="other")
+        return
+    access = log._access
+    assert isinstance(access, KafkaAccess)
+    with CommitLog.connect(settings=access.connected_by, writer_id="other") as connected:
         yield connected
 
 

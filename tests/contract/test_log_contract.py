@@ -84,6 +84,30 @@ def test_transaction_when_opened_after_a_commit_then_sees_it(log: CommitLog, tab
         assert log.transaction().base_snapshot_id >= made
 
 
+def test_look_ups_when_another_program_has_just_committed_then_see_it(
+    log: CommitLog, other: CommitLog, table: str
+) -> None:
+    for number in range(10):
+        name = f"{table}_{number}"
+        create(log, name)
+        at = number % 3
+        if at == 0:
+            assert other.table(name).definition.name == name
+        elif at == 1:
+            assert other.transaction().table(name).definition.name == name
+        else:
+            newest = other.wait_for_snapshot()
+            assert other.table(name, snapshot_id=newest).definition.name == name
+
+
+def test_table_when_at_a_snapshot_beyond_the_head_then_says_so_at_once(log: CommitLog, table: str) -> None:
+    head = log.head_snapshot_id()
+    with pytest.raises(SnapshotNotFoundError, match=f"to {head}"):
+        log.table(table, snapshot_id=head + 1)
+    with pytest.raises(SnapshotNotFoundError, match=f"to {head}"):
+        log.transaction(base_snapshot_id=head + 1).table(table)
+
+
 def test_transaction_when_many_writers_create_and_append_then_all_commit(
     log: CommitLog, table: str, tmp_path: Path
 ) -> None:

@@ -184,6 +184,7 @@ def test_rebuild_when_the_live_catalog_is_damaged_then_all_is_well_and_the_proje
     with writing(settings) as writer:
         with running(projecting(settings)):
             writer.commit(3)
+            writer.log.wait_for_snapshot()
         with psycopg.connect(url) as conn:
             conn.execute("SET commitlog.projector = 'on'")
             conn.execute("DELETE FROM ducklake_data_file WHERE data_file_id % 2 = 0")

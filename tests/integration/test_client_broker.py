@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
-from log_running import Ids, all_records, create_table, proposal, serving
+from log_running import Ids, all_records, create_table, proposal, seed_of, serving
 
 from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog, OutcomeState
-from commitlog.client import kafka_access as access_module
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings
+from commitlog.domain.model import Reason
 from commitlog.errors import (
+    CatalogBehindError,
     CatalogMismatchError,
     CatalogUnavailableError,
     ConfigurationError,
@@ -114,12 +120,11 @@ def test_transaction_when_the_catalog_is_another_logs_then_says_so(
 
 
 def test_transaction_when_there_is_no_catalog_then_asks_for_a_projector(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
 ) -> None:
     init_log(settings)
-    monkeypatch.setattr(access_module, "CATALOG_TIMEOUT_S", 0.1)
     with (
-        CommitLog.connect(settings=settings) as log,
+        CommitLog.connect(settings=replace(settings, catalog_timeout_ms=100)) as log,
         pytest.raises(CatalogUnavailableError, match="commitlog projector"),
     ):
         log.transaction()
@@ -140,6 +145,62 @@ def test_transaction_when_postgres_has_gone_then_names_it_and_submitting_goes_on
         with serving(made):
             assert log.submit(proposal(Ids(1), 0, create_table())).committed
         connection.execute(f'ALTER DATABASE "{name}" WITH ALLOW_CONNECTIONS true'.encode())
+
+
+@contextmanager
+def held_back(settings: Settings) -> Iterator[Callable[[], object]]:
+    """A projector that runs, and cannot write until it is let go: somebody else holds the row that says how far it is."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(settings.database_url) as holding:
+        holding.execute("SELECT seq FROM commitlog.applied FOR UPDATE")
+        running = pool.submit(Projector(settings, decode_statistics=decode_statistics).run, stop)
+        try:
+            yield holding.rollback
+        finally:
+            holding.rollback()
+            stop.set()
+        running.result()
+
+
+def test_head_when_the_projector_is_held_back_then_another_program_waits_and_is_told_who_is_behind(
+    made: Settings,
+) -> None:
+    with (
+        serving(made),
+        CommitLog.connect(settings=made) as writer,
+        CommitLog.connect(settings=replace(made, catalog_timeout_ms=300)) as hasty,
+        CommitLog.connect(settings=replace(made, staleness_ms=600_000)) as content,
+        CommitLog.connect(settings=made) as patient,
+        ThreadPoolExecutor(1) as asking,
+    ):
+        # A sequencer that has just begun may have written records that are no outcomes.
+        project(made)
+        assert content.head_snapshot_id() == 0
+        with held_back(made) as let_go:
+            tx = writer.transaction(base_snapshot_id=0)
+            tx.create_table("t", {"id": "int64"})
+            made_snapshot = tx.commit().snapshot_id
+            with pytest.raises(CatalogBehindError, match=r"still behind the log after 0\.3 s.*projector") as raised:
+                hasty.transaction()
+            assert raised.value.next_offset is not None
+            assert raised.value.next_offset < raised.value.end_offset
+            assert content.head_snapshot_id() == 0
+            waiting = asking.submit(patient.table, "t")
+            with pytest.raises(FutureTimeoutError):
+                waiting.result(timeout=0.3)
+            let_go()
+            assert waiting.result(timeout=60).definition.name == "t"
+            assert patient.transaction().base_snapshot_id == made_snapshot
+            assert content.wait_for_snapshot() == made_snapshot
+
+
+def test_head_when_the_log_ends_with_what_is_no_outcome_then_the_catalog_gets_there(made: Settings) -> None:
+    with CommitLog.connect(settings=replace(made, catalog_timeout_ms=5_000)) as log:
+        for _ in range(3):
+            with serving(made):
+                assert log.submit(proposal(Ids(seed_of("ends")), 0)).reason is Reason.INVALID
+            project(made)
+            assert log.head_snapshot_id() == 0
 
 
 def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log: CommitLog) -> None:

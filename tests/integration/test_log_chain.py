@@ -135,11 +135,13 @@ class _Reader:
 
     def __init__(self, records: list[results.ResultRecord]) -> None:
         self.left = list(records)
+        self.next_offset = 0
 
     def read(self, *, records_max: int) -> list[results.ResultRecord]:
         if not self.left:
             raise LogIntegrityError("the end of the test's log")
         given, self.left = self.left[:records_max], self.left[records_max:]
+        self.next_offset = given[-1].offset + 1
         return given
 
 

@@ -188,7 +188,7 @@ def test_two_projectors_then_one_of_them_stops_and_says_why(settings: Settings) 
         session = Session(late, conn, reader)
         batches = [records for records in reader.read_to_end() if records]
         with pytest.raises(CatalogMismatchError, match="another projector"):
-            session.apply(batches[0])
+            session.apply(batches[0], reader.next_offset)
         reader.close()
         conn.close()
     check_complete(settings.database_url, writer.head)
