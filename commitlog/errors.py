@@ -18,6 +18,8 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- CatalogUnavailableError     PostgreSQL does not answer
     +-- CatalogBehindError          the catalog does not hold yet, in time, what was committed before it was asked
     +-- CatalogMismatchError        the catalog belongs to another log, or is ahead of this one
+    +-- CatalogRefusedError         PostgreSQL refuses what was asked of the catalog
+    +-- ProjectionError             a decided outcome that cannot be written into the catalog
     +-- DataFileError               a data file that cannot be read, or does not fit its table
     +-- AdoptionError               a lake that cannot be taken over
     +-- SnapshotNotFoundError       no such snapshot: not there yet, or expired
@@ -217,6 +219,42 @@ class CatalogMismatchError(CommitLogError):
     Point COMMITLOG_DATABASE_URL at this log's own database, or run
     `commitlog catalog rebuild` to make the catalog anew.
     """
+
+
+class CatalogRefusedError(CommitLogError):
+    """PostgreSQL answers and refuses: there is no catalog, this user may not use it, or something of it is missing.
+
+    Args:
+        address: host, port and database, without a password.
+        detail: what PostgreSQL said.
+    """
+
+    def __init__(self, address: str, *, detail: str) -> None:
+        self.address = address
+        self.detail = detail
+        super().__init__(
+            f"PostgreSQL at {address} refuses: {detail}. `commitlog init` makes what is missing of a catalog, as the owner "
+            "of its tables; `commitlog doctor` says what is"
+        )
+
+
+class ProjectionError(CommitLogError):
+    """A decided outcome cannot be written into the catalog, which stays at the one before. Decisions go on without it.
+
+    Args:
+        seq: of the outcome.
+        what: its snapshot, proposal, writer and changes, in words.
+        detail: what went wrong.
+    """
+
+    def __init__(self, seq: int, what: str, *, detail: str) -> None:
+        self.seq = seq
+        self.detail = detail
+        super().__init__(
+            f"outcome {seq} ({what}) cannot be written into the catalog, which stays at outcome {seq - 1}: {detail}. That "
+            "is a defect of commitlog, or a PostgreSQL smaller than its default: update commitlog or raise PostgreSQL's "
+            "limits, then start the projector again, which goes on there"
+        )
 
 
 class DataFileError(CommitLogError):

@@ -1,24 +1,28 @@
 """Expiring snapshots: what only they could see leaves the catalog, and files that nobody refers to are scheduled.
 
-Tables of inlined rows and deletes are emptied and not dropped: a DROP would wait for every reader that has one open.
+Tables of inlined rows and deletes are emptied and not dropped: a DROP would wait for every reader that has one open. There
+can be more of them than PostgreSQL has locks: which ones hold something is looked up in SQL transactions that are rolled
+back, which gives their locks back, and of those the first ones are emptied, the others when the next snapshots expire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from psycopg import sql
 
 from commitlog.catalog.writing import CopyBuffer
 
+EMPTIED_MAX = 500
+"""Tables of inlined rows, and as many of inlined deletes, that one expiry empties."""
+_LOOKED_AT = 200
+
 _ENDING = (
     "data_file", "delete_file", "column", "column_tag", "tag", "partition_info", "view", "table", "schema",
 )  # fmt: skip
 _OF_FILES = ("file_column_stats", "file_variant_stats", "file_partition_value")
-_OF_TABLES = (
-    "schema_versions", "table_stats", "table_column_stats", "column_mapping", "inlined_data_tables",
-)  # fmt: skip
+_OF_TABLES = ("schema_versions", "table_stats", "table_column_stats", "column_mapping")
 
 # A path that a writer gave twice stays as long as one row refers to it, relative or absolute, of whatever table.
 _PLACES = """
@@ -124,28 +128,44 @@ def _schedule_files(buffer: CopyBuffer, floor: int, at: datetime) -> None:
 
 def _forget_rows(buffer: CopyBuffer, floor: int) -> None:
     """Rows and deletes that stand in tables of their own: those that ended, and all of a table that did."""
-    rows = buffer.execute(
-        """SELECT i.table_id, i.table_name, NOT EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = i.table_id
-                  AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)) FROM ducklake_inlined_data_tables i""",
+    tables = buffer.execute(
+        """SELECT i.table_name, NOT EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = i.table_id
+                  AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)) FROM ducklake_inlined_data_tables i ORDER BY 1""",
         (floor,),
     ).fetchall()
-    for _, name, gone in rows:
-        buffer.execute(
-            sql.SQL("DELETE FROM {} WHERE end_snapshot <= %s OR %s").format(sql.Identifier(name)), (floor, gone)
-        )
-    tables = buffer.execute(
-        "SELECT DISTINCT table_id FROM ducklake_data_file WHERE end_snapshot <= %s", (floor,)
+    _empty(buffer, [name for name, is_gone in tables if not is_gone], sql.SQL("end_snapshot <= {}").format(floor))
+    gone = [name for name, is_gone in tables if is_gone]
+    left = _empty(buffer, gone, sql.SQL("true"))
+    emptied = sorted(set(gone) - set(left))
+    buffer.execute("DELETE FROM ducklake_inlined_data_tables WHERE table_name = ANY(%s)", (emptied,))
+    ended = buffer.execute(
+        "SELECT relname FROM (SELECT DISTINCT table_id FROM ducklake_data_file WHERE end_snapshot <= %s) f "
+        "JOIN pg_class ON relname = 'ducklake_inlined_delete_' || table_id AND relkind = 'r' "
+        "AND relnamespace = current_schema()::regnamespace ORDER BY 1",
+        (floor,),
     ).fetchall()
-    for (table_id,) in tables:
-        name = f"ducklake_inlined_delete_{table_id}"
-        found = buffer.execute("SELECT to_regclass(%s) IS NOT NULL", (name,)).fetchone()
-        if found is not None and found[0]:
-            buffer.execute(
-                sql.SQL(
-                    "DELETE FROM {} d USING ducklake_data_file f WHERE d.file_id = f.data_file_id AND f.end_snapshot <= %s"
-                ).format(sql.Identifier(name)),
-                (floor,),
-            )
+    of_ended_files = "file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot <= {})"
+    _empty(buffer, [name for (name,) in ended], sql.SQL(of_ended_files).format(floor))
+
+
+def _empty(buffer: CopyBuffer, tables: Sequence[str], condition: sql.Composable) -> list[str]:
+    """Delete what the condition says from the tables that hold such rows; those that are left for the next time."""
+    holding = list(_holding(buffer, tables, condition))
+    for name in holding[:EMPTIED_MAX]:
+        buffer.execute(sql.SQL("DELETE FROM {} WHERE {}").format(sql.Identifier(name), condition))
+    return holding[EMPTIED_MAX:]
+
+
+def _holding(buffer: CopyBuffer, tables: Sequence[str], condition: sql.Composable) -> Iterator[str]:
+    for start in range(0, len(tables), _LOOKED_AT):
+        looks = [
+            sql.SQL("SELECT {} WHERE EXISTS (SELECT 1 FROM {} WHERE {})").format(name, sql.Identifier(name), condition)
+            for name in tables[start : start + _LOOKED_AT]
+        ]
+        buffer.flush()
+        with buffer.conn.transaction(force_rollback=True):
+            found = buffer.execute(sql.SQL(" UNION ALL ").join(looks)).fetchall()
+        yield from sorted(name for (name,) in found)
 
 
 def _forget_orphans(buffer: CopyBuffer) -> None:

@@ -3,12 +3,16 @@
 The position is checked against the one it read when it began, under a row lock, so two projectors cannot both write and
 projecting twice changes nothing. After any failure of PostgreSQL, and when a rebuilt catalog has taken the place of the
 one it knew, it forgets what it knew and starts from the position.
+
+PostgreSQL that is away, full or restarting is waited for. Any other failure is some outcome's: the batch is split until
+that one is alone, what comes before it is projected, and the projector ends with a ProjectionError that names it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import gc
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,19 +23,28 @@ from uuid import UUID
 
 import psycopg
 
+from commitlog.catalog.connecting import connect, is_too_much, is_weather, plain, told_plainly
 from commitlog.catalog.guard import ensure_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, create_catalog, migrate
 from commitlog.catalog.projection import Projection
+from commitlog.catalog.shares import shared_out
 from commitlog.catalog.statistics import StatisticsDecoder
 from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.writing import Connection, to_time
-from commitlog.config import Settings, without_password
+from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome
-from commitlog.errors import CatalogMismatchError, CatalogUnavailableError
+from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
 from commitlog.log.results import LogPosition, ReadAhead, ResultRecord, ResultsReader
 
+RETRY_S_MIN = 0.05
 RETRY_S_MAX = 2.0
+SAID_EVERY_S = 60.0
 AHEAD_BYTES_MAX = 16 * 1024 * 1024
+
+LOSSES_MAX = 5
+"""So often may the connection be lost at one outcome before that outcome is taken for the cause."""
+
+_logger = logging.getLogger("commitlog.projector")
 
 
 @dataclass(slots=True)
@@ -71,6 +84,7 @@ class Projector:
         self.decode_statistics = decode_statistics
         self.own = own
         self.catalog_oid: int | None = None
+        self.losses = Losses()
         self._on_batch = on_batch or (lambda _: None)
 
     def run(self, stop: threading.Event) -> None:
@@ -78,30 +92,41 @@ class Projector:
 
         Raises:
             CatalogMismatchError: the catalog belongs to another log, or another projector writes it.
+            CatalogRefusedError: this user may not write the catalog, or something of it is missing.
+            ProjectionError: an outcome cannot be written; all before it are.
             LogIntegrityError, LogLossError: the results do not fit the catalog's position.
         """
-        pause_s = 0.05
+        pause_s = RETRY_S_MIN
+        said_at = -SAID_EVERY_S
         while not stop.is_set():
+            batches = self.status.batches
             try:
                 self._run_connected(stop)
             except _CatalogReplaced:
                 self.status.restarts += 1
-            except psycopg.OperationalError:
+            except (psycopg.OperationalError, CatalogUnavailableError) as error:
                 self.status.restarts += 1
+                if self.status.batches > batches:
+                    pause_s = RETRY_S_MIN
+                if time.monotonic() - said_at >= SAID_EVERY_S:
+                    said_at = time.monotonic()
+                    _logger.warning("the catalog waits for PostgreSQL: %s", plain(error))
                 stop.wait(pause_s)
                 pause_s = min(pause_s * 2, RETRY_S_MAX)
-            else:
-                pause_s = 0.05
 
     def project_to_end(self) -> None:
-        """Project what the log holds now, then return."""
-        with self.connect() as conn, self.reader(conn) as reader:
+        """Project what the log holds now, then return.
+
+        Raises:
+            CatalogUnavailableError: PostgreSQL does not answer; and what ``run`` raises.
+        """
+        with told_plainly(self.settings.database_url), self.connect() as conn, self.reader(conn) as reader:
             session = Session(self, conn, reader)
             for records in reader.read_to_end(records_max=self.settings.projector_outcomes_max):
                 session.apply(records, reader.next_offset)
 
     def _run_connected(self, stop: threading.Event) -> None:
-        with self.connect() as conn, self.reader(conn) as reader:
+        with told_plainly(self.settings.database_url), self.connect() as conn, self.reader(conn) as reader:
             session = Session(self, conn, reader)
             records_max = self.settings.projector_outcomes_max
             with few_collections(), ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX) as ahead:
@@ -110,7 +135,7 @@ class Projector:
 
     def connect(self) -> Connection:
         """A connection that may write the catalog, which has this version from now on."""
-        conn = psycopg.connect(self.settings.database_url, connect_timeout=10)
+        conn = connect(self.settings.database_url)
         try:
             if self.own != OWN_SCHEMA:
                 conn.execute("SELECT set_config('search_path', %s, false)", (self.own,))
@@ -150,6 +175,23 @@ class Projector:
         self._on_batch(self.status)
 
 
+class Losses:
+    """How often the connection was lost after the same outcome: what comes next may be what PostgreSQL dies of."""
+
+    def __init__(self) -> None:
+        self._seq = -2
+        self._times = 0
+
+    def at(self, seq: int) -> int:
+        """How often after this outcome."""
+        return self._times if seq == self._seq else 0
+
+    def add(self, seq: int) -> int:
+        """Note one more after this outcome; how many that makes."""
+        self._seq, self._times = seq, self.at(seq) + 1
+        return self._times
+
+
 class Session:
     """One connection's life: what it knows of the catalog ends with it."""
 
@@ -169,14 +211,67 @@ class Session:
         self.projection = Projection(self.conn, log_id=log_id, decode_statistics=decode, own=self.own)
 
     def apply(self, records: list[ResultRecord], next_offset: int) -> None:
-        """Project a batch of verified records in one SQL transaction.
+        """Project verified records, in as many SQL transactions as they need.
 
         Everything before ``next_offset`` has been read. Without records it is noted too: readers wait for the log's end,
         which may be a record that is no outcome.
+
+        Raises:
+            ProjectionError: one of them cannot be projected; all before it are.
         """
         if not records:
             self._note_read(next_offset)
+        for share in shared_out(records):
+            one_by_one = self.projector.losses.at(self._seq) > 1
+            for part in [[record] for record in share] if one_by_one else [share]:
+                self._apply_or_split(part, next_offset if part[-1] is records[-1] else part[-1].offset + 1)
+
+    @property
+    def _seq(self) -> int:
+        return -1 if self.position is None else self.position.seq
+
+    def _apply_or_split(self, records: list[ResultRecord], next_offset: int) -> None:
+        """Project in one SQL transaction; when that fails because of what it writes, in two, down to the one outcome."""
+        before = self.position, self.catalog_oid
+        try:
+            self._apply_together(records, next_offset)
             return
+        except (CommitLogError, _CatalogReplaced):
+            raise
+        except Exception as error:
+            self._judge(error, records)
+            cause = error
+        _logger.warning(
+            "outcomes %d to %d do not go into one SQL transaction (%s): they are split",
+            _seq_of(records[0]),
+            _seq_of(records[-1]),
+            plain(cause),
+        )
+        self.position, self.catalog_oid = before
+        self.projection = None
+        if self.position is not None:
+            self._open(self.position.log_id)
+        middle = len(records) // 2
+        self._apply_or_split(records[:middle], records[middle].offset)
+        self._apply_or_split(records[middle:], next_offset)
+
+    def _judge(self, error: Exception, records: list[ResultRecord]) -> None:
+        """Return if fewer outcomes at a time may do; else raise the error itself, or what it says of the one outcome."""
+        is_alone = len(records) == 1
+        is_lost = self.conn.closed or self.conn.broken
+        if is_lost or (is_too_much(error) and is_alone):
+            times = self.projector.losses.add(self._seq)
+            if is_alone and times >= LOSSES_MAX:
+                raise _projection_error(records[0], f"{plain(error)} ({times} times)") from error
+            raise error
+        if is_weather(error) and not is_too_much(error):
+            raise error
+        if is_alone:
+            if not isinstance(error, psycopg.Error):
+                _logger.error("projecting outcome %d failed", _seq_of(records[0]), exc_info=error)
+            raise _projection_error(records[0], plain(error)) from error
+
+    def _apply_together(self, records: list[ResultRecord], next_offset: int) -> None:
         outcomes = [record.value for record in records if isinstance(record.value, Outcome)]
         with self.conn.transaction():
             for record in records:
@@ -245,16 +340,35 @@ def few_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+def _seq_of(record: ResultRecord) -> int:
+    return record.value.seq if isinstance(record.value, Outcome) else 0
+
+
+def _projection_error(record: ResultRecord, detail: str) -> ProjectionError:
+    """What cannot be projected, in words: enough to find it, whoever reads it."""
+    if isinstance(record.value, Genesis):
+        return ProjectionError(0, "the log's first record", detail=detail)
+    outcome = record.value
+    proposal = outcome.proposal
+    words = [] if outcome.snapshot_id is None else [f"snapshot {outcome.snapshot_id}"]
+    if outcome.proposal_id is not None:
+        words.append(f"proposal {UUID(bytes=outcome.proposal_id)}")
+    if proposal is not None:
+        kinds = list(dict.fromkeys(change.kind.value for change in proposal.changes))
+        words.append(f"by writer {outcome.writer_id!r}: {len(proposal.changes)} changes, {', '.join(kinds)}")
+    return ProjectionError(outcome.seq, ", ".join(words) or "bytes that are no proposal", detail=detail)
+
+
 def wait_for_database(settings: Settings, timeout_s: float) -> None:
     """Wait until PostgreSQL answers; raise CatalogUnavailableError when it does not in time."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            psycopg.connect(settings.database_url, connect_timeout=2).close()
+            connect(settings.database_url, timeout_s=2).close()
             return
-        except psycopg.OperationalError as error:
+        except CatalogUnavailableError as error:
             if time.monotonic() > deadline:
                 raise CatalogUnavailableError(
-                    without_password(settings.database_url), waited_ms=int(timeout_s * 1000), detail=str(error).strip()
+                    error.address, waited_ms=int(timeout_s * 1000), detail=error.detail
                 ) from error
             time.sleep(0.1)

@@ -16,6 +16,9 @@ from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.dumping import dump_definition, load_definition
 from commitlog.domain.types import FLOATS
 
+TABLES_KNOWN_MAX = 20_000
+"""More are forgotten between two batches, and read again when they are touched."""
+
 _ARRAYS = {"contains_null": "boolean[]", "contains_nan": "boolean[]", "min_value": "text[]", "max_value": "text[]"}
 
 
@@ -155,6 +158,8 @@ class Tracker:
         self._store_statistics([self._tables[table_id] for table_id in sorted(self._touched)])
         self._definitions_changed.clear()
         self._touched.clear()
+        if len(self._tables) > TABLES_KNOWN_MAX:
+            self._tables.clear()
 
     def _store_statistics(self, touched: list[KnownTable]) -> None:
         """Write totals and bounds: one statement for all that are there already, COPY for new ones."""

@@ -26,6 +26,7 @@ COPY_TYPES: dict[str, tuple[str, ...]] = {
     "outcomes": _OUTCOME_TYPES,
     "flushed_rows": ("int8", "int8", "int8", "int8"),
 }
+ROWS_WAITING_MAX = 20_000
 _TIME_MAX = datetime(9999, 12, 31, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_US_MAX = 253_402_214_400_000_000
@@ -40,7 +41,8 @@ def to_time(time_us: int) -> datetime:
 
 
 class CopyBuffer:
-    """Rows per table, in the order of arrival. ``execute`` sends what waits before it runs, so it sees every row.
+    """Rows per table, in the order of arrival. ``execute`` sends what waits before it runs, so it sees every row; so many
+    rows as ``ROWS_WAITING_MAX`` are sent too, since one changeset can make more than fit into memory.
 
     own: the schema of our own tables; DuckLake's are where the connection's search path says.
     """
@@ -51,6 +53,7 @@ class CopyBuffer:
         self._rows: dict[str, list[Sequence[Any]]] = {}
         self._texts: dict[str, list[Sequence[Any]]] = {}
         self._after: list[Callable[[], None]] = []
+        self._waiting = 0
 
     @property
     def is_empty(self) -> bool:
@@ -67,10 +70,17 @@ class CopyBuffer:
         if rows is None:
             rows = self._rows[table] = []
         rows.append(row)
+        self._count()
 
     def add_text(self, table: str, row: Sequence[Any]) -> None:
         """Add a row of a table made at run time (inlined rows and deletes)."""
         self._texts.setdefault(table, []).append(row)
+        self._count()
+
+    def _count(self) -> None:
+        self._waiting += 1
+        if self._waiting >= ROWS_WAITING_MAX:
+            self.flush()
 
     def flush(self) -> None:
         """Send everything that waits."""
@@ -82,7 +92,7 @@ class CopyBuffer:
 
     def _copy(self) -> None:
         rows_of, texts_of = self._rows, self._texts
-        self._rows, self._texts = {}, {}
+        self._rows, self._texts, self._waiting = {}, {}, 0
         with self.conn.cursor() as cursor:
             for table, rows in rows_of.items():
                 place = table if table.startswith("ducklake_") else f"{self.own}.{table}"

@@ -20,6 +20,7 @@ from commitlog.errors import (
     FencedError,
     LogUnavailableError,
     OutcomeUnknownError,
+    ProjectionError,
     ProposalRejectedError,
 )
 
@@ -29,6 +30,7 @@ EXIT_CODES: dict[type[CommitLogError], int] = {
     OutcomeUnknownError: 4,
     LogUnavailableError: 5,
     CatalogUnavailableError: 5,
+    ProjectionError: 70,
     FencedError: 75,
 }
 """Exit codes by error; other errors of ours are 1. 2 is also click's for a wrong command line."""

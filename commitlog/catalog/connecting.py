@@ -1,0 +1,54 @@
+"""Connections to PostgreSQL; what it says becomes an error of ours: one sentence, without a password."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from commitlog.catalog.writing import Connection
+from commitlog.config import without_password
+from commitlog.errors import CatalogRefusedError, CatalogUnavailableError
+
+CONNECT_TIMEOUT_S = 10
+
+# By SQLSTATE: the connection, a server that is read only, what other sessions do, PostgreSQL's resources, its locks, its
+# operator, its machine.
+_WEATHER = ("08", "25006", "40", "53", "55", "57", "58")
+
+
+def connect(database_url: str, *, autocommit: bool = False, timeout_s: int = CONNECT_TIMEOUT_S) -> Connection:
+    """A new connection; CatalogUnavailableError when there is none to be had."""
+    with told_plainly(database_url):
+        return psycopg.connect(database_url, autocommit=autocommit, connect_timeout=timeout_s)
+
+
+@contextmanager
+def told_plainly(database_url: str) -> Iterator[None]:
+    """Raise CatalogUnavailableError or CatalogRefusedError for what psycopg raises in the block."""
+    try:
+        yield
+    except psycopg.Error as error:
+        kind = CatalogUnavailableError if is_weather(error) else CatalogRefusedError
+        raise kind(without_password(database_url), detail=plain(error)) from error
+
+
+def is_weather(error: BaseException) -> bool:
+    """Whether it will pass, so that the same can be tried again: it is not about what PostgreSQL was asked."""
+    if not isinstance(error, psycopg.Error):
+        return False
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate.startswith(_WEATHER)
+
+
+def is_too_much(error: BaseException) -> bool:
+    """Whether PostgreSQL has no room for it, in memory or in its table of locks: less at a time may do."""
+    return isinstance(error, psycopg.errors.OutOfMemory | MemoryError)
+
+
+def plain(error: BaseException) -> str:
+    """The first line of what an error says, without a password."""
+    lines = str(error).strip().splitlines()
+    return without_password(lines[0]) if lines else type(error).__name__

@@ -1,0 +1,262 @@
+"""What a default PostgreSQL has no room for: outcomes are shared out and split, and the one that does not go is named."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from lakes import Lake
+
+from commitlog.catalog import expiry
+from commitlog.catalog.projector import LOSSES_MAX, Projector, Session
+from commitlog.catalog.shares import LOCKS_MAX
+from commitlog.catalog.writing import ROWS_WAITING_MAX
+from commitlog.config import Settings
+from commitlog.domain.model import Effect, Outcome
+from commitlog.errors import ProjectionError
+from commitlog.log.codec import decode_statistics
+from commitlog.log.results import ResultRecord
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
+
+from deciding import DecidedLog, append, change, create_table, data_file, delete, insert, keyed_table
+
+
+def records_of(log: DecidedLog) -> list[ResultRecord]:
+    """The log as a reader of the results would give it."""
+    values = [log.genesis, *log.outcomes]
+    return [
+        ResultRecord(value, offset, hashlib.sha256(str(offset).encode()).digest(), b"")
+        for offset, value in enumerate(values)
+    ]
+
+
+class Projecting:
+    """A projector that is given its records by the test."""
+
+    def __init__(self, database_url: str, folder: Path) -> None:
+        arguments = {"database_url": database_url, "data_path": str(folder), "home": str(folder.parent / "home")}
+        self.projector = Projector(Settings.load(environment={}, **arguments), decode_statistics=decode_statistics)
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A session that begins where the catalog is."""
+        with self.projector.connect() as conn:
+            position = self.projector._read_position(conn)
+            reader = SimpleNamespace(
+                position=position, next_offset=0 if position is None else position.results_offset + 1
+            )
+            yield Session(self.projector, conn, reader)  # type: ignore[arg-type]
+
+    def apply_rest(self, records: list[ResultRecord]) -> None:
+        """In a session of its own, what the catalog does not have."""
+        with self.session() as session:
+            start = 0 if session.position is None else session.position.seq + 1
+            session.apply(records[start:], len(records))
+
+    def applied_seq(self) -> int:
+        with psycopg.connect(self.projector.settings.database_url) as conn:
+            row = conn.execute(
+                "SELECT seq, (SELECT max(seq) FROM commitlog.outcomes) FROM commitlog.applied"
+            ).fetchone()
+        assert row is not None
+        assert row[0] == (row[1] or 0)
+        return int(row[0])
+
+
+@pytest.fixture
+def projecting(database_url: str, lake_dir: Path) -> Projecting:
+    return Projecting(database_url, lake_dir)
+
+
+def broken(outcome: Outcome, how: str) -> Outcome:
+    """The outcome as no sequencer decides it: PostgreSQL does not take its text, or we do not know its table."""
+    if how == "text":
+        assert outcome.proposal is not None
+        return replace(outcome, proposal=replace(outcome.proposal, message="a\0b"))
+    return replace(outcome, effects=(Effect(object_id=9_999),))
+
+
+@pytest.mark.parametrize("how", ["text", "table"])
+def test_apply_when_one_outcome_cannot_be_projected_then_all_before_it_are_and_it_is_named_each_time(
+    projecting: Projecting, how: str
+) -> None:
+    log = DecidedLog()
+    log.commit(create_table())
+    for number in range(40):
+        log.commit(append(data_file(path=f"f{number}.parquet")))
+    good = log.outcomes[24]
+    log.outcomes[24] = broken(good, how)
+    records = records_of(log)
+    for _ in range(2):
+        with pytest.raises(ProjectionError, match=r"outcome 25 \(snapshot 25, proposal .* by writer 'w1'.*APPEND"):
+            projecting.apply_rest(records)
+        assert projecting.applied_seq() == 24
+    log.outcomes[24] = good
+    projecting.apply_rest(records_of(log))
+    assert projecting.applied_seq() == 41
+
+
+def test_apply_when_the_connection_is_lost_at_the_same_outcome_again_and_again_then_it_is_named(
+    projecting: Projecting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = DecidedLog()
+    log.commit(create_table())
+    for number in range(8):
+        log.commit(append(data_file(path=f"f{number}.parquet")))
+    records = records_of(log)
+    deadly = 5
+    project = Session._apply_together
+
+    def dying(session: Session, given: list[ResultRecord], next_offset: int) -> None:
+        if any(isinstance(r.value, Outcome) and r.value.seq == deadly for r in given):
+            with session.conn.transaction():
+                session.conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        project(session, given, next_offset)
+
+    monkeypatch.setattr(Session, "_apply_together", dying)
+    losses = 0
+    while True:
+        with pytest.raises((psycopg.OperationalError, ProjectionError)) as raised:
+            projecting.apply_rest(records)
+        if raised.type is ProjectionError:
+            break
+        losses += 1
+        assert losses <= 2 * LOSSES_MAX
+    assert "outcome 5 (" in str(raised.value)
+    assert projecting.applied_seq() == 4
+
+
+def test_apply_when_many_small_changesets_make_tables_then_no_sql_transaction_takes_more_locks_than_it_may(
+    projecting: Projecting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = DecidedLog()
+    for number in range(60):
+        log.commit(*[create_table(f"t{number}_{each}") for each in range(10)])
+    held: list[int] = []
+    write_position = Session._write_position
+
+    def looking(session: Session, *position: Any) -> None:
+        row = session.conn.execute("SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()").fetchone()
+        held.append(0 if row is None else row[0])
+        write_position(session, *position)
+
+    monkeypatch.setattr(Session, "_write_position", looking)
+    projecting.apply_rest(records_of(log))
+    assert projecting.applied_seq() == 60
+    assert max(held) <= LOCKS_MAX
+    assert sum(held) > 1.5 * LOCKS_MAX, "there were too few tables to tell"
+
+
+def test_project_when_a_changeset_has_more_rows_than_wait_at_once_then_memory_holds_some_and_all_are_written(
+    database_url: str, lake_dir: Path
+) -> None:
+    lake = Lake(database_url, lake_dir)
+    lake.commit(create_table(), keyed_table())
+    positions = ROWS_WAITING_MAX * 2 + 5
+    lake.commit(append(data_file(rows=positions + 1)))
+    most = 0
+    count = type(lake.projection.buffer)._count
+
+    def counting(buffer: Any) -> None:
+        nonlocal most
+        count(buffer)
+        most = max(most, sum(map(len, (*buffer._rows.values(), *buffer._texts.values()))))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(type(lake.projection.buffer), "_count", counting)
+        lake.commit(delete({0: list(range(positions))}), base=lake.log.head)
+    assert most <= ROWS_WAITING_MAX
+    rows = lake.conn.execute("SELECT count(*), count(DISTINCT row_id) FROM ducklake_inlined_delete_1").fetchone()
+    assert rows == (positions, positions)
+    lake.close()
+
+
+def test_project_when_rows_are_sent_in_the_middle_of_a_changeset_then_what_ends_in_it_ends(
+    database_url: str, lake_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commitlog.catalog.writing.ROWS_WAITING_MAX", 3)
+    lake = Lake(database_url, lake_dir)
+    lake.commit(create_table(), keyed_table())
+    for number in range(6):
+        lake.log.commit(insert(id=number, v="a"))
+        lake.log.commit(append(data_file(path=f"f{number}.parquet")))
+    for number in range(6):
+        lake.log.commit(change("UPDATE_ROW", "k", key={"id": number}, row={"id": number, "v": "b"}))
+    files = sorted(lake.log.state.tables[1].live_files)
+    lake.log.commit(change("DELETE", whole_files=files[:4]))
+    lake.project()
+    assert lake.rows("SELECT id, v FROM k") == [(number, "b") for number in range(6)]
+    left = lake.conn.execute("SELECT count(*) FROM ducklake_data_file WHERE end_snapshot IS NULL").fetchone()
+    assert left == (2,)
+    lake.close()
+
+
+def test_expire_when_more_tables_hold_ended_rows_than_are_emptied_at_once_then_the_next_ones_empty_the_rest(
+    database_url: str, lake_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "EMPTIED_MAX", 3)
+    monkeypatch.setattr(expiry, "_LOOKED_AT", 2)
+    lake = Lake(database_url, lake_dir)
+    tables = [f"k{number}" for number in range(8)]
+    lake.commit(*[keyed_table(name) for name in tables])
+    for name in tables:
+        lake.commit(insert(name, id=1, v="a"))
+        lake.commit(change("UPDATE_ROW", name, key={"id": 1}, row={"id": 1, "v": "b"}))
+    lake.commit(*[change("DROP_TABLE", name) for name in tables[:4]])
+
+    left = []
+    for _ in range(4):
+        lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": lake.log.head})
+        left.append((sum(_rows_in(lake.conn, name) for name in _rows_tables(lake.conn)), _registered(lake.conn)))
+    # Of each of 8 tables an ended row and a live one; 4 of them are gone.
+    assert left == [(16 - 3 - 6, 8 - 3), (16 - 4 - 8, 4), (4, 4), (4, 4)]
+    assert lake.rows(f"SELECT v FROM {tables[5]}") == [("b",)]
+    lake.close()
+
+
+def test_expire_then_tables_that_hold_nothing_to_forget_are_not_locked(database_url: str, lake_dir: Path) -> None:
+    lake = Lake(database_url, lake_dir)
+    lake.commit(*[keyed_table(f"k{number}") for number in range(50)])
+    lake.commit(insert("k7", id=1, v="a"))
+    lake.log.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": 2})
+    with lake.conn.transaction():
+        lake.projection.project(lake.log.outcomes[lake.projected :])
+        assert _locks(lake.conn) == 0
+    lake.close()
+
+
+def _rows_tables(conn: Any) -> list[str]:
+    """The inlined data tables."""
+    found = conn.execute(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^ducklake_inlined_data_[0-9]'"
+    )
+    return [name for (name,) in found.fetchall()]
+
+
+def _rows_in(conn: Any, table: str) -> int:
+    return int(conn.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()[0])
+
+
+def _registered(conn: Any) -> int:
+    return int(conn.execute("SELECT count(*) FROM ducklake_inlined_data_tables").fetchone()[0])
+
+
+def _locks(conn: Any) -> int:
+    """How many inlined data tables this session has locked."""
+    row = conn.execute(
+        "SELECT count(DISTINCT relation) FROM pg_locks JOIN pg_class c ON c.oid = relation WHERE pid = pg_backend_pid() "
+        "AND c.relkind = 'r' AND c.relname ~ '^ducklake_inlined_data_[0-9]'"
+    ).fetchone()
+    return int(row[0])
