@@ -29,6 +29,7 @@ _ROW_KINDS = frozenset(
 )
 _FILE_KINDS = frozenset({m.ConflictKind.TABLE_DELETED_FROM, m.ConflictKind.TABLE_COMPACTED})
 _ADVICE = {
+    m.Reason.INTERNAL: "a defect of commitlog: report the traceback in the sequencer's log; after an upgrade send a new id",
     m.Reason.MALFORMED: "the bytes are no proposal: write them with this package or the schemas in schemas/",
     m.Reason.PROPOSAL_EXPIRED: "if it never committed, send the same changes under a new id",
     m.Reason.WRITER_FENCED: "another process writes under this writer_id now: stop, or open the writer again",

@@ -216,12 +216,14 @@ def _entry_id(entry: s.Entry | None) -> int | None:
 
 
 def _dump_answer(answer: s.Answer) -> Plain:
-    return [answer.seq, str(answer.verdict), answer.snapshot_id, answer.reason and str(answer.reason), answer.detail]
+    reason = answer.reason and str(answer.reason)
+    return [answer.seq, str(answer.verdict), answer.snapshot_id, reason, answer.detail, answer.content_hash]
 
 
 def _load_answer(plain: Plain) -> s.Answer:
-    seq, verdict, snapshot_id, reason, detail = plain
-    return s.Answer(seq, m.Verdict(verdict), snapshot_id, None if reason is None else m.Reason(reason), detail)
+    seq, verdict, snapshot_id, reason, detail, content_hash = plain
+    known = None if reason is None else m.Reason(reason)
+    return s.Answer(seq, m.Verdict(verdict), snapshot_id, known, detail, content_hash)
 
 
 def _dump_retired(what: Any) -> Plain:

@@ -512,4 +512,5 @@ def outcome_to_json(outcome: m.Outcome) -> dict[str, Any]:
         "resolutions": to_json(outcome.resolutions),
         "assigned": to_json(outcome.assigned),
         "original_seq": outcome.original_seq,
+        "same_content": outcome.same_content,
     }

@@ -116,6 +116,7 @@ class Reason(StrEnum):
     BASE_EXPIRED = "BASE_EXPIRED"
     INVALID = "INVALID"
     CONFLICT = "CONFLICT"
+    INTERNAL = "INTERNAL"
 
 
 class ConflictKind(StrEnum):

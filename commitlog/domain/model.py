@@ -261,7 +261,9 @@ class Effect:
 class Outcome:
     """The answer to one proposal, complete: ``replay`` and ``project`` need nothing else.
 
-    ``next_catalog_id`` and ``next_file_id`` are the counters after this outcome. ``proposal`` is None for MALFORMED;
+    ``next_catalog_id`` and ``next_file_id`` are the counters after this outcome. ``content_hash`` is what the proposal asked
+    for (module ``contents``), None where the answer is not remembered. ``same_content``, of a DUPLICATE: whether the first
+    proposal asked for the same; None when that is forgotten. ``proposal`` is None for MALFORMED and INTERNAL;
     ``proposal_bytes`` are the bytes as they arrived.
     """
 
@@ -286,13 +288,18 @@ class Outcome:
     next_catalog_id: int = 1
     next_file_id: int = 0
     original_seq: int | None = None
+    same_content: bool | None = None
+    content_hash: int | None = None
     proposal: Proposal | None = None
     proposal_bytes: bytes | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The verdict without the proposal. For a DUPLICATE ``answered_*`` repeat the first answer, where it is known."""
+    """The verdict without the proposal. For a DUPLICATE ``answered_*`` repeat the first answer, where it is known.
+
+    ``same_content`` is the outcome's.
+    """
 
     seq: int
     source: Position
@@ -305,6 +312,7 @@ class Receipt:
     assigned: Assigned
     decided_at_ms: int
     original_seq: int | None = None
+    same_content: bool | None = None
     answered_verdict: Verdict | None = None
     answered_snapshot_id: int | None = None
     answered_reason: Reason | None = None

@@ -57,12 +57,11 @@ def replay(state: SequencerState, outcome: Outcome) -> SequencerState:
     partition, offset = outcome.source
     state.next_offsets[partition] = max(state.next_offsets.get(partition, 0), offset + 1)
     proposal = outcome.proposal
-    if proposal is not None:
-        _raise_epoch(state, outcome, proposal)
     if outcome.verdict is Verdict.COMMITTED:
         assert proposal is not None
         assert outcome.snapshot_id == state.head_snapshot_id + 1
         _Replay(state, outcome, proposal).run()
+        _give_epoch(state, outcome, proposal)
     _remember_answer(state, outcome)
     return state
 
@@ -70,17 +69,10 @@ def replay(state: SequencerState, outcome: Outcome) -> SequencerState:
 # --- writers and duplicates -------------------------------------------------------------------------------------------
 
 
-def _raise_epoch(state: SequencerState, outcome: Outcome, proposal: m.Proposal) -> None:
-    epoch = (
-        outcome.assigned.writer_epoch
-        if proposal.open_writer and outcome.assigned.writer_epoch
-        else proposal.writer_epoch
-    )
-    if epoch is None or epoch < 0:
-        return
-    writer = state.writers.setdefault(proposal.writer_id, WriterState())
-    if writer.epoch is None or epoch > writer.epoch:
-        writer.epoch = epoch
+def _give_epoch(state: SequencerState, outcome: Outcome, proposal: m.Proposal) -> None:
+    """An epoch is only ever given by the log."""
+    if outcome.assigned.writer_epoch is not None:
+        state.writers.setdefault(proposal.writer_id, WriterState()).epoch = outcome.assigned.writer_epoch
 
 
 def _remember_answer(state: SequencerState, outcome: Outcome) -> None:
@@ -92,7 +84,9 @@ def _remember_answer(state: SequencerState, outcome: Outcome) -> None:
     window.outcomes += 1
     proposal = outcome.proposal
     if proposal is not None and outcome.verdict is not Verdict.DUPLICATE and outcome.reason not in _UNANSWERED:
-        answer = Answer(outcome.seq, outcome.verdict, outcome.snapshot_id, outcome.reason, outcome.detail)
+        answer = Answer(
+            outcome.seq, outcome.verdict, outcome.snapshot_id, outcome.reason, outcome.detail, outcome.content_hash
+        )
         window.answers[proposal.proposal_id] = answer
         committed = outcome.verdict is Verdict.COMMITTED and proposal.writer_seq is not None
         writer_seq = proposal.writer_seq if committed else None

@@ -12,7 +12,8 @@ from typing import assert_never
 
 from commitlog.domain import model as m
 from commitlog.domain.conflicts import attempt_text, check_footprint, make_conflict, sorted_conflicts
-from commitlog.domain.definitions import InvalidChangeError
+from commitlog.domain.contents import content_of, is_same_content
+from commitlog.domain.definitions import InvalidChangeError, quoted
 from commitlog.domain.dumping import dump_state, load_state, state_hash
 from commitlog.domain.model import Outcome, Position, Proposal, Reason, Verdict
 from commitlog.domain.partitioning import id_time_ms, partition_for
@@ -32,12 +33,14 @@ __all__ = [
     "load_state",
     "new_state",
     "receipt_for",
+    "refuse_internal",
     "replay",
     "state_hash",
 ]
 
 _NO_HANDLERS: Mapping[str, RowHandler] = {}
 _START = Position(0, 0)
+_DETAIL_LENGTH_MAX = 2_000
 _DECIDED_AT_MS_MAX = 253_402_300_799_000
 """The end of the year 9999, beyond which neither Python nor stock readers can show a time."""
 
@@ -84,6 +87,28 @@ def decide(
     return decision.committed(proposal, plan)
 
 
+def refuse_internal(
+    state: SequencerState,
+    proposal: Proposal | m.MalformedProposal,
+    error: BaseException,
+    *,
+    now_ms: int,
+    source: Position = _START,
+    epoch: int = 0,
+) -> Outcome:
+    """Answer what ``decide``, the encoder or ``replay`` could not take: a defect here that must not stop the log.
+
+    Nothing of the proposal but its ids is in the outcome, so that whoever reads the log need not take it either, and its
+    answer is not remembered.
+    """
+    decision = _Decision(state, max(now_ms, state.decided_at_ms), source, epoch, None)
+    detail = (
+        f"an unexpected error ({type(error).__name__}) while this proposal was decided: a defect of commitlog, told in full "
+        "in the sequencer's log; the proposal is in the dead letters"
+    )
+    return decision.refused(proposal.proposal_id, proposal.writer_id, Reason.INTERNAL, detail, None)
+
+
 def find_conflicts(
     state: SequencerState,
     proposal: Proposal,
@@ -112,7 +137,7 @@ def first_answer(state: SequencerState, proposal: Proposal, partition: int) -> A
     return writer.answers.get(proposal.writer_seq, _FORGOTTEN)
 
 
-_FORGOTTEN = Answer(-1, Verdict.COMMITTED, None, None, None)
+_FORGOTTEN = Answer(-1, Verdict.COMMITTED, None, None, None, None)
 """A writer_seq that has committed, longer ago than the duplicate window remembers the details."""
 
 
@@ -157,7 +182,7 @@ def _check_form(state: SequencerState, proposal: Proposal, source: Position, dec
     check_text(proposal.message, "the message", multiline=True)
     check_text(proposal.extra, "the extra text")
     _not_negative("base_snapshot_id", proposal.base_snapshot_id)
-    _not_negative("writer_epoch", proposal.writer_epoch)
+    _check_epoch(state, proposal)
     _not_negative("writer_seq", proposal.writer_seq)
     check_time_ms("created_at_ms", proposal.created_at_ms)
     check_time_ms("decide_before_ms", proposal.decide_before_ms)
@@ -179,6 +204,19 @@ def _check_form(state: SequencerState, proposal: Proposal, source: Position, dec
 def _not_negative(name: str, value: int | None) -> None:
     if value is not None and value < 0:
         raise InvalidChangeError(f"{name} {value} is negative")
+
+
+def _check_epoch(state: SequencerState, proposal: Proposal) -> None:
+    """An epoch is only ever given by the log, to a writer that asked for one with open_writer."""
+    _not_negative("writer_epoch", proposal.writer_epoch)
+    if proposal.writer_epoch is None:
+        return
+    writer = state.writer(proposal.writer_id)
+    if writer is None or writer.epoch is None or proposal.writer_epoch > writer.epoch:
+        raise InvalidChangeError(
+            f"writer epoch {proposal.writer_epoch} was never given to writer {quoted(proposal.writer_id)}: ask for one with "
+            "open_writer"
+        )
 
 
 def _check_read_form(settings: m.LogSettings, proposal: Proposal) -> None:
@@ -235,16 +273,16 @@ class _Decision:
         self.proposal_bytes = proposal_bytes
 
     def malformed(self, proposal: m.MalformedProposal) -> Outcome:
-        return self._refusal(proposal.proposal_id, proposal.writer_id, Reason.MALFORMED, proposal.detail, None)
+        return self.refused(proposal.proposal_id, proposal.writer_id, Reason.MALFORMED, proposal.detail, None)
 
     def rejected(self, proposal: Proposal, reason: Reason, detail: str) -> Outcome:
-        return self._refusal(proposal.proposal_id, proposal.writer_id, reason, detail, proposal)
+        return self.refused(proposal.proposal_id, proposal.writer_id, reason, detail, proposal)
 
     def conflicting(self, proposal: Proposal, conflicts: list[m.Conflict]) -> Outcome:
         others = len(conflicts) - 1
         more = f" (and {others} more conflict{'s' if others > 1 else ''})" if others else ""
         listed = tuple(conflicts[: self.state.settings.conflicts_max])
-        return self._refusal(
+        return self.refused(
             proposal.proposal_id,
             proposal.writer_id,
             Reason.CONFLICT,
@@ -254,7 +292,7 @@ class _Decision:
             conflict_count=len(conflicts),
         )
 
-    def _refusal(
+    def refused(
         self,
         proposal_id: m.ProposalId | None,
         writer_id: str | None,
@@ -275,12 +313,13 @@ class _Decision:
             proposal_id=proposal_id,
             writer_id=writer_id,
             reason=reason,
-            detail=detail,
+            detail=detail if len(detail) <= _DETAIL_LENGTH_MAX else detail[: _DETAIL_LENGTH_MAX - 3] + "...",
             conflicts=conflicts,
             conflict_count=conflict_count,
             assigned=m.Assigned(schema_version=state.schema_version),
             next_catalog_id=state.next_catalog_id,
             next_file_id=state.next_file_id,
+            content_hash=None if proposal is None or reason is Reason.PROPOSAL_EXPIRED else content_of(proposal),
             proposal=proposal,
             proposal_bytes=self.proposal_bytes,
         )
@@ -300,6 +339,9 @@ class _Decision:
             next_catalog_id=state.next_catalog_id,
             next_file_id=state.next_file_id,
             original_seq=first.seq if first is not _FORGOTTEN else None,
+            same_content=None
+            if first.content_hash is None
+            else is_same_content(first.content_hash, content_of(proposal)),
             proposal=proposal,
             proposal_bytes=self.proposal_bytes,
         )
@@ -335,14 +377,14 @@ class _Decision:
             effects=tuple(plan.effects),
             next_catalog_id=ids.next_catalog_id,
             next_file_id=ids.next_file_id,
+            content_hash=content_of(proposal),
             proposal=proposal,
             proposal_bytes=self.proposal_bytes,
         )
 
     def _opened_epoch(self, proposal: Proposal) -> int:
         writer = self.state.writer(proposal.writer_id)
-        known = 0 if writer is None or writer.epoch is None else writer.epoch
-        return max(known, proposal.writer_epoch or 0) + 1
+        return 1 if writer is None or writer.epoch is None else writer.epoch + 1
 
 
 def receipt_for(state: SequencerState, outcome: Outcome) -> m.Receipt:
@@ -362,6 +404,7 @@ def receipt_for(state: SequencerState, outcome: Outcome) -> m.Receipt:
         assigned=outcome.assigned,
         decided_at_ms=outcome.decided_at_ms,
         original_seq=outcome.original_seq,
+        same_content=outcome.same_content,
         answered_verdict=None if first is None else first.verdict,
         answered_snapshot_id=None if first is None else first.snapshot_id,
         answered_reason=None if first is None else first.reason,

@@ -262,13 +262,14 @@ class Commit(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The first answer to a proposal id, to repeat."""
+    """The first answer to a proposal id, to repeat; ``content_hash`` of what it asked for."""
 
     seq: int
     verdict: Verdict
     snapshot_id: int | None
     reason: Reason | None
     detail: str | None
+    content_hash: int | None
 
 
 class RecentId(NamedTuple):

@@ -215,6 +215,7 @@ def difference(recorded: m.Outcome, again: m.Outcome) -> str | None:
         "head_snapshot_id",
         "snapshot_time_us",
         "original_seq",
+        "same_content",
         "conflict_count",
         "assigned",
         "effects",

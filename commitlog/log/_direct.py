@@ -81,6 +81,7 @@ _MAYBE_REASONS: dict[Reason | None, bytes] = {
     **{reason: _SOME + _long(index) for index, reason in enumerate(Reason)},
 }
 _FLAGS = {False: b"\x00", True: b"\x01"}
+_MAYBE_FLAGS: dict[bool | None, bytes] = {None: _NULL, **{flag: _SOME + data for flag, data in _FLAGS.items()}}
 
 
 def _assigned(assigned: Assigned) -> bytes:
@@ -151,6 +152,8 @@ def outcome_bytes(outcome: Outcome, log_id: bytes, prev_hash: bytes, told: int, 
             _long(outcome.next_catalog_id),
             _long(outcome.next_file_id),
             _maybe_long(outcome.original_seq),
+            _MAYBE_FLAGS[outcome.same_content],
+            _maybe_long(outcome.content_hash),
             _NULL if proposal is None else _SOME + _long(len(proposal)) + proposal,
         )
     )
@@ -202,6 +205,7 @@ def _receipt(receipt: Receipt) -> bytes:
             _assigned(receipt.assigned),
             _long(receipt.decided_at_ms),
             _maybe_long(receipt.original_seq),
+            _MAYBE_FLAGS[receipt.same_content],
             _MAYBE_VERDICTS[receipt.answered_verdict],
             _maybe_long(receipt.answered_snapshot_id),
             _MAYBE_REASONS[receipt.answered_reason],

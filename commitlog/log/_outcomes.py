@@ -165,6 +165,8 @@ def outcome_to_avro(outcome: m.Outcome, log_id: bytes, prev_hash: bytes, told: i
         "next_catalog_id": outcome.next_catalog_id,
         "next_file_id": outcome.next_file_id,
         "original_seq": optional("long", outcome.original_seq),
+        "same_content": optional("boolean", outcome.same_content),
+        "content_hash": optional("long", outcome.content_hash),
         "proposal": optional("bytes", proposal),
     }
 
@@ -193,6 +195,8 @@ def outcome_from_avro(fields: Fields, proposal: m.Proposal | None) -> m.Outcome:
         next_catalog_id=fields["next_catalog_id"],
         next_file_id=fields["next_file_id"],
         original_seq=fields["original_seq"],
+        same_content=fields["same_content"],
+        content_hash=fields["content_hash"],
         proposal=proposal,
         proposal_bytes=fields["proposal"],
     )
@@ -245,6 +249,7 @@ def receipt_from_avro(fields: Fields, partition: int) -> m.Receipt:
         assigned=_assigned_from_avro(fields["assigned"]),
         decided_at_ms=fields["decided_at_ms"],
         original_seq=fields["original_seq"],
+        same_content=fields["same_content"],
         answered_verdict=None if answered is None else _VERDICTS[answered],
         answered_snapshot_id=fields["answered_snapshot_id"],
         answered_reason=_REASONS[fields["answered_reason"]],

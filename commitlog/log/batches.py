@@ -5,6 +5,7 @@ Here is all of the sequencer that does no I/O, so that it can be tested and meas
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from commitlog.domain.model import MalformedProposal, Outcome, Position, Proposal, Reason, Receipt, Verdict
 from commitlog.domain.row_conflicts import RowHandler
-from commitlog.domain.sequencing import decide, receipt_for, replay
+from commitlog.domain.sequencing import decide, receipt_for, refuse_internal, replay
 from commitlog.domain.state import SequencerState
 from commitlog.errors import MalformedRecordError
 from commitlog.log.codec import (
@@ -27,11 +28,14 @@ from commitlog.log.codec import (
     readable_ids,
 )
 from commitlog.log.topics import Topics, outcome_bytes_max
-from commitlog.log.transaction import Records
+from commitlog.log.transaction import DoubtError, Records
 
 RECEIPTS_BYTES_MAX = 512 * 1024
 RECORD_OVERHEAD_BYTES = 4 * 1024
 DETAIL_LENGTH_MAX = 16 * 1024
+
+_logger = logging.getLogger("commitlog.sequencer")
+_IN_DEAD_LETTERS = frozenset({Reason.MALFORMED, Reason.INTERNAL})
 
 
 class Incoming(NamedTuple):
@@ -45,12 +49,13 @@ class Incoming(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """What one transaction writes."""
+    """What one transaction writes; ``internal`` counts the outcomes that are defects of this program."""
 
     outcomes: list[bytes] = field(default_factory=list)
     receipts: dict[int, list[Receipt]] = field(default_factory=lambda: defaultdict(list))
     dead_letters: list[bytes] = field(default_factory=list)
     verdicts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
+    internal: int = 0
     size_bytes: int = 0
 
     def __len__(self) -> int:
@@ -67,6 +72,8 @@ class Decider:
         topics: where the messages come from and the records go.
         handlers: row handlers by name.
         schema_ids: a schema registry's ids, if Confluent's wire format is accepted.
+        undecidable: where the proposals came from whose outcomes the state could not take; the owner keeps it when it
+            throws the state away. They are refused as INTERNAL the next time.
     """
 
     def __init__(
@@ -78,6 +85,7 @@ class Decider:
         topics: Topics,
         handlers: Mapping[str, RowHandler],
         schema_ids: Mapping[int, str],
+        undecidable: dict[Position, Exception],
     ) -> None:
         self.state = state
         self.prev_hash = prev_hash
@@ -85,22 +93,24 @@ class Decider:
         self._topics = topics
         self._handlers = handlers
         self._schema_ids = schema_ids
+        self._undecidable = undecidable
 
     def decide_all(self, messages: Iterable[Incoming], batch: Batch, *, now_ms: int | None) -> None:
-        """Decides messages and adds the records to the batch; without ``now_ms`` each at the time it was made."""
+        """Decides messages and adds the records to the batch; without ``now_ms`` each at the time it was made.
+
+        Raises:
+            DoubtError: the state took an outcome half. Load it again and decide again, with the same ``undecidable``.
+        """
         for message in messages:
-            outcome = self._decide(message, now_ms)
-            encoded = self._encoded(outcome)
-            while len(encoded) > self._outcome_bytes_max():
-                outcome = shortened(outcome)
-                encoded = self._encoded(outcome)
-            replay(self.state, outcome)
+            outcome, encoded = self._answered(message, now_ms)
+            self._replay(outcome)
             self.prev_hash = hash_record(encoded)
             batch.outcomes.append(encoded)
             batch.receipts[message.partition].append(receipt_for(self.state, outcome))
             batch.verdicts[outcome.verdict] += 1
             batch.size_bytes += len(encoded)
-            if outcome.reason is Reason.MALFORMED:
+            batch.internal += outcome.reason is Reason.INTERNAL
+            if outcome.reason in _IN_DEAD_LETTERS:
                 batch.dead_letters.append(self._dead_letter(message, outcome))
 
     def sealed(self, batch: Batch) -> list[Records]:
@@ -118,6 +128,44 @@ class Decider:
         if batch.dead_letters:
             records.append(Records(self._topics.dead_letters, 0, batch.dead_letters))
         return records
+
+    def _answered(self, message: Incoming, now_ms: int | None) -> tuple[Outcome, bytes]:
+        """The outcome and its bytes; nothing that a proposal holds may end the process, whatever it makes go wrong."""
+        error = self._undecidable.get(Position(message.partition, message.offset))
+        if error is None:
+            try:
+                return self._fitting(self._decide(message, now_ms))
+            except Exception as unexpected:
+                error = unexpected
+                _logger.exception(
+                    "the proposal at partition %d, offset %d cannot be decided", message.partition, message.offset
+                )
+        return self._fitting(self._refused_internal(message, now_ms, error))
+
+    def _refused_internal(self, message: Incoming, now_ms: int | None, error: Exception) -> Outcome:
+        return refuse_internal(
+            self.state,
+            MalformedProposal("", *readable_ids(message.value or b"")),
+            error,
+            now_ms=self.state.decided_at_ms if now_ms is None else now_ms,
+            source=Position(message.partition, message.offset),
+            epoch=self.epoch,
+        )
+
+    def _fitting(self, outcome: Outcome) -> tuple[Outcome, bytes]:
+        encoded = self._encoded(outcome)
+        while len(encoded) > self._outcome_bytes_max():
+            outcome = shortened(outcome)
+            encoded = self._encoded(outcome)
+        return outcome, encoded
+
+    def _replay(self, outcome: Outcome) -> None:
+        try:
+            replay(self.state, outcome)
+        except Exception as error:
+            _logger.exception("the outcome of the proposal at %s cannot be applied", outcome.source)
+            self._undecidable[outcome.source] = error
+            raise DoubtError(f"the state took the outcome of the proposal at {outcome.source} half") from error
 
     def _decide(self, message: Incoming, now_ms: int | None) -> Outcome:
         proposal, raw = self._decoded(message.value)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from commitlog.config import Settings
-from commitlog.domain.model import Verdict
+from commitlog.domain.model import Position, Verdict
 from commitlog.domain.row_conflicts import RowHandler
 from commitlog.errors import FencedError, LogIntegrityError, LogLossError
 from commitlog.log.batches import Batch, Decider
@@ -75,8 +75,8 @@ LEGAL_MOVES: Mapping[Phase, frozenset[Phase]] = {
 class SequencerStatus:
     """What a sequencer has to tell, for health, metrics and tests; `seq` and `head_snapshot_id` are in the log.
 
-    `decided` counts by verdict what this process has written, `doubts` how often it has loaded again, `zombies` how
-    many records of a lower epoch it has skipped.
+    `decided` counts by verdict what this process has written, `internal` those of them that were refused for a defect of
+    this program, `doubts` how often it has loaded again, `zombies` how many records of a lower epoch it has skipped.
     """
 
     phase: Phase = Phase.STARTING
@@ -84,6 +84,7 @@ class SequencerStatus:
     seq: int = 0
     head_snapshot_id: int = 0
     decided: Mapping[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
+    internal: int = 0
     transactions: int = 0
     doubts: int = 0
     zombies: int = 0
@@ -97,6 +98,7 @@ class _Writing:
     seq: int
     head_snapshot_id: int
     verdicts: Mapping[Verdict, int]
+    internal: int
 
 
 def run_sequencer(settings: Settings, *, standby: bool = False, stop: threading.Event | None = None) -> int:
@@ -149,6 +151,7 @@ class Sequencer:
         self._replica: Replica | None = None
         self._producer: TransactionalProducer | None = None
         self._beaten_at = 0.0
+        self._undecidable: dict[Position, Exception] = {}
         self.status = SequencerStatus()
 
     def run(self, *, standby: bool = False) -> None:
@@ -256,6 +259,7 @@ class Sequencer:
             topics=self._topics,
             handlers=self._handlers,
             schema_ids=self._schema_ids,
+            undecidable=self._undecidable,
         )
 
     def _check_positions(self, next_offsets: Mapping[int, int]) -> None:
@@ -325,14 +329,18 @@ class Sequencer:
             records.append(self._heartbeat(decider.state.log_id, decider.epoch, seq))
         if not gc.isenabled():
             gc.collect(1)
-        return _Writing(writer.submit(self._producer.write_all, records), seq, head, batch.verdicts)
+        return _Writing(writer.submit(self._producer.write_all, records), seq, head, batch.verdicts, batch.internal)
 
     def _finish(self, writing: _Writing) -> None:
         writing.done.result()
         decided = {verdict: count + writing.verdicts[verdict] for verdict, count in self.status.decided.items()}
         transactions = self.status.transactions + 1
         self._tell(
-            seq=writing.seq, head_snapshot_id=writing.head_snapshot_id, decided=decided, transactions=transactions
+            seq=writing.seq,
+            head_snapshot_id=writing.head_snapshot_id,
+            decided=decided,
+            internal=self.status.internal + writing.internal,
+            transactions=transactions,
         )
 
     # --- signs of life ------------------------------------------------------------------------------------------------

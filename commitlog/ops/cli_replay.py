@@ -6,6 +6,7 @@ It is the shortest way through the domain: parse a line, decide, replay the outc
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
@@ -19,31 +20,63 @@ from commitlog.domain.handlers import NotingHandlers
 from commitlog.domain.other_rules import OtherRules
 from commitlog.domain.partitioning import id_time_ms
 from commitlog.domain.row_conflicts import RowHandler
-from commitlog.domain.sequencing import decide, new_state, replay
+from commitlog.domain.sequencing import decide, new_state, refuse_internal, replay
 from commitlog.log.handlers import InstalledHandlers
 
-_LOG_ID = bytes(16)
+_GENESIS = m.Genesis(bytes(16))
 _AS_THEY_SAY = OtherRules()
+_logger = logging.getLogger("commitlog.replay")
 
 
 def outcomes_of(
     lines: Iterator[bytes], rules: OtherRules = _AS_THEY_SAY, handlers: Mapping[str, RowHandler] | None = None
 ) -> Iterator[m.Outcome]:
     """Decide the lines one after another on an empty log of one partition; the offset of each is its line's number."""
-    state = new_state(m.Genesis(_LOG_ID))
-    handlers = InstalledHandlers() if handlers is None else handlers
+    log = _LogOfLines(rules, InstalledHandlers() if handlers is None else handlers)
     for offset, line in enumerate(lines):
-        if not line.strip():
-            continue
+        if line.strip():
+            yield log.decide(line, offset)
+
+
+class _LogOfLines:
+    """A log that is decided in memory, line by line; it goes on after an error that nobody expected, as a sequencer does."""
+
+    def __init__(self, rules: OtherRules, handlers: Mapping[str, RowHandler]) -> None:
+        self._rules = rules
+        self._handlers = handlers
+        self._state = new_state(_GENESIS)
+        self._lines: list[tuple[bytes, m.Position]] = []
+        self._undecidable: dict[m.Position, Exception] = {}
+
+    def decide(self, line: bytes, offset: int) -> m.Outcome:
+        """Decide one line; what a line makes go wrong is its own answer, on the state that the earlier ones gave."""
+        source, next_seq = m.Position(0, offset), self._state.next_seq
+        self._lines.append((line, source))
+        try:
+            return self._decide(line, source)
+        except Exception as error:
+            _logger.exception("line %d cannot be decided", offset + 1)
+            self._undecidable[source] = error
+        if self._state.next_seq != next_seq:
+            # The state has taken the outcome half: it is made again.
+            self._state = new_state(_GENESIS)
+            for earlier in self._lines[:-1]:
+                self._decide(*earlier)
+        return self._decide(line, source)
+
+    def _decide(self, line: bytes, source: m.Position) -> m.Outcome:
         proposal = json_form.parse_proposal(line)
         now_ms = 0
         if isinstance(proposal, m.Proposal):
-            proposal = rules.apply(proposal)
+            proposal = self._rules.apply(proposal)
             now_ms = _clock_ms(proposal)
-        source = m.Position(0, offset)
-        outcome = decide(rules.seen(state), proposal, now_ms=now_ms, source=source, handlers=handlers)
-        state = replay(state, outcome)
-        yield outcome
+        if (error := self._undecidable.get(source)) is not None:
+            outcome = refuse_internal(self._state, proposal, error, now_ms=now_ms, source=source)
+        else:
+            seen = self._rules.seen(self._state)
+            outcome = decide(seen, proposal, now_ms=now_ms, source=source, handlers=self._handlers)
+        self._state = replay(self._state, outcome)
+        return outcome
 
 
 def _clock_ms(proposal: m.Proposal) -> int:

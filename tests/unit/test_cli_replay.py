@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from commitlog.ops import cli_replay
+
 MAIN = "from commitlog.ops.cli import main; main()"
 FIRST_ID = "01934f3e-7c00-7000-8000-{:012x}"
 CREATED_MS = 0x01934F3E7C00
@@ -55,6 +57,33 @@ def test_replay_when_blank_lines_are_between_then_offsets_are_line_numbers() -> 
 
 def test_replay_when_the_last_line_has_no_newline_then_is_decided() -> None:
     assert [each["snapshot_id"] for each in outcomes(given=line(1, create()).rstrip())] == [1]
+
+
+@pytest.mark.parametrize("broken", ["decide", "replay"])
+def test_replay_when_a_line_makes_something_go_wrong_then_internal_in_its_place_and_the_rest_is_decided(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = getattr(cli_replay, broken)
+
+    def broken_for_u(*args: Any, **fields: Any) -> Any:
+        result = real(*args, **fields)
+        proposal = getattr(args[1], "proposal", args[1])
+        if proposal is not None and proposal.changes[0].table == "u":
+            raise OverflowError("nobody expected this")
+        return result
+
+    monkeypatch.setattr(cli_replay, broken, broken_for_u)
+    lines = [
+        line(1, create()),
+        line(2, append("a"), base=1),
+        line(3, create("u"), base=2),
+        line(4, append("b"), base=2),
+    ]
+    first, second, third, fourth = cli_replay.outcomes_of(iter(lines))
+    assert [first.snapshot_id, second.snapshot_id, fourth.snapshot_id] == [1, 2, 3]
+    assert (third.reason, third.head_snapshot_id, third.writer_id) == ("INTERNAL", 2, "w")
+    assert "OverflowError" in str(third.detail)
+    assert fourth.assigned.data_file_ids == (1,)
 
 
 def test_replay_when_a_line_is_no_proposal_then_malformed_in_its_place() -> None:

@@ -228,6 +228,8 @@ OUTCOMES = st.builds(
     next_catalog_id=BIGINTS,
     next_file_id=BIGINTS,
     original_seq=optional(BIGINTS),
+    same_content=optional(st.booleans()),
+    content_hash=optional(BIGINTS),
     proposal=optional(proposals(tuples(CHANGES[m.DropTable]))),
 )
 RECEIPTS = st.builds(
@@ -243,6 +245,7 @@ RECEIPTS = st.builds(
     assigned=ASSIGNED,
     decided_at_ms=BIGINTS,
     original_seq=optional(BIGINTS),
+    same_content=optional(st.booleans()),
     answered_verdict=optional(st.sampled_from(m.Verdict)),
     answered_snapshot_id=optional(BIGINTS),
     answered_reason=REASONS,

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
-from deciding import START_MS, DecidedLog, append, create_table, known_id, make_id
+from deciding import (
+    START_MS,
+    DecidedLog,
+    append,
+    change,
+    compact,
+    create_table,
+    data_file,
+    delete,
+    delete_file,
+    delete_row,
+    delete_whole,
+    insert,
+    keyed_table,
+    known_id,
+    make_id,
+    update,
+)
 
 from commitlog.domain.json_form import parse_proposal
 from commitlog.domain.model import MalformedProposal, Outcome, Position, Reason, Verdict
 from commitlog.domain.partitioning import partition_for
 from commitlog.domain.sequencing import decide, receipt_for, replay
+
+
+def flush(*row_ids: int) -> dict[str, Any]:
+    """FLUSH of these rows into one file."""
+    return change("FLUSH", "k", files=[{**data_file(len(row_ids)), "row_ids": list(row_ids)}])
 
 
 @pytest.fixture
@@ -41,10 +66,11 @@ def test_a_writers_seq_again_then_duplicate_across_ids_and_epochs_but_a_refused_
     log.refused("INVALID", append(table="none"), writer_seq=7)
     first = log.propose(append(), writer_seq=7)
     assert first.snapshot_id == 2
-    again = log.propose(append(), writer_seq=7, id=make_id(60), writer_epoch=3)
+    assert log.propose(open_writer=True).assigned.writer_epoch == 1
+    again = log.propose(append(), writer_seq=7, id=make_id(60), writer_epoch=1)
     assert (again.verdict, again.original_seq) == (Verdict.DUPLICATE, first.seq)
-    assert log.propose(append(), writer_seq=7, writer_id="w2").snapshot_id == 3
-    assert log.propose(append(), writer_seq=8, id=make_id(60), writer_epoch=3).snapshot_id == 4
+    assert log.propose(append(), writer_seq=7, writer_id="w2").snapshot_id == 4
+    assert log.propose(append(), writer_seq=8, id=make_id(60), writer_epoch=1).snapshot_id == 5
     log.check_replay()
 
 
@@ -77,12 +103,86 @@ def test_epochs_then_the_lower_and_none_are_fenced_and_an_epoch_comes_from_the_l
     assert log.propose(open_writer=True).assigned.writer_epoch == 2
     log.refused("WRITER_FENCED", append(), writer_epoch=1)
     log.refused("BASE_UNKNOWN", append(), writer_epoch=9, base=99)
-    log.refused("WRITER_FENCED", append(), writer_epoch=2)
-    assert log.propose(open_writer=True).assigned.writer_epoch == 10
+    log.commit(append(), writer_epoch=2)
+    assert log.propose(open_writer=True).assigned.writer_epoch == 3
     log.commit(append(), writer_id="other")
     log.refused("INVALID", append(), open_writer=True)
     log.refused("INVALID", open_writer=True, writer_seq=1)
     log.check_replay()
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2**63 - 1])
+def test_an_epoch_that_the_log_never_gave_then_invalid_and_raises_nothing(log: DecidedLog, epoch: int) -> None:
+    detail = log.refused("INVALID", append(), writer_epoch=epoch).detail
+    assert detail == f"writer epoch {epoch} was never given to writer w1: ask for one with open_writer"
+    log.refused("INVALID", open_writer=True, writer_epoch=epoch)
+    assert log.propose(open_writer=True).assigned.writer_epoch == 1
+    log.refused("INVALID", append(), writer_epoch=2**63 - 1)
+    log.commit(append(), writer_epoch=1)
+    log.check_replay()
+
+
+def test_a_refusal_whose_text_would_be_long_then_it_is_cut_short(log: DecidedLog) -> None:
+    refused = log.refused("INVALID", create_table("u", columns="id " + "x" * 10_000))
+    assert len(str(refused.detail)) == 2_000
+
+
+# --- the content of a repetition --------------------------------------------------------------------------------------
+
+
+def test_a_duplicate_then_it_says_whether_the_first_asked_for_the_same(log: DecidedLog) -> None:
+    first = log.propose(append(data_file(4, path="a"), data_file(6)), id=make_id(70), author="me")
+    assert (first.same_content, first.content_hash is None) == (None, False)
+    again = append(data_file(10, path="b", file_size_bytes=7, footer_size=3))
+    assert log.propose(again, id=make_id(70), created_at_ms=5, base=0).same_content is True
+    assert log.propose(append(data_file(11)), id=make_id(70)).same_content is False
+    assert log.propose(append(data_file(10), table="T"), id=make_id(70)).same_content is True
+    assert log.propose(append(data_file(10), table="u"), id=make_id(70)).same_content is False
+    assert log.propose(again, again, id=make_id(70)).same_content is False
+    log.refused("INVALID", change("DROP_TABLE", "none"), id=make_id(71))
+    assert log.propose(change("DROP_TABLE", "none"), id=make_id(71)).same_content is True
+    assert log.propose(change("DROP_TABLE", "other"), id=make_id(71)).same_content is False
+    log.check_replay()
+
+
+def test_a_writers_seq_that_comes_again_then_its_content_is_compared_until_it_is_forgotten() -> None:
+    log = DecidedLog(duplicate_window_outcomes=3, duplicate_window_ms=0)
+    log.commit(create_table())
+    log.commit(append(), writer_seq=7)
+    assert log.propose(append(), writer_seq=7).same_content is True
+    assert log.propose(append(data_file(11)), writer_seq=7).same_content is False
+    for _ in range(4):
+        log.commit(append())
+    assert log.propose(append(data_file(11)), writer_seq=7).same_content is None
+
+
+def pairs_of_content() -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]], bool, bool]]:
+    """Two changesets, and whether they are the same content from one base, and from two."""
+    yield [delete({0: [1, 2]})], [delete({0: [1, 2]})], True, True
+    yield [delete({0: [1, 2]})], [delete({0: [1, 3]})], False, True
+    yield [delete({0: [1, 1]})], [delete({0: [1, -1]})], False, True
+    yield [delete_file(0, [1])], [delete_file(0, [2])], False, True
+    yield [delete_whole(0)], [delete_whole(1)], False, True
+    yield [delete_whole(0)], [delete_whole(0, table="k")], False, False
+    yield [delete_whole(0), append()], [delete_whole(0), append(data_file(11))], False, True
+    yield [compact([0], 10)], [compact([0], 9)], False, True
+    yield [flush(0)], [flush(1)], False, True
+    yield [insert(id=1, v="a")], [insert(v="a", id=1)], True, True
+    yield [insert(id=1, v="a", time=3)], [insert(id=1, v="a", time=4)], True, True
+    yield [insert(id=1, v="a")], [insert(id=1, v="b")], False, False
+    yield [update(1, v="a")], [update(2, v="a")], False, False
+    yield [delete_row(1)], [delete_row(2)], False, False
+
+
+@pytest.mark.parametrize(("first", "second", "from_one_base", "from_two"), list(pairs_of_content()))
+def test_contents_when_computed_from_a_base_then_only_repetitions_from_that_base_are_compared(
+    first: list[dict[str, Any]], second: list[dict[str, Any]], from_one_base: bool, from_two: bool
+) -> None:
+    log = DecidedLog()
+    log.commit(create_table(), keyed_table())
+    log.propose(*first, base=1, id=make_id(70))
+    assert log.propose(*second, base=1, id=make_id(70)).same_content is from_one_base
+    assert log.propose(*second, base=0, id=make_id(70)).same_content is from_two
 
 
 def test_a_deadline_then_too_late_only_after_it(log: DecidedLog) -> None:
@@ -96,6 +196,8 @@ def test_a_base_beyond_the_head_then_unknown(log: DecidedLog) -> None:
 
 
 def test_reasons_then_the_first_that_applies(log: DecidedLog) -> None:
+    for _ in range(5):
+        log.propose(open_writer=True)
     log.commit(append(), writer_epoch=5, id=make_id(70))
     broken = {"table": "none"}
     assert log.propose(append(**broken), id=make_id(70), base=99).verdict is Verdict.DUPLICATE

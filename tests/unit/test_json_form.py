@@ -192,6 +192,7 @@ def test_an_outcome_as_json_then_the_fields_of_the_design() -> None:
             "writer_epoch": None,
         },
         "original_seq": None,
+        "same_content": None,
     }
     committed = outcome_to_json(log.outcomes[0])
     assert committed["assigned"]["column_ids"] == [[1, 2], [1, 2]]
