@@ -18,6 +18,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from commitlog.catalog.guard import install_guard
+from commitlog.catalog.query_snapshots import QUERY_SNAPSHOTS
 from commitlog.catalog.tables import DUCKLAKE, OWN, OWN_SCHEMA, ROWS_OUTSIDE_FILES, VIEWS
 from commitlog.catalog.writing import Connection
 from commitlog.errors import CatalogMismatchError
@@ -43,7 +44,9 @@ MIGRATIONS: dict[int, Migration] = {
                ALTER TABLE {own}.applied ADD COLUMN next_offset BIGINT;
                UPDATE {own}.applied SET next_offset = results_offset + 1;
                ALTER TABLE {own}.applied ALTER COLUMN next_offset SET NOT NULL;"""
-        + ROWS_OUTSIDE_FILES,
+        + ROWS_OUTSIDE_FILES
+        + ";"
+        + QUERY_SNAPSHOTS,
         post="DROP VIEW {own}.tables; CREATE VIEW {own}.tables AS" + VIEWS["tables"],
     ),
 }
@@ -87,6 +90,7 @@ def create_catalog(
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             conn.execute(str(CreateIndex(index).compile(dialect=_DIALECT)).encode())
     conn.execute(ROWS_OUTSIDE_FILES.encode())
+    conn.execute(QUERY_SNAPSHOTS.encode())
     for name, text in VIEWS.items():
         conn.execute(f"CREATE VIEW {own}.{name} AS {text.format(own=own)}".encode())
     _first_rows(conn, log_id, data_path, created_at)

@@ -1,4 +1,4 @@
-"""Reading the catalog: for the client, the CLI and Spark. Nothing here writes.
+"""Reading the catalog: for the client, the CLI and Spark. Nothing here writes the lake.
 
 ``Catalog`` holds one connection, opened at first use and opened anew after a failure, so that a restarted PostgreSQL costs
 a reader one error at most.
@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +23,7 @@ from psycopg.rows import dict_row
 from pyroaring import FrozenBitMap64
 
 from commitlog.catalog.pruning import exclusions
+from commitlog.catalog.query_snapshots import AGREE, AGREED
 from commitlog.catalog.writing import Connection
 from commitlog.config import without_password
 from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
@@ -198,6 +199,11 @@ class Catalog:
                 return False
             with self.connected() as conn:
                 list(conn.notifies(timeout=min(0.5, max(deadline - time.monotonic(), _POLL_S)), stop_after=1))
+
+    def agreed_snapshot(self, query: str, propose: Callable[[], int]) -> int:
+        """The snapshot that a query of many processes reads: what one of them has proposed first."""
+        known = self._rows(AGREED, (query,)) or self._rows(AGREE, (query, propose()))
+        return int(known[0][0])
 
     # --- tables -------------------------------------------------------------------------------------------------------
 

@@ -1,29 +1,16 @@
-"""Filters in the forms that meet here: SQL or tuples from a user, Spark's own pushed ones, and the log's predicates."""
+"""Filters in the forms that meet here: SQL or tuples from a user, Spark's expressions, and the log's predicates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-)
 
 from commitlog.client.values import predicates
-from commitlog.domain.model import FilterOp, Predicate, Scalar
+from commitlog.domain.model import Predicate
 
 Where: TypeAlias = "str | Sequence[tuple[Any, ...]] | None"
 """SQL, or a conjunction of ``(column, op, value)``. Only the second tells the log which rows were read, and the catalog
@@ -39,16 +26,6 @@ _OPERATORS: Mapping[str, Callable[[Expression, Any], Expression]] = {
     "between": lambda column, value: column.between(value[0], value[1]),
     "is_null": lambda column, _: column.isNull(),
     "is_not_null": lambda column, _: column.isNotNull(),
-}
-_PUSHED: Mapping[type[Filter], FilterOp] = {
-    EqualTo: FilterOp.EQ,
-    LessThan: FilterOp.LT,
-    LessThanOrEqual: FilterOp.LE,
-    GreaterThan: FilterOp.GT,
-    GreaterThanOrEqual: FilterOp.GE,
-    In: FilterOp.IN,
-    IsNull: FilterOp.IS_NULL,
-    IsNotNull: FilterOp.IS_NOT_NULL,
 }
 
 
@@ -67,28 +44,3 @@ def conjunction(where: Where) -> tuple[Predicate, ...]:
         ValueError: an unknown operator, or a wrong number of parts.
     """
     return () if isinstance(where, str) or where is None else predicates(where)
-
-
-def pushed(filters: Iterable[Filter]) -> tuple[Predicate, ...]:
-    """Those of the filters that Spark offers a source which statistics can judge."""
-    found = []
-    for each in filters:
-        op = _PUSHED.get(type(each))
-        column: tuple[str, ...] = getattr(each, "attribute", ())
-        if op is None or len(column) != 1:
-            continue
-        value = getattr(each, "value", None)
-        if op is FilterOp.IN:
-            found.append(Predicate(column[0], op, tuple(_scalar(item) for item in value or ())))
-        else:
-            found.append(Predicate(column[0], op, _scalar(value)))
-    return tuple(found)
-
-
-def _scalar(value: object) -> Scalar:
-    """A literal as the log writes it; None, which proves nothing, for other types."""
-    if isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ")
-    return str(value) if isinstance(value, date | Decimal) else None

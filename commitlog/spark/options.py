@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from difflib import get_close_matches
+
+from pyspark.sql.types import StructField, StructType
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 
 _OWN = (
     "table", "topic", "snapshot", "timestamp", "key", "changes", "createTable",
-    "startingSnapshot", "snapshotsPerTrigger", "startingOffset", "recordsPerTrigger", "pushFilters",
+    "startingSnapshot", "snapshotsPerTrigger", "startingOffset", "recordsPerTrigger",
 )  # fmt: skip
 _SPARKS = frozenset({"path", "checkpointlocation", "queryname"})
+_IN_TABLE = "option."
+"""What Spark puts before the options of a table that CREATE TABLE has made."""
+_OF_TABLE = frozenset(
+    {"owner", "provider", "location", "comment", "external", "is_managed_location", "collation", "path"}
+)
+"""Spark's own properties of such a table, which come with its options."""
+_KEPT = "commitlog.options"
 _KNOWN = {name.lower(): name for name in (*_OWN, *Settings.__slots__)}
 
 
@@ -24,10 +34,13 @@ class SourceOptions:
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = {name.lower(): value for name, value in given.items()}
+        self._given = {name.lower().removeprefix(_IN_TABLE): value for name, value in given.items()}
+        self.creates_table = "owner" in self._given
+        ignored = _SPARKS | _OF_TABLE if self.creates_table else _SPARKS
         for name in given:
-            if name.lower() not in _KNOWN and name.lower() not in _SPARKS:
-                near = get_close_matches(name.lower(), _KNOWN, n=1)
+            folded = name.lower().removeprefix(_IN_TABLE)
+            if folded not in _KNOWN and folded not in ignored:
+                near = get_close_matches(folded, _KNOWN, n=1)
                 hint = f"did you mean {_KNOWN[near[0]]}?" if near else "there are " + ", ".join(_OWN)
                 raise ConfigurationError(f"format('commitlog') has no option {name}: {hint}")
 
@@ -55,6 +68,23 @@ class SourceOptions:
         if value not in ("true", "false"):
             raise ConfigurationError(f"the option {name} is true or false, not {value!r}")
         return value == "true"
+
+    def kept_in(self, schema: StructType) -> StructType:
+        """The schema of a table that CREATE TABLE makes, with the options: Spark gives them to no later query."""
+        kept = json.dumps({name: value for name, value in self._given.items() if name in _KNOWN})
+        return StructType(
+            [StructField(each.name, each.dataType, each.nullable, {_KEPT: kept}) for each in schema.fields]
+        )
+
+    def with_kept(self, schema: StructType) -> SourceOptions:
+        """These options, with those that the schema of a table in Spark's catalog has kept."""
+        kept = next((each.metadata[_KEPT] for each in schema.fields if _KEPT in each.metadata), "{}")
+        return SourceOptions({**json.loads(kept), **self._given})
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a snapshot or a moment is named, at which the table is read whenever it is."""
+        return self.text("snapshot") is not None or self.text("timestamp") is not None
 
     @property
     def settings(self) -> dict[str, str]:

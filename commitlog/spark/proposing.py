@@ -24,6 +24,7 @@ from commitlog.spark.fitting import fit
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.partitioning import described, write_rows
 from commitlog.spark.publishing import catalog_of, commit, connect, rows_without_file, target_of
+from commitlog.spark.queries import read_at
 from commitlog.spark.reading import Scan, dataframe, positions, with_positions
 from commitlog.spark.scanning import scan_at
 
@@ -55,8 +56,11 @@ def committed(
     operation: str,
     message: str | None,
     attempts: int,
+    source: DataFrame | None = None,
 ) -> SubmittedOutcome | None:
     """Commit what ``propose`` puts into a SERIALIZABLE transaction; after a conflict call it again on the new head.
+
+    Where ``source`` was made of the table's own rows, the base is the snapshot at which they were read.
 
     Returns:
         The answer; None when there was nothing to change.
@@ -67,6 +71,9 @@ def committed(
     to_log = connect() if log is None else log
     for remaining in range(attempts - 1, -1, -1):
         transaction = to_log.transaction(isolation=Isolation.SERIALIZABLE, message=message)
+        seen = None if source is None else read_at(source, target_of(transaction, table).definition.table_id)
+        if seen is not None and seen < transaction.base_snapshot_id:
+            transaction = to_log.transaction(isolation=Isolation.SERIALIZABLE, message=message, base_snapshot_id=seen)
         base = base_of(spark, table, to_log, transaction)
         with shown_as(spark, operation, table, base.scan.snapshot_id):
             paths = propose(transaction, base)

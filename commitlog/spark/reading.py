@@ -72,6 +72,7 @@ class Scan:
     """
 
     snapshot_id: int
+    table_id: int
     columns: tuple[Column, ...]
     names: Mapping[str, frozenset[int]]
     files: tuple[ScanFile, ...]
@@ -254,5 +255,9 @@ def _mapped_type(column: Column, mapped: MappedColumn) -> st.DataType:
 
 def typed_rows(spark: SparkSession, columns: Iterable[Column], rows: pa.Table, *more: str) -> DataFrame:
     """Rows as text, with the columns' names, as the columns' types; ``more`` columns as they are."""
+    if not rows.num_rows:
+        # Text is cast to no nested type, not even where there is none.
+        nothing = [sf.lit(None).cast(spark_type(c.type)).alias(c.name) for c in columns]
+        return spark.range(0).select(*nothing, *[sf.lit(None).alias(name) for name in more])
     values = [sf.col(quoted(c.name)).cast(spark_type(c.type)).alias(c.name) for c in columns]
     return spark.createDataFrame(rows).select(*values, *more)

@@ -105,7 +105,9 @@ def overwrite(
         ProposalRejectedError: it was refused, for example because rows came in since the base.
     """
     propose = put_overwrite(df, where, partitions)
-    return committed(df.sparkSession, table, log, propose, operation="overwrite", message=message, attempts=attempts)
+    return committed(
+        df.sparkSession, table, log, propose, operation="overwrite", message=message, attempts=attempts, source=df
+    )
 
 
 def merge(
@@ -139,7 +141,14 @@ def merge(
     """
     propose = put_merge(source, on, matched, not_matched)
     return committed(
-        source.sparkSession, table, log, propose, operation="merge into", message=message, attempts=attempts
+        source.sparkSession,
+        table,
+        log,
+        propose,
+        operation="merge into",
+        message=message,
+        attempts=attempts,
+        source=source,
     )
 
 

@@ -20,6 +20,7 @@ from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundErr
 from commitlog.spark.arrow_rows import as_text, by_column_id, delete_positions
 from commitlog.spark.filters import Where, condition, conjunction
 from commitlog.spark.publishing import catalog_of, connect
+from commitlog.spark.queries import marked
 from commitlog.spark.reading import NO_POSITIONS, Scan, ScanFile, dataframe
 
 
@@ -32,7 +33,10 @@ def read(
     where: Where = None,
     log: CommitLog | None = None,
 ) -> DataFrame:
-    """A table as a native DataFrame.
+    """A table as a native DataFrame, as of one snapshot: a table that changes is read anew by calling this again.
+
+    What is computed from the newest snapshot knows it: `overwrite` and `merge` by such rows are refused when the table has
+    changed since. Rows of a ``snapshot`` or ``timestamp`` that was asked for may replace what came later.
 
     Args:
         spark: the session.
@@ -50,6 +54,8 @@ def read(
     to_log = connect() if log is None else log
     scan = scan_at(catalog_of(to_log), table, snapshot_of(to_log, snapshot, timestamp), where=conjunction(where))
     rows = dataframe(spark, scan)
+    if snapshot is None and timestamp is None:
+        rows = marked(rows, scan.table_id, scan.snapshot_id)
     return rows if where is None else rows.where(condition(where))
 
 
@@ -103,6 +109,7 @@ def scan_at(
     names = catalog.column_names_ever(found.definition.table_id)
     return Scan(
         snapshot_id=snapshot_id,
+        table_id=found.definition.table_id,
         columns=found.definition.columns,
         names=names,
         files=tuple(_scan_file(each) for each in catalog.files_at(found, snapshot_id, after=after, where=where)),

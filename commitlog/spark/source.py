@@ -9,7 +9,8 @@ a batch that Spark repeats after a crash is answered with its first commit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -23,6 +24,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from commitlog.client import CommitLog
 from commitlog.errors import ConfigurationError, DataFileError
 from commitlog.spark.arrow import write_batches
 from commitlog.spark.fencing import stream_key
@@ -31,7 +33,9 @@ from commitlog.spark.fitting import check_fit
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.outcomes import OUTCOMES, OutcomesReader, OutcomesStream
 from commitlog.spark.publishing import QUERY_ID, RUN_ID, Key, Target, connect, create_if_missing, publish, target
-from commitlog.spark.source_reading import PushingTableReader, TableReader, TableStream, source_schema
+from commitlog.spark.queries import agreed_snapshot, query_of_task
+from commitlog.spark.scanning import snapshot_of
+from commitlog.spark.source_reading import TableReader, TableStream, source_schema
 from commitlog.spark.workers import keep_imports, plainly
 
 # Every worker that has to do with the source imports this module.
@@ -40,11 +44,12 @@ keep_imports()
 
 @dataclass
 class WrittenFiles(WriterCommitMessage):
-    """What one task wrote, and for which streaming query and run of it."""
+    """What one task wrote, for which streaming query and run of it, and in which query of Spark's."""
 
     paths: tuple[str, ...]
     query_id: str | None
     run_id: str | None
+    query: str | None = None
 
 
 class CommitLogDataSource(DataSource):
@@ -60,45 +65,48 @@ class CommitLogDataSource(DataSource):
 
     @plainly
     def schema(self) -> StructType:
-        return OUTCOMES if self._follows_results() else source_schema(self._chosen, self._table())
+        schema = OUTCOMES if _follows_results(self._chosen) else source_schema(self._chosen, _table(self._chosen))
+        return self._chosen.kept_in(schema) if self._chosen.creates_table else schema
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
-        if self._follows_results():
-            return OutcomesReader(self._chosen)
-        reader = PushingTableReader if self._chosen.flag("pushFilters") else TableReader
-        return reader(self._chosen, self._table(), schema)
+        chosen = self._chosen.with_kept(schema)
+        return OutcomesReader(chosen) if _follows_results(chosen) else TableReader(chosen, _table(chosen), schema)
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        if self._follows_results():
-            return OutcomesStream(self._chosen)
-        return TableStream(self._chosen, self._table(), schema)
+        chosen = self._chosen.with_kept(schema)
+        return OutcomesStream(chosen) if _follows_results(chosen) else TableStream(chosen, _table(chosen), schema)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return BatchWriter(self._chosen, self._table(), schema, overwrite=overwrite)
+        chosen = self._chosen.with_kept(schema)
+        return BatchWriter(chosen, _table(chosen), schema, overwrite=overwrite)
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         if overwrite:
             raise DataFileError("a stream into commitlog appends: use outputMode('append')")
-        return StreamWriter(self._chosen, self._table(), schema)
+        chosen = self._chosen.with_kept(schema)
+        return StreamWriter(chosen, _table(chosen), schema)
 
-    def _follows_results(self) -> bool:
-        topic = self._chosen.text("topic")
-        if topic not in (None, "results"):
-            raise ConfigurationError(f"the option topic is results, or the option table is given; not {topic!r}")
-        return topic is not None
 
-    def _table(self) -> str:
-        return self._chosen.required("table", "main.flights")
+def _follows_results(chosen: SourceOptions) -> bool:
+    topic = chosen.text("topic")
+    if topic not in (None, "results"):
+        raise ConfigurationError(f"the option topic is results, or the option table is given; not {topic!r}")
+    return topic is not None
+
+
+def _table(chosen: SourceOptions) -> str:
+    return chosen.required("table", "main.flights")
 
 
 class BatchWriter(DataSourceArrowWriter):
     """A batch write: one file a task and partition, one proposal in all.
 
-    Mode ``overwrite`` replaces all rows that the table had when the write began.
+    Mode ``overwrite`` replaces all rows that the table had at the snapshot at which the same query reads tables, so what it
+    has not seen is not replaced by what it has: the write is refused when others came in between.
     """
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType, *, overwrite: bool = False) -> None:
@@ -116,7 +124,20 @@ class BatchWriter(DataSourceArrowWriter):
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         log, paths = connect(self._options.settings), _paths(messages)
-        publish(log, self._target, paths, key=self._key, replaces=self._overwrite)
+        to = replace(self._target, snapshot_id=self._base(log, messages)) if self._overwrite else self._target
+        publish(log, to, paths, key=self._key, replaces=self._overwrite)
+
+    def _base(self, log: CommitLog, messages: Sequence[WriterCommitMessage | None]) -> int:
+        if self._options.is_pinned:
+            read_at = snapshot_of(log, self._options.text("snapshot"), self._options.text("timestamp"))
+        else:
+            settings = tuple(sorted(self._options.settings.items()))
+            queries = {each.query for each in messages if isinstance(each, WrittenFiles)} - {None}
+            read_at = min(
+                (agreed_snapshot(settings, each) for each in queries if each), default=self._target.snapshot_id
+            )
+        # The files are written for the table as it was when the write was planned.
+        return min(read_at, self._target.snapshot_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _remove_unpublished(messages)
@@ -155,7 +176,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def _write(batches: Iterator[pa.RecordBatch], to: Target) -> WrittenFiles:
     context = TaskContext.get()
     query_id, run_id = (context.getLocalProperty(name) if context else None for name in (QUERY_ID, RUN_ID))
-    return WrittenFiles(write_batches(batches, to.definition, to.path), query_id, run_id)
+    query = query_of_task(str(uuid4())) if context else None
+    return WrittenFiles(write_batches(batches, to.definition, to.path), query_id, run_id, query)
 
 
 def _paths(messages: Sequence[WriterCommitMessage | None]) -> list[str]:

@@ -2,17 +2,23 @@
 
 Python reads the files here, so `commitlog.spark.read` is the faster way to read a large table at once; this one is for
 SQL views, Spark Connect and streams. A stream's offset is a snapshot id, and its batches are whole snapshots.
+
+Spark plans a source once, and runs that plan in every query of the same view or DataFrame. So a plan only says what the
+table was like then: the tasks of each query agree on the snapshot that it reads, which is the newest at its start.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import lru_cache
+from itertools import chain, groupby
+from uuid import uuid4
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -21,20 +27,22 @@ from commitlog.catalog.changed import ChangedFile, ChangedRow, TableChanges
 from commitlog.catalog.queries import Catalog, CatalogTable
 from commitlog.client.names import parse_table_name
 from commitlog.domain.definitions import Column
-from commitlog.domain.model import Predicate
 from commitlog.domain.types import fold
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
 from commitlog.spark.arrow_rows import FileRows, by_column_id, read_rows, text_array
 from commitlog.spark.columns import scan_schema
-from commitlog.spark.filters import pushed
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.publishing import catalog_of, connect
+from commitlog.spark.queries import agreed_snapshot, query_of_task
 from commitlog.spark.scanning import scan_at, snapshot_of
+from commitlog.spark.workers import plainly
 
 CHANGE, SNAPSHOT = "_change", "_snapshot_id"
 INSERT, DELETE = "insert", "delete"
 PARTITION_ROWS = 1_000_000
 HEAD_KEPT_S = 0.1
+TASKS_MIN = 4
+"""How many tasks read a table at least: it may have grown when the plan is run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,17 @@ class Parts(InputPartition):
                 }
                 arrays = [marks[each.name] if each.name in marks else batch.column(each.name) for each in whole]
                 yield pa.RecordBatch.from_arrays(arrays, schema=whole)
+
+
+class Share(InputPartition):
+    """What one of ``count`` tasks reads: as planned at a snapshot, or its share of the table at another one."""
+
+    def __init__(self, snapshot_id: int, number: int, count: int, planned: Parts) -> None:
+        super().__init__(number)
+        self.snapshot_id = snapshot_id
+        self.number = number
+        self.count = count
+        self.planned = planned
 
 
 def _batches(part: Part, columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -126,8 +145,8 @@ def _columns_of(schema: StructType, known: Iterable[Column], table: str) -> tupl
     for each in wanted:
         if types.get(fold(each.name)) != each.dataType:
             raise DataFileError(
-                f"table {table} has no column {each.name} of type {each.dataType.simpleString()} (any more): start the query "
-                "again to read the table as it is now"
+                f"table {table} has no column {each.name} of type {each.dataType.simpleString()} (any more): load it, create "
+                "the view, or start the stream again, to read the table as it is now"
             )
     return tuple(by_name[fold(each.name)] for each in wanted)
 
@@ -147,46 +166,57 @@ def _inlined(columns: Sequence[Column], schema: StructType, rows: Sequence[Mappi
 
 
 class TableReader(DataSourceReader):
-    """A table at a snapshot: option `snapshot` (an id) or `timestamp`; the newest one without. With `pushFilters`, files
-    are left out by their statistics, in a session that sets `spark.sql.python.filterPushdown.enabled`."""
+    """A table: as of the option `snapshot` (an id) or `timestamp`, or, without, as of each query's own start."""
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
         self._options = options
         self._table = table
         self._schema = schema
-        self._where: tuple[Predicate, ...] = ()
+        self._plan_id = str(uuid4())
 
     def partitions(self) -> Sequence[InputPartition]:
-        log = connect(self._options.settings)
-        snapshot_id = snapshot_of(log, self._options.text("snapshot"), self._options.text("timestamp"))
-        scan = scan_at(catalog_of(log), self._table, snapshot_id, where=self._where)
-        columns = _columns_of(self._schema, scan.columns, self._table)
-        parts = [
-            Part(
-                FileRows(each.path, each.name_mapping, each.record_count, without=tuple(each.deleted)),
-                each.record_count,
-            )
-            for each in scan.files
-        ]
-        if count := scan.inlined.num_rows:
-            values = {column.column_id: scan.inlined[column.name].to_pylist() for column in columns}
-            rows = [{key: given[at] for key, given in values.items()} for at in range(count)]
-            parts.append(Part(_inlined(columns, self._schema, rows), count))
-        return _packed(columns, parts) or [Parts(columns, ())]
+        options = self._options
+        log = connect(options.settings)
+        snapshot_id = snapshot_of(log, options.text("snapshot"), options.text("timestamp"))
+        planned = self._plan(snapshot_id)
+        if options.is_pinned:
+            return planned
+        planned += [Parts(planned[0].columns, ())] * (TASKS_MIN - len(planned))
+        return [Share(snapshot_id, number, len(planned), each) for number, each in enumerate(planned)]
 
+    @plainly
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, Share):
+            settings = tuple(sorted(self._options.settings.items()))
+            snapshot_id = agreed_snapshot(settings, query_of_task(self._plan_id))
+            if snapshot_id != partition.snapshot_id:
+                planned = _plan(settings, self._table, self._schema.json(), snapshot_id)
+                shares = planned[partition.number :: partition.count]
+                return chain.from_iterable(each.read(self._schema) for each in shares)
+            partition = partition.planned
         assert isinstance(partition, Parts)
         return partition.read(self._schema)
 
+    def _plan(self, snapshot_id: int) -> list[Parts]:
+        settings = tuple(sorted(self._options.settings.items()))
+        return list(_plan(settings, self._table, self._schema.json(), snapshot_id))
 
-class PushingTableReader(TableReader):
-    """Leaves out files that the query's filters rule out. Apart from ``TableReader``, because Spark refuses every read of
-    a reader that takes filters unless the session sets `spark.sql.python.filterPushdown.enabled`."""
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        self._where = pushed(filters)
-        # Statistics rule out files, not rows: Spark filters what is left.
-        return filters
+@lru_cache(maxsize=8)
+def _plan(settings: tuple[tuple[str, str], ...], table: str, schema_json: str, snapshot_id: int) -> tuple[Parts, ...]:
+    """All rows of a table at a snapshot, for one task or more; made once for all tasks of a worker."""
+    schema = StructType.fromJson(json.loads(schema_json))
+    scan = scan_at(catalog_of(connect(dict(settings))), table, snapshot_id)
+    columns = _columns_of(schema, scan.columns, table)
+    parts = [
+        Part(FileRows(each.path, each.name_mapping, each.record_count, without=tuple(each.deleted)), each.record_count)
+        for each in scan.files
+    ]
+    if count := scan.inlined.num_rows:
+        values = {column.column_id: scan.inlined[column.name].to_pylist() for column in columns}
+        rows = [{key: given[at] for key, given in values.items()} for at in range(count)]
+        parts.append(Part(_inlined(columns, schema, rows), count))
+    return tuple(_packed(columns, parts)) or (Parts(columns, ()),)
 
 
 class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -26,6 +26,7 @@ from commitlog.spark.jobs import shown_as
 from commitlog.spark.partitioning import described, write_rows
 from commitlog.spark.proposing import Propose, base_of
 from commitlog.spark.publishing import Key, Target, commit, connect, created_target, target_of, unlisted
+from commitlog.spark.queries import read_at
 from commitlog.spark.rewriting import put_deletion, put_merge, put_overwrite, put_update
 
 
@@ -95,7 +96,7 @@ class SparkTransaction:
 
     def overwrite(self, df: DataFrame, table: str, where: Where = None, *, partitions: str | None = None) -> None:
         """Replace rows by those of ``df``; see `commitlog.spark.overwrite`."""
-        self._change(df.sparkSession, table, put_overwrite(df, where, partitions), "overwrite")
+        self._change(df.sparkSession, table, put_overwrite(df, where, partitions), "overwrite", df)
 
     def merge(
         self,
@@ -107,7 +108,7 @@ class SparkTransaction:
         not_matched: str = "insert",
     ) -> None:
         """Bring rows in line with ``source``; see `commitlog.spark.merge`."""
-        self._change(source.sparkSession, table, put_merge(source, on, matched, not_matched), "merge into")
+        self._change(source.sparkSession, table, put_merge(source, on, matched, not_matched), "merge into", source)
 
     def _target(self, df: DataFrame, table: str, create: bool) -> Target:
         try:
@@ -119,7 +120,9 @@ class SparkTransaction:
         self._table_paths[table] = to.path
         return to
 
-    def _change(self, spark: SparkSession, table: str, propose: Propose, operation: str) -> None:
+    def _change(
+        self, spark: SparkSession, table: str, propose: Propose, operation: str, source: DataFrame | None = None
+    ) -> None:
         name = fold(str(parse_table_name(table)))
         if name in self._changed:
             raise ValueError(
@@ -127,6 +130,12 @@ class SparkTransaction:
                 "what is to become of its rows into one call, or into two transactions"
             )
         base = base_of(spark, table, self._log, self._transaction)
+        seen = None if source is None else read_at(source, base.definition.table_id)
+        if seen is not None and seen < self.base_snapshot_id:
+            raise ValueError(
+                f"the rows for table {table} were made of its own at snapshot {seen}, and this transaction sees snapshot "
+                f"{self.base_snapshot_id}: read them after it has begun, by read(..., snapshot=tx.base_snapshot_id)"
+            )
         self._table_paths[table] = base.path
         with shown_as(spark, operation, table, base.scan.snapshot_id):
             self._paths += propose(self._transaction, base)

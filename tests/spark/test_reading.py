@@ -29,7 +29,7 @@ def write(path: Path, ids: list[int], *, name_id: int = 2, name: str = "name") -
 
 def scan(columns: tuple[Column, ...], *files: ScanFile, inlined: pa.Table | None = None, names=None) -> Scan:  # type: ignore[no-untyped-def]
     rows = pa.table({c.name: pa.array([], pa.null()) for c in columns}) if inlined is None else inlined
-    return Scan(1, columns, names or {}, files, rows)
+    return Scan(1, 1, columns, names or {}, files, rows)
 
 
 def ids(spark: SparkSession, of: Scan, where: str = "true") -> list[int]:

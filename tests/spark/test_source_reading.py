@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog, Transaction
 from commitlog.config import Settings
-from commitlog.spark import append, compact, delete, overwrite, read, update
+from commitlog.errors import ProposalRejectedError
+from commitlog.spark import append, compact, delete, merge, overwrite, read, transaction, update
+from commitlog.spark.arrow import write_batches
+from commitlog.spark.publishing import publish, target
 
 TABLE = "main.people"
 
@@ -84,13 +90,115 @@ def test_reads_when_filtered_then_files_are_left_out_before_spark_sees_them(
     whole, one = read(spark, TABLE, log=log), read(spark, TABLE, where=[("id", "between", (12, 13))], log=log)
     assert (len(whole.inputFiles()), len(one.inputFiles()), ids(one)) == (3, 1, [12, 13])
     assert ids(read(spark, TABLE, where="id > 28", log=log)) == [29]
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+def in_sql(options: dict[str, str]) -> str:
+    return ", ".join(f"`{name}` '{value}'" for name, value in options.items())
+
+
+def test_format_when_a_view_or_a_frame_is_queried_again_then_each_query_reads_one_snapshot_the_newest(
+    spark: SparkSession, log: CommitLog, options: dict[str, str]
+) -> None:
+    first = seen(log, append(rows(spark, 1), TABLE, log=log))
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW early USING commitlog OPTIONS ({in_sql(options)})")
+    pinned = spark.read.format("commitlog").options(**options, snapshot=str(first)).load()
+    frame = spark.read.format("commitlog").options(**options).load()
+    assert (spark.table("early").count(), pinned.count(), ids(frame)) == (1, 1, [1])
+    append(rows(spark, *range(2, 8)).repartition(6), TABLE, log=log)
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW late USING commitlog OPTIONS ({in_sql(options)})")
+    joined = spark.sql("SELECT count(early.id), count(late.id) FROM early FULL OUTER JOIN late ON early.id = late.id")
+    assert joined.first() == (7, 7)
+    assert (ids(spark.table("early").where("id < 4")), ids(frame), pinned.count()) == ([1, 2, 3], list(range(1, 8)), 1)
+    append(rows(spark, 8), TABLE, log=log)
+    assert joined.select("*").first() == (8, 8)
+    assert (len(frame.collect()), frame.rdd.count(), pinned.count()) == (8, 8, 1)
+
+
+def test_format_when_a_view_is_overwritten_by_its_own_rows_then_what_others_appended_stays(
+    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
+) -> None:
+    append(rows(spark, 1, 2), TABLE, log=log)
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW people USING commitlog OPTIONS ({in_sql(options)})")
+    assert spark.table("people").count() == 2
+    append(rows(spark, 3, 4), TABLE, log=log)
+    spark.sql("INSERT OVERWRITE people SELECT id, name, age FROM people")
+    assert ids(read(spark, TABLE, log=log)) == [1, 2, 3, 4]
+    begun, go_on = tmp_path / "begun", tmp_path / "go-on"
+
+    def waiting(number: int) -> int:
+        begun.touch()
+        deadline = time.monotonic() + 120
+        while not go_on.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return number
+
+    spark.udf.register("waiting", waiting, "bigint")
+    with ThreadPoolExecutor(1) as pool:
+        # The shuffle makes the read a stage that has ended before the write begins.
+        query = "INSERT OVERWRITE people SELECT /*+ REPARTITION(2) */ waiting(id), name, age FROM people"
+        overwriting = pool.submit(spark.sql, query)
+        while not begun.exists() and not overwriting.done():
+            time.sleep(0.05)
+        to = target(log, TABLE)
+        batch = pa.RecordBatch.from_pydict({"id": [5], "name": ["n5"], "age": pa.array([5], pa.int32())})
+        publish(log, to, write_batches(iter([batch]), to.definition, to.path))
+        go_on.touch()
+        with pytest.raises(PySparkException, match=r"CONFLICT.*appended to main\.people since base"):
+            overwriting.result()
+    assert ids(read(spark, TABLE, log=log)) == [1, 2, 3, 4, 5]
+
+
+def test_overwrite_when_its_rows_were_read_before_others_wrote_then_is_refused_unless_that_was_asked_for(
+    spark: SparkSession, log: CommitLog, options: dict[str, str]
+) -> None:
+    before = seen(log, append(rows(spark, 1, 2), TABLE, log=log))
+    mine = (
+        read(spark, TABLE, log=log)
+        .where("id < 9")
+        .withColumnRenamed("age", "years")
+        .selectExpr("id", "name", "years AS age")
+    )
+    append(rows(spark, 3), TABLE, log=log)
+    with pytest.raises(ProposalRejectedError, match=r"appended to main\.people since base"):
+        overwrite(mine, TABLE, log=log)
+    with pytest.raises(ProposalRejectedError, match=r"appended to main\.people since base"):
+        merge(mine.selectExpr("id", "age + 1 AS age"), TABLE, ["id"], log=log)
+    with transaction(log) as tx, pytest.raises(ValueError, match="read them after it has begun"):
+        tx.overwrite(mine, TABLE)
+    assert ids(read(spark, TABLE, log=log)) == [1, 2, 3]
+    overwrite(read(spark, TABLE, before, log=log), TABLE, log=log)
+    assert ids(read(spark, TABLE, log=log)) == [1, 2]
+
+
+def test_reads_when_a_table_with_nested_columns_has_no_file_left_then_give_no_rows(
+    spark: SparkSession, log: CommitLog, options: dict[str, str]
+) -> None:
+    with log.transaction() as tx:
+        columns = {"id": "int64", "s": "struct(a int32, l list(varchar))", "m": "map(varchar, int64)"}
+        tx.create_table("main.nested", columns)
+    nested = spark.read.format("commitlog").options(**{**options, "table": "main.nested"})
+    df = spark.sql("SELECT 1L AS id, named_struct('a', 1, 'l', array('x')) AS s, map('k', 1L) AS m")
+    assert (read(spark, "nested", log=log).collect(), nested.load().collect()) == ([], [])
+    append(df, "nested", log=log)
+    assert read(spark, "nested", where=[("id", ">", 5)], log=log).collect() == []
+    assert read(spark, "nested", log=log).collect() == nested.load().collect() == df.collect()
+    delete(spark, "nested", "id = 1", log=log)
+    assert (read(spark, "nested", log=log).collect(), nested.load().collect()) == ([], [])
+    assert delete(spark, "nested", "id = 1", log=log) is None
+
+
+def test_create_table_when_it_uses_commitlog_then_is_read_and_written_by_its_options(
+    spark: SparkSession, log: CommitLog, options: dict[str, str]
+) -> None:
+    spark.sql(f"CREATE TABLE made USING commitlog OPTIONS ({in_sql(options)})")
     try:
-        pushing = spark.read.format("commitlog").options(**options, pushFilters="true").load()
-        assert pushing.where("id = 25 AND name = 'n25'").rdd.getNumPartitions() == 1
-        assert ids(pushing.where("id >= 8 AND id < 12")) == [8, 9, 10, 11]
+        spark.sql("INSERT INTO made VALUES (1L, 'n1', 1)")
+        append(rows(spark, 2), TABLE, log=log)
+        assert ids(spark.table("made")) == [1, 2]
+        spark.sql("INSERT OVERWRITE made SELECT * FROM made WHERE id = 2")
+        assert ids(spark.table("made")) == ids(read(spark, TABLE, log=log)) == [2]
     finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+        spark.sql("DROP TABLE made")
 
 
 def test_stream_when_restarted_then_each_new_row_once_and_maintenance_gives_none(
