@@ -146,6 +146,28 @@ def loop_command(
     click.echo(f"idle, of one core: {idle}")
 
 
+@bench_command.command("takeover")
+@click.option("--times", "-n", type=click.IntRange(1), default=50, show_default=True)
+@click.option("--way", type=click.Choice(("kill", "terminate", "freeze")), default="kill", show_default=True)
+@json_option
+@settings_options
+def takeover_command(settings: Settings, times: int, way: str, as_json: bool) -> None:
+    """Measure how long a writer waits when the active sequencer ends and a standby is ready, on servers of its own here."""
+    from commitlog.ops.bench_takeover import run_takeover_bench
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_takeover_bench(settings, times=times, way=way, say=lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json(result.as_dict())
+        return
+    print_table(
+        ["the active one ends by", "takeovers", "p50 ms", "p99 ms", "longest ms", "errors of the writer"],
+        [(way, times, result.p50_ms, result.p99_ms, round(max(result.waits_ms), 1), len(result.errors))],
+        title=f"from its end to the next answer, {result.answers:,} answers; on {result.cpus} CPUs, whose load was "
+        f"{result.load_before} before",
+    )
+
+
 @bench_command.command("catalog")
 @click.option("--files", type=click.IntRange(10_000), default=1_000_000, show_default=True, metavar="N")
 @json_option
