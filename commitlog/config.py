@@ -29,6 +29,7 @@ PREFIX = "COMMITLOG_"
 KAFKA_PREFIX = "COMMITLOG_KAFKA_"
 CONFIG_FILE = "commitlog.toml"
 RUN_FILE = "run.json"
+DEFAULT_LOG = "main"
 
 SettingValue = str | int | float | bool | None
 
@@ -42,7 +43,8 @@ class Settings:
         bootstrap_servers: Kafka's addresses, `host:port`, comma separated.
         kafka: options passed through to librdkafka (TLS, SASL, ...).
         database_url: the catalog's PostgreSQL, `postgresql://user:password@host:port/database`.
-        data_path: where the lake's data files are; a directory or an object store's URL.
+        data_path: where the lake's data files are; a directory or an object store's URL, of this log alone. Without one it
+            is `<home>/data/<log>`.
         home: the directory of the embedded runtime and of this machine's state.
         checkpoint_dir: where the sequencer's checkpoints are; never under `data_path`.
         partitions: partitions of the proposals topic of a log that is created.
@@ -111,7 +113,8 @@ class Settings:
             _file_layer(config_file, surroundings),
         ]
         home = _home(layers)
-        layers += [_run_layer(home), _Layer(_defaults(home, surroundings), "default of {}")]
+        layers.append(_run_layer(home, layers))
+        layers.append(_Layer(_defaults(home, layers, surroundings), "default of {}"))
         return _settings(layers)
 
     def environment(self) -> dict[str, str]:
@@ -186,7 +189,7 @@ def _file_layer(config_file: Path | None, environment: Mapping[str, str]) -> _La
     return _Layer(values, f"{path}: {{}}")
 
 
-def _run_layer(home: Path) -> _Layer:
+def _run_layer(home: Path, chosen: list[_Layer]) -> _Layer:
     path = home / RUN_FILE
     try:
         text = path.read_text(encoding="utf-8")
@@ -194,16 +197,24 @@ def _run_layer(home: Path) -> _Layer:
         return _Layer({}, "")
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-    return _Layer(_json_object(text, str(path)), f"{path}: {{}}")
+    values = _json_object(text, str(path))
+    if _log(chosen) not in (None, values.get("log")):
+        values.pop("data_path", None)  # it is that log's own
+    return _Layer(values, f"{path}: {{}}")
 
 
-def _defaults(home: Path, environment: Mapping[str, str]) -> dict[str, object]:
+def _log(layers: list[_Layer]) -> object:
+    return next((layer.values["log"] for layer in layers if "log" in layer.values), None)
+
+
+def _defaults(home: Path, layers: list[_Layer], environment: Mapping[str, str]) -> dict[str, object]:
     caches = Path(environment["XDG_CACHE_HOME"]) if environment.get("XDG_CACHE_HOME") else Path.home() / ".cache"
+    log = str(_log(layers) or DEFAULT_LOG).strip()
     return {
-        "log": "main",
+        "log": DEFAULT_LOG,
         "bootstrap_servers": "127.0.0.1:9092",
         "database_url": "postgresql://postgres@127.0.0.1:5432/commitlog",
-        "data_path": str(home / "data"),
+        "data_path": str(home / "data" / log),
         "home": str(home),
         "checkpoint_dir": str(home / "checkpoints"),
         "partitions": 4,

@@ -103,6 +103,9 @@ class _InMemoryAccess:
     def new_table_path(self, schema: str, table: str) -> str | None:
         return f"{self._data_path}/{schema}/{table}"
 
+    def claim_data_path(self) -> None:
+        pass
+
     def encoded_size(self, proposal: m.Proposal) -> int:
         return len(encode_proposal(proposal))
 

@@ -99,6 +99,14 @@ class LogAccess(Protocol):
         """Where the files of a table will be that does not exist yet; None when that is not known."""
         ...
 
+    def claim_data_path(self) -> None:
+        """See that the lake's folder is this log's before files in it are proposed.
+
+        Raises:
+            ConfigurationError: it is another log's.
+        """
+        ...
+
     def encoded_size(self, proposal: Proposal) -> int:
         """How many bytes the proposal takes in the log."""
         ...

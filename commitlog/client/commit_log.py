@@ -316,6 +316,14 @@ class CommitLog:
         """Where the files of a table will be that does not exist yet; None when that is not known."""
         return self._access.new_table_path(name.schema, name.name)
 
+    def claim_data_path(self) -> None:
+        """See that the lake's folder is this log's, and no other's, before files in it are proposed.
+
+        Raises:
+            ConfigurationError: it is another log's; the message says whose.
+        """
+        self._access.claim_data_path()
+
     @property
     def settings(self) -> m.LogSettings:
         """The limits and windows of the log."""

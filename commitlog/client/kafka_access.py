@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from commitlog.catalog.queries import Catalog
 from commitlog.client.access import OutcomeState, PendingAnswer, ProposalStatus, TableAt
 from commitlog.client.dry_run import decided_unsent
+from commitlog.client.lake import claim
 from commitlog.client.log_end import LogEnd
 from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
@@ -53,6 +54,7 @@ class KafkaAccess:
         self._current_at_s = -math.inf
         self._handlers = InstalledHandlers()
         self._catalog_checked = False
+        self._data_path_claimed = False
         self._lock = threading.Lock()
         self._replica: Replica | None = None
         self._replica_lock = threading.Lock()
@@ -140,6 +142,11 @@ class KafkaAccess:
             return None
         path = catalog.schema_path(schema, catalog.head_snapshot_id())
         return None if path is None else f"{path}{table}/"
+
+    def claim_data_path(self) -> None:
+        if not self._data_path_claimed:
+            claim(self.catalog().data_path(), self._publisher.genesis.log_id, self._settings.log)
+            self._data_path_claimed = True
 
     def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
         self.catalog()

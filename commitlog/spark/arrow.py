@@ -7,12 +7,12 @@ For the paths where Spark hands rows to Python (`format("commitlog")`). Bulk wri
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from commitlog.client.lake import new_name
 from commitlog.domain.definitions import Column, TableDefinition, default_value
 from commitlog.domain.types import FLOATS, ColumnType, fold
 from commitlog.errors import DataFileError
@@ -81,7 +81,7 @@ def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, tab
     columns = table.columns
     schema = arrow_schema(columns)
     writers: dict[str, pq.ParquetWriter] = {}
-    directory, name = f"{table_path.rstrip('/')}/{uuid4()}", f"{uuid4()}.parquet"
+    directory, name = f"{table_path.rstrip('/')}/{new_name()}", f"{new_name()}.parquet"
     if not table.partition_by:
         directory = table_path.rstrip("/")
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +16,7 @@ from pyarrow import fs
 from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, SparkSession
 
+from commitlog.client.lake import new_name
 from commitlog.domain.model import DeleteFile
 
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
@@ -30,7 +30,7 @@ _writes: dict[int, tuple[int, str | None]] = {}
 
 def new_directory(table_path: str) -> str:
     """A directory below the table's that nobody has written to."""
-    return f"{table_path.rstrip('/')}/{uuid4()}"
+    return f"{table_path.rstrip('/')}/{new_name()}"
 
 
 def write_parquet(df: DataFrame, directory: str, partition_by: Sequence[str] = ()) -> tuple[str, ...]:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from click.testing import CliRunner, Result
 from live_lakes import DAY_S, LiveLake, live_lake
 from log_running import Ids, seed_of, write_raw
 
+from commitlog.client import CommitLog
+from commitlog.client.lake import MARKER, new_name
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.errors import CatalogMismatchError, DataFileError, ProposalRejectedError
+from commitlog.errors import CatalogMismatchError, ConfigurationError, DataFileError, ProposalRejectedError
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.codec import encode_proposal
+from commitlog.log.topics import find_genesis
+from commitlog.ops import cleaning as cleaning_module
 from commitlog.ops.cleaning import Cleaning, Removable
 from commitlog.ops.cli import cli
 from commitlog.ops.doctor import examine
+from commitlog.ops.serve import prepare
 
 WEEK_MS = 7 * DAY_S * 1000
 
@@ -39,7 +46,7 @@ def ids(request: pytest.FixtureRequest) -> Ids:
 
 def ours(lake: LiveLake, folder: str = "main/t") -> Path:
     """A file as our Spark writer names it."""
-    return lake.write(f"{folder}/{uuid4()}/part-00000-{uuid4()}-c000.snappy.parquet")
+    return lake.write(f"{folder}/{new_name()}/part-00000-{uuid4()}-c000.snappy.parquet")
 
 
 def refused(lake: LiveLake, *paths: Path) -> None:
@@ -50,13 +57,13 @@ def refused(lake: LiveLake, *paths: Path) -> None:
         tx.commit()
 
 
-def removable(lake: LiveLake, older_than_ms: int = 0) -> dict[str, str]:
-    with Cleaning(lake.settings, older_than_ms=older_than_ms) as cleaning:
+def removable(lake: LiveLake, older_than_ms: int = 0, *, include_foreign: bool = False) -> dict[str, str]:
+    with Cleaning(lake.settings, older_than_ms=older_than_ms, include_foreign=include_foreign) as cleaning:
         return {each.place: each.why for each in cleaning.removable()}
 
 
-def remove_all(lake: LiveLake, older_than_ms: int = 0) -> list[Removable]:
-    with Cleaning(lake.settings, older_than_ms=older_than_ms) as cleaning:
+def remove_all(lake: LiveLake, older_than_ms: int = 0, *, include_foreign: bool = False) -> list[Removable]:
+    with Cleaning(lake.settings, older_than_ms=older_than_ms, include_foreign=include_foreign) as cleaning:
         return list(cleaning.remove(cleaning.removable()))
 
 
@@ -71,36 +78,148 @@ def enqueue(lake: LiveLake, proposal: m.Proposal) -> None:
 
 def test_clean_when_there_is_one_of_each_kind_then_removes_these_and_nothing_else(lake: LiveLake) -> None:
     kept = live(lake)
-    of_refused = [lake.write("elsewhere/mine.parquet"), ours(lake)]
-    refused(lake, *of_refused)
-    of_nobody = [ours(lake), lake.write(f"main/t/{uuid4()}.parquet"), lake.write(f"main/k/{uuid4()}-deletes.parquet")]
+    of_refused = ours(lake)
+    refused(lake, of_refused)
+    of_nobody = [
+        ours(lake),
+        lake.write(f"main/t/{new_name()}.parquet"),
+        lake.write(f"main/k/{new_name()}-deletes.parquet"),
+        lake.write(f"gone/table/{new_name()}.parquet"),
+    ]
     checksum = of_nobody[0].parent / f".{of_nobody[0].name}.crc"
     checksum.touch()
-    strangers = [lake.write("export/report.parquet"), lake.write(f"{uuid4()}/x.parquet"), lake.folder / "README"]
+    strangers = [
+        lake.write("export/report.parquet"),
+        lake.write(f"{new_name()}/x.parquet"),
+        lake.write(f"main/t/{uuid4()}.parquet"),
+        lake.write(f"main/t/{uuid4()}/part-0.parquet"),
+        lake.folder / "README",
+    ]
     strangers[-1].touch()
     young = ours(lake)
-    lake.age(*of_refused, *of_nobody, *strangers, checksum)
+    lake.age(of_refused, *of_nobody, *strangers, checksum)
 
     assert removable(lake, WEEK_MS).keys() == {str(path) for path in of_nobody}, "the refusal itself is young"
-    found = removable(lake)
-    assert found.keys() == {str(path) for path in [*of_refused, *of_nobody, young]}
-    assert found[str(of_refused[0])].startswith("refused: INVALID, proposal ")
-    assert found[str(of_nobody[0])].startswith("never decided")
+    assert removable(lake).keys() == {str(path) for path in [of_refused, *of_nobody, young]}
     removed = remove_all(lake, WEEK_MS)
     assert {each.place for each in removed} == {str(path) for path in of_nobody}
     assert not checksum.parent.exists()
     remove_all(lake)
-    assert live(lake) == kept | set(strangers)
+    remove_all(lake, include_foreign=True)
+    assert live(lake) == kept | set(strangers), "what the log has never named is not the log's"
     assert [result.check for result in examine(lake.settings) if not result.is_well] == []
 
 
+def test_clean_when_somebodys_own_file_was_refused_then_it_goes_only_when_asked_for(lake: LiveLake) -> None:
+    mine = lake.write("main/t/mine.parquet")
+    refused(lake, mine)
+    lake.age(mine)
+    assert removable(lake) == {}
+    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+        assert cleaning.kept() == {"no writer of ours made it": 1}
+    remove_all(lake)
+    assert mine.exists()
+    assert removable(lake, WEEK_MS, include_foreign=True) == {}, "the refusal is young"
+    (why,) = removable(lake, include_foreign=True).values()
+    assert why.startswith("no writer of ours made it; refused: INVALID, proposal ")
+    assert [each.is_foreign for each in remove_all(lake, include_foreign=True)] == [True]
+    assert not mine.exists()
+
+
+def test_clean_when_the_data_path_is_another_logs_or_nobodys_then_removes_nothing(lake: LiveLake) -> None:
+    marker = lake.folder / MARKER
+    path = ours(lake)
+    lake.age(path)
+    told = json.loads(marker.read_text())
+    assert told["log"] == lake.settings.log
+    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+        found = cleaning.removable()
+        marker.write_text(json.dumps({"log_id": str(UUID(int=7)), "log": "theirs"}))
+        with pytest.raises(ConfigurationError, match="belongs to log theirs"):
+            list(cleaning.remove(found))
+    with pytest.raises(ConfigurationError, match="belongs to log theirs"):
+        removable(lake)
+    (finding,) = [result for result in examine(lake.settings) if not result.is_well]
+    assert finding.check == "data path"
+    with CommitLog.connect(settings=lake.settings) as another, pytest.raises(ConfigurationError, match="log theirs"):
+        another.transaction().append("main.t", files=[str(path)])
+    marker.unlink()
+    with pytest.raises(ConfigurationError, match="commitlog init"):
+        removable(lake)
+    (finding,) = [result for result in examine(lake.settings) if not result.is_well]
+    assert "is missing" in finding.findings[0].what
+    marker.write_text(json.dumps(told))
+    assert list(removable(lake)) == [str(path)]
+
+
+def test_clean_when_another_log_has_a_folder_within_then_leaves_that_alone(lake: LiveLake) -> None:
+    theirs, mine = ours(lake, "theirs/main/t"), ours(lake)
+    (lake.folder / "theirs" / MARKER).write_text(json.dumps({"log_id": str(UUID(int=7)), "log": "theirs"}))
+    lake.age(theirs, mine, lake.folder / "theirs" / MARKER)
+    assert list(removable(lake)) == [str(mine)]
+
+
+def test_init_when_the_data_path_is_another_logs_then_creates_nothing(lake: LiveLake, other_database_url: str) -> None:
+    ours(lake)
+    log = f"{lake.settings.log}-two"
+    second = replace(lake.settings, log=log, database_url=other_database_url)
+    with pytest.raises(ConfigurationError, match=f"belongs to log {lake.settings.log} .*for log {log}"):
+        prepare(second)
+    assert find_genesis(second) is None
+    prepare(lake.settings)
+
+
+def test_clean_when_this_machines_clock_is_ahead_then_no_file_is_older_for_it(
+    lake: LiveLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ours(lake)
+    ahead_ns = time.time_ns() + 60 * DAY_S * 10**9
+    monkeypatch.setattr(cleaning_module.time, "time_ns", lambda: ahead_ns)
+    assert removable(lake, WEEK_MS) == {}
+    lake.age(path)
+    assert list(removable(lake, WEEK_MS)) == [str(path)]
+
+
+def test_clean_when_the_log_is_long_then_reads_only_its_end(lake: LiveLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[int] = []
+
+    def note(cleaning: Cleaning, outcome: m.Outcome) -> None:
+        noted.append(outcome.seq)
+
+    monkeypatch.setattr(Cleaning, "_note", note)
+    last = lake.sql("SELECT max(seq) FROM commitlog.outcomes")[0][0]
+    assert removable(lake) == {}
+    assert noted == [], "all of it is in the catalog, and older than the limit"
+    lake.sql(f"UPDATE commitlog.outcomes SET decided_at = now() + interval '1 hour' WHERE seq >= {last - 1}")
+    removable(lake)
+    assert noted == [last - 1, last]
+    noted.clear()
+    (lake.folder / "main/t/b.parquet").rename(lake.folder / "b.away")
+    removable(lake)
+    assert noted == list(range(1, last + 1)), "the catalog's paths may be wrong"
+
+
+def test_clean_when_a_proposal_commits_between_batches_then_keeps_its_file(
+    lake: LiveLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaning_module, "BATCH_FILES", 1)
+    paths = sorted((ours(lake) for _ in range(4)), key=str)
+    lake.age(*paths)
+    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+        removing = cleaning.remove(cleaning.removable())
+        assert next(removing).place == str(paths[0])
+        with lake.log.transaction() as tx:
+            tx.append("main.t", files=[str(paths[2])])
+        assert [each.place for each in removing] == [str(paths[1]), str(paths[3])]
+    assert [path.exists() for path in paths] == [False, False, True, False]
+
+
 def test_clean_when_snapshots_expired_then_their_files_go_and_the_rows_with_them(lake: LiveLake) -> None:
-    gone = lake.folder / "main/t/b.parquet"
-    rewritten = lake.write("main/t/c.parquet")
+    foreign, gone, rewritten = lake.folder / "main/t/b.parquet", ours(lake), ours(lake)
     with lake.log.transaction() as tx:
-        tx.append("main.t", files=[str(rewritten)])
+        tx.append("main.t", files=[str(gone), str(rewritten)])
     lake.settle()
-    whole = [row[0] for row in lake.sql("SELECT data_file_id FROM ducklake_data_file WHERE path ~ '^(b|c)'")]
+    whole = [row[0] for row in lake.sql("SELECT data_file_id FROM ducklake_data_file WHERE path ~ '^(b|commitlog-)'")]
     with lake.log.transaction() as tx:
         tx.delete("main.t", whole_files=whole)
     lake.settle()
@@ -108,8 +227,7 @@ def test_clean_when_snapshots_expired_then_their_files_go_and_the_rows_with_them
     with lake.log.transaction() as tx:
         tx.expire_snapshots(lake.log.head_snapshot_id())
     lake.settle()
-    lake.write("main/t/c.parquet", range(5))
-    os.utime(rewritten, None)
+    lake.write(str(rewritten.relative_to(lake.folder)), range(5))
     future = lake.sql("SELECT extract(epoch FROM max(schedule_start)) + 5 FROM ducklake_files_scheduled_for_deletion")
     os.utime(rewritten, (float(future[0][0]), float(future[0][0])))
     assert removable(lake, WEEK_MS) == {}
@@ -117,9 +235,14 @@ def test_clean_when_snapshots_expired_then_their_files_go_and_the_rows_with_them
     remove_all(lake)
     assert not gone.exists()
     assert rewritten.exists()
-    assert len(lake.sql("SELECT 1 FROM ducklake_files_scheduled_for_deletion")) == 1
+    assert len(lake.sql("SELECT 1 FROM ducklake_files_scheduled_for_deletion")) == 2
+    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+        assert cleaning.kept() == {"expired, but no writer of ours made it": 1}
     rewritten.unlink()
     assert [each.size_bytes for each in remove_all(lake)] == [None]
+    assert foreign.exists()
+    assert [each.place for each in remove_all(lake, include_foreign=True)] == [str(foreign)]
+    assert not foreign.exists()
     assert lake.sql("SELECT 1 FROM ducklake_files_scheduled_for_deletion") == []
 
 
@@ -170,9 +293,9 @@ def test_clean_when_something_is_proposed_after_it_looked_then_keeps_it(lake: Li
 
 
 def test_clean_when_paths_are_written_otherwise_then_still_the_same_file(lake: LiveLake, tmp_path: Path) -> None:
-    by_link, dotted, escaped = ours(lake), ours(lake), lake.write(f"main/t/{uuid4()}/a b.parquet")
+    by_link, dotted, escaped = ours(lake), ours(lake), lake.write(f"main/t/{new_name()}/a b.parquet")
     (tmp_path / "link").symlink_to(lake.folder)
-    target = lake.write(f"main/t/{uuid4()}.parquet")
+    target = lake.write(f"main/t/{new_name()}.parquet")
     (lake.folder / "named.parquet").symlink_to(target)
     names = [
         str(tmp_path / "link" / by_link.relative_to(lake.folder)),
@@ -243,6 +366,9 @@ def test_clean_when_called_then_asks_shows_and_removes(lake: LiveLake) -> None:
     assert run(given="n\n").stdout.endswith("0 removed\n")
     assert run("--json").exit_code == 2
     assert run("--older-than", "soon").exit_code == 2
+    assert path.exists()
+    assert "at least 1h" in run("--older-than", "59m", "--yes").output
+    assert run("--older-than", "0d", "--yes").exit_code == 2
     assert path.exists()
     (line,) = run("--json", "--yes").stdout.splitlines()
     told = json.loads(line)

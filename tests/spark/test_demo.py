@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.ops import demo, duck
 from commitlog.ops.flights import Facts, unpack
@@ -36,6 +37,23 @@ def test_flights_when_unpacked_then_are_those_of_the_package(tmp_path: Path) -> 
     assert flights.facts(months=[1]) + flights.facts(months=range(2, 13)) == flights.facts()
     flights.write_days(tmp_path / "days", month=12, files=3)
     assert len(list((tmp_path / "days").iterdir())) == 3
+
+
+def test_clear_when_no_demo_made_the_folder_then_leaves_it(tmp_path: Path) -> None:
+    settings = Settings.load(environment={}, home=tmp_path)
+    own = demo._own_settings(settings)
+    letter = own.home / "letter"
+    own.home.mkdir()
+    letter.touch()
+    with pytest.raises(ConfigurationError, match="no demo made it"):
+        demo._clear(own)
+    assert letter.exists()
+    letter.rename(tmp_path / "letter")
+    own.home.rmdir()
+    demo._clear(own)
+    (own.home / "of-an-earlier-demo").touch()
+    demo._clear(own)
+    assert [each.name for each in own.home.iterdir()] == ["made-by-commitlog-demo"]
 
 
 def test_extension_file_when_it_is_not_installed_then_says_what_brings_it() -> None:

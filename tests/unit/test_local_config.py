@@ -26,8 +26,20 @@ def test_load_when_nothing_is_set_then_gives_the_defaults(tmp_path: Path) -> Non
     settings = Settings.load(environment={})
     assert settings.log == "main"
     assert settings.home == tmp_path / ".commitlog"
-    assert settings.data_path == str(tmp_path / ".commitlog" / "data")
+    assert settings.data_path == str(tmp_path / ".commitlog" / "data" / "main")
     assert settings.sources["log"] == "default of log"
+
+
+def test_load_when_another_log_is_named_then_its_data_path_is_its_own(tmp_path: Path) -> None:
+    default = str(tmp_path / ".commitlog" / "data" / "other")
+    assert Settings.load(environment={}, log="other").data_path == default
+    assert Settings.load(environment={"COMMITLOG_LOG": "other"}).data_path == default
+    running_home(tmp_path, log="main", data_path="/lakes/main", bootstrap_servers="run:1")
+    assert Settings.load(environment={}).data_path == "/lakes/main"
+    assert Settings.load(environment={}, log="main").data_path == "/lakes/main"
+    other = Settings.load(environment={}, log="other")
+    assert (other.data_path, other.bootstrap_servers) == (default, "run:1")
+    assert Settings.load(environment={}, log="other", data_path="/mine").data_path == "/mine"
 
 
 def test_load_when_several_sources_have_it_then_takes_the_first_in_order(tmp_path: Path) -> None:
