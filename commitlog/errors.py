@@ -7,6 +7,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- ConfigurationError          a setting is missing, misspelt or out of range
     +-- MalformedRecordError        bytes, or a JSON line, that are no record of ours
     +-- LogUnavailableError         the broker does not answer
+    +-- LogRefusedError             the broker answers, and refuses
     +-- LogIntegrityError           the log is not the one that was expected, or its chain is broken
     |   +-- LogLossError            records that were never read are gone
     +-- HistoryUnavailableError     an earlier state of the log cannot be had here, or not soon
@@ -76,6 +77,25 @@ class LogUnavailableError(CommitLogError):
         super().__init__(
             f"Kafka at {bootstrap_servers} does not answer{_waited(waited_ms)}{_because(detail)}. Start it "
             "(`commitlog up` runs one here), or set COMMITLOG_BOOTSTRAP_SERVERS to where it is."
+        )
+
+
+class LogRefusedError(CommitLogError):
+    """The broker answers, and refuses: a topic is missing, or these credentials may not do it. Asking again is no use.
+
+    Args:
+        bootstrap_servers: the addresses that were asked.
+        code: Kafka's name of the error.
+        detail: what the Kafka client said of it.
+    """
+
+    def __init__(self, bootstrap_servers: str, code: str, *, detail: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.code = code
+        self.detail = detail
+        super().__init__(
+            f"Kafka at {bootstrap_servers} refuses ({code}): {detail}. Check the log's name and these credentials' rights; "
+            "`commitlog doctor` says more"
         )
 
 

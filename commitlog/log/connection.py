@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
+import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -11,36 +14,49 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
-from commitlog.errors import LogUnavailableError
+from commitlog.errors import LogRefusedError, LogUnavailableError
+from commitlog.log.triage import Triage, triage
 
 T = TypeVar("T")
 REQUEST_TIMEOUT_S = 10.0
-NO_LEADER_PAUSE_S = 0.05
+REQUEST_S_MIN = 0.1
+RETRY_PAUSE_S = 0.05
+MISSING_PATIENCE_S = 3.0
+ADMINS_KEPT = 8
+RECONNECT_MS_MAX = 1_000
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024
 BATCH_BYTES_MAX = 1_000_000
 
 FRAME_BYTES = 8 * 1024
 """Room for a message's key and the batch around it: Kafka's limit is on the batch."""
 
-# librdkafka says on its own what it tries again; it is of use only to somebody who looks for it.
+SAID_EVERY_S = 60.0
+
 _logger = logging.getLogger("commitlog.kafka")
 
-_NO_LEADER = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
-_NO_ANSWER = frozenset(
-    {
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TIMED_OUT,
-        KafkaError._RESOLVE,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NETWORK_EXCEPTION,
-    }
-)
+
+class _OnceAMinute(logging.Filter):
+    """Lets one line through and then one a minute: librdkafka repeats what it tries again several times a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_at = -math.inf
+        self._left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = time.monotonic()
+        if now - self._said_at < SAID_EVERY_S:
+            self._left_out += 1
+            return False
+        if self._left_out:
+            record.msg, record.args = f"{record.getMessage()} ({self._left_out} lines since the last one left out)", ()
+        self._said_at, self._left_out = now, 0
+        return True
+
+
+_logger.addFilter(_OnceAMinute())
+_admins: dict[tuple[object, ...], AdminClient] = {}
+_admins_lock = threading.Lock()
 
 
 def client_options(settings: Settings, **options: object) -> dict[str, Any]:
@@ -50,6 +66,8 @@ def client_options(settings: Settings, **options: object) -> dict[str, Any]:
         "bootstrap.servers": settings.bootstrap_servers,
         "logger": _logger,
         "log.connection.close": False,
+        # Nobody waits ten seconds more because a broker was away for long.
+        "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
         **ours,
         **settings.kafka,
     }
@@ -93,8 +111,14 @@ def make_producer(settings: Settings, **options: object) -> Producer:
 
 
 def make_admin(settings: Settings) -> AdminClient:
-    """A client for topics and offsets."""
-    return AdminClient(client_options(settings))
+    """The process's client for topics and offsets; thread-safe, and shared, because each has threads and connections."""
+    key = (os.getpid(), settings.bootstrap_servers, tuple(sorted(settings.kafka.items())))
+    with _admins_lock:
+        admin = _admins.pop(key, None) or AdminClient(client_options(settings))
+        _admins[key] = admin
+        if len(_admins) > ADMINS_KEPT:
+            del _admins[next(iter(_admins))]
+    return admin
 
 
 def assign(settings: Settings, consumer: Consumer, starts: Sequence[TopicPartition]) -> None:
@@ -107,63 +131,90 @@ def assign(settings: Settings, consumer: Consumer, starts: Sequence[TopicPartiti
     consumer.assign([*starts])
 
 
-def know_topic(settings: Settings, client: Consumer | AdminClient, topic: str) -> None:
+def know_topic(
+    settings: Settings, client: Consumer | AdminClient, topic: str, *, timeout_s: float = REQUEST_TIMEOUT_S
+) -> None:
     """Have a client learn who leads a topic's partitions: left to itself it may take one to four seconds to ask.
 
     Raises:
         LogUnavailableError: no broker has answered.
     """
-    answered(settings, lambda: client.list_topics(topic, timeout=REQUEST_TIMEOUT_S))
+    answered(settings, lambda: client.list_topics(topic, timeout=timeout_s), timeout_s=timeout_s)
 
 
-def answered(settings: Settings, ask: Callable[[], T]) -> T:
-    """What a request gives; LogUnavailableError when no broker answers.
+def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQUEST_TIMEOUT_S) -> T:
+    """What a request gives; it is made again as long as what it meets passes by itself, as a leader that is elected.
 
-    A partition whose leader is being elected, as one just created or after a broker's restart, is asked again.
+    Args:
+        settings: where Kafka is.
+        ask: makes the request anew.
+        timeout_s: after it nothing is asked again; a request has its own timeout beside it.
 
     Raises:
-        LogUnavailableError: no answer within the request's own timeout.
-        KafkaException: any other error.
+        LogUnavailableError: no answer in time.
+        LogRefusedError: Kafka answers, and refuses.
     """
     started = time.monotonic()
     while True:
         try:
             return ask()
         except KafkaException as error:
-            failure = error.args[0]
-            waited_s = time.monotonic() - started
-            if failure.code() in _NO_LEADER and waited_s < REQUEST_TIMEOUT_S:
-                time.sleep(NO_LEADER_PAUSE_S)
-                continue
-            if not is_no_answer(failure) and failure.code() not in _NO_LEADER:
-                raise
-            detail = failure.str()
-        raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(waited_s * 1000), detail=detail) from None
+            failure: KafkaError = error.args[0]
+        waited_s = time.monotonic() - started
+        kind = triage(failure)
+        patience_s = min(timeout_s, MISSING_PATIENCE_S) if kind is Triage.MISSING else timeout_s
+        if kind not in (Triage.RETRY, Triage.MISSING) or (kind is Triage.MISSING and waited_s >= patience_s):
+            raise LogRefusedError(settings.bootstrap_servers, failure.name(), detail=failure.str())
+        if waited_s >= patience_s:
+            raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(waited_s * 1000), detail=failure.str())
+        time.sleep(min(RETRY_PAUSE_S, patience_s - waited_s))
 
 
 def is_no_answer(error: KafkaError) -> bool:
-    """Whether the error only says that nobody has answered (yet)."""
-    return error.code() in _NO_ANSWER
+    """Whether the error passes by itself."""
+    return triage(error) in (Triage.RETRY, Triage.MISSING)
 
 
-def end_offset(settings: Settings, admin: AdminClient, topic: str, partition: int, *, committed: bool) -> int:
+def end_offset(
+    settings: Settings,
+    admin: AdminClient,
+    topic: str,
+    partition: int,
+    *,
+    committed: bool,
+    timeout_s: float = REQUEST_TIMEOUT_S,
+) -> int:
     """The offset after the last record; with ``committed`` the last stable offset."""
-    return end_offsets(settings, admin, topic, [partition], committed=committed)[partition]
+    return end_offsets(settings, admin, topic, [partition], committed=committed, timeout_s=timeout_s)[partition]
 
 
 def end_offsets(
-    settings: Settings, admin: AdminClient, topic: str, partitions: Iterable[int], *, committed: bool
+    settings: Settings,
+    admin: AdminClient,
+    topic: str,
+    partitions: Iterable[int],
+    *,
+    committed: bool,
+    timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> dict[int, int]:
     """By partition the offset after the last record; with ``committed`` the last stable offset."""
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    return _list_offsets(settings, admin, topic, partitions, latest, level)
+    return _list_offsets(settings, admin, topic, partitions, latest, level, timeout_s)
 
 
-def first_offsets(settings: Settings, admin: AdminClient, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+def first_offsets(
+    settings: Settings,
+    admin: AdminClient,
+    topic: str,
+    partitions: Iterable[int],
+    *,
+    timeout_s: float = REQUEST_TIMEOUT_S,
+) -> dict[int, int]:
     """By partition the offset of the first record that is still there, or would be the next."""
     earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-    return _list_offsets(settings, admin, topic, partitions, earliest, IsolationLevel.READ_UNCOMMITTED)
+    level = IsolationLevel.READ_UNCOMMITTED
+    return _list_offsets(settings, admin, topic, partitions, earliest, level, timeout_s)
 
 
 def _list_offsets(
@@ -173,12 +224,17 @@ def _list_offsets(
     partitions: Iterable[int],
     spec: OffsetSpec,
     level: IsolationLevel,
+    timeout_s: float,
 ) -> dict[int, int]:
     wanted = {TopicPartition(topic, partition): spec for partition in partitions}
-    know_topic(settings, admin, topic)
+    started = time.monotonic()
+    know_topic(settings, admin, topic, timeout_s=timeout_s)
 
     def ask() -> dict[int, int]:
-        futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S)
+        futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=max(left_s(), REQUEST_S_MIN))
         return {where.partition: int(future.result().offset) for where, future in futures.items()}
 
-    return answered(settings, ask)
+    def left_s() -> float:
+        return timeout_s - (time.monotonic() - started)
+
+    return answered(settings, ask, timeout_s=max(left_s(), 0))

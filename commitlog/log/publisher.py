@@ -3,6 +3,9 @@
 Where the receipts start is fixed before a proposal is sent, so that an answer cannot be missed. A receipt is recognised
 by the offset that the delivery report names, and by the proposal's id: an earlier sending of the same id may have been
 answered in between, and that is the one verdict too. One thread reads the receipts of all proposals on their way.
+
+A publisher outlives every outage: who publishes meanwhile is told so after their own timeout, nobody else notices. Only a
+log that has become another one ends it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from uuid import UUID
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Position, Proposal, ProposalId, Reason, Receipt
@@ -25,7 +28,7 @@ from commitlog.domain.partitioning import partition_for
 from commitlog.errors import (
     CommitLogError,
     LogIntegrityError,
-    LogLossError,
+    LogRefusedError,
     LogUnavailableError,
     MalformedRecordError,
     OutcomeUnknownError,
@@ -39,15 +42,16 @@ from commitlog.log.connection import (
     REQUEST_TIMEOUT_S,
     answered,
     end_offset,
-    know_topic,
     make_admin,
-    make_consumer,
     make_producer,
 )
+from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.topics import require_genesis, topics_of
+from commitlog.log.triage import Triage, triage
 
 POLL_S = 0.01
-IDLE_S = 0.001
+IDLE_POLL_S = 0.2
+LISTEN_TIMEOUT_S = 30.0
 READ_MAX = 1_000
 EARLY_MAX = 1_000
 
@@ -112,9 +116,26 @@ class Publisher:
         self._settings = settings
         self._topics = topics_of(settings.log)
         self.genesis: Genesis = require_genesis(settings)
-        self._admin = make_admin(settings)
-        self._producer = make_producer(
-            settings,
+        self._producer = self._make_producer()
+        self._reader = TopicReader(settings, self._topics.receipts, fetch_wait_max_ms=50)
+        self._lock = threading.Lock()
+        # The consumer belongs to the reading thread; a call from another one would wait for it to be idle.
+        self._to_read: SimpleQueue[tuple[int, int]] = SimpleQueue()
+        self._listening: set[int] = set()
+        self._by_id: defaultdict[ProposalId | None, list[PendingProposal]] = defaultdict(list)
+        self._by_position: dict[Position, PendingProposal] = {}
+        self._early: dict[Position, Receipt] = {}
+        self._awake = threading.Event()
+        self._closing = threading.Event()
+        self._failure: CommitLogError | None = None
+        self._replacing = threading.Lock()
+        self._retired: list[Producer] = []
+        self._thread = threading.Thread(target=self._read, name="commitlog-receipts", daemon=True)
+        self._thread.start()
+
+    def _make_producer(self) -> Producer:
+        producer = make_producer(
+            self._settings,
             message_max_bytes=MESSAGE_BYTES_MAX,
             batch_size=min(BATCH_BYTES_MAX, self.genesis.settings.proposal_bytes_max + FRAME_BYTES // 2),
             linger_ms=0.5,
@@ -123,62 +144,52 @@ class Publisher:
             delivery_timeout_ms=120_000,
         )
         # A producer without metadata waits half a second for its first idempotent batch.
-        answered(settings, lambda: self._producer.list_topics(timeout=REQUEST_TIMEOUT_S))
-        self._consumer = make_consumer(settings, fetch_wait_max_ms=50, fetch_error_backoff_ms=5)
-        know_topic(settings, self._consumer, self._topics.receipts)
-        self._lock = threading.Lock()
-        # The consumer belongs to the reading thread; a call from another one would wait for it to be idle.
-        self._to_assign: SimpleQueue[int] = SimpleQueue()
-        self._listening: dict[int, threading.Event] = {}
-        self._by_id: defaultdict[ProposalId | None, list[PendingProposal]] = defaultdict(list)
-        self._by_position: dict[Position, PendingProposal] = {}
-        self._early: dict[Position, Receipt] = {}
-        self._closing = threading.Event()
-        self._failure: CommitLogError | None = None
-        self._thread = threading.Thread(target=self._read, name="commitlog-receipts", daemon=True)
-        self._thread.start()
+        answered(self._settings, lambda: producer.list_topics(self._topics.proposals, timeout=REQUEST_TIMEOUT_S))
+        return producer
 
-    def publish(self, proposal: Proposal) -> PendingProposal:
-        """Sends a proposal and returns at once.
+    def publish(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingProposal:
+        """Sends a proposal and returns at once, but for the first one of a partition.
+
+        Args:
+            proposal: what to send.
+            timeout_s: how long a broker may take to say where the receipts begin; None is `receipts_timeout_ms`.
 
         Raises:
             MalformedRecordError: a record cannot hold it.
             ProposalTooLargeError: it is over the limit that the log was created with, and its topic's.
-            LogUnavailableError: no broker has answered, or too much is waiting to be sent.
+            LogUnavailableError: no broker has answered, or too much is waiting to be sent; nothing was sent.
         """
-        return self.publish_bytes(encode_proposal(proposal), proposal.proposal_id, proposal.writer_id)
+        return self.publish_bytes(
+            encode_proposal(proposal), proposal.proposal_id, proposal.writer_id, timeout_s=timeout_s
+        )
 
-    def publish_bytes(self, encoded: bytes, proposal_id: ProposalId, writer_id: str) -> PendingProposal:
+    def publish_bytes(
+        self, encoded: bytes, proposal_id: ProposalId, writer_id: str, *, timeout_s: float | None = None
+    ) -> PendingProposal:
         """Sends a proposal that is encoded already; see `publish`."""
         if self._failure is not None:
             raise self._failure
         partition = partition_for(writer_id, self.genesis.partitions)
-        pending = PendingProposal(proposal_id, partition, self._settings.receipts_timeout_ms / 1000)
-        self._listen_to(partition)
+        default_timeout_s = self._settings.receipts_timeout_ms / 1000
+        pending = PendingProposal(proposal_id, partition, default_timeout_s)
+        self._listen_to(partition, default_timeout_s if timeout_s is None else timeout_s)
         with self._lock:
             self._by_id[proposal_id].append(pending)
         try:
-            self._producer.produce(
-                self._topics.proposals,
-                value=encoded,
-                key=writer_id.encode("utf-8"),
-                partition=partition,
-                on_delivery=lambda error, message: self._delivered(pending, error, message),
-            )
-        except KafkaException as error:
+            self._produce(pending, encoded, writer_id.encode("utf-8"))
+        except BaseException:
             self._forget(pending)
-            raise self._not_sent(error.args[0], len(encoded)) from None
-        except BufferError:
-            self._forget(pending)
-            detail = "too many proposals are waiting to be sent"
-            raise LogUnavailableError(self._settings.bootstrap_servers, detail=detail) from None
+            raise
+        self._awake.set()
         return pending
 
     def submit(self, proposal: Proposal, *, timeout_s: float | None = None) -> Receipt:
-        """Sends a proposal and waits for its receipt; see `publish` and `PendingProposal.wait`."""
-        pending = self.publish(proposal)
+        """Sends a proposal and waits for its receipt, both within the timeout; see `publish` and `PendingProposal.wait`."""
+        started = time.monotonic()
+        given_s = self._settings.receipts_timeout_ms / 1000 if timeout_s is None else timeout_s
+        pending = self.publish(proposal, timeout_s=given_s)
         try:
-            return pending.wait(timeout_s)
+            return pending.wait(max(0, given_s - (time.monotonic() - started)))
         finally:
             self._forget(pending)
 
@@ -186,8 +197,9 @@ class Publisher:
         """Waits until everything is sent, not until it is answered."""
         self._producer.flush(self._settings.receipts_timeout_ms / 1000)
         self._closing.set()
+        self._awake.set()
         self._thread.join()
-        self._consumer.close()
+        self._reader.close()
 
     def __enter__(self) -> Publisher:
         return self
@@ -199,29 +211,64 @@ class Publisher:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
-    def _listen_to(self, partition: int) -> None:
+    def _listen_to(self, partition: int, timeout_s: float) -> None:
         """Returns when nothing that is answered from now on can be missed."""
+        if partition in self._listening:
+            return
+        admin, timeout_s = make_admin(self._settings), min(timeout_s, LISTEN_TIMEOUT_S)
+        end = end_offset(self._settings, admin, self._topics.receipts, partition, committed=True, timeout_s=timeout_s)
         with self._lock:
-            listening = self._listening.get(partition)
-            if listening is None:
-                listening = self._listening[partition] = threading.Event()
-                self._to_assign.put(partition)
-        if not listening.wait(self._settings.receipts_timeout_ms / 1000):
-            detail = f"partition {partition} of {self._topics.receipts} cannot be read"
-            waited_ms = self._settings.receipts_timeout_ms
-            raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
+            if partition not in self._listening:
+                self._listening.add(partition)
+                self._to_read.put((partition, end))
+
+    def _produce(self, pending: PendingProposal, encoded: bytes, key: bytes) -> None:
+        def send(producer: Producer) -> None:
+            producer.produce(
+                self._topics.proposals,
+                value=encoded,
+                key=key,
+                partition=pending.partition,
+                on_delivery=lambda error, message: self._delivered(pending, error, message),
+            )
+
+        producer = self._producer
+        try:
+            try:
+                send(producer)
+            except KafkaException as error:
+                if not error.args[0].fatal() and error.args[0].code() != KafkaError._FATAL:
+                    raise
+                send(self._replaced(producer))
+        except KafkaException as error:
+            raise self._not_sent(error.args[0], len(encoded)) from None
+        except BufferError:
+            detail = "too many proposals are waiting to be sent"
+            raise LogUnavailableError(self._settings.bootstrap_servers, detail=detail) from None
+
+    def _replaced(self, broken: Producer) -> Producer:
+        """A producer in the place of one that can send no more: the broker has forgotten what it knew of it."""
+        with self._replacing:
+            if self._producer is broken:
+                self._producer = self._make_producer()
+                self._retired.append(broken)
+            return self._producer
 
     def _not_sent(self, error: KafkaError, size_bytes: int) -> CommitLogError:
-        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            return ProposalTooLargeError(size_bytes, self.genesis.settings.proposal_bytes_max)
-        return LogUnavailableError(self._settings.bootstrap_servers, detail=error.str())
+        match triage(error):
+            case Triage.TOO_LARGE:
+                return ProposalTooLargeError(size_bytes, self.genesis.settings.proposal_bytes_max)
+            case Triage.REFUSED:
+                return LogRefusedError(self._settings.bootstrap_servers, error.name(), detail=error.str())
+            case _:
+                return LogUnavailableError(self._settings.bootstrap_servers, detail=error.str())
 
     def _delivered(self, pending: PendingProposal, error: KafkaError | None, message: Message) -> None:
         if error is None:
             offset = message.offset()
             assert offset is not None
             self._place(pending, Position(pending.partition, offset))
-        elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        elif triage(error) is Triage.TOO_LARGE:
             size = len(message.value() or b"")
             pending._fail(ProposalTooLargeError(size, self.genesis.settings.proposal_bytes_max))
             self._forget(pending)
@@ -257,39 +304,55 @@ class Publisher:
     # --- receiving ----------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
+        failure: CommitLogError = LogUnavailableError(
+            self._settings.bootstrap_servers, detail="the publisher was closed"
+        )
         try:
             while not self._closing.is_set():
-                self._producer.poll(0)
-                self._assign_new()
-                if not self._listening:
-                    self._closing.wait(IDLE_S)
+                self._serve_producers()
+                while not self._to_read.empty():
+                    self._reader.add(*self._to_read.get())
+                if not self._reader.next_offsets:
+                    self._awake.wait(IDLE_POLL_S)
+                    self._awake.clear()
                     continue
-                for message in self._consumer.consume(READ_MAX, 0) or self._consumer.consume(1, POLL_S):
-                    self._take(message)
+                self._read_some()
         except CommitLogError as error:
-            self._fail_all(error)
-        except KafkaException as error:
-            self._fail_all(LogUnavailableError(self._settings.bootstrap_servers, detail=str(error)))
-        else:
-            self._fail_all(LogUnavailableError(self._settings.bootstrap_servers, detail="the publisher was closed"))
+            failure = error
+        except BaseException as error:
+            failure = LogUnavailableError(self._settings.bootstrap_servers, detail=repr(error))
+            raise
+        finally:
+            self._fail_all(failure)
 
-    def _assign_new(self) -> None:
-        while not self._to_assign.empty():
-            partition = self._to_assign.get()
-            end = end_offset(self._settings, self._admin, self._topics.receipts, partition, committed=True)
-            self._consumer.incremental_assign([TopicPartition(self._topics.receipts, partition, end)])
-            self._listening[partition].set()
+    def _serve_producers(self) -> None:
+        self._producer.poll(0)
+        for retired in self._retired:
+            retired.poll(0)
+
+    def _read_some(self) -> None:
+        try:
+            for message in self._reader.read(READ_MAX, POLL_S if self._by_id else IDLE_POLL_S):
+                self._take(message)
+        except TopicLossError as loss:
+            # Receipts are kept for long, but not for ever. What was lost is no reason not to hear the others.
+            self._lost(loss.partition)
+            self._reader.move(loss.partition, loss.end)
+
+    def _lost(self, partition: int) -> None:
+        with self._lock:
+            lost = [pending for each in self._by_id.values() for pending in each if pending.partition == partition]
+            for pending in lost:
+                self._unlist(pending)
+        for pending in lost:
+            pending._fail(OutcomeUnknownError(UUID(bytes=pending.proposal_id)))
 
     def _take(self, message: Message) -> None:
-        error, value = message.error(), message.value()
-        if error is not None:
-            if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                raise LogLossError(f"{self._topics.receipts}: receipts were gone before they were read: {error.str()}")
-            return
+        value = message.value()
         partition = message.partition()
         assert partition is not None
         # The delivery reports of what is answered here have come before.
-        self._producer.poll(0)
+        self._serve_producers()
         try:
             receipts = decode_receipts(
                 value or b"", wanted=lambda proposal_id, offset: self._is_ours(proposal_id, partition, offset)

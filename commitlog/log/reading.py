@@ -1,0 +1,149 @@
+"""Reading partitions of a topic through outages: the one consumer that publishers, look-ups and followers use.
+
+A broker that is away, restarts or freezes shows as silence: nothing comes, and then the next record. librdkafka connects
+anew by itself; what it cannot judge is whether an offset is gone. After an outage it says so of offsets that are there, so
+it is believed only when the partition itself begins later, or ends before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from commitlog.config import Settings
+from commitlog.errors import LogLossError, LogRefusedError, LogUnavailableError
+from commitlog.log.connection import end_offsets, first_offsets, know_topic, make_admin, make_consumer
+from commitlog.log.triage import Triage, in_words, triage
+
+CHECK_TIMEOUT_S = 1.0
+
+
+class TopicReader:
+    """Reads partitions of one topic, each from an offset on. For one thread.
+
+    Args:
+        settings: which log, and where.
+        topic: the topic.
+        starts: the first offset to read, by partition; more can be added.
+        options: of librdkafka, with underscores.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+
+    Attributes:
+        next_offsets: by partition, the offset after the last record that was given out.
+        ends: by partition, the end that was last seen.
+    """
+
+    def __init__(
+        self, settings: Settings, topic: str, starts: Mapping[int, int] | None = None, **options: object
+    ) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._consumer = make_consumer(settings, enable_partition_eof=True, fetch_error_backoff_ms=50, **options)
+        try:
+            know_topic(settings, self._consumer, topic)
+        except BaseException:
+            self._consumer.close()
+            raise
+        self._doubtful: dict[int, str] = {}
+        self.next_offsets: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
+        if starts:
+            self.start(starts)
+
+    def start(self, starts: Mapping[int, int]) -> None:
+        """Read these partitions from these offsets, and no others."""
+        self.next_offsets, self.ends, self._doubtful = dict(starts), {}, {}
+        self._consumer.assign([TopicPartition(self._topic, partition, offset) for partition, offset in starts.items()])
+
+    def add(self, partition: int, offset: int) -> None:
+        """Read one partition more."""
+        self.next_offsets[partition] = offset
+        self._consumer.incremental_assign([TopicPartition(self._topic, partition, offset)])
+
+    def move(self, partition: int, offset: int) -> None:
+        """Go on with a partition at another offset."""
+        self._doubtful.pop(partition, None)
+        self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+        self.add(partition, offset)
+
+    def read(self, records_max: int, timeout_s: float) -> list[Message]:
+        """The records that are there, or the first that comes within the timeout; none while no broker answers.
+
+        Raises:
+            TopicLossError: the next record of a partition is gone.
+            LogRefusedError: Kafka does not let it be read.
+        """
+        if self._doubtful:
+            self._look_again()
+        taken: list[Message] = []
+        for message in self._received(records_max, timeout_s):
+            error, partition, offset = message.error(), message.partition(), message.offset()
+            assert partition is not None
+            if error is not None:
+                self._judge(error, partition, offset)
+            elif offset is not None and offset >= self.next_offsets.get(partition, 0):
+                self.next_offsets[partition] = offset + 1
+                taken.append(message)
+        return taken
+
+    def is_at_end(self, partition: int) -> bool:
+        """Whether everything was given out that the partition held a moment ago."""
+        return self.ends.get(partition, -1) >= self.next_offsets[partition]
+
+    def close(self) -> None:
+        """Ends reading."""
+        self._consumer.close()
+
+    def _received(self, records_max: int, timeout_s: float) -> list[Message]:
+        # Asked for many at once, the consumer would wait for all of them.
+        try:
+            messages = self._consumer.consume(records_max, 0)
+            if not messages:
+                messages = self._consumer.consume(1, timeout_s)
+                if messages and records_max > 1:
+                    messages += self._consumer.consume(records_max - 1, 0)
+        except KafkaException as error:
+            self._judge(error.args[0], None, None)
+            return []
+        return messages
+
+    def _judge(self, error: KafkaError, partition: int | None, offset: int | None) -> None:
+        kind = triage(error)
+        if kind is Triage.AT_END and partition is not None:
+            self.ends[partition] = max(self.ends.get(partition, 0), offset or 0)
+        elif kind is Triage.GONE and partition is not None:
+            self._doubtful[partition] = in_words(error)
+        elif kind is Triage.REFUSED:
+            raise LogRefusedError(
+                self._settings.bootstrap_servers, error.name(), detail=f"{self._topic}: {error.str()}"
+            )
+
+    def _look_again(self) -> None:
+        """Whether an offset that is said to be gone is; librdkafka has stopped reading the partition meanwhile."""
+        admin, partitions = make_admin(self._settings), [*self._doubtful]
+        try:
+            firsts = first_offsets(self._settings, admin, self._topic, partitions, timeout_s=CHECK_TIMEOUT_S)
+            ends = end_offsets(
+                self._settings, admin, self._topic, partitions, committed=False, timeout_s=CHECK_TIMEOUT_S
+            )
+        except LogUnavailableError:
+            return
+        for partition in partitions:
+            at, first, end = self.next_offsets[partition], firsts[partition], ends[partition]
+            if not first <= at <= end:
+                raise TopicLossError(self._topic, partition, at, first, end, self._doubtful[partition])
+            self.move(partition, at)
+
+
+class TopicLossError(LogLossError):
+    """The next record of a partition is not there: the partition begins after it, or ends before it."""
+
+    def __init__(self, topic: str, partition: int, offset: int, first: int, end: int, detail: str) -> None:
+        self.partition = partition
+        self.end = end
+        super().__init__(
+            f"{topic} partition {partition} has no offset {offset} any more, it holds {first} to {end - 1} ({detail})"
+        )

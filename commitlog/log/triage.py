@@ -1,0 +1,103 @@
+"""What a Kafka error means to us: the one place that says so.
+
+An outage shows in many codes, by where it is met: nobody answers, a leader is being elected, the client does not know yet
+who leads or what the leader's epoch is. All of them pass by themselves, so whoever meets one asks again as long as its
+caller waits. What Kafka refuses does not pass.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from confluent_kafka import KafkaError
+
+
+class Triage(StrEnum):
+    """What to do about a Kafka error."""
+
+    RETRY = "RETRY"
+    """It passes by itself: ask again."""
+    MISSING = "MISSING"
+    """There is no such topic or partition, or it is not known yet: ask again for a moment."""
+    GONE = "GONE"
+    """The offset is not there, or so it seems: look where the partition begins and ends."""
+    AT_END = "AT_END"
+    """No error: there is nothing more to read now."""
+    TOO_LARGE = "TOO_LARGE"
+    """The message is over the topic's limit."""
+    REFUSED = "REFUSED"
+    """It will be the same the next time: say so."""
+
+
+_RETRY = frozenset(
+    {
+        # Nobody answers.
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._DESTROY_BROKER,
+        KafkaError._UNKNOWN_BROKER,
+        KafkaError._NODE_UPDATE,
+        KafkaError._RETRY,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        # Who leads, or coordinates, is being settled.
+        KafkaError._WAIT_CACHE,
+        KafkaError._WAIT_COORD,
+        KafkaError._PREV_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.STALE_BROKER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.FETCH_SESSION_ID_NOT_FOUND,
+        KafkaError.INVALID_FETCH_SESSION_EPOCH,
+        KafkaError.REBOOTSTRAP_REQUIRED,
+        # Replicas or a disk are away.
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+    }
+)
+_MISSING = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.INCONSISTENT_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._NOENT,
+    }
+)
+_GONE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
+
+
+def triage(error: KafkaError) -> Triage:
+    """What to do about an error of a request, of a consumer, or of a message that was sent."""
+    code = error.code()
+    if code == KafkaError._PARTITION_EOF:
+        return Triage.AT_END
+    if code in _GONE:
+        return Triage.GONE
+    if code == KafkaError.MSG_SIZE_TOO_LARGE:
+        return Triage.TOO_LARGE
+    if code in _MISSING:
+        return Triage.MISSING
+    return Triage.RETRY if code in _RETRY or error.retriable() else Triage.REFUSED
+
+
+def in_words(error: KafkaError) -> str:
+    """The error as a message may quote it."""
+    return f"{error.name()}: {error.str()}"
