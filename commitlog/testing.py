@@ -109,7 +109,7 @@ class _InMemoryAccess:
     def encoded_size(self, proposal: m.Proposal) -> int:
         return len(encode_proposal(proposal))
 
-    def send(self, proposal: m.Proposal) -> _Answered:
+    def send(self, proposal: m.Proposal, *, timeout_s: float | None = None) -> _Answered:
         encoded = encode_proposal(proposal)
         with self._changed:
             outcome = decide(

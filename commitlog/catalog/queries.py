@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString
 from uuid import UUID
 
 import psycopg
@@ -24,7 +24,6 @@ from pyroaring import FrozenBitMap64
 
 from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.query_snapshots import AGREE, AGREED
-from commitlog.catalog.writing import Connection
 from commitlog.config import without_password
 from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.dumping import load_definition
@@ -32,8 +31,15 @@ from commitlog.domain.model import MappedColumn, Predicate
 from commitlog.domain.types import ColumnType, fold, parse_type
 from commitlog.errors import CatalogUnavailableError, SnapshotNotFoundError
 
+if TYPE_CHECKING:
+    # A reader needs nothing of what writes the catalog, which takes half a second to import.
+    from commitlog.catalog.writing import Connection
+
 CONNECT_TIMEOUT_S = 10
+FULL_TIMEOUT_S = 30.0
 _POLL_S = 0.02
+_FULL_PAUSE_S = 0.1
+_FULL = ("too many clients", "remaining connection slots", "too many connections")
 _FILE_COLUMNS: LiteralString = """SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,
     f.footer_size, f.row_id_start, f.begin_snapshot, f.mapping_id, f.partition_id"""
 _NO_POSITIONS = FrozenBitMap64()
@@ -108,7 +114,7 @@ class Catalog:
         with self._lock:
             try:
                 if self._conn is None or self._conn.closed:
-                    self._conn = psycopg.connect(self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+                    self._conn = _connected(self._url)
                 yield self._conn
             except psycopg.OperationalError as error:
                 self.close()
@@ -464,3 +470,16 @@ def _unpacked(packed: bytes) -> FrozenBitMap64:
     if sys.byteorder == "little":
         positions.byteswap()
     return FrozenBitMap64(positions)
+
+
+def _connected(url: str) -> Connection:
+    """A new connection; a server that has as many as it takes is asked again, for a while."""
+    deadline = time.monotonic() + FULL_TIMEOUT_S
+    while True:
+        try:
+            return psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+        except psycopg.OperationalError as error:
+            # While it connects psycopg gives no SQLSTATE, only what the server says.
+            if not any(words in str(error) for words in _FULL) or time.monotonic() > deadline:
+                raise
+            time.sleep(_FULL_PAUSE_S)

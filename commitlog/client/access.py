@@ -111,8 +111,8 @@ class LogAccess(Protocol):
         """How many bytes the proposal takes in the log."""
         ...
 
-    def send(self, proposal: Proposal) -> PendingAnswer:
-        """Send a proposal and return at once.
+    def send(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingAnswer:
+        """Send a proposal and return at once; a log that does not answer may take up to ``timeout_s`` to be told so.
 
         Raises:
             LogUnavailableError: the log does not answer; nothing was sent.

@@ -25,7 +25,13 @@ from commitlog.client.outcomes import SubmittedOutcome, answered
 from commitlog.client.sequences import UnansweredProposals
 from commitlog.client.transaction import Transaction, make_options
 from commitlog.domain import model as m
-from commitlog.errors import OutcomeUnknownError, ProposalRejectedError, TableNotFoundError
+from commitlog.errors import (
+    CatalogUnavailableError,
+    LogUnavailableError,
+    OutcomeUnknownError,
+    ProposalRejectedError,
+    TableNotFoundError,
+)
 
 if TYPE_CHECKING:
     from typing import Self
@@ -165,8 +171,10 @@ class CommitLog:
             ProposalTooLargeError: it is over the log's limit; nothing was sent.
         """
         check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
+        deadline = time.monotonic() + self._timeout_s(timeout_ms)
         with self._unanswered.turn(proposal):
-            receipt = self._access.send(proposal).wait(self._timeout_s(timeout_ms))
+            pending = self._access.send(proposal, timeout_s=_left_s(deadline))
+            receipt = pending.wait(_left_s(deadline))
         return self._answered(proposal, receipt)
 
     def submit_all(
@@ -185,7 +193,7 @@ class CommitLog:
             check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
             while waiting and (len(waiting) >= in_flight_max or _is_in_flight(proposal, waiting)):
                 yield self._awaited(*waiting.popleft(), timeout_s)
-            waiting.append((proposal, self._access.send(proposal)))
+            waiting.append((proposal, self._access.send(proposal, timeout_s=timeout_s)))
         while waiting:
             yield self._awaited(*waiting.popleft(), timeout_s)
 
@@ -357,7 +365,17 @@ class CommitLog:
         """The outcome behind a receipt, where the receipt alone does not say enough."""
         if receipt.verdict is m.Verdict.DUPLICATE and receipt.answered_reason is m.Reason.CONFLICT:
             return self._access.find(proposal.proposal_id).outcome
-        return self._access.outcome_at(receipt) if receipt.reason is m.Reason.CONFLICT else None
+        if receipt.reason is not m.Reason.CONFLICT:
+            return None
+        try:
+            return self._access.outcome_at(receipt)
+        except (LogUnavailableError, CatalogUnavailableError):
+            # The verdict is known; what it met can be asked for later.
+            return None
+
+
+def _left_s(deadline: float) -> float:
+    return max(0, deadline - time.monotonic())
 
 
 def _is_in_flight(proposal: m.Proposal, waiting: Iterable[tuple[m.Proposal, PendingAnswer]]) -> bool:

@@ -81,8 +81,8 @@ class KafkaAccess:
     def encoded_size(self, proposal: Proposal) -> int:
         return len(encode_proposal(proposal))
 
-    def send(self, proposal: Proposal) -> PendingAnswer:
-        return self._publisher.publish(proposal)
+    def send(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingAnswer:
+        return self._publisher.publish(proposal, timeout_s=timeout_s)
 
     def decide_unsent(self, proposal: Proposal) -> Outcome:
         """Replays the log here, which takes its time at first and is kept in step from then on."""
@@ -185,8 +185,9 @@ class KafkaAccess:
         decided = self._decided(proposal_id)
         if decided is not None:
             return ProposalStatus(proposal_id, OutcomeState.DECIDED, decided)
+        sending = self._publisher.is_sending(proposal_id)
         searched = find_queued(self._settings, self._publisher.genesis.partitions, proposal_id)
-        if searched.found:
+        if searched.found or sending:
             # It may have been decided while it was looked for.
             decided = self._decided(proposal_id)
             state = OutcomeState.UNDECIDED if decided is None else OutcomeState.DECIDED

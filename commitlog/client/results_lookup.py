@@ -7,21 +7,22 @@ length. What is found is the starting point of a verified reader, or shown to pe
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome, ProposalId, Verdict
-from commitlog.errors import LogIntegrityError, LogUnavailableError, MalformedRecordError
+from commitlog.errors import CommitLogError, LogIntegrityError, LogUnavailableError, MalformedRecordError
 from commitlog.log.codec import OutcomeRecord, decode_record, hash_record
-from commitlog.log.connection import assign, end_offset, is_no_answer, make_admin, make_consumer
+from commitlog.log.connection import end_offset, make_admin
+from commitlog.log.reading import TopicReader
 from commitlog.log.results import LogPosition
 from commitlog.log.topics import topics_of
 
 POLL_S = 0.5
-SILENT_POLLS_MAX = 20
+SILENT_S_MAX = 10.0
+READ_MAX = 256
 LAST_STEP = 16
 NEAR = 256
 
@@ -53,9 +54,8 @@ class ResultsLookup:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._topic = topics_of(settings.log).results
-        self._admin = make_admin(settings)
         self._lock = threading.Lock()
-        self._consumer: Consumer | None = None
+        self._reader: TopicReader | None = None
 
     def by_seq(self, seq: int) -> FoundOutcome | None:
         """The outcome with that seq; None when the log does not reach so far."""
@@ -81,7 +81,7 @@ class ResultsLookup:
 
     def last(self) -> FoundOutcome | None:
         """The last record of the log as it is now; None when there is none."""
-        end = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
+        end = end_offset(self._settings, make_admin(self._settings), self._topic, 0, committed=True)
         step = LAST_STEP
         with self._lock:
             # The last offsets are markers of transactions, and an aborted transaction is passed over as a whole.
@@ -92,13 +92,16 @@ class ResultsLookup:
     def close(self) -> None:
         """Let go of the connection."""
         with self._lock:
-            if self._consumer is not None:
-                self._consumer.close()
-                self._consumer = None
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _near_end(self, seq: int) -> FoundOutcome | None:
         """An outcome that has just been decided, with one seek."""
-        end = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
+        end = end_offset(self._settings, make_admin(self._settings), self._topic, 0, committed=True)
         with self._lock:
             for raw, at in self._records_from(max(seq, end - NEAR)):
                 found = _found(raw, at)
@@ -110,7 +113,7 @@ class ResultsLookup:
         """The first record whose key is at least ``wanted``. A key never exceeds its record's offset."""
         with self._lock:
             low = max(wanted, 0)
-            high = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
+            high = end_offset(self._settings, make_admin(self._settings), self._topic, 0, committed=True)
             best: FoundOutcome | None = None
             while low < high:
                 middle = (low + high) // 2
@@ -138,25 +141,24 @@ class ResultsLookup:
 
     def _records_from(self, offset: int) -> Iterator[tuple[bytes, int]]:
         """Records and their offsets, up to the end of the log."""
-        if self._consumer is None:
-            self._consumer = make_consumer(self._settings, enable_partition_eof=True, fetch_wait_max_ms=10)
-        assign(self._settings, self._consumer, [TopicPartition(self._topic, 0, offset)])
-        silent = 0
-        while silent < SILENT_POLLS_MAX:
-            message = self._consumer.poll(POLL_S)
-            error = None if message is None else message.error()
-            if message is None or (error is not None and is_no_answer(error)):
-                silent += 1
-                continue
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    return
-                raise KafkaException(error)
-            at = message.offset()
-            assert at is not None
-            yield message.value() or b"", at
-        waited_ms = int(SILENT_POLLS_MAX * POLL_S * 1000)
-        raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms, detail="no results came")
+        try:
+            if self._reader is None:
+                self._reader = TopicReader(self._settings, self._topic, fetch_wait_max_ms=10)
+            reader = self._reader
+            reader.start({0: offset})
+            heard_at = time.monotonic()
+            while not reader.is_at_end(0):
+                for message in reader.read(READ_MAX, POLL_S):
+                    heard_at, at = time.monotonic(), message.offset()
+                    assert at is not None
+                    yield message.value() or b"", at
+                if time.monotonic() - heard_at > SILENT_S_MAX:
+                    waited_ms, servers = int(SILENT_S_MAX * 1000), self._settings.bootstrap_servers
+                    raise LogUnavailableError(servers, waited_ms=waited_ms, detail="no results came")
+        except CommitLogError:
+            # The next question begins with a new connection, whatever this one has run into.
+            self._drop()
+            raise
 
 
 def _found(raw: bytes, offset: int) -> FoundOutcome:

@@ -45,7 +45,8 @@ _OPTIONS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_checkpoints": "off",
-    "max_connections": "100",
+    # A client has two at most: enough for a hundred processes.
+    "max_connections": "300",
 }
 
 

@@ -217,6 +217,15 @@ def first_offsets(
     return _list_offsets(settings, admin, topic, partitions, earliest, level, timeout_s)
 
 
+def offsets_since(
+    settings: Settings, admin: AdminClient, topic: str, partitions: Iterable[int], since_ms: int
+) -> dict[int, int]:
+    """By partition the offset of the first record that was sent at that time or later; -1 where there is none."""
+    since = OffsetSpec.for_timestamp(since_ms)
+    level = IsolationLevel.READ_UNCOMMITTED
+    return _list_offsets(settings, admin, topic, partitions, since, level, REQUEST_TIMEOUT_S)
+
+
 def _list_offsets(
     settings: Settings,
     admin: AdminClient,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
@@ -125,6 +125,7 @@ class Publisher:
         self._by_id: defaultdict[ProposalId | None, list[PendingProposal]] = defaultdict(list)
         self._by_position: dict[Position, PendingProposal] = {}
         self._early: dict[Position, Receipt] = {}
+        self._unsent: Counter[ProposalId] = Counter()
         self._awake = threading.Event()
         self._closing = threading.Event()
         self._failure: CommitLogError | None = None
@@ -175,10 +176,12 @@ class Publisher:
         self._listen_to(partition, default_timeout_s if timeout_s is None else timeout_s)
         with self._lock:
             self._by_id[proposal_id].append(pending)
+            self._unsent[proposal_id] += 1
         try:
             self._produce(pending, encoded, writer_id.encode("utf-8"))
         except BaseException:
             self._forget(pending)
+            self._sent(proposal_id)
             raise
         self._awake.set()
         return pending
@@ -193,6 +196,10 @@ class Publisher:
         finally:
             self._forget(pending)
 
+    def is_sending(self, proposal_id: ProposalId) -> bool:
+        """Whether a proposal with this id may still come to the log from here."""
+        return self._unsent[proposal_id] > 0
+
     def close(self) -> None:
         """Waits until everything is sent, not until it is answered."""
         self._producer.flush(self._settings.receipts_timeout_ms / 1000)
@@ -200,6 +207,11 @@ class Publisher:
         self._awake.set()
         self._thread.join()
         self._reader.close()
+        # Its threads and connections end with it, whoever still holds the publisher.
+        self._producer.purge()
+        self._producer.poll(0)
+        self._retired.clear()
+        del self._producer
 
     def __enter__(self) -> Publisher:
         return self
@@ -263,7 +275,14 @@ class Publisher:
             case _:
                 return LogUnavailableError(self._settings.bootstrap_servers, detail=error.str())
 
+    def _sent(self, proposal_id: ProposalId) -> None:
+        with self._lock:
+            self._unsent[proposal_id] -= 1
+            if not self._unsent[proposal_id]:
+                del self._unsent[proposal_id]
+
     def _delivered(self, pending: PendingProposal, error: KafkaError | None, message: Message) -> None:
+        self._sent(pending.proposal_id)
         if error is None:
             offset = message.offset()
             assert offset is not None

@@ -7,7 +7,8 @@ it is believed only when the partition itself begins later, or ends before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
@@ -17,6 +18,9 @@ from commitlog.log.connection import end_offsets, first_offsets, know_topic, mak
 from commitlog.log.triage import Triage, in_words, triage
 
 CHECK_TIMEOUT_S = 1.0
+SILENT_S_MAX = 10.0
+POLL_S = 0.5
+READ_MAX = 1_000
 
 
 class TopicReader:
@@ -147,3 +151,34 @@ class TopicLossError(LogLossError):
         super().__init__(
             f"{topic} partition {partition} has no offset {offset} any more, it holds {first} to {end - 1} ({detail})"
         )
+
+
+def read_through(
+    settings: Settings, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> Iterator[tuple[int, bytes | None]]:
+    """Every record of some partitions between two offsets, with its partition.
+
+    Raises:
+        TopicLossError: some of them are gone.
+        LogUnavailableError: nothing has come for long.
+    """
+    if not starts:
+        return
+    reader, heard_at = TopicReader(settings, topic, starts), time.monotonic()
+    try:
+        unread = set(starts)
+        while unread:
+            for message in reader.read(READ_MAX, POLL_S):
+                partition, offset = message.partition(), message.offset()
+                assert partition is not None
+                assert offset is not None
+                heard_at = time.monotonic()
+                if offset < ends[partition]:
+                    yield partition, message.value()
+            # The last offsets may hold nothing that anybody is given.
+            unread = {at for at in unread if reader.next_offsets[at] < ends[at] and not reader.is_at_end(at)}
+            if time.monotonic() - heard_at > SILENT_S_MAX:
+                waited_ms, detail = int(SILENT_S_MAX * 1000), f"{topic} cannot be read"
+                raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
+    finally:
+        reader.close()

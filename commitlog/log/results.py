@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.json_form import format_id
@@ -20,6 +20,7 @@ from commitlog.domain.model import RULES_VERSION, Genesis, Outcome
 from commitlog.errors import (
     LogIntegrityError,
     LogLossError,
+    LogRefusedError,
     LogUnavailableError,
     MalformedRecordError,
     RulesVersionError,
@@ -332,7 +333,7 @@ class ResultsReader:
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise LogLossError(f"{self._topic}: the next record is gone: {error.str()}")
         elif not is_no_answer(error):
-            raise KafkaException(error)
+            raise LogRefusedError(self._settings.bootstrap_servers, error.name(), detail=error.str())
 
 
 class ReadAhead:
@@ -440,7 +441,7 @@ def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, 
                     if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                         raise LogLossError(f"{settings.log}.results has no offset {start}: {error.str()}")
                     if code != KafkaError._PARTITION_EOF and not is_no_answer(error):
-                        raise KafkaException(error)
+                        raise LogRefusedError(settings.bootstrap_servers, error.name(), detail=error.str())
                 if offset >= end:
                     return
                 if error is None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -27,7 +27,7 @@ from commitlog.config import Settings
 from commitlog.domain.definitions import InvalidChangeError
 from commitlog.domain.model import Genesis, LogSettings
 from commitlog.domain.settings import changed_settings
-from commitlog.errors import ConfigurationError, FencedError, LogUnavailableError
+from commitlog.errors import ConfigurationError, FencedError, LogRefusedError, LogUnavailableError
 from commitlog.log.codec import encode_genesis
 from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, answered, make_admin
 from commitlog.log.results import ResultsReader
@@ -112,15 +112,19 @@ def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int) 
 
 
 def _create(settings: Settings, admin: AdminClient, topics: list[NewTopic]) -> None:
-    futures = admin.create_topics(topics, request_timeout=REQUEST_TIMEOUT_S)
-    for name, future in futures.items():
-        try:
-            answered(settings, future.result)
-        except KafkaException as error:
-            # Another `init` at the same moment is as good.
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise ConfigurationError(f"the topic {name} cannot be created: {error.args[0].str()}") from None
+    for topic in topics:
+        _create_one(settings, admin, topic)
     _wait_until_visible(settings, admin, [topic.topic for topic in topics])
+
+
+def _create_one(settings: Settings, admin: AdminClient, topic: NewTopic) -> None:
+    name = topic.topic
+    try:
+        answered(settings, lambda: admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[name].result())
+    except LogRefusedError as error:
+        # Another `init` at the same moment is as good, and so is an attempt of ours whose answer was lost.
+        if error.code != "TOPIC_ALREADY_EXISTS":
+            raise ConfigurationError(f"the topic {name} cannot be created: {error.detail}") from None
 
 
 def _wait_until_visible(settings: Settings, admin: AdminClient, names: list[str]) -> None:
@@ -166,12 +170,8 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
                 f"the topic {name} has {existing[name]} partitions, the log {settings.log} has {count}. Partitions of "
                 "a log cannot be changed: use another name for another log"
             )
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
-    futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
-    for resource, future in futures.items():
-        found = answered(settings, future.result)
-        values = {key: entry.value for key, entry in found.items()}
-        _check_settings(str(resource.name), wanted[str(resource.name)][1], values)
+    for name, found in _described(settings, admin, wanted).items():
+        _check_settings(name, wanted[name][1], found)
 
 
 def _check_settings(topic: str, wanted: Mapping[str, str], found: Mapping[str, str | None]) -> None:
@@ -196,28 +196,42 @@ def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
         for name, (_, config) in _wanted(settings.log, 1, proposal_bytes_max).items()
         if name != names.control
     }
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
     changes = []
-    for resource, future in admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S).items():
-        actual = int(answered(settings, future.result)["max.message.bytes"].value or 0)
-        name = str(resource.name)
+    for name, found in _described(settings, admin, wanted).items():
+        actual = int(found["max.message.bytes"] or 0)
         if actual < wanted[name]:
             changes.append(_raised(name, wanted[name]))
     if changes:
-        for future in admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S).values():
-            answered(settings, future.result)
+        answered(
+            settings,
+            lambda: [
+                future.result()
+                for future in admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S).values()
+            ],
+        )
+
+
+def _described(settings: Settings, admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
+    """The settings of topics."""
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+
+    def ask() -> dict[str, dict[str, str | None]]:
+        futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
+        return {
+            str(resource.name): {key: entry.value for key, entry in future.result().items()}
+            for resource, future in futures.items()
+        }
+
+    return answered(settings, ask)
 
 
 def topic_message_bytes_max(settings: Settings, topic: str) -> int:
     """The largest batch that a topic takes."""
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    admin = make_admin(settings)  # an answer comes only while it lives
-    future = admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
     try:
-        return int(answered(settings, future.result)["max.message.bytes"].value)
-    except KafkaException as error:
+        return int(_described(settings, make_admin(settings), [topic])[topic]["max.message.bytes"] or 0)
+    except LogRefusedError as error:
         raise ConfigurationError(
-            f"the topic {topic} cannot be looked at ({error.args[0].str()}): create the log with `commitlog init`"
+            f"the topic {topic} cannot be looked at ({error.detail}): create the log with `commitlog init`"
         ) from None
 
 

@@ -1,0 +1,283 @@
+"""Clients live through outages: a broker that is silent, refuses, is frozen, ends, and comes back; and through crowds."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.error import KafkaException
+from log_running import Ids, all_outcomes, append, create_table, proposal, seed_of, serving, write_raw
+from proxies import KafkaProxy
+
+from commitlog.client.proposals_lookup import find_queued
+from commitlog.client.results_lookup import ResultsLookup
+from commitlog.config import Settings
+from commitlog.errors import CommitLogError, LogRefusedError, LogUnavailableError, OutcomeUnknownError
+from commitlog.local import EmbeddedBroker
+from commitlog.log.connection import answered, make_admin
+from commitlog.log.publisher import Publisher
+from commitlog.log.reading import TopicLossError, TopicReader
+from commitlog.log.topics import init_log, topics_of
+
+WRITER = """
+import sys
+from log_running import Ids, append, proposal
+from commitlog.config import Settings
+from commitlog.log.publisher import Publisher
+settings, name = Settings.load(), sys.argv[1]
+ids = Ids(int(sys.argv[2]))
+with Publisher(settings) as publisher:
+    for number in range(2):
+        sent = proposal(ids, 1, append(f"{name}-{number}"), writer=name)
+        assert publisher.submit(sent, timeout_s=120).snapshot_id is not None
+"""
+
+
+@pytest.fixture
+def proxy(kafka: str) -> Iterator[KafkaProxy]:
+    with KafkaProxy(kafka) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def remote(settings: Settings, proxy: KafkaProxy) -> Settings:
+    """The settings of a client that reaches the broker through the proxy alone."""
+    init_log(settings)
+    return dataclasses.replace(settings, bootstrap_servers=proxy.bootstrap_servers)
+
+
+@pytest.fixture
+def ids(request: pytest.FixtureRequest) -> Ids:
+    return Ids(seed_of(request.node.name))
+
+
+@pytest.mark.parametrize("weather", ["be_silent", "refuse"])
+def test_publisher_when_its_first_send_meets_an_outage_then_says_so_in_time_and_lives(
+    settings: Settings, remote: Settings, proxy: KafkaProxy, ids: Ids, weather: str
+) -> None:
+    with serving(settings), Publisher(remote) as publisher:
+        getattr(proxy, weather)()
+        started = time.monotonic()
+        with pytest.raises(LogUnavailableError, match="does not answer"):
+            publisher.submit(proposal(ids, 0, create_table()), timeout_s=1)
+        assert time.monotonic() - started < 5
+        proxy.heal()
+        assert publisher.submit(proposal(ids, 0, create_table()), timeout_s=60).snapshot_id == 1
+
+
+def test_publisher_when_an_outage_comes_later_then_unknown_in_time_and_the_answer_is_found_afterwards(
+    settings: Settings, remote: Settings, proxy: KafkaProxy, ids: Ids
+) -> None:
+    with serving(settings), Publisher(remote) as publisher:
+        publisher.submit(proposal(ids, 0, create_table()), timeout_s=60)
+        proxy.refuse()
+        sent, started = proposal(ids, 1, append("f")), time.monotonic()
+        with pytest.raises(OutcomeUnknownError):
+            publisher.submit(sent, timeout_s=1)
+        assert time.monotonic() - started < 5
+        assert publisher.is_sending(sent.proposal_id)
+        proxy.heal()
+        assert publisher.submit(sent, timeout_s=60).answered_snapshot_id in (None, 2)
+        assert publisher.submit(proposal(ids, 2, append("g")), timeout_s=60).snapshot_id == 3
+    assert [each.snapshot_id for each in all_outcomes(settings) if each.snapshot_id] == [1, 2, 3]
+
+
+def test_lookups_when_the_broker_was_away_then_answer_again(
+    settings: Settings, remote: Settings, proxy: KafkaProxy, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commitlog.log.connection.REQUEST_TIMEOUT_S", 1.0)
+    with serving(settings), Publisher(settings) as publisher:
+        seq = publisher.submit(proposal(ids, 0, create_table())).seq
+    sent = proposal(ids, 1, append("f"))
+    with Publisher(settings) as publisher:
+        publisher.publish(sent)
+    with closing(ResultsLookup(remote)) as lookup:
+        assert lookup.by_seq(seq) is not None
+        proxy.refuse()
+        with pytest.raises(LogUnavailableError):
+            lookup.by_seq(seq)
+        with pytest.raises(LogUnavailableError):
+            find_queued(remote, settings.partitions, sent.proposal_id)
+        proxy.heal()
+        assert lookup.by_seq(seq) is not None
+        assert find_queued(remote, settings.partitions, sent.proposal_id).found
+
+
+def test_publisher_when_its_broker_is_frozen_killed_and_started_again_then_commits_each_time(
+    servers_dir: Path, settings: Settings, ids: Ids
+) -> None:
+    broker = EmbeddedBroker(servers_dir / "outages")
+    with broker:
+        local = dataclasses.replace(settings, bootstrap_servers=broker.bootstrap_servers)
+        init_log(local)
+        with Publisher(local) as publisher:
+            with serving(local):
+                assert publisher.submit(proposal(ids, 0, create_table())).snapshot_id == 1
+            assert broker.pid is not None
+            os.kill(broker.pid, signal.SIGSTOP)
+            with pytest.raises(OutcomeUnknownError):
+                publisher.submit(proposal(ids, 1, append("frozen")), timeout_s=0.5)
+            os.kill(broker.pid, signal.SIGCONT)
+            with serving(local):
+                assert publisher.submit(proposal(ids, 1, append("thawed")), timeout_s=60).snapshot_id == 3
+            os.kill(broker.pid, signal.SIGKILL)
+            with pytest.raises(OutcomeUnknownError):
+                publisher.submit(proposal(ids, 3, append("killed")), timeout_s=0.5)
+            broker.stop()
+            broker.start()
+            assert local.bootstrap_servers == broker.bootstrap_servers
+            with serving(local):
+                assert publisher.submit(proposal(ids, 3, append("again")), timeout_s=60).snapshot_id == 5
+
+
+# --- one reader, one triage -------------------------------------------------------------------------------------------
+
+
+class SaidGone:
+    """A message that says an offset is gone."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._AUTO_OFFSET_RESET, "no position, reset is not allowed")
+
+    def partition(self) -> int:
+        return self._partition
+
+    def offset(self) -> int:
+        return -1001
+
+
+def test_reader_when_an_offset_is_said_to_be_gone_then_believes_it_only_if_it_is(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init_log(settings)
+    topic = topics_of(settings.log).dead_letters
+    write_raw(settings, topic, b"a", b"b", b"c")
+    with closing(TopicReader(settings, topic, {0: 1})) as reader:
+        real = reader._received
+        said = [SaidGone(0)]
+        monkeypatch.setattr(reader, "_received", lambda *_: [said.pop()] if said else real(10, 0.5))
+        read: list[bytes | None] = []
+        while not reader.is_at_end(0):
+            read += [message.value() for message in reader.read(10, 0.5)]
+        assert read == [b"b", b"c"]
+
+        reader.start({0: 0})
+        deleted = make_admin(settings).delete_records([TopicPartition(topic, 0, 2)])
+        next(iter(deleted.values())).result()
+        with pytest.raises(TopicLossError, match="no offset 0 any more, it holds 2 to 2") as raised:
+            read_for_ever(reader)
+        assert raised.value.partition == 0
+
+
+def read_for_ever(reader: TopicReader) -> None:
+    while True:
+        reader.read(10, 0.5)
+
+
+def asked(*codes: int, kafka: str) -> str:
+    """What a request gives that meets these errors first."""
+    left = list(codes)
+
+    def ask() -> str:
+        if left:
+            raise KafkaException(KafkaError(left.pop(0)))
+        return "answer"
+
+    settings = Settings.load(environment={}, bootstrap_servers=kafka)
+    return answered(settings, ask, timeout_s=1)
+
+
+def test_answered_when_errors_pass_by_themselves_then_asks_again() -> None:
+    codes = (
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError._NOENT,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError._TRANSPORT,
+    )
+    assert asked(*codes, kafka="somewhere:1") == "answer"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (KafkaError.UNKNOWN_LEADER_EPOCH, LogUnavailableError),
+        (KafkaError._UNKNOWN_PARTITION, LogRefusedError),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, LogRefusedError),
+    ],
+)
+def test_answered_when_an_error_stays_then_says_it_in_our_words(code: int, expected: type[CommitLogError]) -> None:
+    with pytest.raises(expected, match="somewhere:1"):
+        asked(*[code] * 1000, kafka="somewhere:1")
+
+
+# --- crowds -----------------------------------------------------------------------------------------------------------
+
+
+def commit_from_processes(settings: Settings, count: int) -> None:
+    environment = {**settings.environment(), "PYTHONPATH": str(Path(__file__).parent)}
+    with serving(settings), Publisher(settings) as publisher:
+        publisher.submit(proposal(Ids(0), 0, create_table()))
+        writers = [
+            subprocess.Popen([sys.executable, "-c", WRITER, f"w{number}", str(number)], env=environment)
+            for number in range(count)
+        ]
+        assert [writer.wait() for writer in writers] == [0] * count
+    assert len({each.snapshot_id for each in all_outcomes(settings)}) == 2 * count + 1
+
+
+def commit_from_threads(settings: Settings, count: int) -> None:
+    answers: list[int | None] = []
+
+    def write(publisher: Publisher, number: int) -> None:
+        sent = proposal(Ids(number), 1, append(f"f{number}"), writer=f"w{number}")
+        answers.append(publisher.submit(sent, timeout_s=120).snapshot_id)
+
+    with serving(settings), Publisher(settings) as publisher:
+        publisher.submit(proposal(Ids(count), 0, create_table()))
+        threads = [threading.Thread(target=write, args=(publisher, number)) for number in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(answers, key=str) == sorted(range(2, count + 2), key=str)
+
+
+def test_writers_when_twelve_processes_start_at_once_then_all_commit(settings: Settings) -> None:
+    init_log(settings)
+    commit_from_processes(settings, 12)
+
+
+def test_writers_when_128_threads_share_a_publisher_then_all_commit(settings: Settings) -> None:
+    init_log(settings)
+    commit_from_threads(settings, 128)
+
+
+@pytest.mark.nightly
+def test_writers_when_64_processes_start_at_once_then_all_commit(settings: Settings) -> None:
+    init_log(settings)
+    commit_from_processes(settings, 64)
+
+
+def test_publisher_when_closed_then_its_threads_are_gone(settings: Settings) -> None:
+    init_log(settings)
+    make_admin(settings).list_topics(timeout=10)
+    before = len(os.listdir("/proc/self/task"))
+    publishers = [Publisher(settings) for _ in range(3)]
+    for publisher in publishers:
+        publisher.close()
+    assert len(os.listdir("/proc/self/task")) <= before
