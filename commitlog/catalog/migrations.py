@@ -43,7 +43,10 @@ MIGRATIONS: dict[int, Migration] = {
                INSERT INTO {own}.expiry VALUES (1, NULL, NULL);
                ALTER TABLE {own}.applied ADD COLUMN next_offset BIGINT;
                UPDATE {own}.applied SET next_offset = results_offset + 1;
-               ALTER TABLE {own}.applied ALTER COLUMN next_offset SET NOT NULL;"""
+               ALTER TABLE {own}.applied ALTER COLUMN next_offset SET NOT NULL;
+               CREATE TABLE {own}.mileposts (
+                   seq BIGINT NOT NULL, epoch BIGINT NOT NULL, hash BYTEA NOT NULL, results_offset BIGINT NOT NULL,
+                   head_snapshot_id BIGINT NOT NULL, PRIMARY KEY (seq));"""
         + ROWS_OUTSIDE_FILES
         + ";"
         + QUERY_SNAPSHOTS,

@@ -39,6 +39,7 @@ from commitlog.log.results import LogPosition, ReadAhead, ResultRecord, ResultsR
 RETRY_S_MIN = 0.05
 RETRY_S_MAX = 2.0
 SAID_EVERY_S = 60.0
+MILEPOST_EVERY = 1_000
 AHEAD_BYTES_MAX = 16 * 1024 * 1024
 
 LOSSES_MAX = 5
@@ -281,6 +282,7 @@ class Session:
             position = records[-1].position_in(self.projection.tracker.log_id)
             self._check_position()
             self.projection.project(outcomes)
+            self._write_mileposts(records)
             self._write_position(position, next_offset)
         self.position, self.next_offset = position, next_offset
         self.projector.applied(position, outcomes)
@@ -319,6 +321,17 @@ class Session:
                 f"the catalog is at outcome {found}, this projector left it at {self.position.seq}: another projector "
                 "writes it; let one of them run"
             )
+
+    def _write_mileposts(self, records: list[ResultRecord]) -> None:
+        for record in records:
+            seq, epoch, head = 0, 0, 0
+            if isinstance(record.value, Outcome):
+                seq, epoch, head = record.value.seq, record.value.epoch, record.value.head_snapshot_id
+            if seq % MILEPOST_EVERY == 0:
+                self.conn.execute(
+                    f"INSERT INTO {self.own}.mileposts VALUES (%s, %s, %s, %s, %s)".encode(),
+                    (seq, epoch, record.hash, record.offset, head),
+                )
 
     def _write_position(self, position: LogPosition, next_offset: int) -> None:
         self.conn.execute(

@@ -93,6 +93,17 @@ class AppliedPosition:
     next_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class Milepost:
+    """An accepted outcome (seq 0: the genesis) at which reading the results may begin."""
+
+    log_id: bytes
+    seq: int
+    epoch: int
+    hash: bytes
+    results_offset: int
+
+
 class Catalog:
     """The catalog of one log. Safe to share between threads: they take turns."""
 
@@ -141,6 +152,33 @@ class Catalog:
             return None
         log_id, seq, epoch, digest, offset, next_offset = rows[0]
         return AppliedPosition(log_id.bytes, seq, epoch, digest, offset, next_offset)
+
+    def milepost(
+        self, *, before_seq: int | None = None, before_snapshot: int | None = None, before_offset: int | None = None
+    ) -> Milepost | None:
+        """The last one before an outcome, before the one that made a snapshot, before an offset of the results; None when
+        there is none."""
+        found = self._mileposts(
+            "WHERE m.seq < coalesce(%s, 9223372036854775807) AND m.head_snapshot_id < coalesce(%s, 9223372036854775807) "
+            "AND m.results_offset < coalesce(%s, 9223372036854775807) ORDER BY m.seq DESC LIMIT 1",
+            (before_seq, before_snapshot, before_offset),
+        )
+        return found[0] if found else None
+
+    def mileposts(self, *, every: int, from_offset: int, to_offset: int) -> list[Milepost]:
+        """Those between offsets of the results, both exclusive, whose seq is a multiple of ``every``."""
+        return self._mileposts(
+            "WHERE m.seq %% %s = 0 AND m.results_offset > %s AND m.results_offset < %s ORDER BY m.seq",
+            (every, from_offset, to_offset),
+        )
+
+    def _mileposts(self, which: LiteralString, parameters: Sequence[Any]) -> list[Milepost]:
+        rows = self._rows(
+            "SELECT a.log_id, m.seq, m.epoch, m.hash, m.results_offset FROM commitlog.mileposts m, commitlog.applied a "
+            + which,
+            parameters,
+        )
+        return [Milepost(log_id.bytes, seq, epoch, bytes(digest), at) for log_id, seq, epoch, digest, at in rows]
 
     def head_snapshot_id(self) -> int:
         """The newest snapshot that readers see."""

@@ -117,6 +117,18 @@ applied = Table(
 that a reader who has asked for the log's end can tell whether the catalog is there.
 """
 
+mileposts = Table(
+    "mileposts",
+    OWN,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("results_offset", BigInteger, nullable=False),
+    Column("head_snapshot_id", BigInteger, nullable=False),
+)
+"""Accepted outcomes at which reading the results may begin, one in a thousand and the genesis: a record alone does not say
+that it was accepted."""
+
 outcomes = Table(
     "outcomes",
     OWN,

@@ -26,7 +26,14 @@ RANGE_SNAPSHOTS = 100_000
 ROW_GROUP_ROWS = 20_000
 _POSITION = b"commitlog.position"
 _RANGE = b"commitlog.range_snapshots"
-_SCHEMA = pa.schema([*outcome_rows.OUTCOMES, pa.field("hash", pa.binary()), pa.field("raw", pa.binary())])
+_SCHEMA = pa.schema(
+    [
+        *outcome_rows.OUTCOMES,
+        pa.field("hash", pa.binary()),
+        pa.field("raw", pa.binary()),
+        pa.field("takeovers", pa.list_(pa.binary())),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +84,11 @@ def archived_paths(to: str) -> list[str]:
     return [files.url(name) for name in files.names()]
 
 
-def archived_end(to: str) -> int:
-    """The offset of the results where an archive ends: the first one that it does not hold."""
+def archived_position(to: str) -> LogPosition | None:
+    """The last outcome that an archive holds; None when it is empty."""
     files = _Files(to)
     names = files.names()
-    position = files.position(names[-1], None) if names else None
-    return 0 if position is None else position.results_offset + 1
+    return files.position(names[-1], None) if names else None
 
 
 def _closed(reader: ResultsReader, length: int, done: int) -> Iterator[tuple[int, list[ResultRecord]]]:
@@ -144,4 +150,10 @@ class _Files:
 
 def _row(record: ResultRecord) -> dict[str, object]:
     typed = {"seq": 0} if isinstance(record.value, Genesis) else outcome_rows.to_row(record.value, record.offset)
-    return {**typed, "results_offset": record.offset, "hash": record.hash, "raw": record.raw}
+    return {
+        **typed,
+        "results_offset": record.offset,
+        "hash": record.hash,
+        "raw": record.raw,
+        "takeovers": record.takeovers,
+    }

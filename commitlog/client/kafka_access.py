@@ -49,7 +49,7 @@ class KafkaAccess:
         self._catalog = Catalog(settings.database_url)
         # Waiting holds the connection, and must not keep others from asking.
         self._waiting = Catalog(settings.database_url)
-        self._lookup = ResultsLookup(settings)
+        self._lookup = ResultsLookup(settings, self._catalog)
         self._end = LogEnd(settings)
         self._current_at_s = -math.inf
         self._handlers = InstalledHandlers()
@@ -201,8 +201,12 @@ class KafkaAccess:
         row = catalog.outcome(proposal_id)
         known = None if row is None else self._lookup.by_seq(row["seq"])
         if known is None or known.outcome is None or known.outcome.verdict is Verdict.DUPLICATE:
-            after_offset = -1 if applied is None else applied.results_offset
-            known = self._lookup.by_proposal(proposal_id, after_offset=after_offset) or known
+            after = None
+            if applied is not None:
+                after = LogPosition(
+                    applied.log_id, applied.seq, applied.epoch, bytes(applied.hash), applied.results_offset
+                )
+            known = self._lookup.by_proposal(proposal_id, after=after) or known
         return None if known is None else known.outcome
 
     def outcome_at(self, receipt: Receipt) -> Outcome | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
@@ -37,10 +37,6 @@ class LogEnd:
     def _ask(self) -> int:
         assert self._admin is not None
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = self._admin.list_offsets(
-            {TopicPartition(self._topic, 0): latest},
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=REQUEST_TIMEOUT_S,
-        )
+        asked = self._admin.list_offsets({TopicPartition(self._topic, 0): latest}, request_timeout=REQUEST_TIMEOUT_S)
         (answer,) = asked.values()
         return int(answer.result().offset)

@@ -36,7 +36,7 @@ def find_queued(settings: Settings, partitions: int, proposal_id: ProposalId) ->
     since_ms = 0 if made_at_ms is None else max(0, made_at_ms - CLOCK_SLACK_MS)
     admin = make_admin(settings)
     starts = offsets_since(settings, admin, topic, numbers, since_ms)
-    ends = end_offsets(settings, admin, topic, numbers, committed=False)
+    ends = end_offsets(settings, admin, topic, numbers)
     unread = {partition: start for partition, start in starts.items() if 0 <= start < ends[partition]}
     found = any(
         readable_ids(value)[0] == proposal_id for _, value in read_through(settings, topic, unread, ends) if value

@@ -1,4 +1,4 @@
-"""Messages of the proposals topic to the records of one transaction: decode, decide, replay, encode, one by one.
+"""Messages of the proposals topic to the records of one batch: decode, decide, replay, encode, one by one.
 
 Here is all of the sequencer that does no I/O, so that it can be tested and measured without a broker.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -27,8 +27,8 @@ from commitlog.log.codec import (
     hash_record,
     readable_ids,
 )
+from commitlog.log.serving import DoubtError, Records
 from commitlog.log.topics import Topics, outcome_bytes_max
-from commitlog.log.transaction import DoubtError, Records
 
 RECEIPTS_BYTES_MAX = 512 * 1024
 RECORD_OVERHEAD_BYTES = 4 * 1024
@@ -49,13 +49,14 @@ class Incoming(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """What one transaction writes; ``internal`` counts the outcomes that are defects of this program."""
+    """What is appended together, and told together; ``internal`` counts the outcomes that are defects of this program."""
 
     outcomes: list[bytes] = field(default_factory=list)
     receipts: dict[int, list[Receipt]] = field(default_factory=lambda: defaultdict(list))
     dead_letters: list[bytes] = field(default_factory=list)
     verdicts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     internal: int = 0
+    head_snapshot_id: int = 0
     size_bytes: int = 0
 
     def __len__(self) -> int:
@@ -67,8 +68,8 @@ class Decider:
 
     Args:
         state: at the end of the log.
-        prev_hash: of the last record in the log.
-        epoch: of this sequencer; above every epoch in the log.
+        prev_hash: the chain's hash so far.
+        epoch: of this sequencer, which the chain has accepted.
         topics: where the messages come from and the records go.
         handlers: row handlers by name.
         schema_ids: a schema registry's ids, if Confluent's wire format is accepted.
@@ -95,52 +96,54 @@ class Decider:
         self._schema_ids = schema_ids
         self._undecidable = undecidable
 
-    def decide_all(self, messages: Iterable[Incoming], batch: Batch, *, now_ms: int | None) -> None:
+    def decide_all(self, messages: Iterable[Incoming], batch: Batch, *, now_ms: int | None, told: int) -> None:
         """Decides messages and adds the records to the batch; without ``now_ms`` each at the time it was made.
+
+        Args:
+            messages: in the order of their partitions.
+            batch: what is added to.
+            now_ms: the time.
+            told: the seq up to which everything has been told.
 
         Raises:
             DoubtError: the state took an outcome half. Load it again and decide again, with the same ``undecidable``.
         """
         for message in messages:
-            outcome, encoded = self._answered(message, now_ms)
+            outcome, encoded = self._answered(message, now_ms, told)
             self._replay(outcome)
             self.prev_hash = hash_record(encoded)
             batch.outcomes.append(encoded)
             batch.receipts[message.partition].append(receipt_for(self.state, outcome))
             batch.verdicts[outcome.verdict] += 1
+            batch.head_snapshot_id = outcome.head_snapshot_id
             batch.size_bytes += len(encoded)
             batch.internal += outcome.reason is Reason.INTERNAL
-            if outcome.reason in _IN_DEAD_LETTERS:
-                batch.dead_letters.append(self._dead_letter(message, outcome))
+            if goes_to_dead_letters(outcome):
+                batch.dead_letters.append(self.dead_letter(message, outcome))
 
-    def sealed(self, batch: Batch) -> list[Records]:
-        """The records of the batch's transaction."""
+    def letters(self, receipts: Mapping[int, list[Receipt]], dead_letters: Sequence[bytes]) -> list[Records]:
+        """What is told of outcomes: their receipts by partition, and their dead letters."""
+        log_id = self.state.log_id
         records = [
-            Records(
-                self._topics.receipts,
-                partition,
-                packed_receipts(receipts, log_id=self.state.log_id, partition=partition),
-            )
-            for partition, receipts in batch.receipts.items()
+            Records(self._topics.receipts, partition, packed_receipts(each, log_id=log_id, partition=partition))
+            for partition, each in receipts.items()
         ]
-        if batch.outcomes:
-            records.append(Records(self._topics.results, 0, batch.outcomes))
-        if batch.dead_letters:
-            records.append(Records(self._topics.dead_letters, 0, batch.dead_letters))
+        if dead_letters:
+            records.append(Records(self._topics.dead_letters, 0, dead_letters))
         return records
 
-    def _answered(self, message: Incoming, now_ms: int | None) -> tuple[Outcome, bytes]:
+    def _answered(self, message: Incoming, now_ms: int | None, told: int) -> tuple[Outcome, bytes]:
         """The outcome and its bytes; nothing that a proposal holds may end the process, whatever it makes go wrong."""
         error = self._undecidable.get(Position(message.partition, message.offset))
         if error is None:
             try:
-                return self._fitting(self._decide(message, now_ms))
+                return self._fitting(self._decide(message, now_ms), told)
             except Exception as unexpected:
                 error = unexpected
                 _logger.exception(
                     "the proposal at partition %d, offset %d cannot be decided", message.partition, message.offset
                 )
-        return self._fitting(self._refused_internal(message, now_ms, error))
+        return self._fitting(self._refused_internal(message, now_ms, error), told)
 
     def _refused_internal(self, message: Incoming, now_ms: int | None, error: Exception) -> Outcome:
         return refuse_internal(
@@ -152,11 +155,11 @@ class Decider:
             epoch=self.epoch,
         )
 
-    def _fitting(self, outcome: Outcome) -> tuple[Outcome, bytes]:
-        encoded = self._encoded(outcome)
+    def _fitting(self, outcome: Outcome, told: int) -> tuple[Outcome, bytes]:
+        encoded = self._encoded(outcome, told)
         while len(encoded) > self._outcome_bytes_max():
             outcome = shortened(outcome)
-            encoded = self._encoded(outcome)
+            encoded = self._encoded(outcome, told)
         return outcome, encoded
 
     def _replay(self, outcome: Outcome) -> None:
@@ -196,13 +199,14 @@ class Decider:
         except MalformedRecordError as error:
             return MalformedProposal(str(error), *readable_ids(value)), value
 
-    def _encoded(self, outcome: Outcome) -> bytes:
-        return encode_outcome(outcome, log_id=self.state.log_id, prev_hash=self.prev_hash)
+    def _encoded(self, outcome: Outcome, told: int) -> bytes:
+        return encode_outcome(outcome, log_id=self.state.log_id, prev_hash=self.prev_hash, told=told)
 
     def _outcome_bytes_max(self) -> int:
         return outcome_bytes_max(self.state.settings.proposal_bytes_max) - RECORD_OVERHEAD_BYTES
 
-    def _dead_letter(self, message: Incoming, outcome: Outcome) -> bytes:
+    def dead_letter(self, message: Incoming, outcome: Outcome) -> bytes:
+        """A refused message as the dead-letters topic keeps it."""
         value, key = message.value, message.key
         room = self._outcome_bytes_max() - 2 * RECORD_OVERHEAD_BYTES - DETAIL_LENGTH_MAX
         return encode_dead_letter(
@@ -218,6 +222,11 @@ class Decider:
                 value_size_bytes=0 if value is None else len(value),
             )
         )
+
+
+def goes_to_dead_letters(outcome: Outcome) -> bool:
+    """Whether the proposal's bytes are kept in the dead letters, because the outcome does not hold them."""
+    return outcome.reason in _IN_DEAD_LETTERS
 
 
 def shortened(outcome: Outcome) -> Outcome:

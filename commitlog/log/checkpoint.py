@@ -2,7 +2,9 @@
 
 A checkpoint is a cache. It is an Avro container file of plain values, named by log, seq, rules version and its own
 SHA-256; written aside, synced and renamed. One that is broken, or does not fit the results topic, is skipped. They are
-made by a process of their own that replays along, and that then trims the proposals which have been decided.
+made by a process of their own that replays along, and that then trims the proposals which have been decided. It stays
+behind at the last outcome that is known to be told: whoever starts from a checkpoint must read the others, to tell them,
+and may need their proposals for the dead letters.
 """
 
 from __future__ import annotations
@@ -261,7 +263,7 @@ class Checkpointer:
         self._every_outcomes = every_outcomes
         self._every_s = every_s
         self._admin = make_admin(settings)
-        self._replica = Replica(settings, checkpoints=load_checkpoints(settings), on_skipped=_skipped)
+        self._replica = Replica(settings, checkpoints=load_checkpoints(settings), on_skipped=_skipped, told_only=True)
         self._written_seq = self._replica.start_seq
         self._written_at = time.monotonic()
 
@@ -281,7 +283,7 @@ class Checkpointer:
             self._replica.close()
 
     def checkpoint_now(self) -> Path | None:
-        """Replays to the end of the log and saves that; None when there is nothing to save."""
+        """Replays to the end of the log and saves what is told of it; None when there is nothing to save."""
         for _ in self._replica.follow_to_end():
             pass
         return self.checkpoint()

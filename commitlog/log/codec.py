@@ -346,28 +346,23 @@ def decode_dead_letter(data: bytes) -> DeadLetter:
     return DeadLetter(**fields, source=source)
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """The sign of life of the active sequencer; ``seq`` is the last outcome that it decided."""
+class Heartbeat(NamedTuple):
+    """The sign of life of the active sequencer; ``seq`` is the last outcome that is accepted.
+
+    ``leaving`` is the last sign: a standby takes over at once.
+    """
 
     log_id: bytes
-    sequencer_id: bytes
     epoch: int
+    instance: bytes
     seq: int
     sent_at_ms: int
+    leaving: bool = False
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
     """One message of the control topic."""
-    return _write_heartbeat(
-        {
-            "log_id": heartbeat.log_id,
-            "sequencer_id": heartbeat.sequencer_id,
-            "epoch": heartbeat.epoch,
-            "seq": heartbeat.seq,
-            "sent_at_ms": heartbeat.sent_at_ms,
-        }
-    )
+    return _write_heartbeat(heartbeat._asdict())
 
 
 def decode_heartbeat(data: bytes) -> Heartbeat:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
@@ -74,7 +74,7 @@ def client_options(settings: Settings, **options: object) -> dict[str, Any]:
 
 
 def make_consumer(settings: Settings, **options: object) -> Consumer:
-    """A consumer that only ever reads what it was assigned, committed records only, and never commits offsets."""
+    """A consumer that only ever reads what it was assigned, all of it, and never commits offsets."""
     return Consumer(
         client_options(
             settings,
@@ -82,9 +82,9 @@ def make_consumer(settings: Settings, **options: object) -> Consumer:
                 "group_id": f"{settings.log}.unused",
                 "enable_auto_commit": False,
                 "enable_auto_offset_store": False,
-                "isolation_level": "read_committed",
+                "isolation_level": "read_uncommitted",
                 "auto_offset_reset": "error",
-                "fetch_wait_max_ms": 100,
+                "fetch_wait_max_ms": 500,
                 "fetch_message_max_bytes": 8 * 1024 * 1024,
                 "queued_max_messages_kbytes": 64 * 1024,
                 "receive_message_max_bytes": 2 * MESSAGE_BYTES_MAX,
@@ -181,11 +181,10 @@ def end_offset(
     topic: str,
     partition: int,
     *,
-    committed: bool,
     timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> int:
-    """The offset after the last record; with ``committed`` the last stable offset."""
-    return end_offsets(settings, admin, topic, [partition], committed=committed, timeout_s=timeout_s)[partition]
+    """The offset after the last record that readers see."""
+    return end_offsets(settings, admin, topic, [partition], timeout_s=timeout_s)[partition]
 
 
 def end_offsets(
@@ -194,13 +193,11 @@ def end_offsets(
     topic: str,
     partitions: Iterable[int],
     *,
-    committed: bool,
     timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> dict[int, int]:
-    """By partition the offset after the last record; with ``committed`` the last stable offset."""
-    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    """By partition the offset after the last record that readers see."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    return _list_offsets(settings, admin, topic, partitions, latest, level, timeout_s)
+    return _list_offsets(settings, admin, topic, partitions, latest, timeout_s)
 
 
 def first_offsets(
@@ -213,8 +210,7 @@ def first_offsets(
 ) -> dict[int, int]:
     """By partition the offset of the first record that is still there, or would be the next."""
     earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-    level = IsolationLevel.READ_UNCOMMITTED
-    return _list_offsets(settings, admin, topic, partitions, earliest, level, timeout_s)
+    return _list_offsets(settings, admin, topic, partitions, earliest, timeout_s)
 
 
 def offsets_since(
@@ -222,8 +218,7 @@ def offsets_since(
 ) -> dict[int, int]:
     """By partition the offset of the first record that was sent at that time or later; -1 where there is none."""
     since = OffsetSpec.for_timestamp(since_ms)
-    level = IsolationLevel.READ_UNCOMMITTED
-    return _list_offsets(settings, admin, topic, partitions, since, level, REQUEST_TIMEOUT_S)
+    return _list_offsets(settings, admin, topic, partitions, since, REQUEST_TIMEOUT_S)
 
 
 def _list_offsets(
@@ -232,7 +227,6 @@ def _list_offsets(
     topic: str,
     partitions: Iterable[int],
     spec: OffsetSpec,
-    level: IsolationLevel,
     timeout_s: float,
 ) -> dict[int, int]:
     wanted = {TopicPartition(topic, partition): spec for partition in partitions}
@@ -240,7 +234,7 @@ def _list_offsets(
     know_topic(settings, admin, topic, timeout_s=timeout_s)
 
     def ask() -> dict[int, int]:
-        futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=max(left_s(), REQUEST_S_MIN))
+        futures = admin.list_offsets(wanted, request_timeout=max(left_s(), REQUEST_S_MIN))
         return {where.partition: int(future.result().offset) for where, future in futures.items()}
 
     def left_s() -> float:

@@ -1,7 +1,7 @@
 """How a standby hears that the active sequencer lives.
 
-The active one writes its heartbeats in its transactions, so that a heartbeat says more than that a process runs: it can
-commit. They are heard by this machine's clock alone.
+A heartbeat says more than that a process runs: none is sent while an append waits. It is heeded only from the sequencer
+that the chain has accepted last, and heard by this machine's clock alone.
 """
 
 from __future__ import annotations
@@ -12,9 +12,50 @@ from confluent_kafka import TopicPartition
 
 from commitlog.config import Settings
 from commitlog.errors import MalformedRecordError
+from commitlog.log.chain import ChainState
 from commitlog.log.codec import Heartbeat, decode_heartbeat
 from commitlog.log.connection import assign, end_offset, make_admin, make_consumer
 from commitlog.log.topics import topics_of
+
+READ_MAX = 1_000
+
+
+class Heard:
+    """Which heartbeats came when, without Kafka: whose count is only known when the log has been read.
+
+    Args:
+        now_s: when the listening began, by a clock that never goes back.
+    """
+
+    def __init__(self, now_s: float) -> None:
+        self._since_s = now_s
+        self._last: dict[tuple[bytes, int, bytes], tuple[float, Heartbeat]] = {}
+
+    def hear(self, heartbeat: Heartbeat, now_s: float) -> None:
+        """Notes a heartbeat."""
+        # Of every epoch one instance at most is accepted, but one that was not may have believed it for a moment.
+        self._last[heartbeat.log_id, heartbeat.epoch, heartbeat.instance] = now_s, heartbeat
+        if len(self._last) > READ_MAX:
+            del self._last[next(iter(self._last))]
+
+    def newest(self, log_id: bytes) -> Heartbeat | None:
+        """The last heartbeat of the highest epoch that was heard of a log and has not left; None when there was none."""
+        heard = [beat for _, beat in self._last.values() if beat.log_id == log_id and not beat.leaving]
+        return max(heard, key=lambda beat: beat.epoch, default=None)
+
+    def took_over(self, now_s: float) -> None:
+        """Notes that a takeover was accepted just now: its sender lives."""
+        self._since_s = now_s
+
+    def silent_s(self, chain: ChainState, now_s: float) -> float:
+        """How long the active sequencer has not been heard; infinite when it has said that it leaves."""
+        heard_s = self._since_s
+        for (log_id, epoch, instance), (at_s, heartbeat) in self._last.items():
+            if (log_id, epoch) == (chain.log_id, chain.epoch) and chain.instance in (None, instance):
+                if heartbeat.leaving:
+                    return float("inf")
+                heard_s = max(heard_s, at_s)
+        return now_s - heard_s
 
 
 class HeartbeatListener:
@@ -22,34 +63,30 @@ class HeartbeatListener:
 
     Args:
         settings: which log, and where.
-        log_id: whose heartbeats count.
     """
 
-    def __init__(self, settings: Settings, log_id: bytes) -> None:
-        self._log_id = log_id
+    def __init__(self, settings: Settings) -> None:
         self._consumer = make_consumer(settings)
         topic = topics_of(settings.log).control
-        end = end_offset(settings, make_admin(settings), topic, 0, committed=True)
+        end = end_offset(settings, make_admin(settings), topic, 0)
         assign(settings, self._consumer, [TopicPartition(topic, 0, end)])
-        self._heard_at = time.monotonic()
-        self.last: Heartbeat | None = None
+        self.heard = Heard(time.monotonic())
 
-    def silent_s(self) -> float:
-        """How long nothing has been heard."""
-        for message in self._consumer.consume(100, 0):
+    def silent_s(self, chain: ChainState) -> float:
+        """How long the sequencer that the chain has accepted last has not been heard."""
+        self.listen()
+        return self.heard.silent_s(chain, time.monotonic())
+
+    def listen(self) -> None:
+        """Takes what has come; to be called often enough, for what came counts from then."""
+        for message in self._consumer.consume(READ_MAX, 0):
             value = message.value()
             if message.error() is None and value is not None:
-                self._hear(value)
-        return time.monotonic() - self._heard_at
+                try:
+                    self.heard.hear(decode_heartbeat(value), time.monotonic())
+                except MalformedRecordError:
+                    continue
 
     def close(self) -> None:
         """Ends listening."""
         self._consumer.close()
-
-    def _hear(self, value: bytes) -> None:
-        try:
-            heartbeat = decode_heartbeat(value)
-        except MalformedRecordError:
-            return
-        if heartbeat.log_id == self._log_id:
-            self.last, self._heard_at = heartbeat, time.monotonic()

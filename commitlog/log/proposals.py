@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.model import Position
-from commitlog.errors import LogUnavailableError
+from commitlog.errors import LogLossError, LogUnavailableError
 from commitlog.log.batches import Incoming
 from commitlog.log.connection import assign, is_no_answer, make_consumer
+from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
-from commitlog.log.transaction import DoubtError
 
+READ_TIMEOUT_S = 30.0
+POLL_S = 0.5
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
@@ -68,3 +71,35 @@ class ProposalSource:
         if not error.retriable() and not is_no_answer(error):
             raise LogUnavailableError(self._settings.bootstrap_servers, detail=f"{error.name()}: {error.str()}")
         return False
+
+
+def read_proposals(settings: Settings, positions: Sequence[Position]) -> list[Incoming]:
+    """Messages that were decided already, by where they are.
+
+    Raises:
+        LogLossError: one is gone.
+        LogUnavailableError: no broker has answered for long.
+    """
+    topic = topics_of(settings.log).proposals
+    found: list[Incoming] = []
+    consumer = make_consumer(settings, fetch_wait_max_ms=10)
+    try:
+        for position in positions:
+            assign(settings, consumer, [TopicPartition(topic, position.partition, position.offset)])
+            found.append(_read_one(settings, consumer, position))
+    finally:
+        consumer.close()
+    return found
+
+
+def _read_one(settings: Settings, consumer: Consumer, position: Position) -> Incoming:
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while time.monotonic() < deadline:
+        for message in consumer.consume(1, POLL_S):
+            error = message.error()
+            if error is not None and error.code() not in _GONE:
+                continue
+            if error is not None or message.offset() != position.offset:
+                raise LogLossError(f"proposal {position} is gone before it was told what became of it")
+            return Incoming(position.partition, position.offset, message.key(), message.value())
+    raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(READ_TIMEOUT_S * 1000))

@@ -228,7 +228,7 @@ class Publisher:
         if partition in self._listening:
             return
         admin, timeout_s = make_admin(self._settings), min(timeout_s, LISTEN_TIMEOUT_S)
-        end = end_offset(self._settings, admin, self._topics.receipts, partition, committed=True, timeout_s=timeout_s)
+        end = end_offset(self._settings, admin, self._topics.receipts, partition, timeout_s=timeout_s)
         with self._lock:
             if partition not in self._listening:
                 self._listening.add(partition)

@@ -130,9 +130,7 @@ class TopicReader:
         admin, partitions = make_admin(self._settings), [*self._doubtful]
         try:
             firsts = first_offsets(self._settings, admin, self._topic, partitions, timeout_s=CHECK_TIMEOUT_S)
-            ends = end_offsets(
-                self._settings, admin, self._topic, partitions, committed=False, timeout_s=CHECK_TIMEOUT_S
-            )
+            ends = end_offsets(self._settings, admin, self._topic, partitions, timeout_s=CHECK_TIMEOUT_S)
         except LogUnavailableError:
             return
         for partition in partitions:

@@ -1,16 +1,24 @@
-"""Sequencer state that follows the results topic: what a sequencer loads, a standby keeps and a checkpointer saves."""
+"""Sequencer state that follows the results topic: what a sequencer loads, a standby keeps and a checkpointer saves.
+
+A replica also remembers the answers that were perhaps not told: those to the outcomes after the last one's ``told``. Who
+takes over tells them again. A checkpointer's replica keeps those outcomes back instead, so that whoever starts from its
+checkpoint reads them.
+"""
 
 from __future__ import annotations
 
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from commitlog.config import Settings
-from commitlog.domain.model import Genesis
-from commitlog.domain.sequencing import new_state, replay
+from commitlog.domain.model import Genesis, Outcome, Receipt
+from commitlog.domain.sequencing import new_state, receipt_for, replay
 from commitlog.domain.state import SequencerState
-from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError
+from commitlog.errors import ConfigurationError, LogIntegrityError, LogLossError, LogUnavailableError
+from commitlog.log.batches import goes_to_dead_letters
+from commitlog.log.chain import ChainState, Skip
 from commitlog.log.results import (
     END_TIMEOUT_S,
     POLL_TIMEOUT_S,
@@ -28,6 +36,13 @@ class SavedState(NamedTuple):
     load: Callable[[], SequencerState]
 
 
+class Untold(NamedTuple):
+    """An answer that was perhaps not told; ``refused`` is the outcome where its proposal goes to the dead letters."""
+
+    receipt: Receipt
+    refused: Outcome | None
+
+
 class Replica:
     """A state, and the reader that brings it up to date.
 
@@ -35,6 +50,10 @@ class Replica:
         settings: which log, and where.
         checkpoints: saved states, newest first; those that do not fit the log are skipped.
         on_skipped: is told why one was skipped.
+        told_only: replay an outcome only when a later one says that its answer was told.
+
+    Raises:
+        LogLossError: the log ends before a checkpoint of it.
     """
 
     def __init__(
@@ -43,11 +62,16 @@ class Replica:
         *,
         checkpoints: Iterable[SavedState] = (),
         on_skipped: Callable[[LogIntegrityError], None] = lambda error: None,
+        told_only: bool = False,
     ) -> None:
         self._settings = settings
         self._state: SequencerState | None = None
+        self._told_only = told_only
+        self._kept_back: deque[ResultRecord] = deque()
+        self.untold: deque[Untold] = deque()
         self._reader = self._open(checkpoints, on_skipped)
-        self.start_seq = 0 if self._reader.position is None else self._reader.position.seq
+        self._position = self._reader.position
+        self.start_seq = self.told = 0 if self._position is None else self._position.seq
 
     @property
     def has_genesis(self) -> bool:
@@ -64,15 +88,26 @@ class Replica:
     @property
     def position(self) -> LogPosition:
         """The last record replayed; ConfigurationError when the log was never created."""
-        position = self._reader.position
-        if position is None:
+        if self._position is None:
             raise ConfigurationError(f"the log {self._settings.log!r} has no genesis yet: `commitlog init`")
-        return position
+        return self._position
 
     @property
-    def zombies(self) -> int:
-        """How many records of a lower epoch were skipped."""
-        return self._reader.zombies
+    def chain(self) -> ChainState:
+        """What has been accepted, takeovers too; ConfigurationError when the log was never created."""
+        if self._reader.chain is None:
+            raise ConfigurationError(f"the log {self._settings.log!r} has no genesis yet: `commitlog init`")
+        return self._reader.chain
+
+    @property
+    def next_offset(self) -> int:
+        """Everything in the results before this offset was read."""
+        return self._reader.next_offset
+
+    @property
+    def skipped(self) -> Counter[Skip]:
+        """How many records of the results did not count, by reason."""
+        return self._reader.skipped
 
     def follow(self, *, timeout_s: float = POLL_TIMEOUT_S) -> int:
         """Replays what has come; how many records that was."""
@@ -81,6 +116,11 @@ class Replica:
     def follow_to_end(self) -> Iterator[int]:
         """Replays all that the log holds now; how many records at a time, 0 while it waits."""
         for records in self._reader.read_to_end():
+            yield self._replay(records)
+
+    def follow_to(self, end: int) -> Iterator[int]:
+        """Replays all before an offset that the results have, and perhaps more."""
+        for records in self._reader.read_to(end):
             yield self._replay(records)
 
     def follow_through(self, seq: int) -> None:
@@ -100,7 +140,7 @@ class Replica:
 
     @property
     def _replayed_seq(self) -> int:
-        return -1 if self._reader.position is None else self._reader.position.seq
+        return -1 if self._position is None else self._position.seq
 
     def close(self) -> None:
         """Ends following; the state stays."""
@@ -113,16 +153,50 @@ class Replica:
             try:
                 reader = ResultsReader(self._settings, after=saved.position)
             except LogIntegrityError as error:
+                if isinstance(error, LogLossError) and self._is_of_this_log(saved.position):
+                    raise
                 on_skipped(error)
                 continue
             self._state = saved.load()
             return reader
         return ResultsReader(self._settings)
 
+    def _is_of_this_log(self, position: LogPosition) -> bool:
+        with ResultsReader(self._settings) as reader:
+            for _ in reader.read_to_end(records_max=1):
+                if reader.chain is not None:
+                    return reader.chain.log_id == position.log_id
+        return False
+
     def _replay(self, records: Sequence[ResultRecord]) -> int:
-        for record in records:
-            if isinstance(record.value, Genesis):
-                self._state = new_state(record.value)
-            else:
-                replay(self.state, record.value)
-        return len(records)
+        if not self._told_only:
+            for record in records:
+                self._replay_one(record)
+            return len(records)
+        self._kept_back.extend(records)
+        told = self._kept_back[-1].told if self._kept_back else 0
+        count = 0
+        while self._kept_back and _seq(self._kept_back[0]) <= told:
+            self._replay_one(self._kept_back.popleft())
+            count += 1
+        return count
+
+    def _replay_one(self, record: ResultRecord) -> None:
+        if isinstance(record.value, Genesis):
+            self._state = new_state(record.value)
+        else:
+            self._note_untold(record.outcome, record.told, replay(self.state, record.outcome))
+        assert self._reader.chain is not None
+        self._position = record.position_in(self._reader.chain.log_id)
+
+    def _note_untold(self, outcome: Outcome, told: int, state: SequencerState) -> None:
+        if self._told_only:
+            return
+        self.told = told
+        self.untold.append(Untold(receipt_for(state, outcome), outcome if goes_to_dead_letters(outcome) else None))
+        while self.untold[0].receipt.seq <= told:
+            self.untold.popleft()
+
+
+def _seq(record: ResultRecord) -> int:
+    return record.outcome.seq if isinstance(record.value, Outcome) else 0

@@ -1,22 +1,20 @@
-"""The results topic, verified: whoever reads it gets only records that fit the ones before, or one clear error.
+"""The results topic as everybody reads it: through `Chain`, which says what of it counts (see there).
 
-``Chain`` is the rule (DESIGN 1, "the log verifies itself"), without Kafka; ``ResultsReader`` reads a topic through it.
+``ResultsReader`` gives the accepted records in order, decoded; ``ReadAhead`` does so in a thread of its own.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from commitlog.config import Settings
-from commitlog.domain.json_form import format_id
-from commitlog.domain.model import RULES_VERSION, Genesis, Outcome
+from commitlog.domain.model import Genesis, Outcome
 from commitlog.errors import (
     LogIntegrityError,
     LogLossError,
@@ -25,33 +23,26 @@ from commitlog.errors import (
     MalformedRecordError,
     RulesVersionError,
 )
-from commitlog.log.codec import OutcomeRecord, Takeover, decode_record, hash_record
+from commitlog.log.chain import Accepted, Chain, ChainState, Skip
+from commitlog.log.chain import LogPosition as LogPosition
+from commitlog.log.codec import OutcomeHead, OutcomeRecord, Takeover, decode_record, hash_record
 from commitlog.log.connection import assign, end_offset, first_offsets, is_no_answer, make_admin, make_consumer
 
-HASHES_KEPT = 4_096
 END_TIMEOUT_S = 60.0
 READ_RECORDS_MAX = 5_000
 POLL_TIMEOUT_S = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class LogPosition:
-    """A place in a log that can be found again and checked: what applied rows and checkpoints hold."""
-
-    log_id: bytes
-    seq: int
-    epoch: int
-    hash: bytes
-    results_offset: int
-
-
 class ResultRecord(NamedTuple):
-    """One verified record: the genesis (seq 0) or an outcome, its offset, its hash and its bytes."""
+    """One accepted record: the genesis (seq 0) or an outcome, its offset, its hash and its bytes; up to which seq all had
+    been told when it was decided; and the bytes of the accepted takeovers right before it, which its prev_hash covers."""
 
     value: Genesis | Outcome
     offset: int
     hash: bytes
     raw: bytes
+    told: int = 0
+    takeovers: tuple[bytes, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -65,104 +56,6 @@ class ResultRecord(NamedTuple):
         return LogPosition(log_id, seq, epoch, self.hash, self.offset)
 
 
-class Chain:
-    """Decides of each record whether it is the next one of this log.
-
-    Args:
-        after: the last record that was applied; None is a reader that has nothing yet.
-    """
-
-    def __init__(self, after: LogPosition | None = None) -> None:
-        self.position = after
-        self.zombies = 0
-        self._hashes: OrderedDict[int, bytes] = OrderedDict()
-        if after is not None:
-            self._hashes[after.seq] = after.hash
-
-    def accept(self, raw: bytes | None, offset: int) -> ResultRecord | None:
-        """The record, or None when it is to be skipped (a zombie's, or one that was applied already).
-
-        Raises:
-            LogIntegrityError: it does not fit; nothing has changed.
-            RulesVersionError: it was decided under newer rules.
-        """
-        try:
-            value = decode_record(raw or b"")
-        except MalformedRecordError as error:
-            raise LogIntegrityError(f"results offset {offset} holds no record of a log: {error}") from None
-        assert raw is not None
-        assert not isinstance(value, Takeover)
-        if isinstance(value, Genesis):
-            return self._accept_genesis(value, raw, offset)
-        return self._accept_outcome(value, raw, offset)
-
-    def _accept_genesis(self, genesis: Genesis, raw: bytes, offset: int) -> ResultRecord | None:
-        digest = hash_record(raw)
-        if self.position is not None:
-            self._check_log_id(genesis.log_id, offset)
-            self._check_applied(0, digest, offset)
-            return None
-        _check_rules(genesis.rules_version)
-        self._advance(genesis.log_id, 0, 0, digest, offset)
-        return ResultRecord(genesis, offset, digest, raw)
-
-    def _accept_outcome(self, record: OutcomeRecord, raw: bytes, offset: int) -> ResultRecord | None:
-        outcome, last = record.outcome, self.position
-        if last is None:
-            raise LogIntegrityError(
-                f"the log starts at results offset {offset} with outcome {outcome.seq} instead of its genesis"
-            )
-        if record.log_id != last.log_id:
-            self._check_log_id(record.log_id, offset)
-        if outcome.epoch < last.epoch:
-            self.zombies += 1
-            return None
-        digest = hash_record(raw)
-        if outcome.seq <= last.seq:
-            self._check_applied(outcome.seq, digest, offset)
-            return None
-        if outcome.seq != last.seq + 1:
-            raise LogIntegrityError(
-                f"results offset {offset} holds outcome {outcome.seq}, but {last.seq + 1} comes after {last.seq}: "
-                "outcomes are missing"
-            )
-        if record.prev_hash != last.hash:
-            raise LogIntegrityError(
-                f"outcome {outcome.seq} at results offset {offset} was written after another outcome {last.seq} "
-                f"(hash {record.prev_hash.hex()[:16]}) than the one here (hash {last.hash.hex()[:16]})"
-            )
-        _check_rules(outcome.rules_version)
-        self._advance(record.log_id, outcome.seq, outcome.epoch, digest, offset)
-        return ResultRecord(outcome, offset, digest, raw)
-
-    def _check_log_id(self, log_id: bytes, offset: int) -> None:
-        assert self.position is not None
-        if log_id != self.position.log_id:
-            raise LogIntegrityError(
-                f"results offset {offset} belongs to log {format_id(log_id)}, not to {format_id(self.position.log_id)}"
-            )
-
-    def _check_applied(self, seq: int, digest: bytes, offset: int) -> None:
-        known = self._hashes.get(seq)
-        if known == digest:
-            return
-        why = "which is too old to compare" if known is None else "with another content"
-        raise LogIntegrityError(
-            f"results offset {offset} holds outcome {seq} again, {why}: another log, or a broker restored from a backup"
-        )
-
-    def _advance(self, log_id: bytes, seq: int, epoch: int, digest: bytes, offset: int) -> None:
-        self.position = LogPosition(log_id, seq, epoch, digest, offset)
-        self._hashes[seq] = digest
-        if len(self._hashes) > HASHES_KEPT:
-            self._hashes.popitem(last=False)
-
-
-def _check_rules(rules_version: int) -> None:
-    if rules_version > RULES_VERSION:
-        raise RulesVersionError(rules_version, supported=RULES_VERSION)
-
-
 class ResultsReader:
     """Reads a log's results in order, from its genesis or after a known position.
 
@@ -172,16 +65,15 @@ class ResultsReader:
 
     Raises:
         LogIntegrityError: it is not, or not the same.
-        LogLossError: the results do not start at their first offset any more.
+        LogLossError: the results do not start at their first offset any more, or end before the position.
         LogUnavailableError: no broker has answered.
     """
 
     def __init__(self, settings: Settings, *, after: LogPosition | None = None) -> None:
         self._settings = settings
         self._topic = f"{settings.log}.results"
-        self._chain = Chain(after)
-        self._end_seen = -1
-        self._next_offset = 0 if after is None else after.results_offset + 1
+        self._chain = Chain() if after is None else Chain.after(after)
+        self._takeovers: tuple[bytes, ...] = ()
         self._failure: LogIntegrityError | RulesVersionError | None = None
         self._admin = make_admin(settings)
         self._consumer = make_consumer(settings, enable_partition_eof=True)
@@ -195,25 +87,31 @@ class ResultsReader:
 
     @property
     def position(self) -> LogPosition | None:
-        """The last record that was given out; None before the genesis."""
+        """The last outcome (or the genesis) that was given out; None before the genesis."""
         return self._chain.position
+
+    @property
+    def chain(self) -> ChainState | None:
+        """What has been accepted so far; None before the genesis."""
+        return self._chain.state
 
     @property
     def next_offset(self) -> int:
         """Everything before this offset was read: given out, or nothing that anybody is given."""
-        return self._next_offset
+        return self._chain.next_offset
 
     @property
-    def zombies(self) -> int:
-        """How many records of a lower epoch were skipped."""
-        return self._chain.zombies
+    def skipped(self) -> Counter[Skip]:
+        """How many records did not count, by reason."""
+        return self._chain.skipped
 
     def read(self, *, records_max: int = READ_RECORDS_MAX, timeout_s: float = POLL_TIMEOUT_S) -> list[ResultRecord]:
-        """The next records, as many as come within the timeout; none at the end of the log.
+        """The next records, as many as come within the timeout; none at the end of the log, or when those that came are
+        nothing that anybody is given (then `next_offset` has moved).
 
         Raises:
             LogIntegrityError: a record does not fit; those before it have been given out.
-            LogLossError: the position is gone from the topic.
+            LogLossError: the position is gone from the topic, or offsets are missing.
         """
         if self._failure is not None:
             raise self._failure
@@ -233,31 +131,38 @@ class ResultsReader:
                 accepted.append(record)
         return accepted
 
-    def read_to_end(self, *, records_max: int = READ_RECORDS_MAX) -> Iterator[list[ResultRecord]]:
-        """All that the log held when this was called; waits until no transaction is open any more.
+    def read_to(self, end: int, *, records_max: int = READ_RECORDS_MAX) -> Iterator[list[ResultRecord]]:
+        """All records before an offset that the topic has, and perhaps some after it; empty batches come while it waits.
 
-        Empty batches come while it waits, so that the caller can show that it lives.
+        Raises:
+            LogUnavailableError: nothing has come for long.
         """
-        target = -1
         deadline = time.monotonic() + END_TIMEOUT_S
-        while target < 0 or self._end_seen < target:
+        while self.next_offset < end:
+            before = self.next_offset
             records = self.read(records_max=records_max)
-            if records:
+            if self.next_offset > before:
                 deadline = time.monotonic() + END_TIMEOUT_S
-            elif target < 0:
-                target = self._stable_end()
-            if time.monotonic() > deadline:
-                detail = f"the end of {self._topic} (offset {target}) was not reached"
+            elif time.monotonic() > deadline:
+                detail = f"offset {end} of {self._topic} was not reached"
                 servers = self._settings.bootstrap_servers
                 raise LogUnavailableError(servers, waited_ms=int(END_TIMEOUT_S * 1000), detail=detail)
             yield records
 
+    def read_to_end(self, *, records_max: int = READ_RECORDS_MAX) -> Iterator[list[ResultRecord]]:
+        """All that the log held when this was called.
+
+        Empty batches come while it waits, so that the caller can show that it lives.
+        """
+        return self.read_to(self.end(), records_max=records_max)
+
+    def end(self) -> int:
+        """The offset after the last record that readers see now."""
+        return end_offset(self._settings, self._admin, self._topic, 0)
+
     def lag(self) -> int:
-        """About how many records come after the position (offsets of transaction markers count)."""
-        end = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
-        at = self._end_seen if self._end_seen >= 0 else 0
-        last = self.position.results_offset + 1 if self.position is not None else 0
-        return max(0, end - max(at, last))
+        """How many records come after those that were read."""
+        return max(0, self.end() - self.next_offset)
 
     def close(self) -> None:
         """Ends reading."""
@@ -278,19 +183,18 @@ class ResultsReader:
             )
         start = 0
         if after is not None:
-            start = after.results_offset
-            end = end_offset(self._settings, self._admin, self._topic, 0, committed=False)
+            start, end = after.results_offset, self.end()
             if start >= end:
-                raise LogIntegrityError(
-                    f"{self._topic} ends at offset {end}, but outcome {after.seq} was read from offset {start}: "
-                    "another log, or a broker restored from a backup"
+                raise LogLossError(
+                    f"{self._topic} ends at offset {end}, but outcome {after.seq} was read from offset {start}: the "
+                    "outcomes since are gone (a power loss, or a broker restored from a backup), or it is another log"
                 )
         assign(self._settings, self._consumer, [TopicPartition(self._topic, 0, start)])
 
     def _check_start(self, after: LogPosition) -> None:
         """Reads the record at the position again, which also moves on to the one after it."""
         deadline = time.monotonic() + END_TIMEOUT_S
-        while self._end_seen <= after.results_offset:
+        while True:
             for message in self._consumer.consume(1, POLL_TIMEOUT_S):
                 error = message.error()
                 if error is not None:
@@ -299,41 +203,61 @@ class ResultsReader:
                 raw = message.value()
                 if message.offset() == after.results_offset and raw is not None and hash_record(raw) == after.hash:
                     return
-                self._end_seen = after.results_offset + 1
+                raise LogIntegrityError(
+                    f"results offset {after.results_offset} does not hold the outcome {after.seq} that was read from "
+                    "it: another log, or a broker restored from a backup"
+                )
             if time.monotonic() > deadline:
                 waited_ms = int(END_TIMEOUT_S * 1000)
                 raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms)
-        raise LogIntegrityError(
-            f"results offset {after.results_offset} does not hold the outcome {after.seq} that was read from it: "
-            "another log, or a broker restored from a backup"
-        )
-
-    def _stable_end(self) -> int:
-        """The high watermark if no transaction is open below it, else -1."""
-        high = end_offset(self._settings, self._admin, self._topic, 0, committed=False)
-        stable = end_offset(self._settings, self._admin, self._topic, 0, committed=True)
-        return high if stable == high else -1
 
     def _taken(self, message: Message) -> ResultRecord | None:
         error = message.error()
         if error is not None:
             self._on_error(error, message)
             return None
-        offset = message.offset()
+        offset, raw = message.offset(), message.value()
         assert offset is not None
-        record = self._chain.accept(message.value(), offset)
-        self._next_offset = offset + 1
-        return record
+        step = self._chain.take(raw, offset)
+        if not isinstance(step, Accepted):
+            return None
+        assert raw is not None
+        return self._record(step, raw)
+
+    def _record(self, step: Accepted, raw: bytes) -> ResultRecord | None:
+        if isinstance(step.head, Genesis):
+            return ResultRecord(step.head, step.offset, step.hash, raw)
+        if isinstance(step.head, Takeover):
+            self._takeovers += (raw,)
+            return None
+        takeovers, self._takeovers = self._takeovers, ()
+        return ResultRecord(_decode_accepted(raw, step), step.offset, step.hash, raw, step.head.told, takeovers)
 
     def _on_error(self, error: KafkaError, message: Message) -> None:
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
-            self._end_seen = max(self._end_seen, message.offset() or 0)
-            self._next_offset = max(self._next_offset, self._end_seen)
+            end = message.offset()
+            if end is not None and end > self.next_offset and self._chain.state is not None:
+                self._chain.check_offset(end)
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise LogLossError(f"{self._topic}: the next record is gone: {error.str()}")
         elif not is_no_answer(error):
             raise LogRefusedError(self._settings.bootstrap_servers, error.name(), detail=error.str())
+
+
+def _decode_accepted(raw: bytes, step: Accepted) -> Outcome:
+    """The outcome of an accepted record.
+
+    Raises:
+        LogIntegrityError: its bytes are broken beyond the head.
+    """
+    assert isinstance(step.head, OutcomeHead)
+    try:
+        record = decode_record(raw)
+    except MalformedRecordError as error:
+        raise LogIntegrityError(f"outcome {step.head.seq} at results offset {step.offset} is broken: {error}") from None
+    assert isinstance(record, OutcomeRecord)
+    return record.outcome
 
 
 class ReadAhead:
@@ -411,18 +335,16 @@ class ReadAhead:
 
 
 def results_end(settings: Settings) -> int:
-    """The offset after the last record of the results that is committed for good.
+    """The offset after the last record of the results that readers see.
 
     Raises:
         LogUnavailableError: no broker has answered.
     """
-    return end_offset(settings, make_admin(settings), f"{settings.log}.results", 0, committed=True)
+    return end_offset(settings, make_admin(settings), f"{settings.log}.results", 0)
 
 
-def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """The records of the results with ``start <= offset < end``, each with its offset, for readers that share the work.
-
-    Nothing is verified here: a reader that trusts nobody looks at the borders of its neighbours' ranges.
+def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, bytes | None]]:
+    """What lies in the results at ``start <= offset < end``, as it is: only `Chain` knows what of it counts.
 
     Raises:
         LogLossError: the range is not in the topic (any more).
@@ -432,24 +354,36 @@ def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, 
     try:
         assign(settings, consumer, [TopicPartition(f"{settings.log}.results", 0, start)])
         deadline = time.monotonic() + END_TIMEOUT_S
-        while True:
-            for message in consumer.consume(READ_RECORDS_MAX, POLL_TIMEOUT_S):
+        at = start
+        while at < end:
+            for message in consumer.consume(1, POLL_TIMEOUT_S) + consumer.consume(READ_RECORDS_MAX, 0):
                 error, offset = message.error(), message.offset()
-                assert offset is not None
                 if error is not None:
                     code = error.code()
                     if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                         raise LogLossError(f"{settings.log}.results has no offset {start}: {error.str()}")
                     if code != KafkaError._PARTITION_EOF and not is_no_answer(error):
                         raise LogRefusedError(settings.bootstrap_servers, error.name(), detail=error.str())
+                    continue
+                assert offset is not None
                 if offset >= end:
                     return
-                if error is None:
-                    raw = message.value()
-                    assert raw is not None
-                    yield offset, raw
+                yield offset, message.value()
+                at = offset + 1
                 deadline = time.monotonic() + END_TIMEOUT_S
             if time.monotonic() > deadline:
                 raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(END_TIMEOUT_S * 1000))
     finally:
         consumer.close()
+
+
+def read_accepted(settings: Settings, after: LogPosition | None, end: int) -> Iterator[ResultRecord]:
+    """The accepted records after a position (None: from the genesis on) that lie before an offset which the results have.
+
+    Raises:
+        LogIntegrityError, LogLossError: as `ResultsReader`.
+        LogUnavailableError: no broker has answered for long.
+    """
+    with ResultsReader(settings, after=after) as reader:
+        for records in reader.read_to(end):
+            yield from (record for record in records if record.offset < end)

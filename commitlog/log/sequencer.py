@@ -1,11 +1,9 @@
-"""The sequencer: fence, load, serve; any doubt: throw the state away and load again.
+"""The sequencer's process: load, take over, serve; any doubt: throw the state away and load again.
 
-One process is active. It polls proposals, decides them in memory and writes each batch in one Kafka transaction:
-outcomes, receipts, dead letters and, when it is time, its heartbeat. While one transaction is being committed the next
-batch is already decided; the state may be ahead of the log, so a transaction that fails takes the state with it.
-
-Others stand by: they replay along and take over when no heartbeat comes. Whoever is fenced ends with `EXIT_FENCED` and
-comes back as a standby, never as active. What has been consumed is what the outcomes say, not a consumer group.
+One process is active. Which one, the log says: whoever's takeover the chain has accepted last. Others stand by: they
+replay along and take over when the active one has not been heard for too long, or has said that it leaves. Whoever is
+fenced ends with `EXIT_FENCED` and comes back as a standby. What has been consumed is what the outcomes say, not a
+consumer group.
 """
 
 from __future__ import annotations
@@ -15,37 +13,38 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from commitlog.config import Settings
 from commitlog.domain.model import Position, Verdict
 from commitlog.domain.row_conflicts import RowHandler
-from commitlog.errors import FencedError, LogIntegrityError, LogLossError
-from commitlog.log.batches import Batch, Decider
+from commitlog.errors import FencedError, LogUnavailableError
+from commitlog.log.active import Active, Limits
+from commitlog.log.batches import Batch, Decider, Incoming
+from commitlog.log.chain import ChainState, Skip
 from commitlog.log.checkpoint import load_checkpoints
-from commitlog.log.codec import Heartbeat, encode_heartbeat
-from commitlog.log.connection import end_offsets, first_offsets, make_admin
 from commitlog.log.handlers import load_row_handlers
 from commitlog.log.heartbeats import HeartbeatListener
-from commitlog.log.proposals import ProposalSource
-from commitlog.log.replica import Replica
-from commitlog.log.topics import (
-    allow_proposal_bytes,
-    check_topics,
-    topic_message_bytes_max,
-    topics_of,
-    transactional_id_of,
-)
-from commitlog.log.transaction import DoubtError, Records, TransactionalProducer
+from commitlog.log.losses import check_proposals, check_told
+from commitlog.log.ports import Ports
+from commitlog.log.producing import APPEND_TIMEOUT_MS, KafkaResults, KafkaVoice
+from commitlog.log.proposals import ProposalSource, read_proposals
+from commitlog.log.replica import Replica, Untold
+from commitlog.log.serving import DoubtError, Report, SentBatch, Serving, TakeoverAttempt, Telling
+from commitlog.log.topics import allow_proposal_bytes, check_topics, topic_message_bytes_max, topics_of
 
 EXIT_FENCED = 75
-HEARTBEAT_INTERVAL_S = 0.3
 TAKEOVER_AFTER_S = 1.5
-IDLE_POLL_S = 0.05
-BUSY_POLL_S = 0.001
+STANDBY_POLL_S = 0.05
+AWAY_PAUSE_S = 0.5
+LEAVE_TIMEOUT_S = 10.0
+LEAVE_FLUSH_S = 1.0
+COLLECT_INTERVAL_S = 0.3
+CAUGHT_UP_RECORDS = 100
 
 _logger = logging.getLogger("commitlog.sequencer")
 
@@ -54,29 +53,32 @@ class Phase(StrEnum):
     """Where a sequencer is on its way."""
 
     STARTING = "STARTING"
-    STANDBY = "STANDBY"
-    FENCING = "FENCING"
     LOADING = "LOADING"
+    STANDBY = "STANDBY"
+    TAKING_OVER = "TAKING_OVER"
     SERVING = "SERVING"
+    FENCED = "FENCED"
     STOPPED = "STOPPED"
 
 
 LEGAL_MOVES: Mapping[Phase, frozenset[Phase]] = {
-    Phase.STARTING: frozenset({Phase.STANDBY, Phase.FENCING, Phase.STOPPED}),
-    Phase.STANDBY: frozenset({Phase.FENCING, Phase.STOPPED}),
-    Phase.FENCING: frozenset({Phase.LOADING, Phase.STOPPED}),
-    Phase.LOADING: frozenset({Phase.SERVING, Phase.FENCING, Phase.STOPPED}),
-    Phase.SERVING: frozenset({Phase.FENCING, Phase.STOPPED}),
+    Phase.STARTING: frozenset({Phase.LOADING, Phase.STOPPED}),
+    Phase.LOADING: frozenset({Phase.LOADING, Phase.STANDBY, Phase.TAKING_OVER, Phase.FENCED, Phase.STOPPED}),
+    Phase.STANDBY: frozenset({Phase.TAKING_OVER, Phase.STOPPED}),
+    Phase.TAKING_OVER: frozenset({Phase.SERVING, Phase.STANDBY, Phase.LOADING, Phase.FENCED, Phase.STOPPED}),
+    Phase.SERVING: frozenset({Phase.LOADING, Phase.FENCED, Phase.STOPPED}),
+    Phase.FENCED: frozenset({Phase.STOPPED}),
     Phase.STOPPED: frozenset(),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class SequencerStatus:
-    """What a sequencer has to tell, for health, metrics and tests; `seq` and `head_snapshot_id` are in the log.
+    """What a sequencer has to tell, for health, metrics and tests; `seq` and `head_snapshot_id` are accepted.
 
-    `decided` counts by verdict what this process has written, `internal` those of them that were refused for a defect of
-    this program, `doubts` how often it has loaded again, `zombies` how many records of a lower epoch it has skipped.
+    `decided` counts by verdict what of this process was accepted, in how many `batches`, `internal` those of them that were
+    refused for a defect of this program; `doubts` how often it has loaded again; `skipped` which records of the results did
+    not count.
     """
 
     phase: Phase = Phase.STARTING
@@ -85,20 +87,16 @@ class SequencerStatus:
     head_snapshot_id: int = 0
     decided: Mapping[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     internal: int = 0
-    transactions: int = 0
+    batches: int = 0
     doubts: int = 0
-    zombies: int = 0
+    skipped: Mapping[Skip, int] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True, slots=True)
-class _Writing:
-    """A transaction that is being committed, and what will be true when it is."""
+class _Own(NamedTuple):
+    """The epoch that this process served last, or tried to."""
 
-    done: Future[None]
-    seq: int
-    head_snapshot_id: int
-    verdicts: Mapping[Verdict, int]
-    internal: int
+    epoch: int
+    instance: bytes
 
 
 def run_sequencer(settings: Settings, *, standby: bool = False, stop: threading.Event | None = None) -> int:
@@ -123,7 +121,7 @@ class Sequencer:
     Args:
         settings: which log, where, and the size of a batch.
         handlers: row handlers by name, for tables with ``on_conflict`` handler:NAME.
-        stop: ends `run` in an orderly way when it is set.
+        stop: ends `run` in an orderly way when it is set: what was decided is told, and a standby takes over at once.
         clock_ms: the time for ``decided_at_ms``.
         schema_ids: record names by a schema registry's ids; proposals in Confluent's wire format are then accepted.
         decides_as_made: give each proposal the time it was made at instead of the clock's, for history that is taken over.
@@ -146,36 +144,64 @@ class Sequencer:
         self._stop = stop or threading.Event()
         self._clock_ms = clock_ms
         self._schema_ids = schema_ids or {}
-        self._id = uuid.uuid4().bytes
-        self._admin = make_admin(settings)
         self._replica: Replica | None = None
-        self._producer: TransactionalProducer | None = None
-        self._beaten_at = 0.0
+        self._results: KafkaResults | None = None
+        self._voice: KafkaVoice | None = None
+        self._heartbeats: HeartbeatListener | None = None
+        self._own: _Own | None = None
         self._undecidable: dict[Position, Exception] = {}
+        self._has_served = False
+        self._decider: Decider | None = None
+        self._allowed_bytes = 0
+        self._collected_s = 0.0
         self.status = SequencerStatus()
 
     def run(self, *, standby: bool = False) -> None:
         """Serves until the stop event is set.
 
+        Args:
+            standby: wait until the active sequencer is not heard any more; else take its place as soon as all is loaded.
+
         Raises:
             FencedError: another sequencer has taken over.
             LogIntegrityError: the log is not what it was.
-            LogLossError: proposals are gone that were never decided.
-            LogUnavailableError: no broker has answered.
+            LogLossError: something is gone that was decided, told, or never decided.
+            LogUnavailableError: no broker has answered at the start.
         """
         try:
-            if standby:
-                self._stand_by()
             while not self._stop.is_set():
                 try:
-                    self._serve(self._load(self._fence()))
+                    self._load()
+                    self._become_active(waits=standby and not self._has_served)
                 except DoubtError as doubt:
                     _logger.warning("in doubt, loading again: %s", doubt)
-                    self._drop()
                     self._tell(doubts=self.status.doubts + 1)
+                except LogUnavailableError as error:
+                    if not self._has_served:
+                        raise
+                    _logger.warning("trying again: %s", error)
+                    self._stop.wait(AWAY_PAUSE_S)
+                finally:
+                    self._drop()
+        except FencedError:
+            self._move(Phase.FENCED)
+            raise
         finally:
-            self._drop()
             self._move(Phase.STOPPED)
+
+    def _become_active(self, *, waits: bool) -> None:
+        """Waits for its turn and serves, as often as another one is faster."""
+        while not self._stop.is_set():
+            if waits:
+                self._stand_by()
+            if self._stop.is_set():
+                return
+            if self._take_over():
+                self._serve()
+                return
+            if self._has_served:
+                raise FencedError("another sequencer has taken over while this one was in doubt")
+            waits = True
 
     def _move(self, phase: Phase) -> None:
         if phase not in LEGAL_MOVES[self.status.phase]:
@@ -187,168 +213,172 @@ class Sequencer:
         self.status = replace(self.status, **news)  # type: ignore[arg-type]
 
     def _tell_of(self, replica: Replica) -> None:
-        self._tell(
-            epoch=replica.position.epoch,
-            seq=replica.position.seq,
-            head_snapshot_id=replica.state.head_snapshot_id,
-            zombies=replica.zombies,
-        )
+        if replica.has_genesis:
+            self._tell(
+                epoch=replica.chain.epoch,
+                seq=replica.position.seq,
+                head_snapshot_id=replica.state.head_snapshot_id,
+                skipped=Counter(replica.skipped),
+            )
 
     def _drop(self) -> None:
-        if self._producer is not None:
-            self._producer.close()
-            self._producer = None
-        if self._replica is not None:
-            self._replica.close()
-            self._replica = None
+        """Lets go of everything that could still be on its way, and of what it was about."""
+        for each in (self._results, self._voice, self._replica, self._heartbeats):
+            if each is not None:
+                each.close()
+        self._results = self._voice = self._replica = self._heartbeats = None
 
-    # --- standby ------------------------------------------------------------------------------------------------------
+    # --- loading and standing by --------------------------------------------------------------------------------------
 
-    def _stand_by(self) -> None:
-        """Replays along until the active sequencer has not been heard for too long."""
-        self._move(Phase.STANDBY)
-        replica = self._replica = self._open_replica()
-        for _ in replica.follow_to_end():
-            if self._stop.is_set():
-                return
-        heartbeats = HeartbeatListener(self._settings, replica.position.log_id)
-        try:
-            while not self._stop.is_set() and heartbeats.silent_s() < TAKEOVER_AFTER_S:
-                replica.follow(timeout_s=IDLE_POLL_S)
-                self._tell_of(replica)
-        finally:
-            heartbeats.close()
-
-    def _open_replica(self) -> Replica:
-        return Replica(
+    def _load(self) -> None:
+        """Replays the log to where it ends now, and makes ready what taking over needs."""
+        self._move(Phase.LOADING)
+        heartbeats = self._heartbeats = HeartbeatListener(self._settings)
+        replica = self._replica = Replica(
             self._settings,
             checkpoints=load_checkpoints(self._settings),
             on_skipped=lambda error: _logger.warning("a checkpoint does not fit the log: %s", error),
         )
-
-    # --- fence and load -----------------------------------------------------------------------------------------------
-
-    def _fence(self) -> TransactionalProducer:
-        self._move(Phase.FENCING)
-        message_bytes_max = topic_message_bytes_max(self._settings, self._topics.results)
-        producer = self._producer = TransactionalProducer(
-            self._settings, transactional_id_of(self._settings.log), batch_bytes_max=message_bytes_max
-        )
-        producer.fence()
-        return producer
-
-    def _load(self, producer: TransactionalProducer) -> Decider:
-        """The state at the end of the log, which nobody else can move any more."""
-        self._move(Phase.LOADING)
-        replica = self._replica = self._replica or self._open_replica()
-        for _ in replica.follow_to_end():
-            if replica.has_genesis and self._beat_is_due():
-                producer.write_all(
-                    [self._heartbeat(replica.position.log_id, replica.position.epoch, replica.position.seq)]
-                )
+        count = CAUGHT_UP_RECORDS
+        # What was decided during a long load would have to be replayed while nobody serves.
+        while count >= CAUGHT_UP_RECORDS and not self._stop.is_set():
+            count = 0
+            for replayed in replica.follow_to_end():
+                count += replayed
+                heartbeats.listen()
         self._tell_of(replica)
-        state, position = replica.state, replica.position
+        state = replica.state
         check_topics(self._settings, state.partitions)
         allow_proposal_bytes(self._settings, state.settings.proposal_bytes_max)
-        replica.close()
-        self._replica = None
-        return Decider(
+        batch_bytes_max = topic_message_bytes_max(self._settings, self._topics.results)
+        self._results = KafkaResults(self._settings, self._topics.results, batch_bytes_max=batch_bytes_max)
+        self._voice = KafkaVoice(self._settings)
+
+    def _stand_by(self) -> None:
+        """Replays along until the active sequencer has not been heard for too long."""
+        self._move(Phase.STANDBY)
+        replica, heartbeats = self._replica, self._heartbeats
+        assert replica is not None
+        assert heartbeats is not None
+        while not self._stop.is_set() and heartbeats.silent_s(replica.chain) < TAKEOVER_AFTER_S:
+            epoch = replica.chain.epoch
+            replica.follow(timeout_s=STANDBY_POLL_S)
+            if replica.chain.epoch != epoch:
+                heartbeats.heard.took_over(time.monotonic())
+            self._tell_of(replica)
+
+    # --- taking over --------------------------------------------------------------------------------------------------
+
+    def _take_over(self) -> bool:
+        """Appends a takeover and reads it back; False when another one was faster.
+
+        Raises:
+            DoubtError: it is not known where the takeover is, if anywhere.
+            FencedError: this one was active, and another one has taken over since.
+        """
+        self._move(Phase.TAKING_OVER)
+        replica, results = self._replica, self._results
+        assert replica is not None
+        assert results is not None
+        self._check_own(replica.chain)
+        attempt = TakeoverAttempt(replica.chain, instance=uuid.uuid4().bytes, now_ms=self._clock_ms())
+        if self._has_served:
+            # Its report may get lost, and it may count all the same.
+            self._own = _Own(attempt.takeover.epoch, attempt.takeover.instance)
+        reports: list[Report] = []
+        results.append([attempt.record], lambda index, report: reports.append(report))
+        deadline = time.monotonic() + 2 * APPEND_TIMEOUT_MS / 1000
+        while not reports and time.monotonic() < deadline:
+            results.poll(0.1)
+        offset = attempt.offset_of(reports[0] if reports else Report(None, "no report came"))
+        for _ in replica.follow_to(offset + 1):
+            pass
+        self._tell_of(replica)
+        return attempt.has_won(replica.chain)
+
+    def _check_own(self, chain: ChainState) -> None:
+        """Whoever was active and has loaded again may only follow itself."""
+        own = self._own
+        if own is None or chain.epoch < own.epoch:
+            return
+        if chain.epoch > own.epoch or chain.instance not in (None, own.instance):
+            raise FencedError(f"another sequencer has taken over (epoch {chain.epoch}) while this one was in doubt")
+
+    # --- serving ------------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        replica, results, voice = self._replica, self._results, self._voice
+        assert replica is not None
+        assert results is not None
+        assert voice is not None
+        chain, state, untold = replica.chain, replica.state, list(replica.untold)
+        assert chain.instance is not None
+        self._own = _Own(chain.epoch, chain.instance)
+        starts = {partition: state.next_offsets.get(partition, 0) for partition in range(state.partitions)}
+        check_proposals(self._settings, starts)
+        check_told(self._settings, state.log_id, state.partitions, seq=chain.seq)
+        decider = Decider(
             state,
-            prev_hash=position.hash,
-            epoch=position.epoch + 1,
+            prev_hash=chain.hash,
+            epoch=chain.epoch,
             topics=self._topics,
             handlers=self._handlers,
             schema_ids=self._schema_ids,
             undecidable=self._undecidable,
         )
-
-    def _check_positions(self, next_offsets: Mapping[int, int]) -> None:
-        """Every proposal that was not decided must still be there: our own trim is only below decided ones."""
-        topic = self._topics.proposals
-        firsts = first_offsets(self._settings, self._admin, topic, next_offsets)
-        ends = end_offsets(self._settings, self._admin, topic, next_offsets, committed=False)
-        for partition, expected in next_offsets.items():
-            first, end = firsts[partition], ends[partition]
-            if first > expected:
-                raise LogLossError(
-                    f"{topic} partition {partition} starts at offset {first}, but {expected} is the next to decide: "
-                    f"the proposals from {expected} to {first - 1} are gone without an answer (retention, or deleted "
-                    "records)"
-                )
-            if end < expected:
-                raise LogIntegrityError(
-                    f"{topic} partition {partition} ends at offset {end}, but proposals up to {expected - 1} were "
-                    "decided: the topic was made anew, or restored from a backup"
-                )
-
-    # --- serve --------------------------------------------------------------------------------------------------------
-
-    def _serve(self, decider: Decider) -> None:
-        state = decider.state
-        starts = {partition: state.next_offsets.get(partition, 0) for partition in range(state.partitions)}
-        self._check_positions(starts)
-        source = ProposalSource(self._settings, starts)
-        writer = ThreadPoolExecutor(1, thread_name_prefix="commit")
-        self._tell(epoch=decider.epoch)
-        self._move(Phase.SERVING)
-        try:
-            self._serve_from(source, decider, writer)
-        finally:
-            writer.shutdown(wait=True)
-            source.close()
-
-    def _serve_from(self, source: ProposalSource, decider: Decider, writer: ThreadPoolExecutor) -> None:
-        """Decides ahead while a transaction is being committed; what has come by then is the next one."""
-        batch, writing = Batch(), None
-        proposal_bytes_max = decider.state.settings.proposal_bytes_max
-        while not self._stop.is_set():
-            room = self._settings.batch_records_max - len(batch)
-            messages = source.poll(room, IDLE_POLL_S if writing is None else BUSY_POLL_S)
-            decider.decide_all(messages, batch, now_ms=None if self._decides_as_made else self._clock_ms())
-            if writing is not None and (writing.done.done() or self._is_full(batch)):
-                self._finish(writing)
-                writing = None
-            if writing is None and (len(batch) or self._beat_is_due()):
-                writing = self._start(writer, decider, batch)
-                batch = Batch()
-            if decider.state.settings.proposal_bytes_max > proposal_bytes_max and writing is not None:
-                self._finish(writing)
-                raise DoubtError("the log takes larger proposals now, which needs larger messages")
-        if writing is not None:
-            self._finish(writing)
-
-    def _is_full(self, batch: Batch) -> bool:
-        settings = self._settings
-        return len(batch) >= settings.batch_records_max or batch.size_bytes >= settings.batch_bytes_max
-
-    def _start(self, writer: ThreadPoolExecutor, decider: Decider, batch: Batch) -> _Writing:
-        assert self._producer is not None
-        records = decider.sealed(batch)
-        seq, head = decider.state.next_seq - 1, decider.state.head_snapshot_id
-        if self._beat_is_due():
-            records.append(self._heartbeat(decider.state.log_id, decider.epoch, seq))
-        if not gc.isenabled():
-            gc.collect(1)
-        return _Writing(writer.submit(self._producer.write_all, records), seq, head, batch.verdicts, batch.internal)
-
-    def _finish(self, writing: _Writing) -> None:
-        writing.done.result()
-        decided = {verdict: count + writing.verdicts[verdict] for verdict, count in self.status.decided.items()}
-        transactions = self.status.transactions + 1
-        self._tell(
-            seq=writing.seq,
-            head_snapshot_id=writing.head_snapshot_id,
-            decided=decided,
-            internal=self.status.internal + writing.internal,
-            transactions=transactions,
+        serving, telling = Serving(chain, replica.next_offset), Telling(replica.told)
+        replica.close()
+        self._replica = None
+        proposals = ProposalSource(self._settings, starts)
+        ports = Ports(results, voice, proposals, self._clock_ms, time.monotonic)
+        active = Active(
+            decider,
+            serving,
+            telling,
+            ports,
+            self._topics,
+            limits=Limits(self._settings.batch_records_max, self._settings.batch_bytes_max),
+            decides_as_made=self._decides_as_made,
+            on_accepted=self._accepted,
         )
+        self._decider, self._allowed_bytes = decider, state.settings.proposal_bytes_max
+        try:
+            active.tell_again(untold, self._refused)
+            self._has_served = True
+            self._move(Phase.SERVING)
+            while not self._stop.is_set():
+                active.step()
+            self._leave(active)
+        finally:
+            proposals.close()
 
-    # --- signs of life ------------------------------------------------------------------------------------------------
+    def _leave(self, active: Active) -> None:
+        """Waits until all that was appended is told, and says so."""
+        deadline = time.monotonic() + LEAVE_TIMEOUT_S
+        while not active.is_quiet and time.monotonic() < deadline:
+            active.settle()
+        active.leave()
+        assert self._voice is not None
+        self._voice.flush(LEAVE_FLUSH_S)
 
-    def _beat_is_due(self) -> bool:
-        return time.monotonic() - self._beaten_at >= HEARTBEAT_INTERVAL_S
+    def _accepted(self, sent: SentBatch, batch: Batch) -> None:
+        assert self._decider is not None
+        state = self._decider.state
+        if state.settings.proposal_bytes_max > self._allowed_bytes:
+            self._allowed_bytes = state.settings.proposal_bytes_max
+            allow_proposal_bytes(self._settings, self._allowed_bytes)
+        decided = {verdict: count + batch.verdicts[verdict] for verdict, count in self.status.decided.items()}
+        head = max(self.status.head_snapshot_id, batch.head_snapshot_id)
+        self._tell(
+            seq=sent.seq,
+            head_snapshot_id=head,
+            decided=decided,
+            internal=self.status.internal + batch.internal,
+            batches=self.status.batches + 1,
+        )
+        if not gc.isenabled() and time.monotonic() - self._collected_s > COLLECT_INTERVAL_S:
+            self._collected_s = time.monotonic()
+            gc.collect(1)
 
-    def _heartbeat(self, log_id: bytes, epoch: int, seq: int) -> Records:
-        self._beaten_at = time.monotonic()
-        heartbeat = Heartbeat(log_id, self._id, epoch, seq, self._clock_ms())
-        return Records(self._topics.control, 0, [encode_heartbeat(heartbeat)])
+    def _refused(self, untold: Sequence[Untold]) -> Sequence[Incoming]:
+        return read_proposals(self._settings, [each.receipt.source for each in untold])

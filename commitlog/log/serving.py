@@ -79,10 +79,8 @@ class TakeoverAttempt:
             raise DoubtError(f"the takeover of epoch {self.takeover.epoch}: {report.error or 'no offset was reported'}")
         return report.offset
 
-    def has_won(self, chain: Chain) -> bool:
-        """Whether the chain, read up to and with the record, has accepted it."""
-        state = chain.state
-        assert state is not None
+    def has_won(self, state: ChainState) -> bool:
+        """Whether the chain, read up to and with the record, has accepted it, and no other since."""
         return (state.epoch, state.instance) == (self.takeover.epoch, self.takeover.instance)
 
 

@@ -1,12 +1,11 @@
 """A log's topics: their names, how they must be set, and the birth of a log.
 
-``init_log`` writes the genesis. Two of them at once must not write two, so it takes the sequencer's place for that
-moment: whoever fences last looks again whether the topic is still empty.
+``init_log`` appends a genesis and reads back whose has won: of two at the same moment the first in the topic counts, and
+both see the same one.
 """
 
 from __future__ import annotations
 
-import random
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -27,11 +26,10 @@ from commitlog.config import Settings
 from commitlog.domain.definitions import InvalidChangeError
 from commitlog.domain.model import Genesis, LogSettings
 from commitlog.domain.settings import changed_settings
-from commitlog.errors import ConfigurationError, FencedError, LogRefusedError, LogUnavailableError
+from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
 from commitlog.log.codec import encode_genesis
-from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, answered, make_admin
+from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, answered, make_admin, make_producer
 from commitlog.log.results import ResultsReader
-from commitlog.log.transaction import DoubtError, Records, TransactionalProducer
 
 OUTCOME_ROOM_BYTES = 64 * 1024
 """What an outcome may take beside twice its proposal, so that it always fits."""
@@ -40,7 +38,6 @@ VISIBLE_TIMEOUT_S = 30.0
 RECEIPTS_KEPT_MS = 60 * 60 * 1000
 HEARTBEATS_KEPT_MS = 10 * 60 * 1000
 INIT_TIMEOUT_S = 30.0
-YIELD_S_MAX = 0.5
 
 
 class Topics(NamedTuple):
@@ -56,11 +53,6 @@ class Topics(NamedTuple):
 def topics_of(log: str) -> Topics:
     """The names of a log's topics."""
     return Topics(f"{log}.proposals", f"{log}.results", f"{log}.receipts", f"{log}.dead-letters", f"{log}.control")
-
-
-def transactional_id_of(log: str) -> str:
-    """Whoever holds this id with Kafka is the log's sequencer."""
-    return f"{log}.sequencer"
 
 
 def outcome_bytes_max(proposal_bytes_max: int) -> int:
@@ -282,14 +274,10 @@ def init_log(settings: Settings, *, log_id: bytes | None = None, now_ms: int | N
     if existing is not None:
         return existing
     create_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max)
-    deadline = time.monotonic() + INIT_TIMEOUT_S
-    while time.monotonic() < deadline:
-        written = _write_genesis(settings, genesis) or _written_by_another(settings)
-        if written is not None:
-            return written
-    waited_ms = int(INIT_TIMEOUT_S * 1000)
-    detail = "the genesis could not be written; the broker's log says why"
-    raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
+    won = read_genesis(settings) or _append_genesis(settings, genesis)
+    # Another `init` may have asked for other partitions.
+    check_topics(settings, won.partitions, won.settings.proposal_bytes_max)
+    return won
 
 
 def find_genesis(settings: Settings) -> Genesis | None:
@@ -303,31 +291,22 @@ def find_genesis(settings: Settings) -> Genesis | None:
     return existing
 
 
-def _write_genesis(settings: Settings, genesis: Genesis) -> Genesis | None:
-    """The genesis that the log has now; None when somebody came between and it must be looked at again."""
-    size = outcome_bytes_max(genesis.settings.proposal_bytes_max)
-    producer = TransactionalProducer(settings, transactional_id_of(settings.log), batch_bytes_max=size)
-    try:
-        producer.fence()
-        existing = read_genesis(settings)
-        if existing is not None:
-            return existing
-        producer.write_all([Records(topics_of(settings.log).results, 0, [encode_genesis(genesis)])])
-    except (FencedError, DoubtError):
-        return None
-    finally:
-        producer.close()
-    return genesis
-
-
-def _written_by_another(settings: Settings) -> Genesis | None:
-    """Leaves whoever has fenced us the time to finish; a random one, or we would fence each other for ever."""
-    until = time.monotonic() + random.uniform(0, YIELD_S_MAX)
-    while True:
-        existing = read_genesis(settings)
-        if existing is not None or time.monotonic() >= until:
-            return existing
-        time.sleep(0.02)
+def _append_genesis(settings: Settings, genesis: Genesis) -> Genesis:
+    """Appends a genesis, and gives the one that counts."""
+    producer = make_producer(settings, linger_ms=0, delivery_timeout_ms=int(INIT_TIMEOUT_S * 1000))
+    failures: list[str] = []
+    producer.produce(
+        topics_of(settings.log).results,
+        value=encode_genesis(genesis),
+        partition=0,
+        on_delivery=lambda error, _: failures.append(error.str()) if error is not None else None,
+    )
+    left = producer.flush(INIT_TIMEOUT_S)
+    won = read_genesis(settings)
+    if won is None:
+        detail = f"the genesis could not be written: {'; '.join(failures) or f'{left} records wait'}"
+        raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(INIT_TIMEOUT_S * 1000), detail=detail)
+    return won
 
 
 def first_settings(settings: Settings) -> LogSettings:

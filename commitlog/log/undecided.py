@@ -28,6 +28,6 @@ def undecided_proposals(settings: Settings, next_offsets: Mapping[int, int], par
     if any(first > next_offsets.get(partition, 0) for partition, first in firsts.items()):
         return None
     starts = {partition: next_offsets.get(partition, 0) for partition in firsts}
-    ends = end_offsets(settings, admin, topic, starts, committed=False)
+    ends = end_offsets(settings, admin, topic, starts)
     unread = {partition: start for partition, start in starts.items() if start < ends[partition]}
     return (value or b"" for _, value in read_through(settings, topic, unread, ends))

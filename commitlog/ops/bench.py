@@ -312,8 +312,8 @@ class _Watch:
     """How far the results and the catalog are."""
 
     def __init__(self, settings: Settings) -> None:
-        self._lookup = ResultsLookup(settings)
         self._catalog = Catalog(settings.database_url)
+        self._lookup = ResultsLookup(settings, self._catalog)
 
     @classmethod
     @contextmanager

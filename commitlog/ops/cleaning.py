@@ -481,13 +481,13 @@ def _files_named(changes: Iterable[m.Change]) -> Iterator[_Named]:
 
 def _sequencer_ms(settings: Settings, log_id: bytes) -> int | None:
     """The sequencer's time, as its next heartbeat tells; None when none is heard in time."""
-    listener = HeartbeatListener(settings, log_id)
+    listener = HeartbeatListener(settings)
     try:
         deadline = time.monotonic() + _HEARTBEAT_TIMEOUT_S
-        while listener.last is None and time.monotonic() < deadline:
-            listener.silent_s()
+        while (heartbeat := listener.heard.newest(log_id)) is None and time.monotonic() < deadline:
+            listener.listen()
             time.sleep(_POLL_S)
-        return None if listener.last is None else listener.last.sent_at_ms
+        return None if heartbeat is None else heartbeat.sent_at_ms
     finally:
         listener.close()
 

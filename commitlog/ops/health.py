@@ -49,14 +49,16 @@ def log_health(settings: Settings) -> LogHealth:
     """Look at a log; what cannot be reached is said in ``problem``."""
     try:
         genesis = require_genesis(settings)
-        listener = HeartbeatListener(settings, genesis.log_id)
-        lookup = ResultsLookup(settings)
+        listener = HeartbeatListener(settings)
+        catalog = Catalog(settings.database_url)
+        lookup = ResultsLookup(settings, catalog)
         try:
             last = lookup.last()
-            heartbeat = _heard(listener)
+            heartbeat = _heard(listener, genesis.log_id)
         finally:
             listener.close()
             lookup.close()
+            catalog.close()
     except CommitLogError as error:
         return LogHealth(settings.log, problem=str(error))
     decided = 0 if last is None else last.seq
@@ -75,13 +77,14 @@ def log_health(settings: Settings) -> LogHealth:
     )
 
 
-def _heard(listener: HeartbeatListener) -> int | None:
+def _heard(listener: HeartbeatListener, log_id: bytes) -> int | None:
     """The epoch of the sequencer that is heard in time."""
     deadline = time.monotonic() + HEARTBEAT_TIMEOUT_S
     while time.monotonic() < deadline:
-        listener.silent_s()
-        if listener.last is not None:
-            return listener.last.epoch
+        listener.listen()
+        heartbeat = listener.heard.newest(log_id)
+        if heartbeat is not None:
+            return heartbeat.epoch
         time.sleep(_POLL_S)
     return None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -18,18 +19,21 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from commitlog.catalog.queries import Catalog, Milepost
 from commitlog.client import CommitLog, outcome_rows
-from commitlog.client.archive import archived_end, archived_paths
+from commitlog.client.archive import archived_paths, archived_position
 from commitlog.config import Settings
-from commitlog.errors import ConfigurationError
-from commitlog.log.codec import OutcomeRecord, decode_record
-from commitlog.log.results import read_range, results_end
+from commitlog.domain.model import Outcome
+from commitlog.errors import CatalogUnavailableError, ConfigurationError
+from commitlog.log.results import LogPosition, read_accepted, results_end
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.publishing import connect, settings_of
 
-RANGE_OFFSETS_MIN = 20_000
+RANGE_OUTCOMES = 20_000
 BATCH_ROWS = 5_000
 END_KEPT_S = 0.1
+_RAW = "raw binary, takeovers array<binary>"
+_RAW_SCHEMA = pa.schema([("raw", pa.binary()), ("takeovers", pa.list_(pa.binary()))])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -44,11 +48,12 @@ def outcomes(spark: SparkSession, *, log: CommitLog | None = None) -> DataFrame:
         LogUnavailableError: no broker has answered.
     """
     settings = settings_of(connect() if log is None else log)
-    return _in_ranges(spark, settings, 0, lambda part: _batches(settings, part), OUTCOMES)
+    return _in_ranges(spark, settings, None, lambda part: _batches(settings, part), OUTCOMES)
 
 
 def raw_records(spark: SparkSession, log: CommitLog, archived: str | None = None) -> DataFrame:
-    """Every record of the results, genesis and outcomes, as its own bytes (`raw`).
+    """Every accepted record of the results, genesis and outcomes, as its own bytes (`raw`), with those of the takeovers
+    right before it (`takeovers`).
 
     Args:
         spark: the session.
@@ -58,25 +63,28 @@ def raw_records(spark: SparkSession, log: CommitLog, archived: str | None = None
     settings = settings_of(log)
 
     def read(part: OffsetRange) -> Iterator[pa.RecordBatch]:
-        found = read_range(settings, part.start, part.end)
+        found = read_accepted(settings, part.after, part.end)
         while records := list(islice(found, BATCH_ROWS)):
-            yield pa.RecordBatch.from_pydict({"raw": [raw for _, raw in records]})
+            rows = [{"raw": record.raw, "takeovers": record.takeovers} for record in records]
+            yield pa.RecordBatch.from_pylist(rows, _RAW_SCHEMA)
 
-    start = 0 if archived is None else archived_end(archived)
-    live = _in_ranges(spark, settings, start, read, "raw binary")
+    after = None if archived is None else archived_position(archived)
+    live = _in_ranges(spark, settings, after, read, _RAW)
     paths = [] if archived is None else archived_paths(archived)
-    return spark.read.parquet(*paths).select("raw").union(live) if paths else live
+    return spark.read.parquet(*paths).select("raw", "takeovers").union(live) if paths else live
 
 
 def _in_ranges(
     spark: SparkSession,
     settings: Settings,
-    start: int,
+    after: LogPosition | None,
     read: Callable[[OffsetRange], Iterator[pa.RecordBatch]],
     schema: st.StructType | str,
 ) -> DataFrame:
-    """What ``read`` makes of the results from an offset on, in ranges that Spark's tasks share."""
-    ranges = _ranges(start, results_end(settings))
+    """What ``read`` makes of the results after a position, in ranges that Spark's tasks share."""
+    end = results_end(settings)
+    start = 0 if after is None else after.results_offset + 1
+    ranges = ranges_after(after, _mileposts(settings, start, end), end)
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -87,25 +95,81 @@ def _in_ranges(
 
 
 class OffsetRange(InputPartition):
-    """Offsets of the results that one task reads; the second one exclusive."""
+    """What one task reads of the results: from an accepted outcome on (None: from the genesis), up to an offset (exclusive);
+    what lies before ``start`` is read only because nobody can begin in the middle."""
 
-    def __init__(self, start: int, end: int) -> None:
+    def __init__(self, after: LogPosition | None, start: int, end: int) -> None:
         super().__init__((start, end))
+        self.after = after
         self.start = start
         self.end = end
 
 
-def _ranges(start: int, end: int) -> list[OffsetRange]:
-    return [OffsetRange(at, min(at + RANGE_OFFSETS_MIN, end)) for at in range(start, end, RANGE_OFFSETS_MIN)]
+def ranges_after(
+    after: LogPosition | None, mileposts: Sequence[LogPosition], end: int, *, start: int | None = None
+) -> list[OffsetRange]:
+    """The results after a position and up to an offset, cut at the mileposts between; without what lies before ``start``."""
+    first = 0 if after is None else after.results_offset + 1
+    start = first if start is None else max(start, first)
+    if start >= end:
+        return []
+    cuts = [after, *mileposts]
+    ends = [milepost.results_offset + 1 for milepost in mileposts] + [end]
+    ranges = [
+        OffsetRange(cut, 0 if cut is None else cut.results_offset + 1, to) for cut, to in zip(cuts, ends, strict=True)
+    ]
+    ranges[0].start = start
+    return ranges
+
+
+def _ranges(settings: Settings, start: int, end: int) -> list[OffsetRange]:
+    """The results between two offsets."""
+    if start >= end:
+        return []
+    return ranges_after(_milepost_before(settings, start), _mileposts(settings, start, end), end, start=start)
+
+
+def _mileposts(settings: Settings, start: int, end: int) -> list[LogPosition]:
+    """Where the results between two offsets may be cut; nowhere while the catalog is away."""
+    with _catalog(settings) as catalog:
+        if catalog is None or end - start <= RANGE_OUTCOMES:
+            return []
+        found = catalog.mileposts(every=RANGE_OUTCOMES, from_offset=start, to_offset=end - 1)
+        return [_position(each) for each in found]
+
+
+def _milepost_before(settings: Settings, offset: int) -> LogPosition | None:
+    with _catalog(settings) as catalog:
+        found = None if catalog is None or offset == 0 else catalog.milepost(before_offset=offset)
+        return None if found is None else _position(found)
+
+
+@contextmanager
+def _catalog(settings: Settings) -> Iterator[Catalog | None]:
+    catalog = Catalog(settings.database_url)
+    try:
+        yield catalog if _exists(catalog) else None
+    finally:
+        catalog.close()
+
+
+def _exists(catalog: Catalog) -> bool:
+    try:
+        return catalog.exists()
+    except CatalogUnavailableError:
+        return False
+
+
+def _position(milepost: Milepost) -> LogPosition:
+    return LogPosition(milepost.log_id, milepost.seq, milepost.epoch, milepost.hash, milepost.results_offset)
 
 
 def _batches(settings: Settings, part: OffsetRange) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(OUTCOMES, timezone="UTC")
     rows: list[dict[str, Any]] = []
-    for offset, raw in read_range(settings, part.start, part.end):
-        record = decode_record(raw)
-        if isinstance(record, OutcomeRecord):
-            rows.append(outcome_rows.to_row(record.outcome, offset))
+    for record in read_accepted(settings, part.after, part.end):
+        if isinstance(record.value, Outcome) and record.offset >= part.start:
+            rows.append(outcome_rows.to_row(record.value, record.offset))
         if len(rows) >= BATCH_ROWS:
             yield pa.RecordBatch.from_pylist(rows, schema)
             rows = []
@@ -119,7 +183,7 @@ class OutcomesReader(DataSourceReader):
         self._settings = settings_of(connect(options.settings))
 
     def partitions(self) -> Sequence[InputPartition]:
-        return _ranges(0, results_end(self._settings)) or [OffsetRange(0, 0)]
+        return _ranges(self._settings, 0, results_end(self._settings)) or [OffsetRange(None, 0, 0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, OffsetRange)
@@ -156,7 +220,7 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = results_end(self._settings)
 
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
-        return _ranges(start["offset"], end["offset"])
+        return _ranges(self._settings, start["offset"], end["offset"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, OffsetRange)

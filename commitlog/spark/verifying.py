@@ -11,6 +11,7 @@ import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -29,12 +30,16 @@ from commitlog.domain.verifying import (
     thin,
     touched,
 )
+from commitlog.log.chain import hash_after_takeover
 from commitlog.log.codec import OutcomeRecord, decode_record, decode_statistics, hash_record
 from commitlog.spark.outcomes import raw_records
 from commitlog.spark.publishing import catalog_of, connect
 
 FINDINGS_MAX = 100
-_LOOKED_AT = "seq bigint, hash binary, prev_hash binary, log_id binary, raw binary, thin binary, names array<string>"
+_LOOKED_AT = (
+    "seq bigint, hash binary, prev_hash binary, log_id binary, raw binary, thin binary, takeovers array<binary>, "
+    "names array<string>"
+)
 _REPORT = "share int, kind string, value binary"
 
 
@@ -114,9 +119,11 @@ def _look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Decode records: what the chain needs of each, and what the shares do."""
     for batch in batches:
         rows: list[dict[str, Any]] = []
-        for raw in batch.column("raw").to_pylist():
+        for given in batch.to_pylist():
+            raw = given["raw"]
             record = decode_record(raw)
             row: dict[str, Any] = {"seq": 0, "hash": hash_record(raw), "raw": raw, "names": []}
+            row["takeovers"] = given["takeovers"]
             if isinstance(record, OutcomeRecord):
                 outcome = record.outcome
                 row |= {"seq": outcome.seq, "prev_hash": record.prev_hash, "log_id": record.log_id}
@@ -132,7 +139,7 @@ def _look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 _LOOKED_AT_SCHEMA = pa.schema(
     [("seq", pa.int64()), *((name, pa.binary()) for name in ("hash", "prev_hash", "log_id", "raw", "thin")),
-     ("names", pa.list_(pa.string()))]
+     ("takeovers", pa.list_(pa.binary())), ("names", pa.list_(pa.string()))]
 )  # fmt: skip
 
 
@@ -141,24 +148,31 @@ class _Link(NamedTuple):
     hash: bytes
     prev_hash: bytes | None
     log_id: bytes
+    takeovers: Sequence[bytes]
+
+    def follows(self, last: _Link) -> bool:
+        """Whether the hash that it was written after is the last one's, as the takeovers between made it."""
+        return self.prev_hash == reduce(hash_after_takeover, self.takeovers, last.hash)
 
 
 def _check_chain(looked_at: DataFrame, report: VerifyReport) -> Genesis | None:
-    """Check that every record follows the one before it; zombies and repeats are left out as every reader does."""
+    """Check that every record follows the one before it; what does not count was left out by its reader."""
     last: _Link | None = None
     genesis: Genesis | None = None
-    for row in looked_at.select("seq", "hash", "prev_hash", "log_id").orderBy("seq").toLocalIterator():
+    for row in looked_at.select("seq", "hash", "prev_hash", "log_id", "takeovers").orderBy("seq").toLocalIterator():
         link = _Link(
-            row.seq, bytes(row.hash), None if row.prev_hash is None else bytes(row.prev_hash), bytes(row.log_id)
+            row.seq,
+            bytes(row.hash),
+            None if row.prev_hash is None else bytes(row.prev_hash),
+            bytes(row.log_id),
+            [bytes(takeover) for takeover in row.takeovers or ()],
         )
-        if last is not None and link.seq == last.seq:
-            continue
         expected = 0 if last is None else last.seq + 1
         if link.seq != expected:
             report.findings.append(Finding(expected, f"is missing: {link.seq} is the next one"))
         elif last is not None and link.log_id != last.log_id:
             report.findings.append(Finding(link.seq, "belongs to another log"))
-        elif last is not None and link.prev_hash != last.hash:
+        elif last is not None and not link.follows(last):
             report.findings.append(Finding(link.seq, f"was written after another outcome {last.seq} than the one here"))
         last = link
     if last is not None:

@@ -21,11 +21,13 @@ from commitlog.log.sequencer import Phase, Sequencer
 DEADLINE_S = 60.0
 
 RUN_SEQUENCER = """
-import logging, sys
+import logging, signal, sys, threading
 from commitlog.config import Settings
 from commitlog.log.sequencer import run_sequencer
 logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-sys.exit(run_sequencer(Settings.load(), standby="standby" in sys.argv))
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+sys.exit(run_sequencer(Settings.load(), standby="standby" in sys.argv, stop=stop))
 """
 
 
@@ -113,13 +115,14 @@ def all_outcomes(settings: Settings) -> list[m.Outcome]:
 
 
 def messages_of(settings: Settings, topic: str, partition: int = 0) -> list[bytes]:
-    """The committed values of a partition, as they are."""
+    """The values of a partition, as they are."""
     consumer = Consumer(
         {
             "bootstrap.servers": settings.bootstrap_servers,
             "group.id": "looking",
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
+            "isolation.level": "read_uncommitted",
         }
     )
     consumer.assign([TopicPartition(topic, partition, 0)])

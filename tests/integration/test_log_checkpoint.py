@@ -14,7 +14,7 @@ from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.partitioning import partition_for
 from commitlog.domain.sequencing import new_state, replay, state_hash
-from commitlog.errors import HistoryUnavailableError
+from commitlog.errors import HistoryUnavailableError, LogLossError
 from commitlog.log import checkpoint
 from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of, load_checkpoints, state_after, write_checkpoint
 from commitlog.log.codec import encode_proposal
@@ -40,6 +40,11 @@ def decide_some(settings: Settings, ids: Ids, start: int, count: int) -> None:
         for base in range(start, start + count):
             change = create_table() if base == 0 else append(f"f{base}")
             assert publisher.submit(proposal(ids, base, change, writer_seq=base)).snapshot_id == base + 1
+
+
+def told(settings: Settings) -> int:
+    """The last outcome that the log says to be told: where a checkpoint made now lies."""
+    return all_records(settings)[-1].told
 
 
 def checkpoint_now(settings: Settings) -> Path:
@@ -76,11 +81,13 @@ def first_offset(settings: Settings, partition: int) -> int:
 
 def test_checkpoint_when_loaded_then_the_state_is_the_replayed_one(settings: Settings, ids: Ids) -> None:
     decide_some(settings, ids, 0, 5)
+    at = told(settings)
+    assert 0 < at < 5
     path = checkpoint_now(settings)
     decide_some(settings, ids, 5, 3)
     start, state = loaded(settings, with_checkpoints=True)
-    assert (start, state) == (5, loaded(settings, with_checkpoints=False)[1])
-    assert path.name.split("-")[1:3] == ["00000000000000000005", "r1"]
+    assert (start, state) == (at, loaded(settings, with_checkpoints=False)[1])
+    assert path.name.split("-")[1:3] == [f"{at:020d}", "r1"]
 
 
 def test_sequencer_when_it_starts_from_a_checkpoint_then_decides_as_ever(settings: Settings, ids: Ids) -> None:
@@ -93,10 +100,11 @@ def test_sequencer_when_it_starts_from_a_checkpoint_then_decides_as_ever(setting
 @pytest.mark.parametrize("damage", ["changed", "cut", "empty", "other rules"])
 def test_checkpoint_when_broken_then_the_one_before_is_taken(settings: Settings, ids: Ids, damage: str) -> None:
     decide_some(settings, ids, 0, 2)
+    before = told(settings)
     checkpoint_now(settings)
     decide_some(settings, ids, 2, 2)
     newest = checkpoint_now(settings)
-    assert loaded(settings, with_checkpoints=True)[0] == 4
+    assert loaded(settings, with_checkpoints=True)[0] == told(settings) > before
     data = bytearray(newest.read_bytes())
     match damage:
         case "changed":
@@ -110,7 +118,24 @@ def test_checkpoint_when_broken_then_the_one_before_is_taken(settings: Settings,
     if newest.exists():
         newest.write_bytes(data)
     start, state = loaded(settings, with_checkpoints=True)
-    assert (start, state) == (2, loaded(settings, with_checkpoints=False)[1])
+    assert (start, state) == (before, loaded(settings, with_checkpoints=False)[1])
+
+
+def test_checkpoint_when_it_lies_beyond_the_end_of_its_log_then_the_loss_is_said(settings: Settings, ids: Ids) -> None:
+    decide_some(settings, ids, 0, 3)
+    replica = Replica(settings)
+    for _ in replica.follow_to_end():
+        pass
+    directory = checkpoint_dir_of(settings)
+    write_checkpoint(directory, replica.state, replace(replica.position, results_offset=1_000))
+    with pytest.raises(LogLossError, match=r"ends at offset \d+, but outcome 3 was read from offset 1000"):
+        loaded(settings, with_checkpoints=True)
+    # One of another log of that name says nothing of this one.
+    for path in directory.iterdir():
+        path.unlink()
+    write_checkpoint(directory, replica.state, replace(replica.position, log_id=b"O" * 16, results_offset=1_000))
+    replica.close()
+    assert loaded(settings, with_checkpoints=True)[0] == 0
 
 
 def test_checkpoint_when_it_does_not_fit_the_log_then_skipped(settings: Settings, ids: Ids) -> None:
@@ -124,17 +149,19 @@ def test_checkpoint_when_it_does_not_fit_the_log_then_skipped(settings: Settings
 
 
 def test_checkpoint_when_there_are_many_then_three_are_kept(settings: Settings, ids: Ids) -> None:
+    made: list[int] = []
     for start in range(5):
         decide_some(settings, ids, start, 1)
         checkpoint_now(settings)
+        made.append(told(settings))
     names = sorted(path.name for path in checkpoint_dir_of(settings).iterdir())
-    assert [int(name.split("-")[1]) for name in names] == [3, 4, 5]
+    assert [int(name.split("-")[1]) for name in names] == made[-3:]
 
 
 def test_checkpoint_when_the_process_dies_while_writing_then_there_is_none(
     settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decide_some(settings, ids, 0, 1)
+    decide_some(settings, ids, 0, 2)
 
     def fail(_: int) -> None:
         raise OSError("no space left")
@@ -152,8 +179,9 @@ def test_proposals_when_decided_then_trimmed_and_undecided_ones_stay(settings: S
     waiting = [encode_proposal(proposal(ids, 4, append(f"late{i}"))) for i in range(3)]
     write_raw(settings, topics_of(settings.log).proposals, *waiting, partition=partition)
     assert first_offset(settings, partition) == 0
+    at = told(settings)
     checkpoint_now(settings)
-    assert first_offset(settings, partition) == 4
+    assert first_offset(settings, partition) == at > 0
     decide_some(settings, ids, 7, 1)
     outcomes = all_outcomes(settings)
     assert [outcome.source.offset for outcome in outcomes] == list(range(8))
@@ -162,14 +190,15 @@ def test_proposals_when_decided_then_trimmed_and_undecided_ones_stay(settings: S
 
 def test_checkpointer_when_enough_was_decided_then_writes_one(settings: Settings, ids: Ids) -> None:
     decide_some(settings, ids, 0, 3)
-    checkpointer = Checkpointer(settings, every_outcomes=3, every_s=3600)
+    at = told(settings)
+    checkpointer = Checkpointer(settings, every_outcomes=at, every_s=3600)
 
     class UntilWritten:
         def is_set(self) -> bool:
             return checkpoint_dir_of(settings).is_dir() and any(checkpoint_dir_of(settings).glob("*.avro"))
 
     checkpointer.run(UntilWritten())  # type: ignore[arg-type]
-    assert [saved.position.seq for saved in load_checkpoints(settings)] == [3]
+    assert [saved.position.seq for saved in load_checkpoints(settings)] == [at]
 
 
 # --- earlier states ---------------------------------------------------------------------------------------------------
@@ -187,10 +216,11 @@ def test_state_after_when_asked_for_any_outcome_then_as_it_was_with_and_without_
     ]
     found = [state_hash(state_after(settings, seq, outcomes_max=100)) for seq in range(7)]
     assert found == expected
+    at = told(settings)
     checkpoint_now(settings)
     decide_some(settings, ids, 6, 2)
     assert state_hash(state_after(settings, 3, outcomes_max=100)) == expected[3]
-    assert state_hash(state_after(settings, 6, outcomes_max=0)) == expected[6]
+    assert state_hash(state_after(settings, at, outcomes_max=0)) == expected[at]
 
 
 def test_state_after_when_too_many_outcomes_would_be_replayed_then_says_so(settings: Settings, ids: Ids) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from log_running import (
     Ids,
@@ -28,25 +31,29 @@ from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.partitioning import partition_for
 from commitlog.errors import (
-    FencedError,
     LogIntegrityError,
     LogLossError,
     OutcomeUnknownError,
     ProposalTooLargeError,
 )
+from commitlog.log._framing import NEWEST
+from commitlog.log.chain import Skip
 from commitlog.log.codec import (
     OutcomeRecord,
+    Takeover,
     decode_dead_letter,
     decode_record,
     encode_outcome,
     encode_proposal,
+    encode_takeover,
     hash_record,
 )
+from commitlog.log.producing import KafkaResults, KafkaVoice
 from commitlog.log.publisher import PendingProposal, Publisher
 from commitlog.log.results import ResultsReader
-from commitlog.log.sequencer import EXIT_FENCED, LEGAL_MOVES, Phase
-from commitlog.log.topics import init_log, topics_of, transactional_id_of
-from commitlog.log.transaction import DoubtError, Records, TransactionalProducer
+from commitlog.log.sequencer import EXIT_FENCED, LEGAL_MOVES, TAKEOVER_AFTER_S, Phase
+from commitlog.log.serving import Report
+from commitlog.log.topics import init_log, topics_of
 
 
 @pytest.fixture
@@ -170,11 +177,10 @@ def test_proposal_when_as_large_as_allowed_then_decided_and_larger_ones_after_co
         plain = proposal(ids, base, change)
         return replace(plain, message="x" * (size - len(encode_proposal(plain)) - 4))
 
-    with serving(settings) as sequencer, Publisher(settings) as publisher:
+    with serving(settings), Publisher(settings) as publisher:
         assert publisher.submit(sized(0, create_table(), 100_000)).verdict is m.Verdict.COMMITTED
         raised = publisher.submit(proposal(ids, 1, m.Configure({"proposal_bytes_max": 3_000_000})))
         assert raised.verdict is m.Verdict.COMMITTED
-        wait_until(lambda: sequencer.status.epoch == 2 and sequencer.status.phase is Phase.SERVING, "a new start")
         assert publisher.submit(sized(2, append("f"), 2_900_000)).verdict is m.Verdict.COMMITTED
 
 
@@ -213,24 +219,28 @@ def test_sequencer_when_killed_again_and_again_then_nothing_is_lost_and_nothing_
     assert all(told[receipt.proposal_id] == receipt.snapshot_id for receipt in receipts)
 
 
-def test_transaction_when_in_doubt_then_the_sequencer_loads_again_and_goes_on(
-    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fault", ["failed before", "failed after", "no offset"])
+def test_append_when_in_doubt_then_the_sequencer_takes_over_from_itself_and_every_verdict_stands(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    whole = TransactionalProducer.write_all
-    doubts = iter(["before", "after"])
+    whole = KafkaResults.append
+    faults = iter([fault])
 
-    def write_all(self: TransactionalProducer, records: list[object]) -> None:
-        doubt = next(doubts, None) if len(records) > 1 else None
-        if doubt != "before":
-            whole(self, records)  # type: ignore[arg-type]
-        if doubt is not None:
-            raise DoubtError(f"planted {doubt} the commit")
+    def append_all(self: KafkaResults, values: Sequence[bytes], on_report: Callable[[int, Report], None]) -> None:
+        planted = next(faults, None) if values[0][:10] == NEWEST["Outcome"].header else None
+        if planted is None:
+            whole(self, values, on_report)
+            return
+        if planted != "failed before":
+            whole(self, values, lambda index, report: None)
+        for index in range(len(values)):
+            on_report(index, Report(None, None if planted == "no offset" else "planted"))
 
     with serving(settings) as sequencer, Publisher(settings) as publisher:
-        monkeypatch.setattr(TransactionalProducer, "write_all", write_all)
+        monkeypatch.setattr(KafkaResults, "append", append_all)
         assert publisher.submit(proposal(ids, 0, create_table())).snapshot_id == 1
         assert publisher.submit(proposal(ids, 1, append("f"))).snapshot_id == 2
-        assert sequencer.status.doubts == 2
+        assert (sequencer.status.doubts, sequencer.status.epoch) == (1, 2)
     assert [outcome.seq for outcome in all_outcomes(settings)] == [1, 2]
 
 
@@ -276,25 +286,79 @@ def test_fenced_when_it_comes_back_as_standby_then_the_new_one_goes_on(settings:
                 assert (back.status.phase, second.status.phase) == (Phase.STANDBY, Phase.SERVING)
 
 
-def test_sequencer_when_fenced_then_never_writes_again(settings: Settings, ids: Ids) -> None:
+def test_fenced_when_it_is_alone_then_active_again_by_itself(settings: Settings, ids: Ids) -> None:
+    with Publisher(settings) as publisher, sequencer_process(settings) as first:
+        publisher.submit(proposal(ids, 0, create_table()))
+        with sequencer_process(settings) as second:
+            assert first.wait(60) == EXIT_FENCED
+            second.kill()
+        with serving(settings, standby=True) as back:
+            wait_until(lambda: back.status.phase is Phase.SERVING, "the standby to take over")
+            assert publisher.submit(proposal(ids, 1, append("f"))).snapshot_id == 2
+
+
+def test_active_when_it_is_stopped_then_a_standby_takes_over_at_once_and_no_writer_notices(
+    settings: Settings, ids: Ids
+) -> None:
+    stop = threading.Event()
+    with Publisher(settings) as publisher, sequencer_process(settings) as active:
+        publisher.submit(proposal(ids, 0, create_table()))
+        with serving(settings, standby=True) as standby:
+            writing = threading.Thread(target=lambda: [publisher.submit(each) for each in many(ids, stop)])
+            writing.start()
+            wait_until(lambda: standby.status.seq > 20, "the standby to follow")
+            began = time.monotonic()
+            active.terminate()
+            wait_until(lambda: standby.status.phase is Phase.SERVING, "the standby to serve")
+            took_s = time.monotonic() - began
+            seq = standby.status.seq
+            wait_until(lambda: standby.status.seq > seq + 20, "the standby to decide")
+            stop.set()
+            writing.join()
+            assert active.wait(60) == 0
+    # The time without a heartbeat is not waited for.
+    assert took_s < TAKEOVER_AFTER_S
+    assert {outcome.verdict for outcome in all_outcomes(settings)} == {m.Verdict.COMMITTED}
+
+
+def many(ids: Ids, stop: threading.Event) -> Iterator[m.Proposal]:
+    while not stop.is_set():
+        yield proposal(ids, 1, append(ids.next().hex()))
+
+
+def test_answers_when_they_were_not_told_then_the_next_sequencer_tells_them(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topics = topics_of(settings.log)
-    first = TransactionalProducer(settings, transactional_id_of(settings.log), batch_bytes_max=100_000)
-    second = TransactionalProducer(settings, transactional_id_of(settings.log), batch_bytes_max=100_000)
-    first.fence()
-    second.fence()
-    with pytest.raises(FencedError, match="another process writes"):
-        first.write_all([Records(topics.control, 0, [b"zombie"])])
-    second.write_all([Records(topics.control, 0, [b"active"])])
-    assert messages_of(settings, topics.control) == [b"active"]
-    first.close()
-    second.close()
+    say = KafkaVoice.send
+    cut = encode_proposal(proposal(ids, 0, create_table(), writer="w1"))[:-3]
+
+    def mute(self: KafkaVoice, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
+        if topic == topics.control:
+            say(self, topic, partition, value, on_done)
+
+    with Publisher(settings) as publisher:
+        with monkeypatch.context() as muted, serving(settings) as sequencer:
+            muted.setattr(KafkaVoice, "send", mute)
+            muted.setattr("commitlog.log.sequencer.LEAVE_TIMEOUT_S", 0.0)
+            pending = [publisher.publish(proposal(ids, 0, m.CreateSchema(f"s{i}"))) for i in range(5)]
+            write_raw(settings, topics.proposals, cut, partition=partition_for("w1", 2))
+            wait_until(lambda: sequencer.status.seq == 6, "six outcomes")
+            assert not any(each.done for each in pending)
+        assert messages_of(settings, topics.dead_letters) == []
+        with serving(settings):
+            assert [each.wait().snapshot_id for each in pending] == [1, 2, 3, 4, 5]
+            wait_until(lambda: len(messages_of(settings, topics.dead_letters)) == 1, "the dead letter")
+    [letter] = messages_of(settings, topics.dead_letters)
+    assert decode_dead_letter(letter).value == cut
 
 
 def test_phases_when_stopped_then_there_is_no_way_on() -> None:
     assert LEGAL_MOVES[Phase.STOPPED] == frozenset()
     assert set(LEGAL_MOVES) == set(Phase)
     assert all(Phase.STOPPED in moves for phase, moves in LEGAL_MOVES.items() if phase is not Phase.STOPPED)
-    assert Phase.SERVING not in LEGAL_MOVES[Phase.STANDBY] | LEGAL_MOVES[Phase.FENCING]
+    assert [phase for phase in Phase if Phase.SERVING in LEGAL_MOVES[phase]] == [Phase.TAKING_OVER]
+    assert LEGAL_MOVES[Phase.FENCED] == {Phase.STOPPED}
 
 
 # --- losses and tampering ---------------------------------------------------------------------------------------------
@@ -334,7 +398,7 @@ def test_proposals_when_the_topic_was_made_anew_then_the_sequencer_stops(setting
         pass
 
 
-def test_results_when_somebody_else_writes_into_them_then_readers_stop_after_the_last_good_one(
+def test_results_when_somebody_writes_another_history_then_readers_stop_after_the_last_good_one(
     settings: Settings, ids: Ids
 ) -> None:
     topics = topics_of(settings.log)
@@ -355,7 +419,9 @@ def test_results_when_somebody_else_writes_into_them_then_readers_stop_after_the
         pass
 
 
-def test_results_when_a_zombie_writes_then_it_is_skipped_and_the_log_goes_on(settings: Settings, ids: Ids) -> None:
+def test_results_when_zombies_and_strangers_write_then_skipped_and_the_log_goes_on(
+    settings: Settings, ids: Ids
+) -> None:
     topics = topics_of(settings.log)
     with Publisher(settings) as publisher:
         for base, change in enumerate((create_table(), append("a"))):
@@ -365,13 +431,62 @@ def test_results_when_a_zombie_writes_then_it_is_skipped_and_the_log_goes_on(set
         record = decode_record(last)
         assert isinstance(record, OutcomeRecord)
         zombie = replace(record.outcome, seq=3, epoch=1, snapshot_id=3)
-        write_raw(settings, topics.results, encode_outcome(zombie, log_id=record.log_id, prev_hash=hash_record(last)))
+        junk = [
+            encode_outcome(zombie, log_id=record.log_id, prev_hash=hash_record(last)),
+            b"somebody's own bytes",
+            encode_takeover(Takeover(record.log_id, 2, b"Z" * 16, 5)),
+        ]
+        write_raw(settings, topics.results, *junk)
         with serving(settings) as sequencer:
+            expected = {Skip.LOWER_EPOCH: 1, Skip.FOREIGN: 1, Skip.TAKEOVER: 1}
+            assert sequencer.status.skipped == expected
+            # The active one meets what comes while it serves, with and without anything to decide.
+            write_raw(settings, topics.results, *junk)
             assert publisher.submit(proposal(ids, 2, append("b"))).snapshot_id == 3
-            assert sequencer.status.zombies == 1
+            write_raw(settings, topics.results, *junk)
+            assert publisher.submit(proposal(ids, 3, append("c"))).snapshot_id == 4
+            assert (sequencer.status.doubts, sequencer.status.epoch) == (0, 3)
     with ResultsReader(settings) as reader:
         seqs = [each.outcome.seq for records in reader.read_to_end() for each in records if each.offset > 0]
-        assert (seqs, reader.zombies) == ([1, 2, 3], 1)
+        assert (seqs, reader.skipped) == ([1, 2, 3, 4], dict.fromkeys(expected, 3))
+
+
+def test_results_when_their_end_is_gone_that_was_told_then_the_sequencer_stops_and_says_so(
+    settings: Settings, ids: Ids, log_name: str
+) -> None:
+    topics = topics_of(settings.log)
+    with serving(settings), Publisher(settings) as publisher:
+        for base, change in enumerate((create_table(), append("a"))):
+            publisher.submit(proposal(ids, base, change))
+    records = messages_of(settings, topics.results)
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.delete_topics([topics.results])[topics.results].result()
+    large = {"max.message.bytes": "300000", "retention.ms": "-1", "retention.bytes": "-1"}
+
+    def made_anew() -> bool:
+        try:
+            admin.create_topics([NewTopic(topics.results, 1, config=large)])[topics.results].result()
+        except KafkaException:
+            return False
+        return True
+
+    wait_until(made_anew, "the topic to be made anew")
+    write_raw(settings, topics.results, *records[:-1])
+    with (
+        pytest.raises(LogLossError, match="ends with outcome 1, but the receipts tell of outcome 2"),
+        serving(settings),
+    ):
+        pass
+
+
+def test_log_when_it_was_written_with_transactions_then_refused_in_one_sentence(settings: Settings) -> None:
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": settings.log})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topics_of(settings.log).results, value=b"\xc3\x01" + b"an old schema", partition=0)
+    producer.commit_transaction(30)
+    with pytest.raises(LogIntegrityError, match="Kafka transactions"), serving(settings):
+        pass
 
 
 def test_reader_when_the_position_is_of_another_log_then_stops(settings: Settings, ids: Ids) -> None:

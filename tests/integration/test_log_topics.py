@@ -20,6 +20,7 @@ from log_running import all_records, messages_of, write_raw
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Granularity
 from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError
+from commitlog.log import topics
 from commitlog.log.codec import decode_record
 from commitlog.log.topics import check_topics, init_log, read_genesis, require_genesis, topics_of
 
@@ -59,16 +60,30 @@ def test_init_when_several_do_it_at_once_then_there_is_one_genesis(settings: Set
     for thread in threads:
         thread.join()
     raw = messages_of(settings, topics_of(settings.log).results)
-    assert len(raw) == 1
     assert made == [decode_record(raw[0])] * 4
+    assert [record.value for record in all_records(settings)] == made[:1]
 
 
-def test_init_when_the_results_are_of_something_else_then_refused(settings: Settings) -> None:
+def test_init_when_another_genesis_was_faster_then_it_is_the_one_for_both(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = init_log(settings)
+    # Whoever looked before that finds nothing.
+    looks = iter([None])
+    look = topics.read_genesis
+    monkeypatch.setattr(topics, "find_genesis", lambda given: None)
+    monkeypatch.setattr(topics, "read_genesis", lambda given: next(looks, None) or look(given))
+    assert init_log(settings) == first
+    assert len(messages_of(settings, topics_of(settings.log).results)) == 2
+    assert [record.value for record in all_records(settings)] == [first]
+
+
+def test_init_when_the_results_are_of_an_unknown_schema_then_refused(settings: Settings) -> None:
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     topic = topics_of(settings.log).results
     admin.create_topics([NewTopic(topic, 1)])[topic].result()
-    write_raw(settings, topic, b"not ours")
-    with pytest.raises(LogIntegrityError, match="no record of a log"):
+    write_raw(settings, topic, b"\xc3\x01of another version")
+    with pytest.raises(LogIntegrityError, match="written by another version of commitlog"):
         init_log(settings)
 
 

@@ -38,8 +38,8 @@ from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.checkpoint import checkpoint_dir_of, load_checkpoints, write_checkpoint
 from commitlog.log.codec import decode_dead_letter, decode_record, encode_proposal
 from commitlog.log.results import LogPosition
+from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
-from commitlog.log.transaction import DoubtError
 
 GENESIS = m.Genesis(b"L" * 16)
 STATISTICS = {"column": "id", "min": 1, "max": 9, "null_count": 0, "value_count": 10, "size_bytes": 80}
@@ -130,13 +130,13 @@ class Log:
             fields["writer_epoch"] = self.decider.state.writers["w1"].epoch
         message = Incoming(0, number, b"w1", encode_proposal(proposal_from_json(fields)))
         batch = Batch()
-        self.decider.decide_all([message], batch, now_ms=START_MS + number)
+        self.decider.decide_all([message], batch, now_ms=START_MS + number, told=0)
         self.records += batch.outcomes
         self.dead += batch.dead_letters
         self.internal += batch.internal
         outcome = decode_record(batch.outcomes[0]).outcome
         json.dumps(outcome_to_json(outcome))
-        self.decider.sealed(batch)
+        self.decider.letters(batch.receipts, batch.dead_letters)
         return outcome
 
 

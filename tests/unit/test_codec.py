@@ -333,7 +333,7 @@ def test_takeover_when_encoded_then_decodes_to_the_same() -> None:
 def test_dead_letter_and_heartbeat_when_encoded_then_decode_to_the_same() -> None:
     letter = codec.DeadLetter(LOG_ID, 7, "x.proposals", m.Position(2, 9), "no", 5, b"w", b"\x00\xff", 2)
     assert codec.decode_dead_letter(codec.encode_dead_letter(letter)) == letter
-    heartbeat = codec.Heartbeat(LOG_ID, b"S" * 16, 3, 8, 9)
+    heartbeat = codec.Heartbeat(LOG_ID, 3, b"S" * 16, 8, 9, leaving=True)
     assert codec.decode_heartbeat(codec.encode_heartbeat(heartbeat)) == heartbeat
 
 

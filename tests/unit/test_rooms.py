@@ -37,7 +37,9 @@ ROOMS = {
     "client": Room(_names("domain log catalog.queries errors config"), never=_names("pyspark")),
     "adoption": Room(_names("domain log.codec errors"), never=_names("confluent_kafka sqlalchemy psycopg pyspark")),
     "spark": Room(
-        _names("client catalog.queries catalog.changed catalog.census domain log.results log.codec errors config"),
+        _names(
+            "client catalog.queries catalog.changed catalog.census domain log.results log.chain log.codec errors config"
+        ),
         never=_names("sqlalchemy psycopg"),
     ),
     "replication": Room(_names("client domain catalog.queries errors config"), never=_names("pyspark")),

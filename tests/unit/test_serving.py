@@ -157,7 +157,7 @@ def test_takeover_when_read_back_then_won_only_by_the_first() -> None:
     assert (ours.offset_of(Report(2)), theirs.offset_of(Report(1))) == (2, 1)
     chain.take(theirs.record, 1)
     chain.take(ours.record, 2)
-    assert (ours.has_won(chain), theirs.has_won(chain)) == (False, True)
+    assert (ours.has_won(chain.state), theirs.has_won(chain.state)) == (False, True)
     for report in (Report(None), Report(None, "timed out"), Report(3, "odd")):
         with pytest.raises(DoubtError):
             ours.offset_of(report)

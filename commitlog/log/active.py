@@ -1,0 +1,222 @@
+"""The work of the active sequencer, in rounds: decide what was proposed, append it, tell what is accepted.
+
+What may be believed and told is in `serving`; here is who is asked when. Nothing waits while there is something to do: the
+next batch is decided while others are on their way, and what has come by the time that one may be sent goes with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from commitlog.domain.model import Receipt
+from commitlog.log.batches import Batch, Decider, Incoming
+from commitlog.log.codec import Heartbeat, encode_heartbeat
+from commitlog.log.ports import Ports
+from commitlog.log.replica import Untold
+from commitlog.log.serving import Records, SentBatch, Serving, Telling
+from commitlog.log.topics import Topics
+
+HEARTBEAT_INTERVAL_S = 0.3
+LOOK_INTERVAL_S = 1.0
+TELL_AGAIN_S = 0.2
+IDLE_WAIT_S = 0.15
+BUSY_WAIT_S = 0.001
+RECEIPTS_TOLD_AGAIN = 5_000
+
+_logger = logging.getLogger("commitlog.sequencer")
+
+
+class Limits(NamedTuple):
+    """How much is appended together."""
+
+    records_max: int
+    bytes_max: int
+
+
+class _Unsaid(NamedTuple):
+    topic: str
+    partition: int
+    value: bytes
+    on_done: Callable[[str | None], None]
+
+
+class Active:
+    """One epoch of the active sequencer, from its accepted takeover until it is fenced, in doubt, or leaves.
+
+    Args:
+        decider: on the state that the takeover has found.
+        serving: as of the takeover.
+        telling: as the last accepted outcome says.
+        ports: the world.
+        topics: of the log.
+        limits: of a batch.
+        decides_as_made: give each proposal the time it was made at instead of the clock's.
+        on_accepted: told of every batch that is accepted, before anybody else is, with what was decided in it.
+    """
+
+    def __init__(
+        self,
+        decider: Decider,
+        serving: Serving,
+        telling: Telling,
+        ports: Ports,
+        topics: Topics,
+        *,
+        limits: Limits,
+        decides_as_made: bool = False,
+        on_accepted: Callable[[SentBatch, Batch], None] = lambda sent, batch: None,
+    ) -> None:
+        self._decider = decider
+        self._serving = serving
+        self._telling = telling
+        self._ports = ports
+        self._topics = topics
+        self._limits = limits
+        self._decides_as_made = decides_as_made
+        self._on_accepted = on_accepted
+        self._batch = Batch()
+        self._sent: dict[SentBatch, Batch] = {}
+        self._unsaid: list[_Unsaid] = []
+        self._beaten_s = self._looked_s = float("-inf")
+        self._said_again_s = float("-inf")
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is on its way."""
+        return not self._serving.in_flight and self._serving.unread is None and self._telling.is_done
+
+    def tell_again(self, untold: Iterable[Untold], read: Callable[[Sequence[Untold]], Sequence[Incoming]]) -> None:
+        """Tells what a predecessor has perhaps not told; ``read`` gets the refused messages."""
+        waiting = list(untold)
+        for start in range(0, len(waiting), RECEIPTS_TOLD_AGAIN):
+            some = waiting[start : start + RECEIPTS_TOLD_AGAIN]
+            receipts: defaultdict[int, list[Receipt]] = defaultdict(list)
+            for each in some:
+                receipts[each.receipt.source.partition].append(each.receipt)
+            refused = [each for each in some if each.refused is not None]
+            dead_letters = [
+                self._decider.dead_letter(message, each.refused)
+                for each, message in zip(refused, read(refused) if refused else (), strict=True)
+                if each.refused is not None
+            ]
+            self._tell(some[-1].receipt.seq, self._decider.letters(receipts, dead_letters))
+
+    def step(self) -> None:
+        """One round; waits a moment when there is nothing to do.
+
+        Raises:
+            FencedError: another sequencer has taken over.
+            DoubtError: it is not known what the log holds.
+        """
+        ports = self._ports
+        ports.results.poll(0)
+        ports.voice.poll(0)
+        self._judge()
+        now_s = ports.clock_s()
+        self._beat(now_s)
+        self._say_again(now_s)
+        self._look(now_s)
+        came = self._decide()
+        if len(self._batch) and self._serving.may_send:
+            self._send()
+        elif not came and self._serving.in_flight:
+            ports.results.poll(BUSY_WAIT_S)
+
+    def settle(self) -> None:
+        """One round in which nothing new is decided; waits for what is on its way."""
+        self._ports.results.poll(BUSY_WAIT_S)
+        self._ports.voice.poll(BUSY_WAIT_S)
+        self._judge()
+        self._say_again(self._ports.clock_s())
+
+    def leave(self) -> None:
+        """Says that this was the last heartbeat."""
+        self._say_heartbeat(leaving=True)
+        self._ports.voice.poll(0)
+
+    def _judge(self) -> None:
+        serving = self._serving
+        accepted = serving.judge()
+        if serving.unread is not None:
+            accepted += serving.read(self._ports.results.read(*serving.unread))
+        for sent in accepted:
+            self._on_accepted(sent, self._sent.pop(sent))
+            self._tell(sent.seq, sent.letters)
+
+    def _decide(self) -> bool:
+        """Decides what has been proposed, as much as fits; whether there was anything."""
+        room = self._limits.records_max - len(self._batch)
+        if room <= 0 or self._batch.size_bytes >= self._limits.bytes_max or not self._telling.has_room:
+            return False
+        is_idle = not len(self._batch) and not self._serving.in_flight and not self._unsaid
+        messages = self._ports.proposals.poll(room, IDLE_WAIT_S if is_idle else 0)
+        if messages:
+            now_ms = None if self._decides_as_made else self._ports.clock_ms()
+            self._decider.decide_all(messages, self._batch, now_ms=now_ms, told=self._telling.told)
+        return bool(messages)
+
+    def _send(self) -> None:
+        batch, self._batch = self._batch, Batch()
+        sent = self._serving.sent(
+            batch.outcomes,
+            seq=self._decider.state.next_seq - 1,
+            hash=self._decider.prev_hash,
+            letters=self._decider.letters(batch.receipts, batch.dead_letters),
+            now_s=self._ports.clock_s(),
+        )
+        self._sent[sent] = batch
+        self._ports.results.append(batch.outcomes, partial(self._serving.reported, sent))
+
+    def _look(self, now_s: float) -> None:
+        """An active one that has nothing to append would not notice that it was fenced."""
+        if self._serving.in_flight or now_s - self._looked_s < LOOK_INTERVAL_S:
+            return
+        end = self._ports.results.end_seen()
+        if end is not None:
+            self._looked_s = now_s
+            self._serving.must_read_to(end)
+
+    # --- telling ------------------------------------------------------------------------------------------------------
+
+    def _tell(self, seq: int, letters: Iterable[Records]) -> None:
+        messages = [(each.topic, each.partition, value) for each in letters for value in each.values]
+        untold = self._telling.begin(seq, len(messages))
+        for topic, partition, value in messages:
+            self._say(topic, partition, value, lambda: self._telling.acknowledged(untold))
+
+    def _say(self, topic: str, partition: int, value: bytes, on_said: Callable[[], None]) -> None:
+        def done(error: str | None) -> None:
+            if error is None:
+                on_said()
+            else:
+                _logger.warning("a message to %s partition %d is sent again: %s", topic, partition, error)
+                self._unsaid.append(_Unsaid(topic, partition, value, done))
+
+        self._ports.voice.send(topic, partition, value, done)
+
+    def _say_again(self, now_s: float) -> None:
+        if self._unsaid and now_s - self._said_again_s >= TELL_AGAIN_S:
+            self._said_again_s = now_s
+            unsaid, self._unsaid = self._unsaid, []
+            for each in unsaid:
+                self._ports.voice.send(*each)
+
+    # --- signs of life ------------------------------------------------------------------------------------------------
+
+    def _beat(self, now_s: float) -> None:
+        if now_s - self._beaten_s >= HEARTBEAT_INTERVAL_S and self._serving.may_beat(now_s):
+            self._beaten_s = now_s
+            self._say_heartbeat(leaving=False)
+
+    def _say_heartbeat(self, *, leaving: bool) -> None:
+        accepted = self._serving.accepted
+        assert accepted.instance is not None
+        heartbeat = Heartbeat(
+            accepted.log_id, accepted.epoch, accepted.instance, accepted.seq, self._ports.clock_ms(), leaving
+        )
+        # One that is lost is not sent again: it would be late.
+        self._ports.voice.send(self._topics.control, 0, encode_heartbeat(heartbeat), lambda error: None)

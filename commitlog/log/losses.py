@@ -1,0 +1,110 @@
+"""Losses that show where the log's topics meet: what one of them says of another that does not hold it (any more)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import TopicPartition
+
+from commitlog.config import Settings
+from commitlog.errors import LogLossError, LogUnavailableError, MalformedRecordError
+from commitlog.log.codec import decode_heartbeat, decode_receipts
+from commitlog.log.connection import assign, end_offsets, first_offsets, make_admin, make_consumer
+from commitlog.log.topics import topics_of
+
+READ_TIMEOUT_S = 30.0
+POLL_S = 0.2
+
+
+def check_proposals(settings: Settings, next_offsets: Mapping[int, int]) -> None:
+    """Checks that every proposal that was not decided is there, and every one that was has been.
+
+    Raises:
+        LogLossError: which are gone.
+        LogUnavailableError: no broker has answered.
+    """
+    topic, admin = topics_of(settings.log).proposals, make_admin(settings)
+    firsts = first_offsets(settings, admin, topic, next_offsets)
+    ends = end_offsets(settings, admin, topic, next_offsets)
+    for partition, expected in next_offsets.items():
+        first, end = firsts[partition], ends[partition]
+        if first > expected:
+            raise LogLossError(
+                f"{topic} partition {partition} starts at offset {first}, but {expected} is the next to decide: "
+                f"the proposals from {expected} to {first - 1} are gone without an answer (retention, or deleted "
+                "records)"
+            )
+        if end < expected:
+            raise LogLossError(
+                f"{topic} partition {partition} ends at offset {end}, but proposals up to {expected - 1} were "
+                "decided: the topic was made anew, lost its end in a power loss, or was restored from a backup"
+            )
+
+
+def check_told(settings: Settings, log_id: bytes, partitions: int, *, seq: int) -> None:
+    """Checks that nothing was told of outcomes after ``seq``, the last that the log holds.
+
+    Raises:
+        LogLossError: the log has lost outcomes.
+        LogUnavailableError: no broker has answered.
+    """
+    topics = topics_of(settings.log)
+    told = max(
+        (found for value in _last_values(settings, topics.receipts, partitions) for found in _receipts(value, log_id)),
+        default=0,
+    )
+    beaten = max(
+        (found for value in _last_values(settings, topics.control, 1) for found in _heartbeat(value, log_id)), default=0
+    )
+    for what, found in (("receipts", told), ("heartbeats", beaten)):
+        if found > seq:
+            raise LogLossError(
+                f"{topics.results} ends with outcome {seq}, but the {what} tell of outcome {found}: the outcomes from "
+                f"{seq + 1} on are gone (a power loss without flushing, or a broker restored from a backup); writers "
+                "have been told of them"
+            )
+
+
+def _receipts(value: bytes, log_id: bytes) -> Iterator[int]:
+    try:
+        receipts = decode_receipts(value)
+    except MalformedRecordError:
+        return
+    if receipts.log_id == log_id:
+        yield from (receipt.seq for receipt in receipts.receipts)
+
+
+def _heartbeat(value: bytes, log_id: bytes) -> Iterator[int]:
+    try:
+        heartbeat = decode_heartbeat(value)
+    except MalformedRecordError:
+        return
+    if heartbeat.log_id == log_id:
+        yield heartbeat.seq
+
+
+def _last_values(settings: Settings, topic: str, partitions: int) -> list[bytes]:
+    """The last message of each partition that has one."""
+    admin = make_admin(settings)
+    firsts = first_offsets(settings, admin, topic, range(partitions))
+    ends = end_offsets(settings, admin, topic, range(partitions))
+    waiting = {number for number, end in ends.items() if end > firsts[number]}
+    values: list[bytes] = []
+    if not waiting:
+        return values
+    consumer = make_consumer(settings, fetch_wait_max_ms=10)
+    try:
+        assign(settings, consumer, [TopicPartition(topic, number, ends[number] - 1) for number in waiting])
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        while waiting:
+            for message in consumer.consume(1, POLL_S):
+                if message.error() is None:
+                    waiting.discard(message.partition() or 0)
+                    values.append(message.value() or b"")
+            if time.monotonic() > deadline:
+                detail = f"the last messages of {topic} cannot be read"
+                raise LogUnavailableError(settings.bootstrap_servers, detail=detail)
+    finally:
+        consumer.close()
+    return values

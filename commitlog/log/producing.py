@@ -1,0 +1,141 @@
+"""The producers of a sequencer: one for the results alone, whose reports say what was accepted, one for all else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+from commitlog.config import Settings
+from commitlog.log.connection import (
+    BATCH_BYTES_MAX,
+    FRAME_BYTES,
+    MESSAGE_BYTES_MAX,
+    REQUEST_TIMEOUT_S,
+    answered,
+    know_topic,
+    make_admin,
+    make_producer,
+)
+from commitlog.log.results import read_range
+from commitlog.log.serving import DoubtError, Report
+
+APPEND_TIMEOUT_MS = 5_000
+"""After it an append counts as failed, which is doubt: it may have been written, or be written yet."""
+
+TELL_TIMEOUT_MS = 30_000
+
+
+def _make(settings: Settings, **options: object) -> Producer:
+    producer = make_producer(
+        settings,
+        message_max_bytes=MESSAGE_BYTES_MAX,
+        linger_ms=0,
+        retry_backoff_ms=10,
+        compression_type="lz4",
+        **options,
+    )
+    # A producer without metadata waits half a second for its first idempotent batch.
+    answered(settings, lambda: producer.list_topics(timeout=REQUEST_TIMEOUT_S))
+    return producer
+
+
+class KafkaResults:
+    """`ports.ResultsLog` over Kafka.
+
+    Args:
+        settings: where Kafka is.
+        topic: the results topic.
+        batch_bytes_max: what the topic takes in one batch; a larger record is a batch of its own.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+
+    def __init__(self, settings: Settings, topic: str, *, batch_bytes_max: int) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._producer = _make(
+            settings,
+            batch_size=min(BATCH_BYTES_MAX, batch_bytes_max - FRAME_BYTES // 2),
+            delivery_timeout_ms=APPEND_TIMEOUT_MS,
+            batch_num_messages=20_000,
+        )
+        self._admin = make_admin(settings)
+        know_topic(settings, self._admin, topic)
+        self._asked: Future[Any] | None = None
+
+    def append(self, values: Sequence[bytes], on_report: Callable[[int, Report], None]) -> None:
+        try:
+            for index, value in enumerate(values):
+                self._producer.produce(
+                    self._topic, value=value, partition=0, on_delivery=partial(_report, on_report, index)
+                )
+        except (BufferError, KafkaException) as error:
+            raise DoubtError(f"a record could not be queued for {self._topic}: {error}") from None
+
+    def poll(self, timeout_s: float) -> None:
+        self._producer.poll(timeout_s)
+
+    def read(self, start: int, end: int) -> Iterable[tuple[int, bytes | None]]:
+        return read_range(self._settings, start, end)
+
+    def end_seen(self) -> int | None:
+        if self._asked is None:
+            latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            wanted = {TopicPartition(self._topic, 0): latest}
+            [self._asked] = self._admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S).values()
+        if not self._asked.done():
+            return None
+        asked, self._asked = self._asked, None
+        # Who cannot ask cannot append either, and hears it there.
+        return None if asked.exception() is not None else int(asked.result().offset)
+
+    def close(self) -> None:
+        self._producer.purge()
+        del self._producer
+
+
+class KafkaVoice:
+    """`ports.Voice` over Kafka.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._producer = _make(settings, delivery_timeout_ms=TELL_TIMEOUT_MS)
+
+    def send(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
+        try:
+            self._producer.produce(topic, value=value, partition=partition, on_delivery=partial(_done, on_done))
+        except (BufferError, KafkaException) as error:
+            on_done(str(error))
+
+    def flush(self, timeout_s: float) -> None:
+        """Waits until everything was answered, at most so long."""
+        self._producer.flush(timeout_s)
+
+    def poll(self, timeout_s: float) -> None:
+        self._producer.poll(timeout_s)
+
+    def close(self) -> None:
+        self._producer.purge()
+        del self._producer
+
+
+def _report(on_report: Callable[[int, Report], None], index: int, error: KafkaError | None, message: Message) -> None:
+    if error is not None:
+        on_report(index, Report(None, f"{error.name()}: {error.str()}"))
+        return
+    offset = message.offset()
+    # What the client only supposes to be written has none, or a negative one.
+    on_report(index, Report(None if offset is None or offset < 0 else offset))
+
+
+def _done(on_done: Callable[[str | None], None], error: KafkaError | None, _: Message) -> None:
+    on_done(None if error is None else f"{error.name()}: {error.str()}")
