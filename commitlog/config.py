@@ -50,9 +50,8 @@ class Settings:
         partitions: partitions of the proposals topic of a log that is created.
         proposal_bytes_max: largest encoded proposal of a log that is created, in bytes.
         genesis: other first values of a log that is created, by the names of the log's settings.
-        batch_records_max: most proposals that one Kafka transaction decides.
-        batch_bytes_max: most bytes of proposals that one Kafka transaction decides.
-        batch_age_ms_max: longest time that a proposal waits for others to share its transaction.
+        batch_records_max: most proposals that are decided and appended together.
+        batch_bytes_max: most bytes of outcomes that are appended together.
         receipts_timeout_ms: how long a client waits for its receipt before the outcome counts as unknown.
         catalog_timeout_ms: how long a reader waits for the catalog to hold what was committed before it asked.
         staleness_ms: how old what a reader sees may be, so that it need not ask the log each time; 0 is the newest.
@@ -77,7 +76,6 @@ class Settings:
     proposal_bytes_max: int
     batch_records_max: int
     batch_bytes_max: int
-    batch_age_ms_max: int
     receipts_timeout_ms: int
     catalog_timeout_ms: int
     staleness_ms: int
@@ -221,7 +219,6 @@ def _defaults(home: Path, layers: list[_Layer], environment: Mapping[str, str]) 
         "proposal_bytes_max": 1024 * 1024,
         "batch_records_max": 5_000,
         "batch_bytes_max": 32 * 1024 * 1024,
-        "batch_age_ms_max": 5,
         "receipts_timeout_ms": 30_000,
         "catalog_timeout_ms": 30_000,
         "staleness_ms": 0,
@@ -372,7 +369,6 @@ _READERS: Mapping[str, Callable[[object, str], object]] = {
     "proposal_bytes_max": _whole(1_024, 64 * 1024 * 1024),
     "batch_records_max": _whole(1, 100_000),
     "batch_bytes_max": _whole(1_024, 1024 * 1024 * 1024),
-    "batch_age_ms_max": _whole(0, 10_000),
     "receipts_timeout_ms": _whole(1, 3_600_000),
     "catalog_timeout_ms": _whole(1, 3_600_000),
     "staleness_ms": _whole(0, 3_600_000),

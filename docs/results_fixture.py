@@ -65,7 +65,7 @@ def everything() -> Log:
     so_far = beginning()[1]
     # Of strangers.
     records += [b"hello", None, b"", b"\xc3\x01", genesis(OTHER_LOG_ID), genesis(), genesis(partitions=9)]
-    records.append(encode_heartbeat(Heartbeat(LOG_ID, b"s" * 16, 1, 2, TIME_MS)))
+    records.append(encode_heartbeat(Heartbeat(LOG_ID, 1, b"s" * 16, 2, TIME_MS)))
     # A resend, and one with another content: the seq alone says that it has been.
     records += [records[3], outcome(2, 1, b"?" * 32, detail="another 2")]
     # An own gap: outcome 3 was lost, 4 and 5 come; then a takeover by the same process, which starts again at 3.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from log_running import (
     Ids,
@@ -476,16 +476,6 @@ def test_results_when_their_end_is_gone_that_was_told_then_the_sequencer_stops_a
         pytest.raises(LogLossError, match="ends with outcome 1, but the receipts tell of outcome 2"),
         serving(settings),
     ):
-        pass
-
-
-def test_log_when_it_was_written_with_transactions_then_refused_in_one_sentence(settings: Settings) -> None:
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": settings.log})
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    producer.produce(topics_of(settings.log).results, value=b"\xc3\x01" + b"an old schema", partition=0)
-    producer.commit_transaction(30)
-    with pytest.raises(LogIntegrityError, match="Kafka transactions"), serving(settings):
         pass
 
 

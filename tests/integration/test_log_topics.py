@@ -69,10 +69,10 @@ def test_init_when_another_genesis_was_faster_then_it_is_the_one_for_both(
 ) -> None:
     first = init_log(settings)
     # Whoever looked before that finds nothing.
-    looks = iter([None])
+    looks = iter([lambda given: None])
     look = topics.read_genesis
     monkeypatch.setattr(topics, "find_genesis", lambda given: None)
-    monkeypatch.setattr(topics, "read_genesis", lambda given: next(looks, None) or look(given))
+    monkeypatch.setattr(topics, "read_genesis", lambda given: next(looks, look)(given))
     assert init_log(settings) == first
     assert len(messages_of(settings, topics_of(settings.log).results)) == 2
     assert [record.value for record in all_records(settings)] == [first]

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import ProposalRejectedError
+from commitlog.log.results import LogPosition
 from commitlog.spark import outcomes
-from commitlog.spark.outcomes import RANGE_OFFSETS_MIN, _ranges
+from commitlog.spark.outcomes import ranges_after
 
 NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
 
@@ -63,9 +64,12 @@ def test_stream_of_the_results_when_restarted_then_each_outcome_once(
         spark.read.format("commitlog").options(**{**options, "topic": "receipts"}).load()
 
 
-def test_ranges_then_they_meet_without_a_gap() -> None:
-    ranges = _ranges(0, 2 * RANGE_OFFSETS_MIN + 1)
-    assert [each.value for each in ranges] == [
-        (0, RANGE_OFFSETS_MIN), (RANGE_OFFSETS_MIN, 2 * RANGE_OFFSETS_MIN), (2 * RANGE_OFFSETS_MIN, 2 * RANGE_OFFSETS_MIN + 1),
-    ]  # fmt: skip
-    assert _ranges(5, 5) == []
+def test_ranges_then_they_meet_without_a_gap_and_begin_only_where_a_reader_may() -> None:
+    genesis, first, second = (
+        LogPosition(b"L" * 16, seq, 1, b"H" * 32, offset) for seq, offset in ((0, 0), (9, 10), (19, 22))
+    )
+    ranges = ranges_after(None, [first, second], 30)
+    assert [(each.after, each.start, each.end) for each in ranges] == [(None, 0, 11), (first, 11, 23), (second, 23, 30)]
+    ranges = ranges_after(genesis, [second], 30, start=7)
+    assert [(each.after, each.start, each.end) for each in ranges] == [(genesis, 7, 23), (second, 23, 30)]
+    assert ranges_after(genesis, [], 5, start=5) == []

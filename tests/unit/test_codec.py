@@ -450,7 +450,7 @@ SAMPLES = samples()
         (GOOD[:-1], "no Proposal"),
         (GOOD[: HEADER_SIZE_BYTES + 7], "no Proposal"),
         (damaged(b"part.parquet", b"part\xff\xfearquet", GOOD), "Unicode"),
-        (codec.encode_heartbeat(codec.Heartbeat(LOG_ID, LOG_ID, 1, 1, 1)), "kind Heartbeat, not Proposal"),
+        (codec.encode_heartbeat(codec.Heartbeat(LOG_ID, 1, LOG_ID, 1, 1)), "kind Heartbeat, not Proposal"),
         (damaged(bytes.fromhex("7c007000"), bytes.fromhex("7c004000"), GOOD), "not a UUID version 7"),
     ],
 )
