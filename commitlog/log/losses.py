@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from confluent_kafka import TopicPartition
 
@@ -42,27 +43,35 @@ def check_proposals(settings: Settings, next_offsets: Mapping[int, int]) -> None
             )
 
 
-def check_told(settings: Settings, log_id: bytes, partitions: int, *, seq: int) -> None:
-    """Checks that nothing was told of outcomes after ``seq``, the last that the log holds.
+class LastTold(NamedTuple):
+    """The last outcome that the receipts tell of, and the last that heartbeats do; 0 where there is none."""
+
+    receipts: int
+    heartbeats: int
+
+
+def last_told(settings: Settings, log_id: bytes, partitions: int) -> LastTold:
+    """What was told of a log; LogUnavailableError when no broker answers."""
+    topics = topics_of(settings.log)
+    receipts = (
+        found for value in _last_values(settings, topics.receipts, partitions) for found in _receipts(value, log_id)
+    )
+    heartbeats = (found for value in _last_values(settings, topics.control, 1) for found in _heartbeat(value, log_id))
+    return LastTold(max(receipts, default=0), max(heartbeats, default=0))
+
+
+def check_told(settings: Settings, told: LastTold, *, seq: int) -> None:
+    """Checks what was told before the log was read to its end, which is outcome ``seq``.
 
     Raises:
         LogLossError: the log has lost outcomes.
-        LogUnavailableError: no broker has answered.
     """
-    topics = topics_of(settings.log)
-    told = max(
-        (found for value in _last_values(settings, topics.receipts, partitions) for found in _receipts(value, log_id)),
-        default=0,
-    )
-    beaten = max(
-        (found for value in _last_values(settings, topics.control, 1) for found in _heartbeat(value, log_id)), default=0
-    )
-    for what, found in (("receipts", told), ("heartbeats", beaten)):
+    for what, found in told._asdict().items():
         if found > seq:
             raise LogLossError(
-                f"{topics.results} ends with outcome {seq}, but the {what} tell of outcome {found}: the outcomes from "
-                f"{seq + 1} on are gone (a power loss without flushing, or a broker restored from a backup); writers "
-                "have been told of them"
+                f"{topics_of(settings.log).results} ends with outcome {seq}, but the {what} tell of outcome {found}: the "
+                f"outcomes from {seq + 1} on are gone (a power loss without flushing, or a broker restored from a "
+                "backup); writers have been told of them"
             )
 
 

@@ -132,10 +132,17 @@ def _report(on_report: Callable[[int, Report], None], index: int, error: KafkaEr
     if error is not None:
         on_report(index, Report(None, f"{error.name()}: {error.str()}"))
         return
+    on_report(index, Report(message.offset() if _has_offset(message) else None))
+
+
+def _done(on_done: Callable[[str | None], None], error: KafkaError | None, message: Message) -> None:
+    if error is not None:
+        on_done(f"{error.name()}: {error.str()}")
+    else:
+        on_done(None if _has_offset(message) else "acknowledged without an offset")
+
+
+def _has_offset(message: Message) -> bool:
+    """What the client only supposes to be written has no offset, or a negative one."""
     offset = message.offset()
-    # What the client only supposes to be written has none, or a negative one.
-    on_report(index, Report(None if offset is None or offset < 0 else offset))
-
-
-def _done(on_done: Callable[[str | None], None], error: KafkaError | None, _: Message) -> None:
-    on_done(None if error is None else f"{error.name()}: {error.str()}")
+    return offset is not None and offset >= 0

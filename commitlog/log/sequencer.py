@@ -22,6 +22,7 @@ from typing import NamedTuple
 from commitlog.config import Settings
 from commitlog.domain.model import Position, Verdict
 from commitlog.domain.row_conflicts import RowHandler
+from commitlog.domain.state import SequencerState
 from commitlog.errors import FencedError, LogUnavailableError
 from commitlog.log.active import Active, Limits
 from commitlog.log.batches import Batch, Decider, Incoming
@@ -29,7 +30,7 @@ from commitlog.log.chain import ChainState, Skip
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.handlers import load_row_handlers
 from commitlog.log.heartbeats import HeartbeatListener
-from commitlog.log.losses import check_proposals, check_told
+from commitlog.log.losses import check_proposals, check_told, last_told
 from commitlog.log.ports import Ports
 from commitlog.log.producing import APPEND_TIMEOUT_MS, KafkaResults, KafkaVoice
 from commitlog.log.proposals import ProposalSource, read_proposals
@@ -239,20 +240,27 @@ class Sequencer:
             checkpoints=load_checkpoints(self._settings),
             on_skipped=lambda error: _logger.warning("a checkpoint does not fit the log: %s", error),
         )
-        count = CAUGHT_UP_RECORDS
         # What was decided during a long load would have to be replayed while nobody serves.
-        while count >= CAUGHT_UP_RECORDS and not self._stop.is_set():
-            count = 0
-            for replayed in replica.follow_to_end():
-                count += replayed
-                heartbeats.listen()
-        self._tell_of(replica)
+        while self._replayed_to_end(replica, heartbeats) >= CAUGHT_UP_RECORDS and not self._stop.is_set():
+            pass
         state = replica.state
+        told = last_told(self._settings, state.log_id, state.partitions)
+        self._replayed_to_end(replica, heartbeats)
+        check_told(self._settings, told, seq=replica.chain.seq)
+        check_proposals(self._settings, _next_offsets(state))
+        self._tell_of(replica)
         check_topics(self._settings, state.partitions)
         allow_proposal_bytes(self._settings, state.settings.proposal_bytes_max)
         batch_bytes_max = topic_message_bytes_max(self._settings, self._topics.results)
         self._results = KafkaResults(self._settings, self._topics.results, batch_bytes_max=batch_bytes_max)
         self._voice = KafkaVoice(self._settings)
+
+    def _replayed_to_end(self, replica: Replica, heartbeats: HeartbeatListener) -> int:
+        count = 0
+        for replayed in replica.follow_to_end():
+            count += replayed
+            heartbeats.listen()
+        return count
 
     def _stand_by(self) -> None:
         """Replays along until the active sequencer has not been heard for too long."""
@@ -314,9 +322,6 @@ class Sequencer:
         chain, state, untold = replica.chain, replica.state, list(replica.untold)
         assert chain.instance is not None
         self._own = _Own(chain.epoch, chain.instance)
-        starts = {partition: state.next_offsets.get(partition, 0) for partition in range(state.partitions)}
-        check_proposals(self._settings, starts)
-        check_told(self._settings, state.log_id, state.partitions, seq=chain.seq)
         decider = Decider(
             state,
             prev_hash=chain.hash,
@@ -329,7 +334,7 @@ class Sequencer:
         serving, telling = Serving(chain, replica.next_offset), Telling(replica.told)
         replica.close()
         self._replica = None
-        proposals = ProposalSource(self._settings, starts)
+        proposals = ProposalSource(self._settings, _next_offsets(state))
         ports = Ports(results, voice, proposals, self._clock_ms, time.monotonic)
         active = Active(
             decider,
@@ -382,3 +387,7 @@ class Sequencer:
 
     def _refused(self, untold: Sequence[Untold]) -> Sequence[Incoming]:
         return read_proposals(self._settings, [each.receipt.source for each in untold])
+
+
+def _next_offsets(state: SequencerState) -> dict[int, int]:
+    return {partition: state.next_offsets.get(partition, 0) for partition in range(state.partitions)}
