@@ -123,7 +123,7 @@ class _Batches:
 
 def _write_small(df: DataFrame, to: Target) -> Sequence[str] | None:
     """Write the rows here, if they are few; None when there are more."""
-    check_fit(df.schema, to.definition)
+    check_fit(df.schema, to.definition, by_arrow=True)
     rows = df.limit(SMALL_BATCH_ROWS + 1).toArrow()
     return None if rows.num_rows > SMALL_BATCH_ROWS else write_batches(iter(rows.to_batches()), to.definition, to.path)
 

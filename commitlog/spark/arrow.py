@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from commitlog.client.lake import new_name
-from commitlog.domain.definitions import Column, TableDefinition, default_value
-from commitlog.domain.types import FLOATS, ColumnType, fold
+from commitlog.domain.definitions import Column, TableDefinition
+from commitlog.domain.types import FLOATS, ColumnType
 from commitlog.errors import DataFileError
 from commitlog.spark.arrow_partitions import by_partition
+from commitlog.spark.conforming import by_name, conformed, missing
 
 _FIELD_ID = "PARQUET:field_id"
 _PLAIN: Mapping[str, pa.DataType] = {
@@ -110,13 +111,12 @@ def _writer(path: str, schema: pa.Schema, columns: Sequence[Column]) -> pq.Parqu
 
 def _array(batch: pa.RecordBatch, column: Column, schema: pa.Schema) -> pa.Array:
     kind = schema.field(column.name).type
-    position = next((i for i, name in enumerate(batch.schema.names) if fold(name) == fold(column.name)), None)
+    position = by_name(column, list(batch.schema))
     if position is None:
-        value = None if column.default is None else default_value(column.type, column.default)
-        array = pa.array([value] * batch.num_rows).cast(kind)
+        array = missing(column, batch.num_rows, kind, is_read=False)
     else:
         try:
-            array = batch.column(position).cast(kind)
+            array = conformed(batch.column(position), column, kind, by_name, is_read=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataFileError(f"column {column.name} ({column.type}): {error}") from error
     if array.null_count and not column.nullable:

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from commitlog.domain.definitions import Column, default_value
+from commitlog.domain.definitions import Column
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.types import fold
 from commitlog.errors import DataFileError
+from commitlog.spark.conforming import Find, conformed, missing
 
 BATCH_ROWS = 65_536
 _FIELD_ID = b"PARQUET:field_id"
@@ -54,14 +55,16 @@ def read_rows(rows: FileRows, columns: Sequence[Column], schema: pa.Schema) -> I
     chosen = _chosen(rows)
     filesystem, inner = fs.FileSystem.from_uri(rows.path)
     with pq.ParquetFile(inner, filesystem=filesystem) as file:
-        sources = _sources(file.schema_arrow, columns, rows.name_mapping)
+        find = _finder(columns, rows.name_mapping)
+        fields = list(file.schema_arrow)
+        sources = [None if (at := find(column, fields)) is None else fields[at].name for column in columns]
         start = 0
         for batch in file.iter_batches(BATCH_ROWS, columns=sorted({name for name in sources if name is not None})):
             kept = batch if chosen is None else batch.filter(pa.array(chosen[start : start + batch.num_rows]))
             start += batch.num_rows
             if kept.num_rows:
                 arrays = [
-                    _array(kept, column, name, field.type)
+                    _array(kept, column, None if name is None else kept.schema.get_field_index(name), field.type, find)
                     for column, name, field in zip(columns, sources, schema, strict=True)
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -90,21 +93,45 @@ def delete_positions(path: str) -> npt.NDArray[np.int64]:
     return np.asarray(positions.to_numpy(), dtype=np.int64)
 
 
-def _sources(file: pa.Schema, columns: Sequence[Column], mapping: tuple[MappedColumn, ...] | None) -> list[str | None]:
-    """For each column the file's name of it; None when the file has none."""
+def _finder(columns: Sequence[Column], mapping: tuple[MappedColumn, ...] | None) -> Find:
+    """How a file's fields are told: by their ids, or by the names that a file without ids came with."""
     if mapping is None:
-        by_id = {int((field.metadata or {}).get(_FIELD_ID, -1)): field.name for field in file}
-        return [by_id.get(column.column_id) for column in columns]
-    by_name = {fold(each.column): each.source_name for each in mapping}
-    return [by_name.get(fold(column.name)) for column in columns]
+        return _by_id
+    sources = {
+        column_id: name for column, each in _mapped(columns, mapping) for column_id, name in _named(column, each)
+    }
+
+    def by_source(column: Column, fields: Sequence[pa.Field]) -> int | None:
+        name = sources.get(column.column_id)
+        return next((at for at, each in enumerate(fields) if each.name == name), None)
+
+    return by_source
 
 
-def _array(batch: pa.RecordBatch, column: Column, name: str | None, kind: pa.DataType) -> pa.Array:
-    if name is None:
-        value = None if column.initial_default is None else default_value(column.type, column.initial_default)
-        return pa.array([value] * batch.num_rows).cast(kind)
+def _by_id(column: Column, fields: Sequence[pa.Field]) -> int | None:
+    ids = [int((each.metadata or {}).get(_FIELD_ID, -1)) for each in fields]
+    if column.column_id in ids:
+        return ids.index(column.column_id)
+    # Nested fields may have no ids where the columns do.
+    return next((at for at, each in enumerate(fields) if ids[at] < 0 and fold(each.name) == fold(column.name)), None)
+
+
+def _mapped(columns: Sequence[Column], mapping: Sequence[MappedColumn]) -> Iterator[tuple[Column, MappedColumn]]:
+    by_name = {fold(each.column): each for each in mapping}
+    return ((column, by_name[fold(column.name)]) for column in columns if fold(column.name) in by_name)
+
+
+def _named(column: Column, mapped: MappedColumn) -> Iterator[tuple[int, str]]:
+    yield column.column_id, mapped.source_name
+    for child, each in _mapped(column.children, mapped.children):
+        yield from _named(child, each)
+
+
+def _array(batch: pa.RecordBatch, column: Column, at: int | None, kind: pa.DataType, find: Find) -> pa.Array:
+    if at is None:
+        return missing(column, batch.num_rows, kind, is_read=True)
     try:
-        return batch.column(name).cast(kind)
+        return conformed(batch.column(at), column, kind, find, is_read=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataFileError(f"column {column.name} ({column.type}) of a file: {error}") from error
 

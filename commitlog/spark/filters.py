@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
@@ -14,7 +14,9 @@ from commitlog.domain.model import Predicate
 
 Where: TypeAlias = "str | Sequence[tuple[Any, ...]] | None"
 """SQL, or a conjunction of ``(column, op, value)``. Only the second tells the log which rows were read, and the catalog
-which files to leave out: with SQL every row of the table counts as read."""
+which files to leave out: with SQL every row of the table counts as read. None is no filter."""
+Rows: TypeAlias = "str | Sequence[tuple[Any, ...]] | Literal[True]"
+"""Which rows are changed: a filter, or True (or "all") for all of them."""
 
 _OPERATORS: Mapping[str, Callable[[Expression, Any], Expression]] = {
     "=": lambda column, value: column == value,
@@ -27,6 +29,22 @@ _OPERATORS: Mapping[str, Callable[[Expression, Any], Expression]] = {
     "is_null": lambda column, _: column.isNull(),
     "is_not_null": lambda column, _: column.isNotNull(),
 }
+
+
+def filter_of(rows: Rows) -> Where:
+    """The filter that says which rows are changed; None for all of them.
+
+    Raises:
+        ValueError: it says nothing, like a variable that was never set: that is no word for all rows.
+    """
+    if rows is True or (isinstance(rows, str) and rows.strip().lower() == "all"):
+        return None
+    if rows is None or isinstance(rows, bool) or not rows or (isinstance(rows, str) and not rows.strip()):
+        raise ValueError(
+            f"where={rows!r} says not which rows: give SQL, such as 'id = 5', tuples, such as [('id', '=', 5)], or "
+            "where=True for all rows of the table"
+        )
+    return rows
 
 
 def condition(where: Where) -> Expression:

@@ -1,11 +1,12 @@
 """Whether a DataFrame's columns fit a table, and the DataFrame as it is written when they do.
 
-All that does not fit is said at once, before a task runs: which column, what the table expects and what there is.
+All that does not fit is said at once, before a task runs: which column, what the table expects and what there is. The
+fields of structs, also of those in lists and maps, are matched as the columns are; `conforming` does the same to Arrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pyspark.sql import Column as Expression
@@ -44,22 +45,53 @@ def _expressions(interface: str, schema: st.StructType, columns: tuple[Column, .
     return tuple(_expression(column, given.get(fold(column.name))) for column in columns)
 
 
-def check_fit(schema: st.StructType, table: TableDefinition) -> None:
-    """Compare the columns of a DataFrame with a table's, by name and without regard to case.
+def conform(df: DataFrame, table: TableDefinition) -> DataFrame:
+    """``df`` with those of the table's columns that it has, as their types.
+
+    Raises:
+        DataFileError: one is none of the table's, or does not fit.
+    """
+    given = {fold(each.name): each for each in df.schema.fields}
+    _refuse(_misfits(df.schema, table, by_arrow=False), table)
+    found = [(column, given[fold(column.name)]) for column in table.columns if fold(column.name) in given]
+    return df.select(
+        *[_conformed(sf.col(quoted(each.name)), each.dataType, column).alias(each.name) for column, each in found]
+    )
+
+
+def check_fit(schema: st.StructType, table: TableDefinition, *, by_arrow: bool = False) -> None:
+    """Compare the columns of a DataFrame with a table's, by name and without regard to case, and so their fields.
 
     A missing one will be written as its default, or NULL. Integers and floats are widened to the table's type; nothing
     is narrowed.
 
+    Args:
+        schema: the DataFrame's.
+        table: the table.
+        by_arrow: the rows are written by Arrow, which has unsigned integers.
+
     Raises:
         DataFileError: the columns do not fit; the message lists every one that does not.
     """
+    given = {fold(each.name) for each in schema.fields}
+    missing = [_missing_problem(column, column.name) for column in table.columns if fold(column.name) not in given]
+    _refuse([*_misfits(schema, table, by_arrow=by_arrow), *[each for each in missing if each]], table)
+
+
+def _refuse(problems: Sequence[str], table: TableDefinition) -> None:
+    if problems:
+        raise DataFileError(f"the rows do not fit table {table.name}: " + "; ".join(problems))
+
+
+def _misfits(schema: st.StructType, table: TableDefinition, *, by_arrow: bool) -> list[str]:
     given = {fold(each.name): each for each in schema.fields}
     known = {fold(column.name) for column in table.columns}
-    problems = [_twice(schema)] + [_problem(column, given.get(fold(column.name))) for column in table.columns]
+    problems = [_twice(schema)] if _twice(schema) else []
+    for column in table.columns:
+        if fold(column.name) in given:
+            problems += _problems(column, given[fold(column.name)].dataType, column.name, by_arrow=by_arrow)
     problems += [_unknown(each, table) for name, each in given.items() if name not in known]
-    found = [problem for problem in problems if problem]
-    if found:
-        raise DataFileError(f"the rows do not fit table {table.name}: " + "; ".join(found))
+    return [each for each in problems if each]
 
 
 def _twice(schema: st.StructType) -> str | None:
@@ -72,23 +104,49 @@ def _unknown(given: st.StructField, table: TableDefinition) -> str:
     return f"column {given.name} is not in the table (it has {', '.join(c.name for c in table.columns[:20])})"
 
 
-def _problem(column: Column, given: st.StructField | None) -> str | None:
+def _missing_problem(column: Column, where: str) -> str | None:
+    if column.nullable or column.default is not None:
+        return None
+    return f"column {where} is missing, expected {spark_type(column.type).simpleString()} ({column.type}, never NULL)"
+
+
+def _problems(column: Column, given: st.DataType, where: str, *, by_arrow: bool) -> Iterator[str]:
+    """What does not fit of a column or nested field that is there."""
     expected = spark_type(column.type)
-    if given is None:
-        if column.nullable or column.default is not None:
-            return None
-        return f"column {column.name} is missing, expected {expected.simpleString()} ({column.type}, never NULL)"
-    if column.type.name.startswith("uint"):
-        return f"column {column.name} is {column.type}, which Spark's writer has no type for: use format('commitlog')"
-    if not _widens(given.dataType, expected):
-        shown = f"expected {expected.simpleString()} ({column.type}), found {given.dataType.simpleString()}"
-        return f"column {column.name}: {shown}"
-    return None
+    if isinstance(given, st.NullType):
+        return
+    if isinstance(expected, st.StructType) and isinstance(given, st.StructType):
+        yield from _field_problems(column, given, where, by_arrow=by_arrow)
+    elif isinstance(expected, st.ArrayType) and isinstance(given, st.ArrayType):
+        yield from _problems(column.children[0], given.elementType, f"{where}.element", by_arrow=by_arrow)
+    elif isinstance(expected, st.MapType) and isinstance(given, st.MapType):
+        yield from _problems(column.children[0], given.keyType, f"{where}.key", by_arrow=by_arrow)
+        yield from _problems(column.children[1], given.valueType, f"{where}.value", by_arrow=by_arrow)
+    elif column.type.name.startswith("uint") and not by_arrow:
+        yield f"column {where} is {column.type}, which Spark's writer has no type for: use format('commitlog')"
+    elif not _widens(given, expected):
+        shown = f"expected {expected.simpleString()} ({column.type}), found {given.simpleString()}"
+        yield f"column {where}: {shown}"
+
+
+def _field_problems(column: Column, given: st.StructType, where: str, *, by_arrow: bool) -> Iterator[str]:
+    theirs = {fold(each.name): each for each in given.fields}
+    known = {fold(child.name) for child in column.children}
+    if len(theirs) != len(given.fields):
+        yield f"column {where} has a field twice: {', '.join(each.name for each in given.fields)}"
+        return
+    for child in column.children:
+        name = f"{where}.{child.name}"
+        if fold(child.name) in theirs:
+            yield from _problems(child, theirs[fold(child.name)].dataType, name, by_arrow=by_arrow)
+        elif problem := _missing_problem(child, name):
+            yield problem
+    for folded, each in theirs.items():
+        if folded not in known:
+            yield f"column {where}: field {each.name} is not in {column.type}"
 
 
 def _widens(given: st.DataType, expected: st.DataType) -> bool:
-    if isinstance(given, st.NullType):
-        return True
     if isinstance(given, st.StringType) and isinstance(expected, st.StringType):
         return True
     if isinstance(given, _INTEGERS) and isinstance(expected, _INTEGERS):
@@ -99,48 +157,41 @@ def _widens(given: st.DataType, expected: st.DataType) -> bool:
     if isinstance(given, st.DecimalType) and isinstance(expected, st.DecimalType):
         whole = expected.precision - expected.scale >= given.precision - given.scale
         return whole and expected.scale >= given.scale
-    if isinstance(given, st.ArrayType) and isinstance(expected, st.ArrayType):
-        return _widens(given.elementType, expected.elementType)
-    if isinstance(given, st.MapType) and isinstance(expected, st.MapType):
-        return _widens(given.keyType, expected.keyType) and _widens(given.valueType, expected.valueType)
-    if isinstance(given, st.StructType) and isinstance(expected, st.StructType):
-        return _same_fields(given, expected)
     return type(given) is type(expected)
 
 
-def _same_fields(given: st.StructType, expected: st.StructType) -> bool:
-    theirs = {fold(each.name): each for each in given.fields}
-    if len(theirs) != len(given.fields) or theirs.keys() != {fold(each.name) for each in expected.fields}:
-        return False
-    return all(_widens(theirs[fold(each.name)].dataType, each.dataType) for each in expected.fields)
-
-
 def _expression(column: Column, given: st.StructField | None) -> Expression:
-    expected = identified_type(column)
-    if given is None:
-        value = sf.lit(None) if column.default is None else sf.expr(default_expression(expected, column.default))
-        value = value.cast(expected)
-    else:
-        value = sf.col(quoted(given.name))
-        if given.dataType != expected:
-            value = _conformed(value, given.dataType, expected)
+    value = _missing(column) if given is None else _conformed(sf.col(quoted(given.name)), given.dataType, column)
     if not column.nullable and (given is None or given.nullable):
         value = sf.coalesce(value, sf.raise_error(sf.lit(f"column {column.name} may not be NULL")))
     return value.alias(column.name, metadata={FIELD_ID: column.column_id})
 
 
-def _conformed(value: Expression, given: st.DataType, expected: st.DataType) -> Expression:
-    """``value`` as the table's type: struct fields by name (a cast goes by position), the rest by a cast."""
-    if isinstance(given, st.StructType) and isinstance(expected, st.StructType):
+def _missing(column: Column) -> Expression:
+    expected = identified_type(column)
+    value = sf.lit(None) if column.default is None else sf.expr(default_expression(expected, column.default))
+    return value.cast(expected)
+
+
+def _conformed(value: Expression, given: st.DataType, column: Column) -> Expression:
+    """``value`` as the column's type: struct fields by name (a cast goes by position), the rest by a cast."""
+    expected, children = identified_type(column), column.children
+    if given == expected:
+        return value
+    if given.simpleString() == expected.simpleString():
+        return value.cast(expected)
+    if isinstance(given, st.StructType):
         theirs: Mapping[str, st.StructField] = {fold(each.name): each for each in given.fields}
-        parts = [
-            _conformed(value.getField(theirs[fold(each.name)].name), theirs[fold(each.name)].dataType, each.dataType)
-            .alias(each.name, metadata=each.metadata)
-            for each in expected.fields
-        ]  # fmt: skip
-        return sf.when(value.isNotNull(), sf.struct(*parts)).cast(expected)
-    if isinstance(given, st.ArrayType) and isinstance(expected, st.ArrayType):
-        return sf.transform(value, lambda item: _conformed(item, given.elementType, expected.elementType)).cast(
-            expected
-        )
+        parts = []
+        for child in children:
+            own = theirs.get(fold(child.name))
+            part = _missing(child) if own is None else _conformed(value.getField(own.name), own.dataType, child)
+            parts.append(part.alias(child.name, metadata={FIELD_ID: child.column_id}))
+        value = sf.when(value.isNotNull(), sf.struct(*parts))
+    elif isinstance(given, st.ArrayType):
+        value = sf.transform(value, lambda item: _conformed(item, given.elementType, children[0]))
+    elif isinstance(given, st.MapType):
+        keys = sf.transform(sf.map_keys(value), lambda key: _conformed(key, given.keyType, children[0]))
+        items = sf.transform(sf.map_values(value), lambda item: _conformed(item, given.valueType, children[1]))
+        value = sf.map_from_arrays(keys, items)
     return value.cast(expected)

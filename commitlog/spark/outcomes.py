@@ -28,6 +28,7 @@ from commitlog.errors import CatalogUnavailableError, ConfigurationError
 from commitlog.log.results import LogPosition, read_accepted, results_end
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.publishing import connect, settings_of
+from commitlog.spark.reading import read_files
 
 RANGE_OUTCOMES = 20_000
 BATCH_ROWS = 5_000
@@ -71,7 +72,7 @@ def raw_records(spark: SparkSession, log: CommitLog, archived: str | None = None
     after = None if archived is None else archived_position(archived)
     live = _in_ranges(spark, settings, after, read, _RAW)
     paths = [] if archived is None else archived_paths(archived)
-    return spark.read.parquet(*paths).select("raw", "takeovers").union(live) if paths else live
+    return read_files(spark, paths).select("raw", "takeovers").union(live) if paths else live
 
 
 def _in_ranges(

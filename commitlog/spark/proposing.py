@@ -149,6 +149,30 @@ def only(base: Base, data_file_ids: Container[int]) -> Base:
     return replace(base, scan=replace(base.scan, files=files, inlined=base.scan.inlined.slice(0, 0)))
 
 
+def all_files(transaction: Transaction, base: Base) -> list[int]:
+    """Declare all of the table read; returns its files. DataFileError when it has rows that are in no file."""
+    refuse_inlined(base)
+    transaction.read(base.table)
+    return [each.data_file_id for each in base.scan.files]
+
+
+def found_rows(base: Base, found: Mapping[int, Sequence[int]], where: Where) -> DataFrame:
+    """The rows at the places where those that match ``where`` were found.
+
+    They are those that match, which Spark finds faster, unless the filter could choose others the second time.
+    """
+    part = only(base, found)
+    rows = matching(part, where)
+    if not isinstance(where, str) or (hasattr(rows, "_jdf") and rows._jdf.queryExecution().analyzed().deterministic()):
+        return rows
+    others = {
+        each.data_file_id: FrozenBitMap64(range(each.record_count)) - FrozenBitMap64(found[each.data_file_id])
+        for each in part.scan.files
+    }
+    files = tuple(replace(each, deleted=others[each.data_file_id]) for each in part.scan.files)
+    return with_positions(base.spark, replace(part.scan, files=files))
+
+
 def refuse_inlined(base: Base) -> None:
     """Raise DataFileError when the table has rows that are in no file."""
     if base.scan.inlined.num_rows:

@@ -7,6 +7,7 @@ joined with one bitmap, in which its rows look their positions up: several times
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -26,6 +27,7 @@ from commitlog.client.datafiles import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.definitions import Column
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.types import fold
+from commitlog.errors import DataFileError
 from commitlog.spark.columns import FIELD_ID, default_expression, quoted, scan_schema, spark_type
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
@@ -38,6 +40,8 @@ _WORD_BITS = 64
 # for what is behind the last of them.
 _IS_LIVE = f"""NOT coalesce(getbit(get({_DELETED}, CAST({POSITION} DIV {_WORD_BITS} AS INT)),
     CAST({POSITION} % {_WORD_BITS} AS INT)) = 1, false)"""
+_PATTERN = re.compile(r"[][{}*?\\]")
+"""What makes a path a pattern to Spark."""
 _PLACE = (f"_metadata.file_path AS {FILE}", f"_metadata.row_index AS {POSITION}")
 
 
@@ -215,7 +219,7 @@ def _by_field_id(spark: SparkSession, scan: Scan, *, row_ids: bool = False) -> L
         chosen.append(ROW_ID)
 
     def load(paths: Sequence[str], place: Sequence[str]) -> DataFrame:
-        return spark.read.schema(schema).parquet(*paths).selectExpr(*chosen, *place)
+        return read_files(spark, paths, schema).selectExpr(*chosen, *place)
 
     return load
 
@@ -240,17 +244,38 @@ def _by_name(spark: SparkSession, scan: Scan, mapping: tuple[MappedColumn, ...],
         chosen.append(sf.lit(None).cast("bigint").alias(ROW_ID))
 
     def load(paths: Sequence[str], place: Sequence[str]) -> DataFrame:
-        return spark.read.schema(schema).parquet(*paths).select(*chosen, *[sf.expr(each) for each in place])
+        return read_files(spark, paths, schema).select(*chosen, *[sf.expr(each) for each in place])
 
     return load
 
 
+def read_files(spark: SparkSession, paths: Sequence[str], schema: st.StructType | None = None) -> DataFrame:
+    """Exactly these Parquet files: Spark takes a path for a pattern, and finds none whose name it takes for hidden.
+
+    Raises:
+        DataFileError: there is one that it would leave out.
+    """
+    for path in paths:
+        if re.match(r"[._]", name := path.rpartition("/")[2]) and "=" not in name:
+            raise DataFileError(
+                f"Spark leaves out files whose names begin with _ or a dot, such as {path}: read the table with another "
+                "client, or write its rows to other files"
+            )
+    reader = spark.read if schema is None else spark.read.schema(schema)
+    return reader.parquet(*[_PATTERN.sub(r"\\\g<0>", path) for path in paths])
+
+
 def _mapped_type(column: Column, mapped: MappedColumn) -> st.DataType:
     children = {fold(each.column): each for each in mapped.children}
-    if column.type.name != "struct" or not children:
+    if not children:
         return spark_type(column.type)
     inner = [(child, children.get(fold(child.name), MappedColumn(child.name, child.name))) for child in column.children]
-    return st.StructType([st.StructField(each.source_name, _mapped_type(child, each)) for child, each in inner])
+    types = [_mapped_type(child, each) for child, each in inner]
+    if column.type.name == "list":
+        return st.ArrayType(types[0])
+    if column.type.name == "map":
+        return st.MapType(types[0], types[1])
+    return st.StructType([st.StructField(each.source_name, kind) for (_, each), kind in zip(inner, types, strict=True)])
 
 
 def typed_rows(spark: SparkSession, columns: Iterable[Column], rows: pa.Table, *more: str) -> DataFrame:

@@ -13,17 +13,18 @@ from pyspark.sql import functions as sf
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.domain.types import fold
 from commitlog.errors import DataFileError
-from commitlog.spark.filters import Where, conjunction
-from commitlog.spark.fitting import fit
+from commitlog.spark.filters import Rows, conjunction, filter_of
+from commitlog.spark.fitting import conform, fit
 from commitlog.spark.overwriting import put_partitions
 from commitlog.spark.proposing import (
     Base,
     Matches,
     Propose,
+    all_files,
     committed,
+    found_rows,
     matching,
     names_of,
-    only,
     put_append,
     put_delete,
     put_replacement,
@@ -35,17 +36,18 @@ from commitlog.spark.reading import positions
 def delete(
     spark: SparkSession,
     table: str,
-    where: Where,
+    where: Rows,
     *,
     log: CommitLog | None = None,
     message: str | None = None,
     attempts: int = 3,
 ) -> SubmittedOutcome | None:
-    """Delete the rows that match ``where``; None when there are none.
+    """Delete the rows that match ``where``, all where that is True; None when there are none.
 
     After a conflict only files that were added or lost rows since are read again.
 
     Raises:
+        ValueError: ``where`` is None or empty, and so says not which rows.
         ProposalRejectedError: the last attempt was refused too.
     """
 
@@ -57,7 +59,7 @@ def update(
     spark: SparkSession,
     table: str,
     values: Mapping[str, Expression | Any],
-    where: Where,
+    where: Rows,
     *,
     log: CommitLog | None = None,
     message: str | None = None,
@@ -69,6 +71,7 @@ def update(
     are all read and written again.
 
     Raises:
+        ValueError: ``where`` is None or empty, and so says not which rows; True is all.
         ProposalRejectedError: the last attempt was refused too.
     """
 
@@ -79,7 +82,7 @@ def update(
 def overwrite(
     df: DataFrame,
     table: str,
-    where: Where = None,
+    where: Rows = True,
     *,
     partitions: str | None = None,
     log: CommitLog | None = None,
@@ -91,7 +94,7 @@ def overwrite(
     Args:
         df: the new rows.
         table: its name, ``schema.table`` or ``table``.
-        where: which rows go.
+        where: which rows go; True is all.
         partitions: "dynamic" instead of ``where``: those in the partitions that ``df`` has rows of go, others stay.
         log: the log; None connects by the settings found.
         message: for the history.
@@ -101,6 +104,7 @@ def overwrite(
         The answer; None when no row goes or comes, and so there is nothing to commit.
 
     Raises:
+        ValueError: ``where`` is None or empty, and so says not which rows.
         DataFileError: the columns do not fit, or the table has no partitions that could be told.
         ProposalRejectedError: it was refused, for example because rows came in since the base.
     """
@@ -152,11 +156,14 @@ def merge(
     )
 
 
-def put_deletion(where: Where) -> Propose:
+def put_deletion(rows: Rows) -> Propose:
     """Deletes the rows that match."""
+    where = filter_of(rows)
     matches = Matches(where)
 
     def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        if where is None:
+            return put_delete(transaction, base, {}, all_files(transaction, base))
         found = matches.at(base)
         transaction.read(base.table, filter=conjunction(where), files=found)
         return put_delete(transaction, base, found)
@@ -164,28 +171,32 @@ def put_deletion(where: Where) -> Propose:
     return propose
 
 
-def put_update(values: Mapping[str, Expression | Any], where: Where) -> Propose:
+def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:
     """Deletes the rows that match and appends them with other values."""
+    where = filter_of(rows)
     matches = Matches(where)
 
     def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        if where is None:
+            refuse_inlined(base)
         found = matches.at(base)
         given = {base.definition.column(name).name: value for name, value in values.items()}
         changed = [_value(given[name]).alias(name) if name in given else sf.col(f"`{name}`") for name in names_of(base)]
         transaction.read(base.table, filter=conjunction(where), files=found)
         if not found:
             return ()
-        return put_replacement(transaction, base, found, matching(only(base, found), where).select(*changed))
+        return put_replacement(transaction, base, found, found_rows(base, found, where).select(*changed))
 
     return propose
 
 
-def put_overwrite(df: DataFrame, where: Where, partitions: str | None) -> Propose:
+def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None) -> Propose:
     """Deletes the rows that match, or those of the partitions, or all, and appends ``df``.
 
     Raises:
         ValueError: which rows go is said in two ways, or in none that there is.
     """
+    where = filter_of(rows)
     if partitions not in (None, "dynamic") or (partitions is not None and where is not None):
         raise ValueError(
             "overwrite all rows, those that match where=..., or those of partitions='dynamic': one of these"
@@ -196,9 +207,7 @@ def put_overwrite(df: DataFrame, where: Where, partitions: str | None) -> Propos
         if partitions is not None:
             return put_partitions(transaction, base, df)
         if where is None:
-            refuse_inlined(base)
-            transaction.read(base.table)
-            whole = [each.data_file_id for each in base.scan.files]
+            whole = all_files(transaction, base)
             return [*put_delete(transaction, base, {}, whole), *put_append(transaction, base, df)]
         found = matches.at(base)
         transaction.read(base.table, filter=conjunction(where), files=found)
@@ -210,26 +219,31 @@ def put_overwrite(df: DataFrame, where: Where, partitions: str | None) -> Propos
 def put_merge(source: DataFrame, on: Sequence[str], matched: str, not_matched: str) -> Propose:
     """Deletes rows that match ``source``, and appends their new values and the rows that match nothing.
 
+    The source is computed once, and its rows kept where they were computed: what finds rows to delete, and what inserts
+    them again, must be the same even of a source that would give others the next time. When an executor that keeps some of
+    them is lost, the merge fails; they are not computed again.
+
     Raises:
         ValueError: what becomes of rows is none of what there is.
         DataFileError: two source rows have the same ``on``.
     """
     if matched not in ("update", "delete", "keep") or not_matched not in ("insert", "ignore"):
         raise ValueError("matched is 'update', 'delete' or 'keep', not_matched is 'insert' or 'ignore'")
-    if source.groupBy(*on).count().where("count > 1").limit(1).count():
+    fixed = source.localCheckpoint()
+    if fixed.groupBy(*on).count().where("count > 1").limit(1).count():
         raise DataFileError(f"two rows of the source have the same {', '.join(on)}: which one counts is not defined")
 
     def propose(transaction: Transaction, base: Base) -> Sequence[str]:
         refuse_inlined(base)
-        rows = matching(base, None)
-        pairs = rows.join(source.select(*on), list(on), "left_semi")
+        rows, given = matching(base, None), conform(fixed, base.definition)
+        pairs = rows.join(given.select(*on), list(on), "left_semi")
         found = {} if matched == "keep" else positions(pairs, base.scan)
         transaction.read(base.table)
         fresh = []
         if matched == "update" and found:
-            fresh.append(_updated(rows, source, on, names_of(base)))
+            fresh.append(_updated(rows, given, on, names_of(base)))
         if not_matched == "insert":
-            inserted = source.join(rows.select(*on), list(on), "left_anti")
+            inserted = given.join(rows.select(*on), list(on), "left_anti")
             fresh.append(fit(inserted, base.definition).select(*[f"`{name}`" for name in names_of(base)]))
         return put_replacement(transaction, base, found, reduce(DataFrame.union, fresh) if fresh else None)
 

@@ -114,7 +114,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._overwrite = overwrite
         create = schema if options.flag("createTable") else None
         self._target = target(connect(options.settings), table, create)
-        check_fit(schema, self._target.definition)
+        check_fit(schema, self._target.definition, by_arrow=True)
         key = options.text("key")
         self._key = None if key is None else Key.parse(key)
 
@@ -152,7 +152,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if options.flag("createTable"):
             create_if_missing(log, table, schema)
         self._target = target(log, table)
-        check_fit(schema, self._target.definition)
+        check_fit(schema, self._target.definition, by_arrow=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return _write(iterator, self._target)

@@ -20,7 +20,7 @@ from commitlog.domain.types import fold
 from commitlog.errors import TableNotFoundError
 from commitlog.spark.fencing import fenced
 from commitlog.spark.files import remove_files
-from commitlog.spark.filters import Where
+from commitlog.spark.filters import Rows
 from commitlog.spark.fitting import fit
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.partitioning import described, write_rows
@@ -86,15 +86,15 @@ class SparkTransaction:
         if paths:
             self._transaction.append(table, described(paths, to.definition, to.path))
 
-    def delete(self, spark: SparkSession, table: str, where: Where) -> None:
+    def delete(self, spark: SparkSession, table: str, where: Rows) -> None:
         """Delete the rows that match; see `commitlog.spark.delete`."""
         self._change(spark, table, put_deletion(where), "delete from")
 
-    def update(self, spark: SparkSession, table: str, values: Mapping[str, Expression | Any], where: Where) -> None:
+    def update(self, spark: SparkSession, table: str, values: Mapping[str, Expression | Any], where: Rows) -> None:
         """Give columns of the rows that match other values; see `commitlog.spark.update`."""
         self._change(spark, table, put_update(values, where), "update")
 
-    def overwrite(self, df: DataFrame, table: str, where: Where = None, *, partitions: str | None = None) -> None:
+    def overwrite(self, df: DataFrame, table: str, where: Rows = True, *, partitions: str | None = None) -> None:
         """Replace rows by those of ``df``; see `commitlog.spark.overwrite`."""
         self._change(df.sparkSession, table, put_overwrite(df, where, partitions), "overwrite", df)
 

@@ -1,17 +1,26 @@
 """What is said of rows that do not fit their table, and what becomes of rows that do."""
 
+import random
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from commitlog.client.datafiles import read_data_file
 from commitlog.domain.definitions import TableDefinition, define
 from commitlog.domain.model import ColumnSpec, CreateTable
 from commitlog.errors import DataFileError
+from commitlog.spark.arrow import write_batches
+from commitlog.spark.arrow_rows import FileRows, read_rows
+from commitlog.spark.columns import scan_schema
 from commitlog.spark.files import write_parquet
-from commitlog.spark.fitting import fit
+from commitlog.spark.fitting import check_fit, fit
+from commitlog.spark.reading import Scan, ScanFile, dataframe
 
 
 def table(*columns: ColumnSpec) -> TableDefinition:
@@ -62,6 +71,131 @@ def test_fit_when_struct_fields_come_in_another_order_then_goes_by_name(spark: S
     nested = table(ColumnSpec("s", "struct(a int64, b list(struct(x int32)))"))
     rows = spark.sql("SELECT named_struct('B', array(named_struct('x', 9)), 'A', 1L) AS s")
     assert fit(rows, nested).first().s.asDict(recursive=True) == {"a": 1, "b": [{"x": 9}]}
+
+
+def test_fit_when_nested_fields_do_not_fit_then_says_where(spark: SparkSession) -> None:
+    nested = table(ColumnSpec("m", "map(varchar, struct(a int64, b list(struct(x int32))))"))
+    rows = spark.sql(
+        "SELECT map('k', named_struct('a', 'text', 'b', array(named_struct('x', 1, 'X', 2)), 'c', 1)) AS m"
+    )
+    with pytest.raises(DataFileError) as error:
+        fit(rows, nested)
+    assert str(error.value) == (
+        "the rows do not fit table t: column m.value.a: expected bigint (int64), found string; "
+        "column m.value.b.element has a field twice: x, X; "
+        "column m.value: field c is not in struct(a int64, b list(struct(x int32)))"
+    )
+
+
+class Cases:
+    """Random nested types, values of them, and the same values as someone else would call and order the fields."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def kind(self, depth: int) -> Any:
+        """("struct", {name: kind}), ("list", kind), ("map", kind) or "int64"."""
+        form = self.random.choice(["struct", "struct", "list", "map"] if depth else ["int64"])
+        if form == "struct":
+            names = self.random.sample(["city", "zip", "Lat", "lonG", "x_y"], self.random.randint(1, 4))
+            return "struct", {name: self.kind(self.random.randrange(depth)) for name in names}
+        return form if form == "int64" else (form, self.kind(self.random.randrange(depth)))
+
+    def other(self, kind: Any) -> Any:
+        """How a writer has a kind: fields in another case and order, and some of them missing."""
+        if kind == "int64":
+            return kind
+        form, inner = kind
+        if form != "struct":
+            return form, self.other(inner)
+        names = list(inner)
+        self.random.shuffle(names)
+        kept = names[: max(1, len(names) - self.random.randrange(2))]
+        cases = [self.random.choice([name, name.upper(), name.lower()]) for name in kept]
+        return form, {case: self.other(inner[name]) for case, name in zip(cases, kept, strict=True)}
+
+    def value(self, kind: Any) -> Any:
+        if self.random.random() < 0.15:
+            return None
+        if kind == "int64":
+            return self.random.randrange(1000)
+        form, inner = kind
+        if form == "struct":
+            return {name: self.value(each) for name, each in inner.items()}
+        values = [self.value(inner) for _ in range(self.random.randrange(3))]
+        return values if form == "list" else {f"k{at}": value for at, value in enumerate(values)}
+
+
+def expected(value: Any, kind: Any) -> Any:
+    """A writer's value as the table's kind: the slow and obvious rule."""
+    if value is None or kind == "int64":
+        return value
+    form, inner = kind
+    if form == "list":
+        return [expected(each, inner) for each in value]
+    if form == "map":
+        return {key: expected(each, inner) for key, each in value.items()}
+    folded = {name.lower(): each for name, each in value.items()}
+    return {name: expected(folded.get(name.lower()), each) for name, each in inner.items()}
+
+
+def as_text(kind: Any, of_spark: bool) -> str:
+    if kind == "int64":
+        return "bigint" if of_spark else kind
+    form, inner = kind
+    left, right = "<>" if of_spark else "()"
+    if form == "struct":
+        colon = ":" if of_spark else " "
+        return f"struct{left}" + ", ".join(f"{n}{colon}{as_text(k, of_spark)}" for n, k in inner.items()) + right
+    if form == "map":
+        return f"map{left}{'string' if of_spark else 'varchar'}, {as_text(inner, of_spark)}{right}"
+    return f"{'array' if of_spark else 'list'}{left}{as_text(inner, of_spark)}{right}"
+
+
+def test_rows_when_nested_fields_differ_in_case_and_order_or_are_missing_then_every_writer_goes_by_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    cases = Cases(20240131)
+    kinds = [cases.kind(3) for _ in range(24)]
+    others = [cases.other(kind) for kind in kinds]
+    values = [[cases.value(other) for other in others] for _ in range(12)]
+    wide = table(*[ColumnSpec(f"c{at}", as_text(kind, of_spark=False)) for at, kind in enumerate(kinds)])
+    schema = ", ".join(f"C{at} {as_text(other, of_spark=True)}" for at, other in enumerate(others))
+    df = spark.createDataFrame([tuple(row) for row in values], schema).coalesce(1)
+    check_fit(df.schema, wide)
+    wanted = [[expected(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in values]
+
+    by_arrow = write_batches(iter(df.toArrow().slice(0).to_batches(max_chunksize=5)), wide, str(tmp_path / "arrow"))
+    by_spark = write_parquet(fit(df, wide), str(tmp_path / "spark"))
+    for paths in (by_arrow, by_spark):
+        [path] = paths
+        read_data_file(path, wide, table_path=None)
+        found = pq.read_table(path)
+        ids = [int(field.metadata[b"PARQUET:field_id"]) for field in found.schema]
+        assert ids == [column.column_id for column in wide.columns]
+        columns = [found.column(at).to_pylist(maps_as_pydicts="strict") for at in range(len(kinds))]
+        assert [list(row) for row in zip(*columns, strict=True)] == wanted
+        # What the source reads of it for format("commitlog") is the same again.
+        out = to_arrow_schema(scan_schema(wide.columns), timezone="UTC")
+        again = pa.Table.from_batches(list(read_rows(FileRows(path, None, 12), wide.columns, out)))
+        columns = [again.column(at).to_pylist(maps_as_pydicts="strict") for at in range(len(kinds))]
+        assert [list(row) for row in zip(*columns, strict=True)] == wanted
+
+
+def test_read_rows_when_a_file_without_ids_calls_nested_fields_otherwise_then_finds_them_by_its_names(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    nested = table(ColumnSpec("places", "list(struct(zip int64, city varchar))"))
+    path = str(tmp_path / "foreign.parquet")
+    pq.write_table(pa.table({"Places": [[{"City": "Jena", "Zip": 7743}, None], None]}), path)
+    mapping = read_data_file(path, nested, table_path=None).name_mapping
+    out = to_arrow_schema(scan_schema(nested.columns), timezone="UTC")
+    [batch] = read_rows(FileRows(path, mapping, 2), nested.columns, out)
+    assert batch.column(0).to_pylist() == [[{"zip": 7743, "city": "Jena"}, None], None]
+    file = ScanFile(1, path, 2, name_mapping=mapping)
+    scan = Scan(1, 1, nested.columns, {}, (file,), pa.table({"places": pa.array([], pa.null())}))
+    [first, second] = dataframe(spark, scan).collect()
+    assert (first.asDict(recursive=True), second.places) == ({"places": [{"zip": 7743, "city": "Jena"}, None]}, None)
 
 
 def test_write_parquet_when_timestamps_are_written_then_have_bounds_and_the_session_keeps_its_setting(

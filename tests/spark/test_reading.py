@@ -1,6 +1,7 @@
 """A scan as a DataFrame, over files written here: telling right rows from wrong ones takes no log and no catalog."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from commitlog.domain.definitions import Column, build_column
 from commitlog.domain.model import ColumnSpec, MappedColumn
+from commitlog.errors import DataFileError
 from commitlog.spark.reading import Scan, ScanFile, dataframe, positions, with_positions
 
 ID = build_column(ColumnSpec("id", "int64"), 1)
@@ -125,3 +127,26 @@ def test_dataframe_when_a_column_was_widened_then_reads_the_narrow_file(
     pq.write_table(pa.table([pa.array([1], pa.int32())], schema=pa.schema([field])), tmp_path / "narrow.parquet")
     column = build_column(ColumnSpec("id", type_), 1)
     assert ids(spark, scan((column,), ScanFile(1, str(tmp_path / "narrow.parquet")))) == [1]
+
+
+def test_dataframe_when_names_of_files_look_like_patterns_then_reads_exactly_those_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    strange = tmp_path / "{a,b}"
+    names = [
+        "e[12].parquet",
+        "s*.parquet",
+        "q?.parquet",
+        "b{1,2}.parquet",
+        "back\\slash.parquet",
+        "per%20cent x#.parquet",
+    ]
+    for name in ("e1.parquet", "s1.parquet", "q1.parquet", "b1.parquet"):
+        write(strange / name, [-1])
+    columns = (ID, NAME)
+    files = [ScanFile(at, write(strange / name, [at, at + 100]), 2) for at, name in enumerate(names)]
+    assert ids(spark, scan(columns, *files)) == sorted([*range(6), *range(100, 106)])
+    dirty = [replace(each, deleted=FrozenBitMap64([0])) for each in files]
+    assert ids(spark, scan(columns, *dirty)) == list(range(100, 106))
+    with pytest.raises(DataFileError, match="names begin with _ or a dot"):
+        dataframe(spark, scan(columns, ScanFile(9, write(strange / "_hidden.parquet", [9]), 1)))

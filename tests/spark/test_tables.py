@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -16,7 +18,20 @@ from commitlog.config import Settings
 from commitlog.domain.model import Verdict
 from commitlog.errors import DataFileError, OutcomeUnknownError, ProposalRejectedError
 from commitlog.ops.duck import open_lake
-from commitlog.spark import Key, append, compact, delete, merge, overwrite, proposing, read, stream_into, update
+from commitlog.spark import (
+    Key,
+    append,
+    compact,
+    delete,
+    files,
+    merge,
+    overwrite,
+    proposing,
+    read,
+    stream_into,
+    transaction,
+    update,
+)
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.publishing import catalog_of
 from commitlog.spark.reading import Scan, ScanFile, positions
@@ -90,6 +105,29 @@ def test_append_when_rows_do_not_fit_then_says_why_and_writes_nothing(
     with pytest.raises(DataFileError, match=r"column age: expected int \(int32\), found string"):
         append(spark.sql("SELECT 1L AS id, 'x' AS age"), TABLE, log=log)
     assert files_below(settings) == []
+
+
+@pytest.mark.usefixtures("people")
+def test_append_when_tasks_wrote_to_a_folder_of_their_own_machine_then_says_so_and_commits_nothing(
+    spark: SparkSession, log: CommitLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_may_be_elsewhere", lambda session, directory: True)
+    append(rows(spark, 1, 2, 3), TABLE, log=log)
+    assert append(rows(spark, 1).where("false"), TABLE, log=log) is None
+    listed = files._listed
+    # As if one of two tasks, or both, had run on another machine, whose files are not here.
+    for missing in (1, 2):
+        monkeypatch.setattr(files, "_listed", lambda directory, n=missing: sorted(listed(directory))[n:])
+        with pytest.raises(DataFileError, match=r"written 8 rows, and this process finds \d of them .* set data_path"):
+            append(spark.range(8, numPartitions=2).selectExpr("id"), TABLE, log=log)
+    monkeypatch.undo()
+    assert ids(spark, log) == [1, 2, 3]
+    writer = BatchWriter(SourceOptions(source_options(settings)), TABLE, rows(spark, 4).schema)
+    written = writer.write(iter(rows(spark, 4).toArrow().to_batches()))
+    for path in written.paths:
+        Path(path).unlink()
+    with pytest.raises(DataFileError, match="does not exist"):
+        writer.commit([written])
 
 
 @pytest.mark.usefixtures("people")
@@ -281,6 +319,48 @@ def test_merge_when_some_rows_match_then_updates_them_and_inserts_the_rest(spark
     assert ids(spark, log) == [2, 3]
     with pytest.raises(DataFileError, match="two rows of the source have the same id"):
         merge(spark.sql("SELECT id FROM VALUES (2L), (2L) AS t(id)"), TABLE, ["id"], log=log)
+
+
+@pytest.mark.usefixtures("people")
+def test_changes_when_what_they_go_by_gives_other_rows_each_time_then_no_row_is_lost_or_doubled(
+    spark: SparkSession, log: CommitLog
+) -> None:
+    append(rows(spark, *range(40)), TABLE, log=log)
+
+    chance = sf.udf(lambda number: os.urandom(1)[0] < 128, "boolean").asNondeterministic()
+    spark.udf.register("by_chance", chance)
+    source = rows(spark, *range(60)).where(chance("id")).withColumn("name", sf.lit("merged"))
+    merge(source, TABLE, ["id"], log=log)
+    found = ids(spark, log)
+    assert len(found) == len(set(found))
+    assert found[:40] == list(range(40))
+    update(spark, TABLE, {"age": 99}, "by_chance(id)", log=log)
+    assert ids(spark, log) == found
+
+
+@pytest.mark.usefixtures("people")
+def test_changes_when_which_rows_is_left_unsaid_then_are_refused_and_true_or_all_says_it(
+    spark: SparkSession, log: CommitLog
+) -> None:
+    append(rows(spark, 1, 2), TABLE, log=log)
+    unset: list[Any] = [None, [], "", " ", (), False]
+    for where in unset:
+        for change in (
+            lambda where: delete(spark, TABLE, where, log=log),
+            lambda where: update(spark, TABLE, {"age": 0}, where, log=log),
+            lambda where: overwrite(rows(spark, 9), TABLE, where, log=log),
+            lambda where: transaction(log).delete(spark, TABLE, where),
+            lambda where: transaction(log).overwrite(rows(spark, 9), TABLE, where),
+        ):
+            with pytest.raises(ValueError, match="where=True for all rows"):
+                change(where)
+    assert ids(spark, log) == [1, 2]
+    update(spark, TABLE, {"age": 5}, True, log=log)
+    assert {row.age for row in read(spark, TABLE, log=log).collect()} == {5}
+    overwrite(rows(spark, 3, 4), TABLE, True, log=log)
+    assert ids(spark, log) == [3, 4]
+    delete(spark, TABLE, "all", log=log)
+    assert ids(spark, log) == []
 
 
 @pytest.mark.usefixtures("people")

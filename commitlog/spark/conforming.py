@@ -1,0 +1,73 @@
+"""Arrow arrays in the form of a table's columns: nested fields are found by what they are called, never by where they stand.
+
+The rule is the one of whole columns, at every depth, and the one that `fitting` says in Spark's expressions: names go
+without regard to case, what is missing has its default or is NULL, what the table does not have is refused before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from commitlog.domain.definitions import Column, default_value
+from commitlog.domain.types import fold
+
+Find: TypeAlias = "Callable[[Column, Sequence[pa.Field]], int | None]"
+"""Which of the fields is the column's; None when it is missing."""
+
+
+def by_name(column: Column, fields: Sequence[pa.Field]) -> int | None:
+    """The field that has the column's name, but for its case."""
+    return next((at for at, each in enumerate(fields) if fold(each.name) == fold(column.name)), None)
+
+
+def conformed(array: pa.Array, column: Column, kind: pa.DataType, find: Find, *, is_read: bool) -> pa.Array:
+    """The values of a column as ``kind``.
+
+    Args:
+        array: the values.
+        column: which.
+        kind: the column's type, nested fields in the column's order.
+        find: tells nested fields.
+        is_read: a file is read, not written: what is missing was added to the column later.
+
+    Raises:
+        pa.ArrowInvalid, pa.ArrowNotImplementedError: a value does not fit.
+    """
+
+    def inner(values: pa.Array, child: Column, child_kind: pa.DataType) -> pa.Array:
+        return conformed(values, child, child_kind, find, is_read=is_read)
+
+    if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
+        fields = list(array.type)
+        parts = []
+        for child, field in zip(column.children, kind, strict=True):
+            at = find(child, fields)
+            parts.append(
+                missing(child, len(array), field.type, is_read=is_read)
+                if at is None
+                else inner(array.field(at), child, field.type)
+            )
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
+    if pa.types.is_map(kind) and pa.types.is_map(array.type):
+        keys = inner(array.keys, column.children[0], kind.key_type)
+        items = inner(array.items, column.children[1], kind.item_type)
+        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=kind, mask=array.is_null())
+    if pa.types.is_list(kind) and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        values = inner(array.values, column.children[0], kind.value_type)
+        return pa.ListArray.from_arrays(_offsets(array), values, type=kind, mask=array.is_null())
+    return array.cast(kind)
+
+
+def missing(column: Column, count: int, kind: pa.DataType, *, is_read: bool) -> pa.Array:
+    """The values of a column that is not there: its default."""
+    text = column.initial_default if is_read else column.default
+    value = None if text is None else default_value(column.type, text)
+    return pa.array([value] * count).cast(kind)
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    # A copy: Arrow takes no mask beside a slice of offsets.
+    return pa.array(array.offsets.to_numpy(), pa.int32())
