@@ -6,18 +6,21 @@ have, so what a refused write leaves behind can be told from what others wrote, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 from pyroaring import FrozenBitMap64
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
 
 from commitlog.client.lake import new_name
 from commitlog.domain.model import DeleteFile
+from commitlog.errors import DataFileError
 
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 _NO_MARKER = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -37,11 +40,19 @@ def write_parquet(df: DataFrame, directory: str, partition_by: Sequence[str] = (
     """Write ``df``, whose columns carry their field ids, and return the paths of the files that hold rows.
 
     Columns to ``partition_by`` become directories, and are in no file.
+
+    Raises:
+        DataFileError: tasks have written rows to where this process does not find them.
     """
+    counted = Observation()
+    is_counted = _may_be_elsewhere(df.sparkSession, directory)
+    rows = df.observe(counted, sf.count(sf.lit(1)).alias("rows")) if is_counted else df
     with _microseconds(df.sparkSession):
-        writer = df.write.option(*_NO_MARKER).option("compression", "snappy")
+        writer = rows.write.option(*_NO_MARKER).option("compression", "snappy")
         (writer.partitionBy(*partition_by) if partition_by else writer).parquet(directory)
     paths = sorted(_listed(directory))
+    if is_counted:
+        _check_all_here(paths, directory, counted.get["rows"])
     # Only Spark's first task writes a file when it has no rows, so that an empty DataFrame keeps its schema.
     if paths and _is_empty(paths[0]):
         remove_files(paths[:1])
@@ -49,10 +60,34 @@ def write_parquet(df: DataFrame, directory: str, partition_by: Sequence[str] = (
     return tuple(paths)
 
 
+def _may_be_elsewhere(session: SparkSession, directory: str) -> bool:
+    """Whether tasks may run on another machine than this process, and the directory be another one there.
+
+    Rows are counted only then, for counting takes its time.
+    """
+    if "://" in directory and not directory.startswith("file:"):
+        return False
+    context = getattr(session, "sparkContext", None)
+    return context is None or re.match(r"local(\[|$)", context.master) is None
+
+
+def _check_all_here(paths: Sequence[str], directory: str, rows_written: int) -> None:
+    found = sum(_row_count(each) for each in paths)
+    if found != rows_written:
+        raise DataFileError(
+            f"Spark's tasks have written {rows_written:,} rows, and this process finds {found:,} of them at {directory}: the "
+            "data path is a folder of each machine's own; set data_path to storage that all machines share, such as s3://"
+        )
+
+
 def _is_empty(path: str) -> bool:
+    return _row_count(path) == 0
+
+
+def _row_count(path: str) -> int:
     filesystem, inner = fs.FileSystem.from_uri(path)
     with filesystem.open_input_file(inner) as file:
-        return bool(pq.read_metadata(file).num_rows == 0)
+        return int(pq.read_metadata(file).num_rows)
 
 
 def write_delete_file(data_file_id: int, data_path: str, positions: Sequence[int], table_path: str) -> DeleteFile:
@@ -83,16 +118,17 @@ def remove_directory(directory: str) -> None:
 
 
 def remove_files(paths: Sequence[str]) -> None:
-    """Remove files that no snapshot names."""
+    """Remove files that no snapshot names, as far as they are there."""
     for each in paths:
         filesystem, path = fs.FileSystem.from_uri(each)
-        filesystem.delete_file(path)
+        with suppress(FileNotFoundError):
+            filesystem.delete_file(path)
 
 
 def _listed(directory: str) -> Iterator[str]:
     filesystem, path = fs.FileSystem.from_uri(directory)
     prefix = directory.removesuffix(path)
-    for each in filesystem.get_file_info(fs.FileSelector(path, recursive=True)):
+    for each in filesystem.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True)):
         if each.type == fs.FileType.File and each.base_name.endswith(".parquet"):
             yield prefix + each.path
 
