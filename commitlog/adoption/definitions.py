@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from commitlog.adoption.source import Row, SourceLake, alive, quoted
 from commitlog.domain import model as m
+from commitlog.domain.definitions import FOREIGN_PATHS
 from commitlog.domain.types import quote
 
 PLACEHOLDER = "commitlog_dropped_{}"
@@ -230,7 +231,11 @@ def difference(before: LakeAt, after: LakeAt, next_column_id: Callable[[int], in
         old = before.tables.get(table.table_id)
         if old is None:
             yield m.CreateTable(
-                table.schema, table.name, tuple(_spec(c) for c in table.columns), partition_by=table.partition_specs()
+                table.schema,
+                table.name,
+                tuple(_spec(c) for c in table.columns),
+                partition_by=table.partition_specs(),
+                properties={FOREIGN_PATHS: "true"},
             )
         elif steps := tuple(_alterations(old, table, next_column_id)):
             yield m.AlterTable(table.schema, table.name, steps)

@@ -38,7 +38,9 @@ from commitlog.domain.types import (
 
 POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")
 HANDLER_PREFIX = "handler:"
-PROPERTIES = ("conflict_granularity", "on_conflict")
+FOREIGN_PATHS = "foreign_paths"
+"""The table property that lets files of a table lie outside of its folder."""
+PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS)
 _YEARS = {"date", *TIMESTAMPS}
 _BUCKET = re.compile(r"bucket\((\d{1,9})\)")
 _BUCKETS_MAX = 4096
@@ -244,6 +246,8 @@ def check_property(key: str, value: str | None) -> None:
         return
     if key == "conflict_granularity" and value not in tuple(Granularity):
         raise InvalidChangeError(f"conflict_granularity is TABLE, FILE or ROW, not {value!r}")
+    if key == FOREIGN_PATHS and value not in ("true", "false"):
+        raise InvalidChangeError(f"{FOREIGN_PATHS} is true or false, as text, not {value!r}")
     if key == "on_conflict":
         check_policy(value)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyroaring import AbstractBitMap64, BitMap64, FrozenBitMap64
 
 from commitlog.domain import model as m
-from commitlog.domain.definitions import InvalidChangeError, TableDefinition, quoted
+from commitlog.domain.definitions import FOREIGN_PATHS, InvalidChangeError, TableDefinition, quoted
 from commitlog.domain.state import TableState
 from commitlog.domain.texts import check_text
 from commitlog.domain.types import canonical_value
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _DELETE, _COMPACT = m.ChangeKind.DELETE, m.ChangeKind.COMPACT
 _NO_ROWS = FrozenBitMap64()
+_NO_PARTS = frozenset({"", ".", ".."})
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def plan_append(plan: Plan, table: TableState, change: m.Append) -> None:
@@ -46,7 +49,7 @@ def _check_files(plan: Plan, table: TableState, files: tuple[m.DataFile, ...]) -
     plan.count_files(len(files))
     rows = size = 0
     for file in files:
-        check_file(file)
+        check_file(plan, table, file)
         if known is not None:
             _check_columns(known, file)
         rows += file.record_count
@@ -56,17 +59,37 @@ def _check_files(plan: Plan, table: TableState, files: tuple[m.DataFile, ...]) -
     return rows
 
 
-def check_file(file: m.DataFile | m.DeleteFile) -> None:
+def check_file(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:
     """Check what a file says of itself."""
-    if not file.path:
-        raise InvalidChangeError("a file has an empty path")
-    check_text(file.path, "a file's path")
+    _check_path(plan, table, file)
     if file.file_size_bytes < 0:
         raise InvalidChangeError(f"file {quoted(file.path)}: file_size_bytes {file.file_size_bytes} is negative")
     if file.footer_size is not None and file.footer_size < 0:
         raise InvalidChangeError(f"file {quoted(file.path)}: footer_size {file.footer_size} is negative")
     if isinstance(file, m.DataFile) and file.record_count < 0:
         raise InvalidChangeError(f"file {quoted(file.path)}: record_count {file.record_count} is negative")
+
+
+def _check_path(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:
+    """Whose a file is must be seen from its path, and no file may be taken twice (DESIGN 12, ruling 31)."""
+    path = file.path
+    if not path:
+        raise InvalidChangeError("a file has an empty path")
+    check_text(path, "a file's path")
+    if file.path_is_relative and (_SCHEME.match(path) or any(part in _NO_PARTS for part in path.split("/"))):
+        raise InvalidChangeError(
+            f"file {quoted(path)}: a path is relative to its table's folder, without scheme, and without empty, . or .. parts"
+        )
+    if not file.path_is_relative:
+        definition = plan.definitions.get(table.table_id) or table.definition
+        if definition.properties.get(FOREIGN_PATHS) != "true":
+            raise InvalidChangeError(
+                f"file {quoted(path)} may lie outside of the folder of table {quoted(table.name)}: write it there and name it "
+                f"relative to it, or set the table's property {FOREIGN_PATHS} to true"
+            )
+    if path in plan.paths:
+        raise InvalidChangeError(f"file {quoted(path)} is given twice in this changeset")
+    plan.paths.add(path)
 
 
 def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
@@ -216,7 +239,7 @@ def _plan_positions(plan: Plan, table: TableState, positions: m.PositionDelete) 
 
 
 def _plan_delete_file(plan: Plan, table: TableState, delete_file: m.DeleteFile) -> None:
-    check_file(delete_file)
+    check_file(plan, table, delete_file)
     data_file_id = delete_file.data_file_id
     rows = _row_set(delete_file.rows, data_file_id)
     plan.ids.file(plan.ids.delete_file_ids)

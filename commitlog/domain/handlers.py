@@ -13,6 +13,8 @@ from commitlog.domain.row_conflicts import RowHandler
 class NotingHandlers(Mapping[str, RowHandler]):
     """The handlers that are given, and in ``missing`` the names of those that were asked for in vain.
 
+    Every name is ``in`` it: whether a table may ask for a handler is known only where the log is decided.
+
     Args:
         installed: handlers by name; none are asked at all when it is empty.
     """
@@ -30,6 +32,9 @@ class NotingHandlers(Mapping[str, RowHandler]):
         if name not in self._installed:
             self._missing.add(name)
         return self._installed[name]
+
+    def __contains__(self, name: object) -> bool:
+        return True
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._installed)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from pyroaring import AbstractBitMap64, FrozenBitMap64
 
 from commitlog.domain import model as m
+from commitlog.domain.partitioning import id_time_ms
 from commitlog.errors import MalformedRecordError
 
 T = TypeVar("T")
@@ -394,7 +395,7 @@ def proposal_from_json(value: Any) -> m.Proposal:
 
 def check_id_version(proposal_id: m.ProposalId, writer_seq: int | None) -> None:
     """Raise MalformedRecordError for an id without a time in it where only its time can tell a repeat."""
-    if writer_seq is None and proposal_id[6] >> 4 != 7:
+    if writer_seq is None and id_time_ms(proposal_id) is None:
         raise MalformedRecordError(
             f"proposal_id: {format_id(proposal_id)} is not a UUID version 7, which a proposal without writer_seq needs"
         )

@@ -39,5 +39,6 @@ def partition_for(writer_id: str, partitions: int) -> int:
 
 
 def id_time_ms(proposal_id: bytes) -> int | None:
-    """The time in a UUID version 7, ms since 1970; None for other versions."""
-    return int.from_bytes(proposal_id[:6], "big") if proposal_id[6] >> 4 == 7 else None
+    """The time in a UUID version 7, ms since 1970; None for other versions, and variants that are not RFC 9562's."""
+    is_version_7 = proposal_id[6] >> 4 == 7 and proposal_id[8] >> 6 == 0b10
+    return int.from_bytes(proposal_id[:6], "big") if is_version_7 else None

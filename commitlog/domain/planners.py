@@ -13,6 +13,7 @@ from typing import Any
 from commitlog.domain import model as m
 from commitlog.domain.conflicts import Footprint
 from commitlog.domain.definitions import (
+    HANDLER_PREFIX,
     ForeignKey,
     InvalidChangeError,
     alter,
@@ -140,8 +141,7 @@ def _create_view(plan: Plan, change: m.CreateView, index: int) -> Planned:
     _check_view(change)
     if change.if_not_exists and (found := plan.at_head(change.schema, change.view)) and isinstance(found[1], ViewState):
         schema, view = found[0], found[1]
-        plan.schemas[fold(change.schema)] = schema
-        plan.names[schema.schema_id, fold(change.view)] = view
+        plan.adopt(schema, change.view, view)
         return m.Effect(view.view_id, skipped=True), None
     schema = plan.schema(change.schema)
     folded = plan.free_name(schema, change.view, "view")
@@ -187,8 +187,8 @@ def _nothing_to_drop(plan: Plan, schema_name: str, name: str) -> Planned | None:
     if found is not None and found[1] is not None:
         return None
     check_name(name, "table or view", plan.state.settings.name_length_max)
-    if found is not None:
-        schema, folded = found[0], fold(name)
+    for schema in plan.schemas_meant(schema_name):
+        folded = fold(name)
         at_base = plan.state.entry_at(schema, folded, plan.base)
         if at_base is not None and at_base.dropped_at is not None:
             plan.dropped.add(id(at_base))
@@ -214,8 +214,7 @@ def _create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
         and isinstance(found[1], TableState)
     ):
         schema, table = found[0], found[1]
-        plan.schemas[fold(change.schema)] = schema
-        plan.names[schema.schema_id, fold(change.table)] = table
+        plan.adopt(schema, change.table, table)
         return m.Effect(table.table_id, skipped=True), None
     schema = plan.schema(change.schema)
     folded = plan.free_name(schema, change.table, "table")
@@ -224,6 +223,7 @@ def _create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
     table_id = plan.ids.catalog(plan.ids.table_ids)
     partition_id = plan.ids.catalog(plan.ids.partition_ids) if change.partition_by else None
     definition = define(change, table_id=table_id, schema_id=schema.schema_id, partition_id=partition_id)
+    _check_handler(plan, change.properties.get("on_conflict"))
     table = TableState(definition, schema, plan.state.head_snapshot_id + 1)
     plan.created.add(id(table))
     plan.names[schema.schema_id, folded] = table
@@ -233,6 +233,13 @@ def _create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
     plan.changes_schema = True
     footprint = _new_name(plan, index, change, schema, folded, parents=parents)
     return m.Effect(table_id), footprint
+
+
+def _check_handler(plan: Plan, policy: str | None) -> None:
+    if policy is not None and policy.startswith(HANDLER_PREFIX):
+        name = policy.removeprefix(HANDLER_PREFIX)
+        if name not in plan.handlers:
+            raise InvalidChangeError(f"the row handler {quoted(name)} is not installed where the log is decided")
 
 
 def _check_column_text(plan: Plan, column: m.ColumnSpec) -> None:
@@ -311,6 +318,9 @@ def _alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
     known = plan.definition(table)
     if known is not None:
         altered = alter(known, change.alterations, partition_ids=partition_ids)
+        for step in change.alterations:
+            if step.key == "on_conflict":
+                _check_handler(plan, step.value)
         plan.definitions[table.table_id] = altered
         if given := range(known.next_column_id, altered.next_column_id):
             plan.ids.column_ids.append(tuple(given))

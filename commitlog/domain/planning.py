@@ -6,7 +6,7 @@ of change asks for is in ``planners``. Nothing here changes the state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,19 +78,20 @@ class Plan:
         self.definitions: dict[int, TableDefinition | None] = {}
         self.new_referrers: list[tuple[TableState, int]] = []
         self.files_named: set[int] = set()
+        self.paths: set[str] = set()
         self.next_row_ids: dict[int, int] = {}
         self.files_added = 0
         self._positions = 0
         self._objects: set[int] = set()
         self._decided_at_ms = decided_at_ms
-        self._handlers = handlers
+        self.handlers = handlers
         self._rows: RowPlanner | None = None
 
     @property
     def rows(self) -> RowPlanner:
         """What judges row changes; made when the first one comes."""
         if self._rows is None:
-            self._rows = RowPlanner(self, decided_at_ms=self._decided_at_ms, handlers=self._handlers)
+            self._rows = RowPlanner(self, decided_at_ms=self._decided_at_ms, handlers=self.handlers)
         return self._rows
 
     @property
@@ -176,16 +177,38 @@ class Plan:
         return entry
 
     def at_head(self, schema_name: str, name: str) -> tuple[SchemaState, Entry | None] | None:
-        """What a name means at the head, overlaid; None when its schema does not exist there (if_exists and the like)."""
-        folded_schema = fold(schema_name)
-        head = self.state.head_snapshot_id
-        schema = (
-            self.schemas[folded_schema] if folded_schema in self.schemas else self.state.schema_at(folded_schema, head)
-        )
-        if schema is None:
-            return None
-        key = schema.schema_id, fold(name)
-        return schema, self.names[key] if key in self.names else self.state.entry_at(schema, key[1], head)
+        """What a name means at the head, overlaid; None when its schema does not exist there (if_exists and the like).
+
+        What the changeset did under a schema that is gone since the base, or was made again, counts first.
+        """
+        folded, head = fold(name), self.state.head_snapshot_id
+        for schema in self.schemas_meant(schema_name):
+            if (schema.schema_id, folded) in self.names:
+                return schema, self.names[schema.schema_id, folded]
+        schema_at_head = self.schema_at(schema_name, head)
+        return None if schema_at_head is None else (schema_at_head, self.state.entry_at(schema_at_head, folded, head))
+
+    def schema_at(self, name: str, snapshot_id: int) -> SchemaState | None:
+        """What a schema name means at a snapshot, overlaid."""
+        folded = fold(name)
+        return self.schemas[folded] if folded in self.schemas else self.state.schema_at(folded, snapshot_id)
+
+    def schemas_meant(self, name: str) -> Iterator[SchemaState]:
+        """The schemas that a name may mean, overlaid: at the base, and at the head if that is another."""
+        seen, now = self.schema_at(name, self.base), self.schema_at(name, self.state.head_snapshot_id)
+        if seen is not None:
+            yield seen
+        if now is not None and now is not seen:
+            yield now
+
+    def adopt(self, schema: SchemaState, name: str, entry: Entry) -> None:
+        """Let the later changes see what a skipped CREATE found at the head, beside what the earlier ones did."""
+        for seen in self.schemas_meant(schema.name):
+            if seen is not schema:
+                own = {n: e for (schema_id, n), e in self.names.items() if schema_id == seen.schema_id}
+                self.names.update({(schema.schema_id, n): e for n, e in own.items()})
+        self.schemas[fold(schema.name)] = schema
+        self.names[schema.schema_id, fold(name)] = entry
 
     def free_name(self, schema: SchemaState, name: str, what: str) -> str:
         """Check that a name may be given to a new table or view; return it folded."""

@@ -199,6 +199,8 @@ class RowCheck:
             self._check_unique_unraced(proposed, key_of(self.known, proposed), own_key)
         for meeting in meetings:
             self._refuse(meeting, detail)
+        if proposed is not None and own_key is not None:
+            self._refuse_holders(proposed, key_of(self.known, proposed), own_key)
         self._assume(proposed, own_key)
         if proposed is None and meetings[0].version is not None:
             self._check_children(meetings[0].key, meetings[0].version)
@@ -229,8 +231,7 @@ class RowCheck:
         handler = self.rows.handlers.get(name)
         committed = None if meeting.version is None else meeting.version.image
         if handler is None:
-            self._abort(meetings, proposed, f"the handler {name} is not installed")
-            return
+            raise InvalidChangeError(f"the row handler {quoted(name)} is not installed where the log is decided")
         try:
             answer = handler(str(meeting.kind), committed, proposed)
             image = None if answer is None else self.rows.full_row(self.known, answer)
@@ -332,13 +333,18 @@ class RowCheck:
 
     def _check_unique(self, image: Row, key: str, old_key: str | None) -> bool:
         """Whether no other row holds one of the image's UNIQUE values; a raced holder makes a hit."""
-        others = {met: v for met, v in self._rows_met(key, image).items() if met not in (key, old_key)}
         self._check_unique_unraced(image, key, old_key)
+        if self._refuse_holders(image, key, old_key):
+            self._assume(image, old_key)
+            return False
+        return True
+
+    def _refuse_holders(self, image: Row, key: str, old_key: str | None) -> bool:
+        """Make a hit of every other row that holds one of the image's UNIQUE values; whether there was one."""
+        others = {met: v for met, v in self._rows_met(key, image).items() if met not in (key, old_key)}
         for met, version in others.items():
             self._refuse(Meeting(ConflictKind.UNIQUE, met, version.snapshot_id, version))
-        if others:
-            self._assume(image, old_key)
-        return not others
+        return bool(others)
 
     def _check_unique_unraced(self, image: Row, key: str, old_key: str | None) -> None:
         """No row that is as it was at the base may hold one of the image's UNIQUE values."""

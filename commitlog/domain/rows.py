@@ -217,7 +217,7 @@ class RowPlanner:
         self.plan.count_files(len(change.files))
         row_ids: list[int] = []
         for file in change.files:
-            check_file(file)
+            check_file(self.plan, table, file)
             if file.row_ids is None or len(file.row_ids) != file.record_count:
                 raise InvalidChangeError(f"file {quoted(file.path)} gives another number of row ids than it has rows")
             if not file.row_ids:

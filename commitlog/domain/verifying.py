@@ -145,15 +145,25 @@ def touched(proposal: m.Proposal) -> Iterator[str]:
 
 
 class _Recorded(dict[str, RowHandler]):
-    """Row handlers that answer as they once did; one whose answer is not in the outcome counts as not installed."""
+    """Row handlers that answer as they once did; what an outcome does not tell it is taken to have been refused for."""
 
-    def __init__(self, answers: Iterator[m.Resolution]) -> None:
+    def __init__(self, outcome: m.Outcome) -> None:
         super().__init__()
-        self._answers = answers
+        self._answers = (r for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED)
+        self._refused = outcome.reason is m.Reason.INVALID
+
+    def __contains__(self, key: object) -> bool:
+        return not self._refused
 
     def get(self, key: str, default: object = None) -> object:  # type: ignore[override]
         answer = next(self._answers, None)
-        return None if answer is None else (lambda *_: answer.row)
+        if answer is None:
+            return None if self._refused else _fail
+        return lambda *_: answer.row
+
+
+def _fail(*_: object) -> m.Row:
+    raise ValueError("it did not settle this")
 
 
 class Verifier:
@@ -169,7 +179,6 @@ class Verifier:
         finding = None
         if outcome.proposal is not None and outcome.rules_version == m.RULES_VERSION:
             self.judged += 1
-            handled = (r for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED)
             again = decide(
                 self.state,
                 outcome.proposal,
@@ -177,7 +186,7 @@ class Verifier:
                 source=outcome.source,
                 epoch=outcome.epoch,
                 decode_statistics=self._decode_statistics,
-                handlers=_Recorded(handled),
+                handlers=_Recorded(outcome),
             )
             if (what := difference(outcome, again)) is not None:
                 finding = Finding(outcome.seq, what)

@@ -18,6 +18,7 @@ from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
+from commitlog.client.datafiles import normal_path, relative_to
 from commitlog.client.lake import new_name
 from commitlog.domain.model import DeleteFile
 from commitlog.errors import DataFileError
@@ -97,10 +98,11 @@ def write_delete_file(data_file_id: int, data_path: str, positions: Sequence[int
     rows = pa.table([pa.repeat(pa.scalar(data_path), len(positions)), pa.array(positions, pa.int64())], schema=schema)
     filesystem, inner = fs.FileSystem.from_uri(path)
     pq.write_table(rows, inner, filesystem=filesystem, compression="snappy")
+    shown, is_relative = relative_to(normal_path(path), table_path)
     return DeleteFile(
         data_file_id=data_file_id,
-        path=path,
-        path_is_relative=False,
+        path=shown,
+        path_is_relative=is_relative,
         rows=FrozenBitMap64(positions),
         file_size_bytes=filesystem.get_file_info(inner).size,
     )

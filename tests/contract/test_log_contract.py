@@ -24,6 +24,7 @@ from commitlog.errors import (
 )
 
 ROWS = pa.table({"id": [1, 2, 3], "day": ["a", "b", "c"]})
+ANYWHERE = {"foreign_paths": "true"}
 KEYED = {"id": "int64", "v": "varchar"}
 
 
@@ -35,7 +36,8 @@ def parquet(directory: Path, rows: pa.Table = ROWS) -> str:
 
 def create(log: CommitLog, table: str, **options: object) -> None:
     with log.transaction() as tx:
-        tx.create_table(table, ROWS.schema, **options)  # type: ignore[arg-type]
+        properties = {**ANYWHERE, **options.pop("properties", {})}  # type: ignore[dict-item]
+        tx.create_table(table, ROWS.schema, properties=properties, **options)  # type: ignore[arg-type]
 
 
 def append(log: CommitLog, table: str, directory: Path, rows: pa.Table = ROWS) -> int:
@@ -56,7 +58,7 @@ def rejected(transaction: Transaction) -> ProposalRejectedError:
 
 def test_transaction_when_it_ends_well_then_has_a_snapshot(log: CommitLog, table: str, tmp_path: Path) -> None:
     with log.transaction(message="daily load", author="ann", extra="{}") as tx:
-        tx.create_table(table, ROWS.schema)
+        tx.create_table(table, ROWS.schema, properties=ANYWHERE)
         tx.append(table, [parquet(tmp_path), parquet(tmp_path)])
     assert tx.outcome.verdict is Verdict.COMMITTED
     assert tx.outcome.snapshot_id is not None
@@ -66,7 +68,7 @@ def test_transaction_when_it_ends_well_then_has_a_snapshot(log: CommitLog, table
 
 def test_transaction_when_its_block_raises_then_nothing_is_sent(log: CommitLog, table: str) -> None:
     tx = log.transaction()
-    tx.create_table(table, ROWS.schema)
+    tx.create_table(table, ROWS.schema, properties=ANYWHERE)
     with pytest.raises(ValueError, match="no table name"), tx:
         tx.drop_table("no.such.name")
     assert log.outcome(tx.proposal_id).state is OutcomeState.NEVER_SEEN
@@ -77,7 +79,7 @@ def test_transaction_when_its_block_raises_then_nothing_is_sent(log: CommitLog, 
 def test_transaction_when_opened_after_a_commit_then_sees_it(log: CommitLog, table: str, tmp_path: Path) -> None:
     for _ in range(3):
         create_or_append = log.transaction()
-        create_or_append.create_table(table, ROWS.schema, if_not_exists=True)
+        create_or_append.create_table(table, ROWS.schema, properties=ANYWHERE, if_not_exists=True)
         create_or_append.append(table, [parquet(tmp_path)])
         made = create_or_append.commit().snapshot_id
         assert made is not None
@@ -113,7 +115,7 @@ def test_transaction_when_many_writers_create_and_append_then_all_commit(
 ) -> None:
     transactions = [log.transaction(writer_id=f"{table}-{number}") for number in range(8)]
     for tx in transactions:
-        tx.create_table(table, ROWS.schema, if_not_exists=True)
+        tx.create_table(table, ROWS.schema, properties=ANYWHERE, if_not_exists=True)
         tx.append(table, [parquet(tmp_path)])
     with ThreadPoolExecutor(8) as pool:
         outcomes = list(pool.map(lambda tx: tx.commit(), transactions))
@@ -159,7 +161,7 @@ def test_table_when_it_has_nested_columns_then_they_come_back_whole(log: CommitL
 def test_create_table_when_its_name_is_odd_then_works(log: CommitLog, name: str, tmp_path: Path) -> None:
     quoted = '"' + name.replace('"', '""') + '"'
     with log.transaction() as tx:
-        tx.create_table(quoted, ROWS.schema)
+        tx.create_table(quoted, ROWS.schema, properties=ANYWHERE)
         tx.append(quoted, [parquet(tmp_path)])
     append(log, quoted, tmp_path)
     assert log.table(quoted).definition.name == name
@@ -232,13 +234,13 @@ def test_run_when_the_request_is_invalid_then_is_not_tried_again(log: CommitLog,
 
 def test_base_when_from_the_future_then_refused(log: CommitLog, table: str) -> None:
     tx = log.transaction(base_snapshot_id=log.head_snapshot_id() + 1_000_000)
-    tx.create_table(table, ROWS.schema)
+    tx.create_table(table, ROWS.schema, properties=ANYWHERE)
     assert "BASE_UNKNOWN" in str(rejected(tx))
 
 
 def test_decide_before_when_it_has_passed_then_too_late(log: CommitLog, table: str) -> None:
     tx = log.transaction(decide_before_ms=1)
-    tx.create_table(table, ROWS.schema)
+    tx.create_table(table, ROWS.schema, properties=ANYWHERE)
     assert "TOO_LATE" in str(rejected(tx))
 
 
@@ -289,16 +291,10 @@ def test_dry_run_when_it_would_conflict_then_says_so_and_nothing_is_sent(
     assert tuple(error.conflicts) == would_be.conflicts
 
 
-def test_dry_run_when_a_row_handler_is_not_installed_then_says_so(log: CommitLog, table: str) -> None:
-    with log.transaction() as tx:
-        tx.create_table(table, KEYED, primary_key=["id"], properties={"on_conflict": "handler:none-such"})
-    first, second = log.transaction(), log.transaction()
-    for tx in (first, second):
-        tx.insert_row(table, {"id": 1, "v": "a"})
-    first.commit()
-    would_be = log.dry_run(second)
-    assert would_be.reason is Reason.CONFLICT
-    assert "row handler none-such is not installed here" in str(would_be.detail)
+def test_create_table_when_its_row_handler_is_not_installed_then_refused(log: CommitLog, table: str) -> None:
+    tx = log.transaction()
+    tx.create_table(table, KEYED, primary_key=["id"], properties={"on_conflict": "handler:none-such"})
+    assert "row handler none-such is not installed" in str(rejected(tx))
 
 
 # --- repeats, writers -------------------------------------------------------------------------------------------------
@@ -306,7 +302,7 @@ def test_dry_run_when_a_row_handler_is_not_installed_then_says_so(log: CommitLog
 
 def test_submit_when_the_id_comes_again_then_the_first_answer(log: CommitLog, table: str) -> None:
     tx = log.transaction()
-    tx.create_table(table, ROWS.schema)
+    tx.create_table(table, ROWS.schema, properties=ANYWHERE)
     proposal = tx.proposal()
     first, second = log.submit(proposal), log.submit(proposal)
     assert (first.is_repeat, second.is_repeat) == (False, True)
@@ -317,7 +313,7 @@ def test_submit_when_the_id_comes_again_then_the_first_answer(log: CommitLog, ta
 def test_submit_when_a_refused_id_comes_again_then_refused_with_its_conflicts(log: CommitLog, table: str) -> None:
     early = log.transaction()
     create(log, table)
-    early.create_table(table, ROWS.schema)
+    early.create_table(table, ROWS.schema, properties=ANYWHERE)
     first, second = log.submit(early.proposal()), log.submit(early.proposal())
     assert second.is_repeat
     assert (second.verdict, second.reason, second.detail) == (first.verdict, Reason.CONFLICT, first.detail)
@@ -343,7 +339,7 @@ def test_writer_seq_when_refused_then_it_is_not_used_up(log: CommitLog, table: s
     tx.drop_table(table)
     assert "INVALID" in str(rejected(tx))
     with log.transaction(writer_id=table, writer_seq=1) as again:
-        again.create_table(table, ROWS.schema)
+        again.create_table(table, ROWS.schema, properties=ANYWHERE)
     assert not again.outcome.is_repeat
 
 
@@ -351,10 +347,10 @@ def test_open_writer_when_opened_again_then_the_older_one_is_fenced(log: CommitL
     first, second = log.open_writer(table), log.open_writer(table)
     assert second == first + 1
     stale = log.transaction(writer_id=table, writer_epoch=first)
-    stale.create_table(table, ROWS.schema)
+    stale.create_table(table, ROWS.schema, properties=ANYWHERE)
     assert "WRITER_FENCED" in str(rejected(stale))
     with log.transaction(writer_id=table, writer_epoch=second) as tx:
-        tx.create_table(table, ROWS.schema)
+        tx.create_table(table, ROWS.schema, properties=ANYWHERE)
     assert tx.outcome.committed
 
 
@@ -401,7 +397,7 @@ def test_outcome_when_never_sent_then_never_seen_up_to_a_position(log: CommitLog
 
 def test_outcome_when_decided_then_whole(log: CommitLog, table: str) -> None:
     with log.transaction(message="made here") as tx:
-        tx.create_table(table, ROWS.schema)
+        tx.create_table(table, ROWS.schema, properties=ANYWHERE)
     status = log.outcome(str(tx.proposal_id))
     assert status.state is OutcomeState.DECIDED
     assert status.outcome is not None
@@ -413,8 +409,8 @@ def test_outcome_when_decided_then_whole(log: CommitLog, table: str) -> None:
 def test_explain_when_refused_then_says_who_what_since_when_and_a_way_out(log: CommitLog, table: str) -> None:
     early = log.transaction(writer_id="bob")
     with log.transaction(writer_id="ann") as tx:
-        tx.create_table(table, ROWS.schema)
-    early.create_table(table, ROWS.schema)
+        tx.create_table(table, ROWS.schema, properties=ANYWHERE)
+    early.create_table(table, ROWS.schema, properties=ANYWHERE)
     rejected(early)
     story = log.explain(early.proposal_id)
     assert f"create table main.{table} (2 columns)" in story
@@ -428,7 +424,7 @@ def test_explain_when_refused_for_a_conflict_then_names_what_would_have_passed(
     log: CommitLog, table: str, tmp_path: Path
 ) -> None:
     with log.transaction() as tx:
-        tx.create_table(table, ROWS.schema, properties={"conflict_granularity": "FILE"})
+        tx.create_table(table, ROWS.schema, properties={**ANYWHERE, "conflict_granularity": "FILE"})
     file = append(log, table, tmp_path)
     early, late = log.transaction(writer_id="ann"), log.transaction(writer_id="bob", isolation="SERIALIZABLE")
     late.read(table, filter=[("id", "<=", 12)])

@@ -27,6 +27,12 @@ from deciding import DecidedLog, change
 ROW_ID = "_ducklake_internal_row_id"
 
 
+def _anywhere(request: dict[str, Any]) -> dict[str, Any]:
+    if request["kind"] != "CREATE_TABLE":
+        return request
+    return {**request, "properties": {"foreign_paths": "true", **request.get("properties", {})}}
+
+
 class Lake:
     """A log, its catalog and its files."""
 
@@ -48,8 +54,8 @@ class Lake:
         self.projected = 0
 
     def commit(self, *changes: dict[str, Any], **fields: Any) -> int:
-        """Commit and project; return the snapshot id."""
-        snapshot_id = self.log.commit(*changes, **fields)
+        """Commit and project; return the snapshot id. Files of its tables may lie anywhere."""
+        snapshot_id = self.log.commit(*[_anywhere(each) for each in changes], **fields)
         self.project()
         return snapshot_id
 

@@ -105,6 +105,7 @@ class Judge(FileJudge):
                 return
         schema_id = self.schema(change.schema)
         self.free(schema_id, change.table)
+        self.installed(change.properties.get("on_conflict"))
         made = define(change, table_id=self.new_id(), schema_id=schema_id, partition_id=1)
         table = Table(made.table_id, schema_id, change.table, made)
         self.seen.entries[table.id] = table
@@ -120,6 +121,12 @@ class Judge(FileJudge):
                 table.definition = made
         if schema_id not in self.mine_schemas:
             self.look_name(schema_id, change.table, index)
+
+    def installed(self, policy: str | None) -> None:
+        """A table may only ask for handlers that are there."""
+        kind, _, name = (policy or "").partition(":")
+        if kind == "handler" and name not in self.oracle.handlers:
+            refuse("no such handler")
 
     def adopt(self, schema_id: int, head: Table) -> None:
         """What was skipped is visible to the later changes, whatever its age."""
@@ -154,10 +161,11 @@ class Judge(FileJudge):
         if if_exists:
             schema_id, head = self.head_entry(schema, name)
             if head is None:
-                gone = self.seen.entry(schema_id, name)
-                if gone is not None:
-                    del self.seen.entries[gone.id]
-                self.gone.add((schema_id, fold(name)))
+                for each in {schema_id, self.seen.schema(schema)} - {None}:
+                    gone = self.seen.entry(each, name)
+                    if gone is not None:
+                        del self.seen.entries[gone.id]
+                    self.gone.add((each, fold(name)))
                 return
         entry = self.entry(schema, name, view=view)
         if entry.id in self.mine:
@@ -210,6 +218,8 @@ class Judge(FileJudge):
             refuse("own table")
         if self.known(table):
             table.definition = alter(table.definition, change.alterations, partition_ids=(1,) * 9)
+            for step in change.alterations:
+                self.installed(step.value if step.key == "on_conflict" else None)
         self.look(table, index, "DROP", "RENAME", "ALTER")
         if any(_constrains(step) for step in change.alterations):
             self.look(table, index, "APPEND", "ROW")

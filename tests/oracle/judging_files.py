@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from posixpath import normpath
 from typing import Any
 
 from commitlog.domain import model as m
@@ -28,9 +30,19 @@ class FileJudge(Sight):
         table = self.data(change, index)
         if not change.files:
             refuse("no files")
+        self.place(change.files)
         if self.known(table):
             for file in change.files:
                 self.partition(table, file)
+
+    def place(self, files: Sequence[m.DataFile | m.DeleteFile]) -> None:
+        """Every file has a place of its own, below the table's folder."""
+        for file in files:
+            if file.path != normpath(file.path) or file.path.startswith(("/", "..")) or ":" in file.path:
+                refuse("a path that may lead elsewhere")
+            if file.path in self.paths:
+                refuse("a path twice")
+            self.paths.add(file.path)
 
     @staticmethod
     def partition(table: Table, file: m.DataFile) -> None:
@@ -50,6 +62,7 @@ class FileJudge(Sight):
         asked: dict[int, frozenset[int] | None] = {}
         for each in change.positions:
             asked[self.name_file(each.data_file_id)] = self.positions(table, each)
+        self.place(change.delete_files)
         for each in change.delete_files:
             self.name_file(each.data_file_id)
             self.delete_file(table, each)
@@ -147,6 +160,7 @@ class FileJudge(Sight):
             refuse("keyed")
         if not change.replaced:
             refuse("no file")
+        self.place(change.files)
         lives = [self.live(table, self.name_file(file_id)) for file_id in change.replaced]
         deletes = [e for _, e in self.since if e.id == table.id and e.kind == "DELETE"]
         raced = any(e.file_id in change.replaced or self.oracle.beyond_window(self.base) for e in deletes)
@@ -181,6 +195,7 @@ class FileJudge(Sight):
         table = self.entry(change.schema, change.table)
         if table.definition is None or not table.definition.primary_key:
             refuse("not keyed")
+        self.place(change.files)
         row_ids = [row_id for file in change.files for row_id in file.row_ids or ()]
         if not change.files or any(len(f.row_ids or ()) != f.record_count or not f.row_ids for f in change.files):
             refuse("no rows, or another number of them")

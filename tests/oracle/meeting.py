@@ -188,6 +188,7 @@ class _One:
         self.unraced_unique(image, new_key, key, live)
         for each in differs:
             self.conflict("UPDATE_KEY", each, self.rows.last(self.table, each))
+        self.holders(image, new_key, key, live)
         self.assume(new_key, image, key, live)
 
     def differs(self, key: str, live: dict[str, Row]) -> bool:
@@ -217,6 +218,8 @@ class _One:
             if image is not None and kind in ("UPDATE_UPDATE", "UPDATE_DELETE", "INSERT_UPDATE"):
                 self.unraced_unique(image, key, key, live)
             self.conflict(kind, key, at)
+            if image is not None and self.given() is not None:
+                self.holders(image, key, self.given(), live)
             self.assume(None if image is None else key_of(self.definition, image), image, self.given(), live)
             if image is None and committed is not None:
                 self.children(key, committed)
@@ -242,10 +245,11 @@ class _One:
     def handled(
         self, kind: str, key: str, committed: Row | None, image: dict[str, Any] | None, live: dict[str, Row]
     ) -> bool:
-        """Whether a handler settles it; one that is missing, fails or answers with another row counts as ABORT."""
-        handler = self.rows.judge_.oracle.handlers.get(self.policy.removeprefix("handler:"))
-        if handler is None or not self.policy.startswith("handler:"):
+        """Whether a handler settles it; one that fails or answers with another row counts as ABORT."""
+        if not self.policy.startswith("handler:"):
             return False
+        self.rows.judge_.installed(self.policy)
+        handler = self.rows.judge_.oracle.handlers[self.policy.removeprefix("handler:")]
         mine = {self.given(), None if image is None else key_of(self.definition, image)}
         try:
             answer = handler(kind, None if committed is None else committed.image, image)
@@ -267,11 +271,8 @@ class _One:
 
     def stand(self, key: str, image: dict[str, Any], replaced: str | None, live: dict[str, Row]) -> None:
         self.parents(image)
-        others = [other for other in self.hit(key, image, live) if other not in (key, replaced)]
         self.unraced_unique(image, key, replaced, live)
-        for other in others:
-            self.conflict("UNIQUE", other, self.rows.last(self.table, other))
-        if others:
+        if self.holders(image, key, replaced, live):
             self.assume(key, image, replaced, live)
             return
         if replaced != key and key in live:
@@ -282,6 +283,13 @@ class _One:
         self.rows.mine |= {(self.table.id, key)} | ({(self.table.id, replaced)} if replaced else set())
         if old is not None and replaced is not None:
             self.children(replaced, old)
+
+    def holders(self, image: dict[str, Any], key: str, replaced: str | None, live: dict[str, Row]) -> list[str]:
+        """The other rows that hold one of the image's unique values, each a conflict."""
+        others = [other for other in self.hit(key, image, live) if other not in (key, replaced)]
+        for other in others:
+            self.conflict("UNIQUE", other, self.rows.last(self.table, other))
+        return others
 
     def unraced_unique(self, image: dict[str, Any], key: str, replaced: str | None, live: dict[str, Row]) -> None:
         for other in self.hit(key, image, live):

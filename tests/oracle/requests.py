@@ -15,10 +15,12 @@ from .oracle import Oracle
 START_MS = 1_732_201_315_328
 SCHEMAS, TABLES, KEYS, VALUES = ("main", "s"), ("t", "u", "p", "k", "V"), (1, 2, 3, 4), ("a", "b", "c", None)
 PLAIN, PARENT, CHILD = "t", "p", "k"
+FIRST_FILES = 3
 ALONE = ("COMPACT", "FLUSH", "EXPIRE_SNAPSHOTS", "CONFIGURE")
 POLICIES_WITHOUT_HANDLER: tuple[str, ...] = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")
 POLICIES = (*POLICIES_WITHOUT_HANDLER, "handler:merge", "handler:blank", "handler:blank", "handler:remove",
-    "handler:propose", "handler:keep", "handler:fail", "handler:elsewhere", "handler:absent")  # fmt: skip
+    "handler:propose", "handler:keep", "handler:fail", "handler:elsewhere")  # fmt: skip
+ABSENT = "handler:absent"
 MIXED, WRITERS, ROWS, READERS = (45, 37, 16, 2), (84, 10, 5, 1), (10, 84, 5, 1), (80, 12, 7, 1)
 FOCUSES = (MIXED, MIXED, WRITERS, ROWS, READERS)
 """How often changes are of files, rows, objects and the log itself: each history keeps to one of these."""
@@ -35,6 +37,7 @@ class Requests:
 
     def __init__(self) -> None:
         self.base = 0
+        self.paths = 0
         self.focus = FOCUSES[0]
         self.reader = False
         self.favourite = "id"
@@ -90,7 +93,7 @@ class Requests:
 
     def first_tables(self) -> list[dict[str, Any]]:
         tables = [self.create(PARENT), self.create(CHILD), self.create(PLAIN)]
-        files = [{**self.data_file(), "partition_values": None} for _ in range(3)]
+        files = [{**self.data_file(), "partition_values": None} for _ in range(FIRST_FILES)]
         return [*tables, {"kind": "APPEND", "schema": "main", "table": PLAIN, "files": files}]
 
     def create(self, name: str) -> dict[str, Any]:
@@ -101,6 +104,8 @@ class Requests:
         if name in (PARENT, CHILD):
             made["primary_key"] = ["id"]
             made["properties"] = {"on_conflict": rng.choice(self.policies)}
+            if self.paths and rng.random() < 0.05:
+                made["properties"] = {"on_conflict": ABSENT}
             made["unique"] = rng.choice(([], [["v"]], [["v"], ["f"]], [["v", "f"]], [["f"], ["v", "f"]]))
             if name == PARENT:
                 self.parent_unique = made["unique"]
@@ -133,13 +138,21 @@ class Requests:
             return self.rng.choice(list(tables[0].live_files))
         return self.rng.randrange(self.state.next_file_id + 1)
 
+    def path(self) -> str:
+        """A path of its own; now and then one that came already, or that could lead elsewhere."""
+        self.paths += 1
+        roll = self.rng.random() if self.paths > FIRST_FILES else 0.5
+        if roll < 0.01:
+            return self.rng.choice(("../f", "/f", "a//f", "./f", "s3://b/f", "a/../f"))
+        return f"f{self.paths - (roll > 0.97)}"
+
     def data_file(self) -> dict[str, Any]:
         rng = self.rng
         record_count = rng.choice((0, 3, 3, 3, 4))
         columns = rng.sample(list(values.TYPES), rng.choice((0, 1, 3, 5)))
         if self.favourite not in columns and rng.random() < 0.7:
             columns.append(self.favourite)
-        made = {"path": "f", "record_count": record_count, "file_size_bytes": 1}
+        made = {"path": self.path(), "record_count": record_count, "file_size_bytes": 1}
         made["statistics"] = [values.statistics(rng, column, record_count) for column in columns]
         made["partition_values"] = values.partition_values(rng, self.partitioning())
         return made
@@ -175,7 +188,7 @@ class Requests:
             for data_file_id in replaced:
                 if data_file_id in table.live_files:
                     rows += self.state.record_counts.get(data_file_id) - self.state.deleted_count(data_file_id)
-        return [{"path": "c", "record_count": rows + (self.rng.random() < 0.05), "file_size_bytes": 1}]
+        return [{"path": self.path(), "record_count": rows + (self.rng.random() < 0.05), "file_size_bytes": 1}]
 
     def delete(self) -> dict[str, Any]:
         rng = self.rng
@@ -194,7 +207,7 @@ class Requests:
             data_file_id = self.live_file()
             known = self.state.deletes.get(data_file_id)
             rows = sorted({*(known.filed if known else ()), rng.randrange(4)})
-            entry = {"data_file_id": data_file_id, "path": "d", "rows": rows, "file_size_bytes": 1}
+            entry = {"data_file_id": data_file_id, "path": self.path(), "rows": rows, "file_size_bytes": 1}
             return {"delete_files": [entry]}
         return {"whole_files": [self.live_file()]}
 
@@ -258,7 +271,7 @@ class Requests:
         parts = [part for part in (row_ids[:at], row_ids[at:]) if part]
         sizes = [len(part) + (rng.random() < 0.02) for part in parts]
         files = [
-            {"path": "f", "record_count": size, "file_size_bytes": 1, "row_ids": part}
+            {"path": self.path(), "record_count": size, "file_size_bytes": 1, "row_ids": part}
             for part, size in zip(parts, sizes, strict=True)
         ]
         return {"kind": "FLUSH", "schema": "main", "table": name, "files": files}

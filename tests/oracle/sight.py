@@ -41,6 +41,7 @@ class Sight:
         self.dropped: set[int] = set()
         self.redefined: set[int] = set()
         self.files: set[int] = set()
+        self.paths: set[str] = set()
         self.flushed: set[tuple[int, int]] = set()
         self.next_id = -1000
 
@@ -75,6 +76,11 @@ class Sight:
     def head_entry(self, schema: str, name: str) -> tuple[int | None, Table | None]:
         """What a name means at the head, overlaid by this changeset."""
         made = self.seen.schema(schema)
+        own = self.seen.entry(made, name)
+        if own is not None and own.id in self.mine | self.redefined:
+            return made, own
+        if own is None and made is not None and (made, fold(name)) in self.gone:
+            return made, None
         schema_id = made if made in self.mine_schemas else self.head.schema(schema)
         if fold(schema) in self.gone_schemas and made not in self.mine_schemas:
             return None, None

@@ -18,9 +18,11 @@ Reads are ``t [where id = 5] [files 0 1]``, ``name t``, ``names of main`` and ``
 from __future__ import annotations
 
 import re
+from itertools import count
 from typing import Any
 
 Json = dict[str, Any]
+_NUMBERS = count()
 _FLAGS = ("if_not_exists", "if_exists", "cascade")
 
 
@@ -161,7 +163,12 @@ def _alteration(text: str) -> Json:
 def _file(text: str) -> Json:
     count, low, high = re.fullmatch(r"(\d+)(?:\[(\d+)\.\.(\d+)\])?", text).groups()  # type: ignore[union-attr]
     statistics = [] if low is None else [{"column": "id", "min": int(low), "max": int(high), "null_count": 0}]
-    return {"path": "f.parquet", "record_count": int(count), "file_size_bytes": 1000, "statistics": statistics}
+    return {
+        "path": f"f{next(_NUMBERS)}.parquet",
+        "record_count": int(count),
+        "file_size_bytes": 1000,
+        "statistics": statistics,
+    }
 
 
 def _append(text: str) -> Json:
@@ -179,7 +186,7 @@ def _delete(text: str) -> Json:
             continue
         entry = {"data_file_id": int(file_id), "rows": [int(row) for row in how[-1].split(",")]}
         if how[0] == "file":
-            change["delete_files"].append({**entry, "path": "d.parquet", "file_size_bytes": 100})
+            change["delete_files"].append({**entry, "path": f"d{next(_NUMBERS)}.parquet", "file_size_bytes": 100})
         else:
             change["positions"].append(entry)
     return change

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from commitlog.domain.json_form import parse_id, proposal_from_json
@@ -9,6 +10,7 @@ from commitlog.domain.model import Genesis, LogSettings, Outcome, Position, Reas
 from commitlog.domain.sequencing import decide, dump_state, load_state, new_state, replay, state_hash
 
 START_MS = 1_732_201_315_328
+_NUMBERS = count()
 
 
 def make_id(number: int, time_ms: int | None = None) -> str:
@@ -116,7 +118,7 @@ def change(kind: str, table: str = "t", **fields: Any) -> dict[str, Any]:
 
 def data_file(rows: int = 10, **fields: Any) -> dict[str, Any]:
     """A data file."""
-    return {"path": "f.parquet", "record_count": rows, "file_size_bytes": 1000, **fields}
+    return {"path": f"f{next(_NUMBERS)}.parquet", "record_count": rows, "file_size_bytes": 1000, **fields}
 
 
 def append(*files: dict[str, Any], table: str = "t") -> dict[str, Any]:
@@ -134,15 +136,21 @@ def delete_whole(*files: int, table: str = "t") -> dict[str, Any]:
     return change("DELETE", table, whole_files=list(files))
 
 
-def delete_file(data_file_id: int, rows: list[int], table: str = "t") -> dict[str, Any]:
+def delete_file(data_file_id: int, rows: list[int], table: str = "t", **fields: Any) -> dict[str, Any]:
     """DELETE by a delete file."""
-    entry = {"data_file_id": data_file_id, "path": "d.parquet", "rows": rows, "file_size_bytes": 9}
+    entry = {
+        "data_file_id": data_file_id,
+        "path": f"d{next(_NUMBERS)}.parquet",
+        "rows": rows,
+        "file_size_bytes": 9,
+        **fields,
+    }
     return change("DELETE", table, delete_files=[entry])
 
 
-def compact(replaced: list[int], *rows: int, table: str = "t") -> dict[str, Any]:
+def compact(replaced: list[int], *rows: int, table: str = "t", **fields: Any) -> dict[str, Any]:
     """COMPACT into files of these row counts."""
-    return change("COMPACT", table, replaced=replaced, files=[data_file(count) for count in rows])
+    return change("COMPACT", table, replaced=replaced, files=[data_file(count, **fields) for count in rows])
 
 
 def alter(op: str, table: str = "t", **fields: Any) -> dict[str, Any]:

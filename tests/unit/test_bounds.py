@@ -43,7 +43,7 @@ from commitlog.log.topics import topics_of
 
 GENESIS = m.Genesis(b"L" * 16)
 STATISTICS = {"column": "id", "min": 1, "max": 9, "null_count": 0, "value_count": 10, "size_bytes": 80}
-FILE = data_file(10, footer_size=4, statistics=[STATISTICS], partition_values=[3])
+FILES = [data_file(10, footer_size=4, statistics=[STATISTICS], partition_values=[3]) for _ in range(3)]
 TABLE = create_table(columns="id int64, v varchar", partition_by=[{"column": "id", "transform": "identity"}])
 ORIGIN = {"node": "n", "tick": 1, "stamp_ms": 1, "priority": 1}
 ROWS_READ = {"kind": "ROWS", "schema": "main", "table": "k", "keys": [{"id": 1}]}
@@ -52,7 +52,7 @@ HISTORY: list[dict[str, Any]] = [
     {"changes": [TABLE, keyed_table(), create_table("u")]},
     {
         "changes": [
-            append(FILE, FILE, FILE),
+            append(*FILES),
             insert(id=1, v="a", time=1),
             insert(id=2, v="b"),
             append(data_file(), table="u"),
@@ -62,7 +62,7 @@ HISTORY: list[dict[str, Any]] = [
 """A log with files 0 to 2 of ten rows in table t, one in u, and rows 0 and 1 with keys 1 and 2 in k; a writer has epoch 1."""
 PROPOSALS: list[dict[str, Any]] = [
     {
-        "changes": [append({**FILE, "path": "new"})],
+        "changes": [append({**FILES[0], "path": "new"})],
         "writer_epoch": 1,
         "writer_seq": 5,
         "created_at_ms": START_MS,

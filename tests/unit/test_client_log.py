@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import uuid
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -519,7 +520,7 @@ def test_log_when_a_setting_is_given_as_text_then_is_checked_and_taken() -> None
     coarse = InMemoryCommitLog(conflict_granularity="TABLE")
     with coarse.transaction() as tx:
         tx.create_table("t", {"id": "int64"})
-        tx.append("t", [FILE, FILE])
+        tx.append("t", [FILE, replace(FILE, path="b.parquet")])
     first, second = coarse.transaction(), coarse.transaction()
     first.delete("t", {0: [1]})
     second.delete("t", {1: [2]})

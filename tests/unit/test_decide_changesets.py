@@ -132,6 +132,27 @@ def test_if_exists_when_dropped_since_the_base_then_later_changes_do_not_see_it(
     log.commit(drop, schema("DROP_SCHEMA"), base=1)
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_flags_under_a_schema_that_is_gone_or_made_again_since_the_base_then_conflict(again: bool) -> None:
+    log = DecidedLog()
+    log.commit(schema("CREATE_SCHEMA"), view("CREATE_VIEW"))
+    log.commit(schema("DROP_SCHEMA", cascade=True))
+    if again:
+        log.commit(schema("CREATE_SCHEMA"), within(create_table()))
+    dropped = "SCHEMA_DROPPED@2"
+    log.conflict(dropped, on=[view("DROP_VIEW", if_exists=True), view("CREATE_VIEW")], base=1)
+    log.conflict(dropped, on=[within(change("DROP_TABLE", "v", if_exists=True)), view("CREATE_VIEW")], base=1)
+    own = view("CREATE_VIEW", "w")
+    log.conflict(dropped, on=[own, {**own, "if_not_exists": True}], base=1)
+    log.conflict(dropped, on=[within(create_table("w")), within(create_table("w", if_not_exists=True))], base=1)
+    log.refused("INVALID", own, view("DROP_VIEW", "w", if_exists=True), base=1)
+    if again:
+        adopted = [within(create_table(if_not_exists=True)), view("CREATE_VIEW", "w", if_not_exists=True)]
+        log.conflict(dropped, on=[own, *adopted], base=1)
+        log.commit(view("DROP_VIEW", if_exists=True), *adopted, view("CREATE_VIEW"), base=1)
+    log.check_replay()
+
+
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 WIDE_COLUMNS = "a int64, b varchar, c boolean, d timetz, e list(int64)"

@@ -16,6 +16,7 @@ from deciding import (
     delete,
     delete_file,
     delete_whole,
+    insert,
     keyed_table,
 )
 
@@ -137,6 +138,20 @@ def test_compact_when_rows_were_deleted_then_conflict_when_of_other_files_not(lo
         append(data_file(1, file_size_bytes=-1)),
         append(data_file(1, footer_size=-1)),
         append(data_file(1, path="")),
+        append(data_file(1, path="/a")),
+        append(data_file(1, path="a/")),
+        append(data_file(1, path="a//b")),
+        append(data_file(1, path="./a")),
+        append(data_file(1, path="a/./b")),
+        append(data_file(1, path="..")),
+        append(data_file(1, path="a/../../b")),
+        append(data_file(1, path="s3://bucket/a")),
+        append(data_file(1, path="file:a")),
+        append(data_file(1, path_is_relative=False)),
+        append(data_file(1, path="a"), data_file(2, path="a")),
+        compact([0, 1], 10, 10, path="a"),
+        delete_file(0, [1], path="../a"),
+        delete_file(0, [1], path="s3://bucket/a", path_is_relative=False),
         append(data_file(1, path="a\0b")),
         append(data_file(1, partition_values=["x"])),
         append(data_file(2**62), data_file(2**62)),
@@ -146,6 +161,32 @@ def test_compact_when_rows_were_deleted_then_conflict_when_of_other_files_not(lo
 def test_requests_on_files_that_cannot_be_then_invalid(log: DecidedLog, request_: dict) -> None:
     log.refused("INVALID", request_)
     assert log.head == 2
+
+
+def test_paths_that_come_twice_in_a_changeset_then_invalid_whatever_brings_them(log: DecidedLog) -> None:
+    log.commit(create_table("u"), keyed_table())
+    row = log.propose(insert(id=1)).effects[0].row_id
+    flush = change("FLUSH", "k", files=[{**data_file(1, path="../a"), "row_ids": [row]}])
+    refused = log.refused("INVALID", append(data_file(path="a")), delete_file(0, [1], path="a"))
+    assert "file a is given twice in this changeset" in str(refused.detail)
+    log.refused("INVALID", append(data_file(path="a")), append(data_file(path="a"), table="u"))
+    log.refused("INVALID", flush)
+    log.commit(append(data_file(path="a=1:2/b.parquet")), append(data_file(path="...")))
+    log.commit(append(data_file(path="a=1:2/b.parquet")))
+
+
+def test_paths_elsewhere_then_only_where_the_table_allows_foreign_ones(log: DecidedLog) -> None:
+    foreign = append(data_file(path="s3://theirs/a.parquet", path_is_relative=False))
+    allow = alter("SET_PROPERTY", key="foreign_paths", value="true")
+    assert "set the table's property foreign_paths to true" in str(log.refused("INVALID", foreign).detail)
+    log.commit(allow, foreign)
+    log.commit(foreign, delete_file(0, [1], path="/theirs/d", path_is_relative=False))
+    log.refused("INVALID", append(data_file(path="../a")))
+    log.commit(alter("SET_PROPERTY", key="foreign_paths", value="false"))
+    log.refused("INVALID", foreign)
+    log.refused("INVALID", alter("SET_PROPERTY", key="foreign_paths", value="yes"))
+    log.commit(create_table("u", properties={"foreign_paths": "true"}), append(foreign["files"][0], table="u"))
+    log.check_replay()
 
 
 def test_a_changeset_may_not_touch_what_it_appends_nor_a_file_twice(log: DecidedLog) -> None:
@@ -297,7 +338,7 @@ def test_an_append_to_a_table_renamed_since_then_the_text_names_it_as_the_writer
 
 @pytest.mark.parametrize("statistic", [{"null_count": -1}, {"value_count": -1}, {"size_bytes": -5}])
 def test_a_negative_count_in_statistics_then_invalid(log: DecidedLog, statistic: dict) -> None:
-    refused = log.refused("INVALID", append(data_file(1, statistics=[{"column": "id", **statistic}])))
+    refused = log.refused("INVALID", append(data_file(1, path="f.parquet", statistics=[{"column": "id", **statistic}])))
     assert refused.detail == "file f.parquet: a count of column id is negative"
 
 

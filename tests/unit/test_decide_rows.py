@@ -338,9 +338,7 @@ def handled(answer: Any) -> DecidedLog:
         asked.append((kind, committed, proposed))
         return answer(committed, proposed)
 
-    log = log_of("handler:merge")
-    log.handlers = {"merge": handler}
-    return log
+    return log_of("handler:merge", handlers={"merge": handler})
 
 
 def test_handler_then_its_image_stands_and_is_never_asked_again_on_replay() -> None:
@@ -360,12 +358,33 @@ def test_handler_of_update_delete_then_it_may_insert_or_discard() -> None:
     log.check_replay()
 
 
-def test_handler_that_fails_or_is_missing_then_conflict_with_its_text() -> None:
+def test_handler_that_fails_then_conflict_with_its_text_and_one_that_is_not_installed_then_invalid() -> None:
     log = handled(lambda committed, proposed: 1 / 0)
     log.commit(update(1, v="x"))
     assert "division by zero" in log.refused("CONFLICT", update(1, v="y"), base=2).conflicts[0].detail
     log.handlers.clear()
-    assert "not installed" in log.refused("CONFLICT", update(1, v="y"), base=2).conflicts[0].detail
+    missing = "the row handler merge is not installed where the log is decided"
+    assert log.refused("INVALID", update(1, v="y"), base=2).detail == missing
+    assert log.refused("INVALID", keyed_table("m", on_conflict="handler:merge")).detail == missing
+    asks = alter("SET_PROPERTY", "k", key="on_conflict", value="handler:merge")
+    assert log.refused("INVALID", asks).detail == missing
+    log.commit(keyed_table("k", on_conflict="handler:merge", if_not_exists=True))
+    log.commit({"kind": "CONFIGURE", "settings": {"on_conflict": "handler:merge"}})
+    log.commit(alter("SET_PROPERTY", "k", key="on_conflict", value=None))
+    assert log.refused("INVALID", update(1, v="y"), base=2).detail == missing
+
+
+def test_a_row_change_that_meets_its_own_race_a_unique_holder_and_a_parent_then_all_are_listed() -> None:
+    log = log_of()
+    log.commit(delete_row(1, "p"), update(1, v="c"), insert(id=3, v="d"), insert(id=4, w="d"))
+    row = {"v": "d", "w": "d", "parent": 1}
+    others = ["UNIQUE@3", "UNIQUE@3", "FOREIGN_KEY@3"]
+    log.conflict("UPDATE_UPDATE@3", *others, on=update(1, **row), base=2)
+    log.conflict("UPDATE_KEY@3", *others, on=change("UPDATE_ROW", "k", key={"id": 1}, row={"id": 7, **row}), base=2)
+    log.conflict(*others, on=update(2, **row), base=2)
+    log.commit(delete_row(1))
+    log.conflict("UPDATE_DELETE@4", *others, on=update(1, **row), base=2)
+    log.check_replay()
 
 
 def test_unique_value_given_twice_in_one_changeset_then_invalid_also_when_its_holder_was_raced() -> None:

@@ -142,6 +142,23 @@ def test_a_line_of_a_number_that_is_too_long_then_malformed_with_the_ids_that_it
     assert isinstance(parse_proposal(json.dumps(proposal())), Proposal)
 
 
+def test_an_id_whose_variant_is_another_then_malformed_unless_a_writer_seq_stands_for_it() -> None:
+    value = {
+        "proposal_id": "01934f3e-7c00-7000-{}000-000000000001",
+        "writer_id": "w",
+        "base_snapshot_id": 0,
+        "changes": [],
+    }
+    for variant in "89abAB":
+        assert isinstance(parse_proposal(json.dumps(value).replace("{}", variant)), Proposal)
+    for variant in "01234567cdefCDEF":
+        text = json.dumps(value).replace("{}", variant)
+        refused = parse_proposal(text)
+        assert isinstance(refused, MalformedProposal)
+        assert "is not a UUID version 7" in refused.detail
+        assert isinstance(parse_proposal(text.replace("{", '{"writer_seq": 1, ', 1)), Proposal)
+
+
 def test_an_outcome_as_json_then_the_fields_of_the_design() -> None:
     log = DecidedLog()
     log.commit(create_table("t"), keyed_table("k", on_conflict="KEEP_EXISTING"))
