@@ -23,13 +23,13 @@ from psycopg.rows import dict_row
 from pyroaring import FrozenBitMap64
 
 from commitlog.catalog.pruning import exclusions
-from commitlog.catalog.query_snapshots import AGREE, AGREED
+from commitlog.catalog.query_snapshots import AGREE
 from commitlog.config import without_password
 from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.dumping import load_definition
 from commitlog.domain.model import MappedColumn, Predicate
 from commitlog.domain.types import ColumnType, fold, parse_type
-from commitlog.errors import CatalogUnavailableError, SnapshotNotFoundError
+from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
     # A reader needs nothing of what writes the catalog, which takes half a second to import.
@@ -245,9 +245,21 @@ class Catalog:
                 list(conn.notifies(timeout=min(0.5, max(deadline - time.monotonic(), _POLL_S)), stop_after=1))
 
     def agreed_snapshot(self, query: str, propose: Callable[[], int]) -> int:
-        """The snapshot that a query of many processes reads: what one of them has proposed first."""
-        known = self._rows(AGREED, (query,)) or self._rows(AGREE, (query, propose()))
-        return int(known[0][0])
+        """The snapshot that a query of many processes reads: what one of them has proposed first.
+
+        Raises:
+            ConfigurationError: it is not known yet, and this PostgreSQL, a replica perhaps, takes nothing.
+        """
+        known = self._rows(AGREE, (query, None))[0][0]
+        if known is None:
+            try:
+                known = self._rows(AGREE, (query, propose()))[0][0]
+            except psycopg.errors.ReadOnlySqlTransaction as error:
+                raise ConfigurationError(
+                    f"the catalog at {without_password(self._url)} can only be read, so the tasks of a query cannot agree "
+                    "there on a snapshot: name one (the option snapshot or timestamp), or connect to the primary"
+                ) from error
+        return int(known)
 
     # --- tables -------------------------------------------------------------------------------------------------------
 

@@ -15,10 +15,11 @@ QUERY_SNAPSHOTS: LiteralString = """
     CREATE OR REPLACE FUNCTION commitlog.agree_on_snapshot(wanted TEXT, proposed BIGINT) RETURNS BIGINT
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     BEGIN
-        DELETE FROM commitlog.query_snapshots WHERE agreed_at < clock_timestamp() - INTERVAL '2 days';
-        INSERT INTO commitlog.query_snapshots (query, snapshot_id) VALUES (wanted, proposed) ON CONFLICT DO NOTHING;
+        IF proposed IS NOT NULL THEN
+            DELETE FROM commitlog.query_snapshots WHERE agreed_at < clock_timestamp() - INTERVAL '2 days';
+            INSERT INTO commitlog.query_snapshots (query, snapshot_id) VALUES (wanted, proposed) ON CONFLICT DO NOTHING;
+        END IF;
         RETURN (SELECT snapshot_id FROM commitlog.query_snapshots WHERE query = wanted);
     END $$;
 """
-AGREED: LiteralString = "SELECT snapshot_id FROM commitlog.query_snapshots WHERE query = %s"
 AGREE: LiteralString = "SELECT commitlog.agree_on_snapshot(%s, %s)"

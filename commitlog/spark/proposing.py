@@ -84,6 +84,11 @@ def committed(
         except ProposalRejectedError as error:
             if error.outcome.reason is not Reason.CONFLICT:
                 raise
+            if seen is not None:
+                error.add_note(
+                    f"Its rows were made of the table's own at snapshot {seen}: read them again, and try again."
+                )
+                raise
             if remaining == 0:
                 error.add_note(f"Attempts made: {attempts}, each from the newest snapshot on.")
                 raise

@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from threading import Lock
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -55,6 +57,8 @@ _REMEDY = (
     "tx.create_table(...) with others"
 )
 _SETTINGS = frozenset(Settings.__slots__)
+_lock = Lock()
+_logs: dict[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], CommitLog] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +137,24 @@ class WrittenOutcome(SubmittedOutcome):
 
 def connect(options: Mapping[str, str] | None = None) -> CommitLog:
     """The log that the settings among ``options`` name; one connection for each, kept for the life of the process."""
-    return _connected(tuple(sorted((name, value) for name, value in (options or {}).items() if name in _SETTINGS)))
+    return connect_by(
+        _loaded(tuple(sorted((name, value) for name, value in (options or {}).items() if name in _SETTINGS)))
+    )
 
 
 @lru_cache(maxsize=16)
-def _connected(settings: tuple[tuple[str, str], ...]) -> CommitLog:
-    return CommitLog.connect(**dict(settings))
+def _loaded(given: tuple[tuple[str, Any], ...]) -> Settings:
+    return Settings.load(**dict(given))
+
+
+def connect_by(settings: Settings) -> CommitLog:
+    """The log that settings name which were found elsewhere: a task's machine need not have any of its own."""
+    place = (settings.log, settings.bootstrap_servers, settings.database_url, settings.data_path)
+    options = tuple(sorted(settings.kafka.items()))
+    with _lock:
+        if (place, options) not in _logs:
+            _logs[place, options] = CommitLog.connect(settings=settings)
+        return _logs[place, options]
 
 
 def catalog_of(log: CommitLog) -> Catalog:

@@ -13,7 +13,8 @@ from functools import lru_cache
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from commitlog.spark.publishing import catalog_of, connect
+from commitlog.client import CommitLog
+from commitlog.spark.publishing import catalog_of
 
 _OF_QUERY = ("spark.app.id", "spark.sql.execution.id", "spark.sql.execution.query.id")
 """The local properties that tell one query, each time it runs, from all others; the last one only newer versions set."""
@@ -30,9 +31,8 @@ def query_of_task(otherwise: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def agreed_snapshot(settings: tuple[tuple[str, str], ...], query: str) -> int:
+def agreed_snapshot(log: CommitLog, query: str) -> int:
     """The snapshot that a query reads: the newest when the first of its tasks asked."""
-    log = connect(dict(settings))
     return catalog_of(log).agreed_snapshot(query, log.head_snapshot_id)
 
 

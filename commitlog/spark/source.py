@@ -131,11 +131,8 @@ class BatchWriter(DataSourceArrowWriter):
         if self._options.is_pinned:
             read_at = snapshot_of(log, self._options.text("snapshot"), self._options.text("timestamp"))
         else:
-            settings = tuple(sorted(self._options.settings.items()))
             queries = {each.query for each in messages if isinstance(each, WrittenFiles)} - {None}
-            read_at = min(
-                (agreed_snapshot(settings, each) for each in queries if each), default=self._target.snapshot_id
-            )
+            read_at = min((agreed_snapshot(log, each) for each in queries if each), default=self._target.snapshot_id)
         # The files are written for the table as it was when the write was planned.
         return min(read_at, self._target.snapshot_id)
 

@@ -25,6 +25,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from commitlog.catalog.changed import ChangedFile, ChangedRow, TableChanges
 from commitlog.catalog.queries import Catalog, CatalogTable
+from commitlog.client import CommitLog
 from commitlog.client.names import parse_table_name
 from commitlog.domain.definitions import Column
 from commitlog.domain.types import fold
@@ -32,7 +33,7 @@ from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundErr
 from commitlog.spark.arrow_rows import FileRows, by_column_id, read_rows, text_array
 from commitlog.spark.columns import scan_schema
 from commitlog.spark.options import SourceOptions
-from commitlog.spark.publishing import catalog_of, connect
+from commitlog.spark.publishing import catalog_of, connect, connect_by, settings_of
 from commitlog.spark.queries import agreed_snapshot, query_of_task
 from commitlog.spark.scanning import scan_at, snapshot_of
 from commitlog.spark.workers import plainly
@@ -173,12 +174,13 @@ class TableReader(DataSourceReader):
         self._table = table
         self._schema = schema
         self._plan_id = str(uuid4())
+        self._settings = settings_of(connect(options.settings))
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        log = connect(options.settings)
+        log = connect_by(self._settings)
         snapshot_id = snapshot_of(log, options.text("snapshot"), options.text("timestamp"))
-        planned = self._plan(snapshot_id)
+        planned = list(_plan(log, self._table, self._schema.json(), snapshot_id))
         if options.is_pinned:
             return planned
         planned += [Parts(planned[0].columns, ())] * (TASKS_MIN - len(planned))
@@ -187,26 +189,22 @@ class TableReader(DataSourceReader):
     @plainly
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, Share):
-            settings = tuple(sorted(self._options.settings.items()))
-            snapshot_id = agreed_snapshot(settings, query_of_task(self._plan_id))
+            log = connect_by(self._settings)
+            snapshot_id = agreed_snapshot(log, query_of_task(self._plan_id))
             if snapshot_id != partition.snapshot_id:
-                planned = _plan(settings, self._table, self._schema.json(), snapshot_id)
+                planned = _plan(log, self._table, self._schema.json(), snapshot_id)
                 shares = planned[partition.number :: partition.count]
                 return chain.from_iterable(each.read(self._schema) for each in shares)
             partition = partition.planned
         assert isinstance(partition, Parts)
         return partition.read(self._schema)
 
-    def _plan(self, snapshot_id: int) -> list[Parts]:
-        settings = tuple(sorted(self._options.settings.items()))
-        return list(_plan(settings, self._table, self._schema.json(), snapshot_id))
-
 
 @lru_cache(maxsize=8)
-def _plan(settings: tuple[tuple[str, str], ...], table: str, schema_json: str, snapshot_id: int) -> tuple[Parts, ...]:
+def _plan(log: CommitLog, table: str, schema_json: str, snapshot_id: int) -> tuple[Parts, ...]:
     """All rows of a table at a snapshot, for one task or more; made once for all tasks of a worker."""
     schema = StructType.fromJson(json.loads(schema_json))
-    scan = scan_at(catalog_of(connect(dict(settings))), table, snapshot_id)
+    scan = scan_at(catalog_of(log), table, snapshot_id)
     columns = _columns_of(schema, scan.columns, table)
     parts = [
         Part(FileRows(each.path, each.name_mapping, each.record_count, without=tuple(each.deleted)), each.record_count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +30,8 @@ from commitlog.catalog.guard import (
     missing_roles,
     unguarded_tables,
 )
+from commitlog.catalog.queries import Catalog
+from commitlog.errors import ConfigurationError
 from commitlog.ops.duck import connection_text, extension_file, open_lake
 
 TYPES = {"id": pa.int64(), "v": pa.string()}
@@ -172,6 +175,24 @@ def test_reader_role_when_the_stock_client_attaches_with_it_then_it_reads_all_al
             client.execute("INSERT INTO later VALUES (2, 'y')")
         with psycopg.connect(url) as conn:
             assert conn.execute("SELECT count(*) FROM commitlog.outcomes").fetchone() == (len(lake.log.outcomes),)
+
+
+def test_reader_role_when_many_processes_ask_for_the_snapshot_of_a_query_then_all_are_told_what_the_first_proposed(
+    lake: Lake,
+) -> None:
+    with member_of(lake, READER_ROLE) as reader:
+        asking = [Catalog(reader) for _ in range(8)]
+        with ThreadPoolExecutor(8) as pool:
+            told = set(pool.map(lambda at: asking[at].agreed_snapshot("one", lambda: at), range(8)))
+        assert len(told) == 1
+        assert asking[0].agreed_snapshot("two", lambda: 42) == 42
+        for each in asking:
+            each.close()
+        replica = Catalog(f"{reader}{'&' if '?' in reader else '?'}options=-c%20default_transaction_read_only%3Don")
+        assert replica.agreed_snapshot("two", lambda: 43) == 42
+        with pytest.raises(ConfigurationError, match=r"can only be read.*name one"):
+            replica.agreed_snapshot("three", lambda: 43)
+        replica.close()
 
 
 def test_projector_role_when_a_member_projects_then_readers_see_what_it_made(lake: Lake) -> None:
