@@ -127,7 +127,8 @@ def merge(
 ) -> SubmittedOutcome | None:
     """Bring a table's rows in line with ``source`` by the columns ``on``, which must tell its rows apart.
 
-    After a conflict all of it is computed again: any row that came or went can match another of the source.
+    The source is computed once. After a conflict all else is computed again: any row that came or went can match another
+    of the source.
 
     Args:
         source: its columns are the table's, or some of them; an update leaves the others as they are.
