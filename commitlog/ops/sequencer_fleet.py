@@ -20,18 +20,15 @@ _MOVE = re.compile(r"(\w+) -> (\w+)$")
 
 
 class Member:
-    """One sequencer process. Its phase is what it has logged last."""
+    """One sequencer process, whose command logs to standard error. Its phase is what it has logged last."""
 
-    def __init__(self, settings: Settings, log_file: Path, arguments: Sequence[str]) -> None:
-        service = next(each for each in SERVICES if each.name == "sequencer")
+    def __init__(self, settings: Settings, log_file: Path, command: Sequence[str]) -> None:
         self.log_file = log_file
         self.phases: list[Phase] = [Phase.STARTING]
         self._seen_bytes = log_file.stat().st_size if log_file.exists() else 0
         self._is_frozen = False
         with log_file.open("ab") as output:
-            self._process = subprocess.Popen(
-                service.line(arguments), env=settings.environment(), stdout=output, stderr=output
-            )
+            self._process = subprocess.Popen(command, env=settings.environment(), stdout=output, stderr=output)
 
     @property
     def phase(self) -> Phase:
@@ -116,9 +113,13 @@ class Fleet:
 
     def start(self, *, standby: bool) -> Member:
         """One more."""
+        service = next(each for each in SERVICES if each.name == "sequencer")
+        return self.add(service.line(("--standby",) if standby else ()))
+
+    def add(self, command: Sequence[str]) -> Member:
+        """One more, by a command of the caller's."""
         self._started += 1
-        arguments = ("--standby",) if standby else ()
-        member = Member(self._settings, self._folder / f"sequencer-{self._started}.log", arguments)
+        member = Member(self._settings, self._folder / f"sequencer-{self._started}.log", command)
         self.members.append(member)
         return member
 

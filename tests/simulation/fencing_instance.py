@@ -1,4 +1,4 @@
-"""A sequencer for `fencing_world`: the real `Chain`, `TakeoverAttempt`, `Serving` and `Telling`, one step at a time.
+"""A sequencer for `fencing_world`: the real `Chain`, `Heard`, `TakeoverAttempt`, `Serving` and `Telling`, one step at a time.
 
 It does what `commitlog.log.sequencer` does between them, and nothing twice as clever: follow, take over, decide, judge, tell.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fencing_world import LOG_ID, Beat, Choices, Session, World, require
+from fencing_world import LOG_ID, Choices, Session, World, require
 
 from commitlog.errors import FencedError
 from commitlog.log.chain import Accepted, Chain, LogPosition
-from commitlog.log.codec import OutcomeHead, hash_record
+from commitlog.log.codec import Heartbeat, OutcomeHead, hash_record
+from commitlog.log.heartbeats import Heard
+from commitlog.log.sequencer import TAKEOVER_AFTER_S
 from commitlog.log.serving import DoubtError, Report, SentBatch, Serving, TakeoverAttempt, Telling
 
-SILENT_S_MAX = 1.5
 BATCH_MAX = 3
 
 
@@ -125,7 +126,7 @@ class Instance:
         self.pending: list[Letter] = []
         self.session: Session | None = None
         self.attempt: TakeoverAttempt | None = None
-        self._heard_s = self.world.now_s
+        self._heard = Heard(self.world.now_s)
         self._next_beat = len(self.world.control)
         self._load()
 
@@ -154,12 +155,11 @@ class Instance:
                 self.told = step.head.told
 
     def _listen(self) -> None:
-        state = self.chain.state
         for beat in self.world.control[self._next_beat :]:
-            if state is not None and heeds(beat, state.epoch, state.instance):
-                self._heard_s = self.world.now_s
+            self._heard.hear(beat, self.world.now_s)
         self._next_beat = len(self.world.control)
-        if self.world.now_s - self._heard_s > SILENT_S_MAX:
+        state = self.chain.state
+        if state is not None and self._heard.silent_s(state, self.world.now_s) > TAKEOVER_AFTER_S:
             self._become(Phase.ATTEMPT)
 
     # --- takeover -----------------------------------------------------------------------------------------------------
@@ -182,7 +182,8 @@ class Instance:
             self._doubt(doubt)
             return
         self._follow(offset + 1)
-        if not attempt.has_won(self.chain):
+        assert self.chain.state is not None
+        if not attempt.has_won(self.chain.state):
             self._say("has lost")
             self._drop()
             self._become(Phase.STANDBY)
@@ -249,7 +250,7 @@ class Instance:
         state = self.serving.accepted
         assert state.instance is not None
         if self.serving.may_beat(self.world.now_s):
-            self.world.control.append(Beat(state.epoch, state.instance))
+            self.world.control.append(Heartbeat(LOG_ID, state.epoch, state.instance, state.seq, 0))
 
     # --- ways out -----------------------------------------------------------------------------------------------------
 
@@ -276,12 +277,7 @@ class Instance:
         require(phase is not self.phase or phase is Phase.ATTEMPT, "no move", phase)
         self._say(f"-> {phase}")
         self.phase = phase
-        self._heard_s = self.world.now_s
+        self._heard.took_over(self.world.now_s)
 
     def _say(self, what: str) -> None:
         self.world.trace(f"{self.world.now_s:6.2f} {self.name} {what}")
-
-
-def heeds(beat: Beat, epoch: int, instance: bytes | None) -> bool:
-    """Whether a standby believes a heartbeat."""
-    return (beat.epoch, beat.instance) == (epoch, instance)

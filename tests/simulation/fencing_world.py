@@ -22,7 +22,7 @@ from commitlog.domain import model as m
 from commitlog.log import chain as chain_module
 from commitlog.log import codec
 from commitlog.log.chain import Accepted, Chain
-from commitlog.log.codec import OutcomeHead, Takeover, encode_genesis, encode_outcome, encode_takeover
+from commitlog.log.codec import Heartbeat, OutcomeHead, Takeover, encode_genesis, encode_outcome, encode_takeover
 from commitlog.log.serving import Report
 
 LOG_ID = b"L" * 16
@@ -90,14 +90,6 @@ class Session:
         self.reports.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """A heartbeat on the control topic."""
-
-    epoch: int
-    instance: bytes
-
-
 class ViolationError(AssertionError):
     """What must never happen has happened."""
 
@@ -115,7 +107,7 @@ class World:
         self.now_s = 0.0
         self.log: list[bytes | None] = [GENESIS]
         self.sessions: list[Session] = []
-        self.control: list[Beat] = []
+        self.control: list[Heartbeat] = []
         self.published = 0
         self.source_of: dict[bytes, int] = {}
         self.told: dict[int, bytes] = {}
@@ -294,7 +286,8 @@ class World:
     def _settle(self, instances: Sequence[Any]) -> None:
         """Everything is well from now on, but that heartbeats of the past still come."""
         self.trace("all is well")
-        stale = [beat for beat in self.control if beat.epoch < (self._reader.state or beat).epoch]
+        assert self._reader.state is not None
+        stale = [beat for beat in self.control if beat.epoch < self._reader.state.epoch]
         for session in self.sessions:
             for flying, is_reported in session.late:
                 offset = self.append(flying.raw) if self.choices.below(2) else None

@@ -1,7 +1,7 @@
 """The log fences itself: whatever happens on the way, every reader accepts the same outcomes, and every proposal is told.
 
-Schedules of several sequencers, made of the real `Chain`, `TakeoverAttempt`, `Serving` and `Telling`, over a log in memory
-(`fencing_world`). The same schedules must find each of the mistakes that are planted here.
+Schedules of several sequencers, made of the real `Chain`, `Heard`, `TakeoverAttempt`, `Serving` and `Telling`, over a log in
+memory (`fencing_world`). The same schedules must find each of the mistakes that are planted here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import fencing
-import fencing_instance
 import fencing_world
 import pytest
 from fencing_instance import Instance
@@ -19,6 +18,7 @@ from commitlog.errors import FencedError
 from commitlog.log import chain as chain_module
 from commitlog.log.chain import Accepted, Chain, ChainState, LogPosition, Skip
 from commitlog.log.codec import OutcomeHead, Takeover, hash_record
+from commitlog.log.heartbeats import Heard
 from commitlog.log.serving import DoubtError, Report, SentBatch, Serving, TakeoverAttempt, Telling
 
 SCHEDULES = 20_000
@@ -138,7 +138,7 @@ def a_fenced_one_goes_on(patch: Patch) -> None:
 
 
 def the_takeover_is_not_read_back(patch: Patch) -> None:
-    patch.setattr(TakeoverAttempt, "has_won", lambda self, chain: True)
+    patch.setattr(TakeoverAttempt, "has_won", lambda self, state: True)
 
 
 def the_epoch_is_not_raised_after_doubt(patch: Patch) -> None:
@@ -278,7 +278,16 @@ def what_a_predecessor_did_not_tell_is_left(patch: Patch) -> None:
 
 
 def a_heartbeat_of_a_fenced_one_is_heeded(patch: Patch) -> None:
-    patch.setattr(fencing_instance, "heeds", lambda beat, epoch, instance: True)
+    real = Heard.silent_s
+
+    def silent_s(self: Heard, state: ChainState, now_s: float) -> float:
+        last = max(self._last.items(), key=lambda each: each[1][0], default=None)
+        if last is not None:
+            _, epoch, instance = last[0]
+            state = state._replace(epoch=epoch, instance=instance)
+        return real(self, state, now_s)
+
+    patch.setattr(Heard, "silent_s", silent_s)
 
 
 BUGS = [

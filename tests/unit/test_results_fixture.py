@@ -1,4 +1,4 @@
-"""The logs that readers in other languages test themselves with: two readers agree.
+"""The logs that readers in other languages test themselves with: the file is what its script makes, two readers agree.
 
 The second reader is the rule of docs/reading-results.md, on bytes, without anything of the package.
 """
@@ -19,7 +19,7 @@ from commitlog.log.chain import Accepted, Chain, LogPosition
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 
-from results_fixture import fixture
+from results_fixture import FILE, fixture, text
 
 FIXTURE: dict[str, Any] = fixture()
 LOGS = FIXTURE["logs"]
@@ -92,6 +92,10 @@ def plain_reading(log: Iterable[tuple[int, bytes | None]]) -> tuple[list[tuple[i
             so_far = hashlib.sha256(value).digest()
         accepted.append((offset, epoch, seq, so_far.hex()))
     return accepted, None
+
+
+def test_fixture_then_the_file_is_what_its_script_makes() -> None:
+    assert FILE.read_text(encoding="utf-8") == text(), "run: python docs/results_fixture.py"
 
 
 @each_log
