@@ -4,6 +4,8 @@ A refused proposal is an outcome, not an exception, until a caller asks for a co
 is an answer of its own. What is wrong in our own code is an `AssertionError` and ends the process.
 
     CommitLogError
+    +-- InvalidRequestError         a call that cannot be meant so: an argument of the wrong kind, nothing to commit, ...
+    |   +-- InvalidChangeError      a change that can never be, whatever the log holds
     +-- ConfigurationError          a setting is missing, misspelt or out of range
     +-- MalformedRecordError        bytes, or a JSON line, that are no record of ours
     +-- LogUnavailableError         the broker does not answer
@@ -15,6 +17,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- FencedError                 another process has taken this one's place
     +-- OutcomeUnknownError         no answer in time: the proposal may have been decided either way
     +-- ProposalRejectedError       the proposal was decided, and refused
+    +-- KeyReusedError              an idempotency key was used again for another write, which is not committed
     +-- ProposalTooLargeError       the proposal is over the log's limit and was not sent
     +-- CatalogUnavailableError     PostgreSQL does not answer
     +-- CatalogBehindError          the catalog does not hold yet, in time, what was committed before it was asked
@@ -32,8 +35,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
+
+if TYPE_CHECKING:
+    from commitlog.domain.model import Proposal
 
 
 class RejectedOutcome(Protocol):
@@ -51,6 +57,14 @@ class RejectedOutcome(Protocol):
 
 class CommitLogError(Exception):
     """The base of all the package's exceptions. The message says what to do."""
+
+
+class InvalidRequestError(CommitLogError, ValueError, TypeError):
+    """A call that cannot be meant so; nothing was sent. The message says what was given and what to give."""
+
+
+class InvalidChangeError(InvalidRequestError):
+    """A change asks for something that cannot be; the text says what, and is the detail of an INVALID outcome."""
 
 
 class ConfigurationError(CommitLogError):
@@ -166,6 +180,42 @@ class ProposalRejectedError(CommitLogError):
     def conflicts(self) -> Sequence[object]:
         """The conflicts of the outcome; empty when the reason is not CONFLICT."""
         return self.outcome.conflicts
+
+
+class KeyReusedError(CommitLogError):
+    """An id, or a writer's ``writer_seq``, that was answered before was used again for another write.
+
+    Nothing of this write was committed, and nothing of it will be under this key. Files that were written for it, and that
+    the first proposal does not name, can go.
+
+    Args:
+        proposal_id: of this write.
+        key: which id or ``writer_seq``, in words.
+        differences: in what it is another write.
+        first: the proposal that was decided under the key; None where it is not known any more.
+        snapshot_id: what it made; None when it was refused.
+    """
+
+    def __init__(
+        self,
+        proposal_id: bytes,
+        key: str,
+        differences: Sequence[str],
+        *,
+        first: Proposal | None = None,
+        snapshot_id: int | None = None,
+    ) -> None:
+        self.proposal_id = UUID(bytes=proposal_id)
+        self.key = key
+        self.differences = tuple(differences)
+        self.first = first
+        self.snapshot_id = snapshot_id
+        of = "" if snapshot_id is None else f", of snapshot {snapshot_id},"
+        super().__init__(
+            f"{key} was used before for another write{of} and names that one: {'; '.join(self.differences)}. Nothing of this "
+            "write was committed: give it a key of its own; or, if it was to be that write again, find out why its rows are "
+            "others now."
+        )
 
 
 class ProposalTooLargeError(CommitLogError):

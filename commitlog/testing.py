@@ -146,8 +146,15 @@ class _InMemoryAccess:
         state = OutcomeState.NEVER_SEEN if first is None else OutcomeState.DECIDED
         return ProposalStatus(proposal_id, state, first, (position,))
 
-    def outcome_at(self, receipt: m.Receipt) -> m.Outcome | None:
-        return self.outcomes[receipt.seq - 1]
+    def outcome_at(self, seq: int) -> m.Outcome | None:
+        return self.outcomes[seq - 1] if 0 < seq <= len(self.outcomes) else None
+
+    def committed_as(self, writer_id: str, writer_seq: int) -> m.Outcome | None:
+        for each in self.outcomes:
+            asked = None if each.verdict is not m.Verdict.COMMITTED else each.proposal
+            if asked is not None and (asked.writer_id, asked.writer_seq) == (writer_id, writer_seq):
+                return each
+        return None
 
     def subscribe(self, from_snapshot: int, *, follow: bool) -> Iterator[m.Outcome]:
         at = self._index_after(from_snapshot)

@@ -489,6 +489,14 @@ class Catalog:
         )
         return rows[0][0] if rows else None
 
+    def committed_as(self, writer_id: str, writer_seq: int) -> int | None:
+        """The seq of what a writer has committed under a ``writer_seq``; None when there is nothing."""
+        rows = self._rows(
+            "SELECT seq FROM commitlog.outcomes WHERE writer_id = %s AND writer_seq = %s AND verdict = 'COMMITTED'",
+            (writer_id, writer_seq),
+        )
+        return rows[0][0] if rows else None
+
     def history(self, *, limit: int, before_seq: int | None = None) -> list[dict[str, Any]]:
         """The newest outcomes first, with the time, author and message of the snapshots they made."""
         return self._records(

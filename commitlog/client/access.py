@@ -135,8 +135,12 @@ class LogAccess(Protocol):
         """What became of a proposal."""
         ...
 
-    def outcome_at(self, receipt: Receipt) -> Outcome | None:
-        """The whole outcome of a receipt, with its conflicts; None if it cannot be had soon."""
+    def outcome_at(self, seq: int) -> Outcome | None:
+        """The outcome at a place in the log, whole; None when the log does not reach so far."""
+        ...
+
+    def committed_as(self, writer_id: str, writer_seq: int) -> Outcome | None:
+        """What a writer has committed under a ``writer_seq``; None when there is nothing."""
         ...
 
     def subscribe(self, from_snapshot: int, *, follow: bool) -> Iterator[Outcome]:

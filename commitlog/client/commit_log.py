@@ -21,12 +21,15 @@ from commitlog.client.explaining import explain
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
 from commitlog.client.names import TableName, parse_table_name
-from commitlog.client.outcomes import SubmittedOutcome, answered
+from commitlog.client.outcomes import SubmittedOutcome, answered, answered_before
+from commitlog.client.repeats import check_repeat
 from commitlog.client.sequences import UnansweredProposals
 from commitlog.client.transaction import Transaction, make_options
 from commitlog.domain import model as m
 from commitlog.errors import (
     CatalogUnavailableError,
+    InvalidRequestError,
+    KeyReusedError,
     LogUnavailableError,
     OutcomeUnknownError,
     ProposalRejectedError,
@@ -151,7 +154,7 @@ class CommitLog:
             ProposalRejectedError: the last attempt was refused too, or for a reason that a rebase does not mend.
         """
         if attempts < 1:
-            raise ValueError(f"attempts must be at least 1, not {attempts}")
+            raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
         for remaining in range(attempts - 1, -1, -1):
             transaction = self.transaction(**options)
             fn(transaction)
@@ -168,6 +171,7 @@ class CommitLog:
 
         Raises:
             OutcomeUnknownError: no answer in time.
+            KeyReusedError: its id, or its ``writer_seq``, was answered before, for another write.
             ProposalTooLargeError: it is over the log's limit; nothing was sent.
         """
         check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
@@ -179,8 +183,10 @@ class CommitLog:
 
     def submit_all(
         self, proposals: Iterable[m.Proposal], *, in_flight_max: int = IN_FLIGHT_MAX, timeout_ms: int | None = None
-    ) -> Iterator[SubmittedOutcome | OutcomeUnknownError]:
+    ) -> Iterator[SubmittedOutcome | OutcomeUnknownError | KeyReusedError]:
         """Send proposals without waiting for each one's answer; the answers come in the order of the proposals.
+
+        What ``submit`` would raise for one's answer takes the answer's place.
 
         Those with a ``writer_seq`` wait for the one before of their writer.
 
@@ -202,10 +208,11 @@ class CommitLog:
 
         Raises:
             ProposalRejectedError: it was refused; ``conflicts`` say what it met.
-            ValueError: it has no changes; nothing was sent.
+            KeyReusedError: its id, or its ``writer_seq``, was answered before, for another write.
+            InvalidRequestError: it has no changes; nothing was sent.
         """
         if not proposal.changes and not proposal.open_writer:
-            raise ValueError("there is nothing to commit: the transaction has no changes; nothing was sent")
+            raise InvalidRequestError("there is nothing to commit: the transaction has no changes; nothing was sent")
         outcome = self.submit(proposal, timeout_ms=timeout_ms)
         if not outcome.committed:
             raise ProposalRejectedError(outcome)
@@ -242,13 +249,8 @@ class CommitLog:
             created_at_ms=time.time_ns() // 1_000_000,
         )
         outcome = self.commit(proposal, timeout_ms=timeout_ms)
-        assigned: m.Assigned | None = outcome.assigned
-        if outcome.is_repeat:
-            first = self.outcome(proposal.proposal_id).outcome
-            assigned = None if first is None else first.assigned
-        assert assigned is not None
-        assert assigned.writer_epoch is not None
-        return assigned.writer_epoch
+        assert outcome.assigned.writer_epoch is not None
+        return outcome.assigned.writer_epoch
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -343,16 +345,38 @@ class CommitLog:
         return (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
 
     def _answered(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
-        outcome = answered(proposal, receipt, self._conflicting(proposal, receipt))
+        if receipt.verdict is m.Verdict.DUPLICATE:
+            outcome = self._repeated(proposal, receipt)
+        else:
+            # A receipt does not list what the proposal met.
+            conflicts = receipt.reason is m.Reason.CONFLICT
+            outcome = answered(proposal, receipt, self._access.outcome_at(receipt.seq) if conflicts else None)
         self._see(outcome.snapshot_id)
         return outcome
 
+    def _repeated(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
+        first = self._first(proposal, receipt)
+        if first is not None and first.proposal is not None:
+            check_repeat(first.proposal, proposal, snapshot_id=first.snapshot_id)
+        return answered_before(proposal, receipt, first)
+
+    def _first(self, proposal: m.Proposal, receipt: m.Receipt) -> m.Outcome | None:
+        """What was decided under the key of a repeat."""
+        if receipt.original_seq is not None:
+            return self._access.outcome_at(receipt.original_seq)
+        # The log has forgotten all but that it was; the catalog has not.
+        if proposal.writer_seq is not None:
+            committed = self._access.committed_as(proposal.writer_id, proposal.writer_seq)
+            if committed is not None:
+                return committed
+        return self._access.find(proposal.proposal_id).outcome
+
     def _awaited(
         self, proposal: m.Proposal, pending: PendingAnswer, timeout_s: float
-    ) -> SubmittedOutcome | OutcomeUnknownError:
+    ) -> SubmittedOutcome | OutcomeUnknownError | KeyReusedError:
         try:
             return self._answered(proposal, pending.wait(timeout_s))
-        except OutcomeUnknownError as error:
+        except (OutcomeUnknownError, KeyReusedError) as error:
             return error
 
     def _see(self, snapshot_id: int | None) -> None:
@@ -361,17 +385,6 @@ class CommitLog:
     def _is_decided(self, proposal_id: m.ProposalId) -> bool:
         return self._access.find(proposal_id).state is OutcomeState.DECIDED
 
-    def _conflicting(self, proposal: m.Proposal, receipt: m.Receipt) -> m.Outcome | None:
-        """The outcome behind a receipt, where the receipt alone does not say enough."""
-        if receipt.verdict is m.Verdict.DUPLICATE and receipt.answered_reason is m.Reason.CONFLICT:
-            return self._access.find(proposal.proposal_id).outcome
-        if receipt.reason is not m.Reason.CONFLICT:
-            return None
-        try:
-            return self._access.outcome_at(receipt)
-        except (LogUnavailableError, CatalogUnavailableError):
-            # The verdict is known; what it met can be asked for later.
-            return None
 
 
 def _left_s(deadline: float) -> float:

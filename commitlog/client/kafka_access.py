@@ -16,7 +16,7 @@ from commitlog.client.log_end import LogEnd
 from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings, without_password
-from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
+from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Verdict
 from commitlog.domain.state import SequencerState
 from commitlog.errors import CatalogBehindError, CatalogMismatchError, CatalogUnavailableError, SnapshotNotFoundError
 from commitlog.log.checkpoint import load_checkpoints, state_after
@@ -209,9 +209,13 @@ class KafkaAccess:
             known = self._lookup.by_proposal(proposal_id, after=after) or known
         return None if known is None else known.outcome
 
-    def outcome_at(self, receipt: Receipt) -> Outcome | None:
-        found = self._lookup.by_seq(receipt.seq)
+    def outcome_at(self, seq: int) -> Outcome | None:
+        found = self._lookup.by_seq(seq)
         return None if found is None else found.outcome
+
+    def committed_as(self, writer_id: str, writer_seq: int) -> Outcome | None:
+        seq = self.catalog().committed_as(writer_id, writer_seq)
+        return None if seq is None else self.outcome_at(seq)
 
     def subscribe(self, from_snapshot: int, *, follow: bool) -> Iterator[Outcome]:
         after: LogPosition | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from commitlog.domain import model as m
-from commitlog.errors import ProposalTooLargeError
+from commitlog.errors import InvalidRequestError, ProposalTooLargeError
 
 
 def check_limits(proposal: m.Proposal, settings: m.LogSettings, size_bytes: int) -> None:
@@ -13,16 +13,18 @@ def check_limits(proposal: m.Proposal, settings: m.LogSettings, size_bytes: int)
 
     Raises:
         ProposalTooLargeError: the encoded proposal is over `proposal_bytes_max`.
-        ValueError: too many changes, files, reads or keys, or too long a name; the message says which and how many.
+        InvalidRequestError: too many changes, files, reads or keys, or too long a name; the message says which and how many.
     """
     if size_bytes > settings.proposal_bytes_max:
         raise ProposalTooLargeError(size_bytes, settings.proposal_bytes_max)
     for count, what, limit in _counts(proposal, settings):
         if count > limit:
-            raise ValueError(f"{count:,} {what} are more than the log's limit of {limit:,}; split the proposal")
+            raise InvalidRequestError(
+                f"{count:,} {what} are more than the log's limit of {limit:,}; split the proposal"
+            )
     for name in _new_names(proposal.changes):
         if len(name) > settings.name_length_max:
-            raise ValueError(
+            raise InvalidRequestError(
                 f"the name {name[:40]!r}... has {len(name)} characters, the log takes up to {settings.name_length_max}"
             )
 

@@ -20,10 +20,11 @@ class SubmittedOutcome:
         reason: why it was refused.
         detail: the same in words.
         conflicts: what it met; a refused one's whole list as far as it could be had in time.
-        assigned: the ids that it was given; empty for a repeat.
+        assigned: the ids that it was given; for a repeat those of the first.
         seq: the place of this answer in the log.
         decided_at_ms: when it was decided.
         is_repeat: whether the same id, or the writer's same writer_seq, had been answered before.
+        first: of a repeat, the proposal that was answered first.
     """
 
     proposal_id: UUID
@@ -37,6 +38,7 @@ class SubmittedOutcome:
     seq: int
     decided_at_ms: int
     is_repeat: bool = False
+    first: Proposal | None = None
 
     @property
     def committed(self) -> bool:
@@ -44,22 +46,40 @@ class SubmittedOutcome:
         return self.verdict is Verdict.COMMITTED
 
 
-def answered(proposal: Proposal, receipt: Receipt, first: Outcome | None) -> SubmittedOutcome:
-    """The answer from a receipt, and the outcome that decided the proposal, where it is known."""
-    repeat = receipt.verdict is Verdict.DUPLICATE
-    verdict = receipt.verdict
-    if repeat:
-        verdict = receipt.answered_verdict or (first.verdict if first is not None else Verdict.COMMITTED)
+def answered(proposal: Proposal, receipt: Receipt, decided: Outcome | None = None) -> SubmittedOutcome:
+    """The answer from a receipt; with the outcome behind it, where that has been looked up for its conflicts."""
     return SubmittedOutcome(
         proposal_id=UUID(bytes=proposal.proposal_id),
-        verdict=verdict,
-        snapshot_id=receipt.answered_snapshot_id if repeat else receipt.snapshot_id,
+        verdict=receipt.verdict,
+        snapshot_id=receipt.snapshot_id,
         head_snapshot_id=receipt.head_snapshot_id,
-        reason=receipt.answered_reason if repeat else receipt.reason,
-        detail=receipt.answered_detail if repeat else receipt.detail,
-        conflicts=() if first is None else first.conflicts,
+        reason=receipt.reason,
+        detail=receipt.detail,
+        conflicts=() if decided is None else decided.conflicts,
         assigned=receipt.assigned,
         seq=receipt.seq,
         decided_at_ms=receipt.decided_at_ms,
-        is_repeat=repeat,
+    )
+
+
+def answered_before(proposal: Proposal, receipt: Receipt, first: Outcome | None) -> SubmittedOutcome:
+    """The answer to a repeat: the first one's, from the receipt where its outcome cannot be had."""
+    if first is None:
+        verdict, snapshot_id = receipt.answered_verdict or Verdict.COMMITTED, receipt.answered_snapshot_id
+        reason, detail = receipt.answered_reason, receipt.answered_detail
+    else:
+        verdict, snapshot_id, reason, detail = first.verdict, first.snapshot_id, first.reason, first.detail
+    return SubmittedOutcome(
+        proposal_id=UUID(bytes=proposal.proposal_id),
+        verdict=verdict,
+        snapshot_id=snapshot_id,
+        head_snapshot_id=receipt.head_snapshot_id,
+        reason=reason,
+        detail=detail,
+        conflicts=() if first is None else first.conflicts,
+        assigned=receipt.assigned if first is None else first.assigned,
+        seq=receipt.seq,
+        decided_at_ms=receipt.decided_at_ms,
+        is_repeat=True,
+        first=None if first is None else first.proposal,
     )

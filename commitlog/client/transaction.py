@@ -29,7 +29,13 @@ from commitlog.client.partitions import partition_specs
 from commitlog.client.values import predicates, row_of
 from commitlog.domain import model as m
 from commitlog.domain.json_form import row_positions
-from commitlog.errors import TableNotFoundError
+from commitlog.errors import (
+    InvalidRequestError,
+    KeyReusedError,
+    ProposalRejectedError,
+    ProposalTooLargeError,
+    TableNotFoundError,
+)
 
 if TYPE_CHECKING:
     from commitlog.client.commit_log import CommitLog
@@ -66,6 +72,8 @@ class Transaction:
         self._reads: list[m.Read] = []
         self._at_base: dict[TableName, TableAt | None] = {}
         self._outcome: SubmittedOutcome | None = None
+        self._sent: m.Proposal | None = None
+        self._is_answered = False
 
     def __enter__(self) -> Transaction:
         return self
@@ -73,7 +81,7 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is None:
+        if kind is None and not self._is_answered:
             self.commit()
 
     # --- what it is ---------------------------------------------------------------------------------------------------
@@ -103,10 +111,10 @@ class Transaction:
         """The answer.
 
         Raises:
-            ValueError: the transaction is not committed yet.
+            InvalidRequestError: the transaction is not committed (yet).
         """
         if self._outcome is None:
-            raise ValueError("the transaction has no outcome yet: it is committed when its `with` block ends")
+            raise InvalidRequestError("the transaction has no outcome yet: it is committed when its `with` block ends")
         return self._outcome
 
     def proposal(self) -> m.Proposal:
@@ -129,27 +137,44 @@ class Transaction:
         )
 
     def commit(self) -> SubmittedOutcome:
-        """Send the proposal and wait for its answer. After an unknown outcome it can be called again.
+        """Send the proposal and wait for its answer, once; after an unknown outcome, again.
 
         Raises:
             ProposalRejectedError: it was refused; ``conflicts`` say what it met.
             OutcomeUnknownError: no answer in time.
+            KeyReusedError: its id, or its ``writer_seq``, was answered before, for another write.
             ProposalTooLargeError: it is over the log's limit; nothing was sent.
-            ValueError: there is nothing to commit, or it is over another limit; nothing was sent.
+            InvalidRequestError: there is nothing to commit, it is over another limit, or the transaction has been
+                committed or refused; nothing was sent.
         """
-        if self._outcome is None:
-            self._outcome = self._log.commit(self.proposal(), timeout_ms=self._options.timeout_ms)
+        if self._is_answered:
+            raise InvalidRequestError(
+                "the transaction has been committed or refused: its answer is final; begin another one"
+            )
+        proposal = self.proposal() if self._sent is None else self._sent
+        try:
+            self._outcome = self._log.commit(proposal, timeout_ms=self._options.timeout_ms)
+        except (InvalidRequestError, ProposalTooLargeError):
+            raise
+        except (ProposalRejectedError, KeyReusedError):
+            self._is_answered = True
+            raise
+        except BaseException:
+            # It may have been sent: under its id there is to be no other.
+            self._sent = proposal
+            raise
+        self._is_answered = True
         return self._outcome
 
     # --- schemas, tables, views ---------------------------------------------------------------------------------------
 
     def create_schema(self, schema: str, *, if_not_exists: bool = False) -> None:
         """Create a schema."""
-        self._changes.append(m.CreateSchema(schema, if_not_exists))
+        self._add(m.CreateSchema(schema, if_not_exists))
 
     def drop_schema(self, schema: str, *, cascade: bool = False, if_exists: bool = False) -> None:
         """Drop a schema; with ``cascade`` also what is in it."""
-        self._changes.append(m.DropSchema(schema, cascade, if_exists))
+        self._add(m.DropSchema(schema, cascade, if_exists))
 
     def create_table(
         self,
@@ -191,25 +216,26 @@ class Transaction:
             if_not_exists=if_not_exists,
         )
         define_new(change)
-        self._changes.append(change)
+        self._add(change)
 
     def drop_table(self, table: str, *, if_exists: bool = False) -> None:
         """Drop a table."""
         name = parse_table_name(table)
-        self._changes.append(m.DropTable(name.schema, name.name, if_exists))
+        self._add(m.DropTable(name.schema, name.name, if_exists))
 
     def rename_table(self, table: str, new_name: str) -> None:
         """Rename a table within its schema; ``new_name`` is the name alone."""
         name = parse_table_name(table)
-        self._changes.append(m.RenameTable(name.schema, name.name, new_name))
+        self._add(m.RenameTable(name.schema, name.name, new_name))
 
     def alter(self, table: str) -> TableAlteration:
         """Alter a table by the steps that are called on the result; together they are one change."""
         name = parse_table_name(table)
         at = len(self._changes)
-        self._changes.append(m.AlterTable(name.schema, name.name, ()))
+        self._add(m.AlterTable(name.schema, name.name, ()))
 
         def take(step: m.Alteration) -> None:
+            self._check_open()
             change = self._changes[at]
             assert isinstance(change, m.AlterTable)
             self._changes[at] = replace(change, alterations=(*change.alterations, step))
@@ -219,17 +245,17 @@ class Transaction:
     def create_view(self, view: str, sql: str, *, dialect: str = "duckdb", if_not_exists: bool = False) -> None:
         """Create a view."""
         name = parse_table_name(view)
-        self._changes.append(m.CreateView(name.schema, name.name, sql, dialect, if_not_exists))
+        self._add(m.CreateView(name.schema, name.name, sql, dialect, if_not_exists))
 
     def replace_view(self, view: str, sql: str, *, dialect: str = "duckdb") -> None:
         """Give a view another query."""
         name = parse_table_name(view)
-        self._changes.append(m.ReplaceView(name.schema, name.name, sql, dialect))
+        self._add(m.ReplaceView(name.schema, name.name, sql, dialect))
 
     def drop_view(self, view: str, *, if_exists: bool = False) -> None:
         """Drop a view."""
         name = parse_table_name(view)
-        self._changes.append(m.DropView(name.schema, name.name, if_exists))
+        self._add(m.DropView(name.schema, name.name, if_exists))
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -245,7 +271,7 @@ class Transaction:
             DataFileError: a file is missing, is not Parquet, or does not fit the table.
         """
         name = parse_table_name(table)
-        self._changes.append(m.Append(name.schema, name.name, self._described(name, files)))
+        self._add(m.Append(name.schema, name.name, self._described(name, files)))
 
     def delete(
         self,
@@ -269,7 +295,7 @@ class Transaction:
             self._log.claim_data_path()
         rows = [m.PositionDelete(file, row_positions(tuple(rows))) for file, rows in (positions or {}).items()]
         change = m.Delete(name.schema, name.name, tuple(rows), delete_files, tuple(whole_files))
-        self._changes.append(change)
+        self._add(change)
 
     def compact(self, table: str, replaced: Iterable[int], files: Files) -> None:
         """Replace data files by others with the same live rows. Nothing else can be in the changeset.
@@ -278,7 +304,7 @@ class Transaction:
         """
         name = parse_table_name(table)
         described = self._described(name, files, carry_row_ids=True)
-        self._changes.append(m.Compact(name.schema, name.name, tuple(replaced), described))
+        self._add(m.Compact(name.schema, name.name, tuple(replaced), described))
 
     def flush(self, table: str, files: Mapping[str | Path | m.DataFile, Sequence[int]]) -> None:
         """Move rows of a keyed table into Parquet files: by file the ids of its rows, in the order of the file.
@@ -289,7 +315,7 @@ class Transaction:
         described = self._described(name, files, carry_row_ids=True)
         flushed = zip(described, files.values(), strict=True)
         with_ids = tuple(replace(file, row_ids=tuple(row_ids)) for file, row_ids in flushed)
-        self._changes.append(m.Flush(name.schema, name.name, with_ids))
+        self._add(m.Flush(name.schema, name.name, with_ids))
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -298,7 +324,7 @@ class Transaction:
     ) -> None:
         """Insert a row; columns that are not given are NULL or their default."""
         name = parse_table_name(table)
-        self._changes.append(m.InsertRow(name.schema, name.name, row_of(row), row_time_us, origin))
+        self._add(m.InsertRow(name.schema, name.name, row_of(row), row_time_us, origin))
 
     def update_row(
         self,
@@ -311,24 +337,24 @@ class Transaction:
     ) -> None:
         """Replace the row of a key by ``row``, a full image."""
         name = parse_table_name(table)
-        self._changes.append(m.UpdateRow(name.schema, name.name, row_of(key), row_of(row), row_time_us, origin))
+        self._add(m.UpdateRow(name.schema, name.name, row_of(key), row_of(row), row_time_us, origin))
 
     def delete_row(
         self, table: str, key: Mapping[str, Any], *, row_time_us: int | None = None, origin: m.RowOrigin | None = None
     ) -> None:
         """Delete the row of a key."""
         name = parse_table_name(table)
-        self._changes.append(m.DeleteRow(name.schema, name.name, row_of(key), row_time_us, origin))
+        self._add(m.DeleteRow(name.schema, name.name, row_of(key), row_time_us, origin))
 
     # --- the log itself -----------------------------------------------------------------------------------------------
 
     def configure(self, **settings: m.Scalar) -> None:
         """Change settings of the log. Nothing else can be in the changeset."""
-        self._changes.append(m.Configure(settings))
+        self._add(m.Configure(settings))
 
     def expire_snapshots(self, older_than_snapshot_id: int) -> None:
         """Let go of older snapshots. Nothing else can be in the changeset."""
-        self._changes.append(m.ExpireSnapshots(older_than_snapshot_id))
+        self._add(m.ExpireSnapshots(older_than_snapshot_id))
 
     # --- reads --------------------------------------------------------------------------------------------------------
 
@@ -348,21 +374,37 @@ class Transaction:
         """
         name = parse_table_name(table)
         opened = None if files is None else tuple(files)
-        self._reads.append(m.TableRead(name.schema, name.name, predicates(filter), opened))
+        self._declare(m.TableRead(name.schema, name.name, predicates(filter), opened))
 
     def read_name(self, name: str) -> None:
         """Declare that the changes rely on what a table's or view's name means, or that there is none."""
         parsed = parse_table_name(name)
-        self._reads.append(m.NameRead(parsed.schema, parsed.name))
+        self._declare(m.NameRead(parsed.schema, parsed.name))
 
     def read_schema(self, schema: str) -> None:
         """Declare that the changes rely on which entries a schema has."""
-        self._reads.append(m.NameRead(schema))
+        self._declare(m.NameRead(schema))
 
     def read_rows(self, table: str, keys: Iterable[Mapping[str, Any]]) -> None:
         """Declare that the changes rely on rows of a keyed table, by key."""
         name = parse_table_name(table)
-        self._reads.append(m.RowsRead(name.schema, name.name, tuple(row_of(key) for key in keys)))
+        self._declare(m.RowsRead(name.schema, name.name, tuple(row_of(key) for key in keys)))
+
+    # --- adding -------------------------------------------------------------------------------------------------------
+
+    def _add(self, change: m.Change) -> None:
+        self._check_open()
+        self._changes.append(change)
+
+    def _declare(self, read: m.Read) -> None:
+        self._check_open()
+        self._reads.append(read)
+
+    def _check_open(self) -> None:
+        if self._is_answered or self._sent is not None:
+            raise InvalidRequestError(
+                "the transaction has been sent: what is added now would be in no commit; begin another one"
+            )
 
     # --- looking up ---------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from commitlog.domain.types import (
     is_keyable,
     parse_type,
 )
+from commitlog.errors import InvalidChangeError as InvalidChangeError
 
 POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")
 HANDLER_PREFIX = "handler:"
@@ -44,10 +45,6 @@ PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS)
 _YEARS = {"date", *TIMESTAMPS}
 _BUCKET = re.compile(r"bucket\((\d{1,9})\)")
 _BUCKETS_MAX = 4096
-
-
-class InvalidChangeError(ValueError):
-    """A change asks for something that cannot be; the text says what, and becomes the outcome's detail."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from commitlog.client.ids import as_proposal_id
 from commitlog.config import Settings
 from commitlog.domain import json_form
 from commitlog.domain.model import MalformedProposal, Outcome, Proposal
-from commitlog.errors import MalformedRecordError, OutcomeUnknownError
+from commitlog.errors import KeyReusedError, MalformedRecordError, OutcomeUnknownError
 from commitlog.log.codec import with_statistics_expanded
 from commitlog.ops.cli_options import json_option, print_json, print_table, settings_options
 
@@ -65,10 +65,15 @@ class _ProposalFile:
             yield proposal
 
 
-def _shown_answers(answers: Iterator[SubmittedOutcome | OutcomeUnknownError]) -> Iterator[tuple[dict[str, Any], int]]:
+def _shown_answers(
+    answers: Iterator[SubmittedOutcome | OutcomeUnknownError | KeyReusedError],
+) -> Iterator[tuple[dict[str, Any], int]]:
     for answer in answers:
         if isinstance(answer, OutcomeUnknownError):
             yield {"proposal_id": str(answer.proposal_id), "verdict": None, "detail": str(answer)}, EXIT_UNKNOWN
+        elif isinstance(answer, KeyReusedError):
+            reused = {"proposal_id": str(answer.proposal_id), "verdict": "KEY_REUSED", "detail": str(answer)}
+            yield reused, EXIT_REJECTED
         else:
             yield submitted_to_json(answer), 0 if answer.committed else EXIT_REJECTED
 
@@ -96,6 +101,8 @@ def _line(plain: dict[str, Any]) -> str:
         return f"{plain['proposal_id']}  COMMITTED  snapshot {plain['snapshot_id']}{again}"
     if plain["verdict"] is None:
         return f"{plain['proposal_id']}  UNKNOWN    {plain['detail']}"
+    if plain["verdict"] == "KEY_REUSED":
+        return f"{plain['proposal_id']}  KEY_REUSED {plain['detail']}"
     return f"{plain['proposal_id']}  REJECTED   {plain['reason']}: {plain['detail']}"
 
 

@@ -81,14 +81,6 @@ def test_commit_when_the_answer_is_lost_then_sent_again_gives_the_one_verdict(lo
     assert [each.verdict for each in log.outcomes[-2:]] == [m.Verdict.COMMITTED, m.Verdict.DUPLICATE]
 
 
-def test_commit_when_called_again_after_success_then_nothing_is_sent(log: InMemoryCommitLog) -> None:
-    with log.transaction() as tx:
-        tx.append("t", [FILE])
-    sent = len(log.outcomes)
-    assert tx.commit() is tx.outcome
-    assert len(log.outcomes) == sent
-
-
 def test_submit_all_when_one_answer_is_lost_then_the_others_come_in_order(log: InMemoryCommitLog) -> None:
     made = []
     for _ in range(5):
