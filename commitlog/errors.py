@@ -27,6 +27,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- DataFileError               a data file that cannot be read, or does not fit its table
     +-- AdoptionError               a lake that cannot be taken over
     +-- SnapshotNotFoundError       no such snapshot: not there yet, or expired
+    +-- OutcomeNotFoundError        no outcome at that place: the log does not reach so far
     +-- TableNotFoundError          no such table at that snapshot
     +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
 """
@@ -361,6 +362,23 @@ class SnapshotNotFoundError(CommitLogError):
         floor = "the oldest kept" if floor_snapshot_id is None else str(floor_snapshot_id)
         head = "the newest" if head_snapshot_id is None else str(head_snapshot_id)
         super().__init__(f"there is no snapshot {snapshot_id}: choose one from {floor} to {head}")
+
+
+class OutcomeNotFoundError(CommitLogError):
+    """The log does not reach so far, or it is another log than the one that the position came from.
+
+    Args:
+        seq: what was asked for.
+        last_seq: where the log ends.
+    """
+
+    def __init__(self, seq: int, *, last_seq: int) -> None:
+        self.seq = seq
+        self.last_seq = last_seq
+        super().__init__(
+            f"the log has no outcome {seq} yet: it ends at {last_seq}. Give the `seq` of the last outcome that you have, or 0 "
+            "to begin at the beginning; a position beyond the end is one of another log"
+        )
 
 
 class TableNotFoundError(CommitLogError):

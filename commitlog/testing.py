@@ -33,7 +33,7 @@ from commitlog.domain.sequencing import decide, new_state, receipt_for, replay
 from commitlog.domain.settings import changed_settings
 from commitlog.domain.state import SequencerState, TableState
 from commitlog.domain.types import fold
-from commitlog.errors import ConfigurationError, OutcomeUnknownError, SnapshotNotFoundError
+from commitlog.errors import ConfigurationError, OutcomeNotFoundError, OutcomeUnknownError, SnapshotNotFoundError
 from commitlog.log.codec import decode_proposal, decode_statistics, encode_proposal
 from commitlog.log.handlers import InstalledHandlers
 
@@ -156,8 +156,13 @@ class _InMemoryAccess:
                 return each
         return None
 
-    def subscribe(self, from_snapshot: int, *, follow: bool) -> Iterator[m.Outcome]:
-        at = self._index_after(from_snapshot)
+    def last_seq(self) -> int:
+        return len(self.outcomes)
+
+    def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[m.Outcome]:
+        at = after_seq
+        if at > len(self.outcomes):
+            raise OutcomeNotFoundError(at, last_seq=len(self.outcomes))
         while True:
             with self._changed:
                 while follow and at >= len(self.outcomes) and not self._closed:
@@ -177,15 +182,6 @@ class _InMemoryAccess:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-
-    def _index_after(self, snapshot_id: int) -> int:
-        if snapshot_id == 0:
-            return 0
-        with self._changed:
-            for index, outcome in enumerate(self.outcomes):
-                if outcome.snapshot_id == snapshot_id:
-                    return index + 1
-            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._state.head_snapshot_id)
 
     def _remember(self, outcome: m.Outcome) -> None:
         self.outcomes.append(outcome)

@@ -143,8 +143,16 @@ class LogAccess(Protocol):
         """What a writer has committed under a ``writer_seq``; None when there is nothing."""
         ...
 
-    def subscribe(self, from_snapshot: int, *, follow: bool) -> Iterator[Outcome]:
-        """Outcomes in order, from the one after a snapshot's; with ``follow`` also those to come, for ever."""
+    def last_seq(self) -> int:
+        """The seq of the last outcome; 0 when there is none yet."""
+        ...
+
+    def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Outcome]:
+        """Outcomes in order, from the one after a seq; with ``follow`` also those to come, for ever.
+
+        Raises:
+            OutcomeNotFoundError: the log does not reach so far.
+        """
         ...
 
     def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:

@@ -12,11 +12,20 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from numbers import Real
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from commitlog.client.access import LogAccess, OutcomeState, PendingAnswer, ProposalStatus, TableAt
+from commitlog.client.checking import (
+    checked_count,
+    checked_count_or_none,
+    checked_flag,
+    checked_text,
+    checked_text_or_none,
+    shown,
+)
 from commitlog.client.explaining import explain
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT_MS = 30_000
 IN_FLIGHT_MAX = 1_000
+TIMEOUT_S_MAX = 1e6
 _RETRIED = (m.Reason.CONFLICT, m.Reason.BASE_EXPIRED)
 
 
@@ -60,7 +70,8 @@ class CommitLog:
         self._timeout_ms = timeout_ms
         self._unanswered = UnansweredProposals(self._is_decided)
         self._seen_snapshot_id = 0
-        self.writer_id = writer_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        given = checked_text_or_none("writer_id", writer_id)
+        self.writer_id = given or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
     @classmethod
     def connect(cls, *, writer_id: str | None = None, **settings: Any) -> Self:
@@ -79,7 +90,7 @@ class CommitLog:
 
         given = settings.pop("settings", None)
         if given is not None and (settings or not isinstance(given, Settings)):
-            raise TypeError("give settings=Settings(...) or single settings, not both")
+            raise InvalidRequestError("give settings=Settings(...) or single settings, not both")
         loaded = given if given is not None else Settings.load(**settings)
         return cls(KafkaAccess(loaded), writer_id=writer_id, timeout_ms=loaded.receipts_timeout_ms)
 
@@ -128,17 +139,19 @@ class CommitLog:
             timeout_ms: how long to wait for the answer.
         """
         options = make_options(
-            base_snapshot_id=self.head_snapshot_id() if base_snapshot_id is None else base_snapshot_id,
-            writer_id=self.writer_id if writer_id is None else writer_id,
+            base_snapshot_id=self.head_snapshot_id()
+            if base_snapshot_id is None
+            else checked_count("base_snapshot_id", base_snapshot_id),
+            writer_id=self.writer_id if writer_id is None else checked_text("writer_id", writer_id),
             proposal_id=None if proposal_id is None else as_proposal_id(proposal_id),
             isolation=_isolation(isolation),
-            writer_epoch=writer_epoch,
-            writer_seq=writer_seq,
-            decide_before_ms=decide_before_ms,
-            author=author,
-            message=message,
-            extra=extra,
-            timeout_ms=timeout_ms,
+            writer_epoch=checked_count_or_none("writer_epoch", writer_epoch),
+            writer_seq=checked_count_or_none("writer_seq", writer_seq),
+            decide_before_ms=checked_count_or_none("decide_before_ms", decide_before_ms),
+            author=checked_text_or_none("author", author),
+            message=checked_text_or_none("message", message),
+            extra=checked_text_or_none("extra", extra),
+            timeout_ms=checked_count_or_none("timeout_ms", timeout_ms),
         )
         return Transaction(self, options)
 
@@ -153,7 +166,9 @@ class CommitLog:
         Raises:
             ProposalRejectedError: the last attempt was refused too, or for a reason that a rebase does not mend.
         """
-        if attempts < 1:
+        if not callable(fn):
+            raise InvalidRequestError(f"fn must be a function of a transaction, not {shown(fn)}")
+        if checked_count("attempts", attempts) < 1:
             raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
         for remaining in range(attempts - 1, -1, -1):
             transaction = self.transaction(**options)
@@ -174,7 +189,7 @@ class CommitLog:
             KeyReusedError: its id, or its ``writer_seq``, was answered before, for another write.
             ProposalTooLargeError: it is over the log's limit; nothing was sent.
         """
-        check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
+        self._check(proposal)
         deadline = time.monotonic() + self._timeout_s(timeout_ms)
         with self._unanswered.turn(proposal):
             pending = self._access.send(proposal, timeout_s=_left_s(deadline))
@@ -193,10 +208,13 @@ class CommitLog:
         Raises:
             ProposalTooLargeError: one is over the log's limit; it and those after it were not sent.
         """
+        if not isinstance(proposals, Iterable):
+            raise InvalidRequestError(f"proposals must be a list of Proposals, not {shown(proposals)}")
+        checked_count("in_flight_max", in_flight_max)
         waiting: deque[tuple[m.Proposal, PendingAnswer]] = deque()
         timeout_s = self._timeout_s(timeout_ms)
         for proposal in proposals:
-            check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
+            self._check(proposal)
             while waiting and (len(waiting) >= in_flight_max or _is_in_flight(proposal, waiting)):
                 yield self._awaited(*waiting.popleft(), timeout_s)
             waiting.append((proposal, self._access.send(proposal, timeout_s=timeout_s)))
@@ -211,6 +229,7 @@ class CommitLog:
             KeyReusedError: its id, or its ``writer_seq``, was answered before, for another write.
             InvalidRequestError: it has no changes; nothing was sent.
         """
+        _check_kind(proposal)
         if not proposal.changes and not proposal.open_writer:
             raise InvalidRequestError("there is nothing to commit: the transaction has no changes; nothing was sent")
         outcome = self.submit(proposal, timeout_ms=timeout_ms)
@@ -224,6 +243,7 @@ class CommitLog:
         The first time it replays the log (from a checkpoint, where this machine has one).
         """
         proposal = proposed.proposal() if isinstance(proposed, Transaction) else proposed
+        _check_kind(proposal)
         return self._access.decide_unsent(proposal)
 
     def open_writer(
@@ -242,7 +262,7 @@ class CommitLog:
         """
         proposal = m.Proposal(
             proposal_id=new_proposal_id() if proposal_id is None else as_proposal_id(proposal_id),
-            writer_id=self.writer_id if writer_id is None else writer_id,
+            writer_id=self.writer_id if writer_id is None else checked_text("writer_id", writer_id),
             base_snapshot_id=self.head_snapshot_id(),
             changes=(),
             open_writer=True,
@@ -266,14 +286,22 @@ class CommitLog:
         """
         return explain(self._access, as_proposal_id(proposal_id))
 
-    def subscribe(self, from_snapshot: int = 0, *, follow: bool = True) -> Iterator[m.Outcome]:
-        """Outcomes in the log's order, from the one after the commit of a snapshot.
+    def subscribe(self, after_seq: int = 0, *, follow: bool = True) -> Iterator[m.Outcome]:
+        """Outcomes in the log's order, refusals too, each with its ``seq``, by which one can go on later.
 
         Args:
-            from_snapshot: the last snapshot that is known already; 0 starts at the beginning.
+            after_seq: the ``seq`` of the last outcome that is known already; 0 starts at the beginning.
             follow: wait for outcomes to come, for ever; else stop at the end of the log as it is now.
+
+        Raises:
+            InvalidRequestError: ``after_seq`` is no seq.
+            OutcomeNotFoundError: the log does not reach so far; when the first outcome is asked for.
         """
-        return self._access.subscribe(from_snapshot, follow=follow)
+        return self._access.subscribe(checked_count("after_seq", after_seq), follow=checked_flag("follow", follow))
+
+    def last_seq(self) -> int:
+        """The ``seq`` of the last outcome: the log's end as it is now; 0 when nothing has been decided."""
+        return self._access.last_seq()
 
     def head_snapshot_id(self) -> int:
         """The newest snapshot: it holds all that was acknowledged before this call, to whichever process.
@@ -298,10 +326,14 @@ class CommitLog:
             SnapshotNotFoundError: not in time.
             CatalogBehindError: the same, of the newest.
         """
-        timeout_ms = None if timeout is None else int(timeout * 1000)
+        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, Real) or not timeout >= 0):
+            raise InvalidRequestError(f"timeout must be seconds, not {shown(timeout)}")
+        timeout_ms = None if timeout is None else int(min(timeout, TIMEOUT_S_MAX) * 1000)
         if snapshot_id is None:
             return self._access.wait_for_head(timeout_ms)
-        self._access.wait_for_snapshot(snapshot_id, self._timeout_ms if timeout_ms is None else timeout_ms)
+        self._access.wait_for_snapshot(
+            checked_count("snapshot_id", snapshot_id), self._timeout_ms if timeout_ms is None else timeout_ms
+        )
         return snapshot_id
 
     def table(self, table: str, *, snapshot_id: int | None = None) -> TableAt:
@@ -312,7 +344,7 @@ class CommitLog:
             SnapshotNotFoundError: the snapshot is beyond the head.
         """
         name = parse_table_name(table)
-        at = self.head_snapshot_id() if snapshot_id is None else snapshot_id
+        at = self.head_snapshot_id() if snapshot_id is None else checked_count("snapshot_id", snapshot_id)
         found = self.table_at(name, at)
         if found is None:
             raise TableNotFoundError(str(name), snapshot_id=at)
@@ -342,7 +374,11 @@ class CommitLog:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _timeout_s(self, timeout_ms: int | None) -> float:
-        return (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        return (self._timeout_ms if timeout_ms is None else checked_count("timeout_ms", timeout_ms)) / 1000
+
+    def _check(self, proposal: m.Proposal) -> None:
+        _check_kind(proposal)
+        check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
 
     def _answered(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
         if receipt.verdict is m.Verdict.DUPLICATE:
@@ -350,15 +386,27 @@ class CommitLog:
         else:
             # A receipt does not list what the proposal met.
             conflicts = receipt.reason is m.Reason.CONFLICT
-            outcome = answered(proposal, receipt, self._access.outcome_at(receipt.seq) if conflicts else None)
+            outcome = answered(proposal, receipt, self._met(receipt) if conflicts else None)
         self._see(outcome.snapshot_id)
         return outcome
 
     def _repeated(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
-        first = self._first(proposal, receipt)
+        try:
+            first = self._first(proposal, receipt)
+        except (LogUnavailableError, CatalogUnavailableError):
+            if receipt.same_content is not True:
+                raise
+            first = None
         if first is not None and first.proposal is not None:
             check_repeat(first.proposal, proposal, snapshot_id=first.snapshot_id)
         return answered_before(proposal, receipt, first)
+
+    def _met(self, receipt: m.Receipt) -> m.Outcome | None:
+        try:
+            return self._access.outcome_at(receipt.seq)
+        except (LogUnavailableError, CatalogUnavailableError):
+            # The verdict is known; what it met can be asked for later.
+            return None
 
     def _first(self, proposal: m.Proposal, receipt: m.Receipt) -> m.Outcome | None:
         """What was decided under the key of a repeat."""
@@ -386,7 +434,6 @@ class CommitLog:
         return self._access.find(proposal_id).state is OutcomeState.DECIDED
 
 
-
 def _left_s(deadline: float) -> float:
     return max(0, deadline - time.monotonic())
 
@@ -398,8 +445,13 @@ def _is_in_flight(proposal: m.Proposal, waiting: Iterable[tuple[m.Proposal, Pend
     return any(other.writer_id == proposal.writer_id and other.writer_seq is not None for other, _ in waiting)
 
 
+def _check_kind(proposal: m.Proposal) -> None:
+    if not isinstance(proposal, m.Proposal):
+        raise InvalidRequestError(f"a proposal must be a Proposal, such as tx.proposal(), not {shown(proposal)}")
+
+
 def _isolation(given: str | m.Isolation) -> m.Isolation:
     try:
         return m.Isolation(given.upper())
-    except ValueError:
-        raise ValueError(f"isolation is 'snapshot' or 'serializable', not {given!r}") from None
+    except (ValueError, AttributeError):
+        raise InvalidRequestError(f"isolation is 'snapshot' or 'serializable', not {given!r}") from None

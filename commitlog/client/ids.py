@@ -7,6 +7,9 @@ import threading
 import time
 from uuid import UUID
 
+from commitlog.client.checking import shown
+from commitlog.errors import InvalidRequestError
+
 _COUNTER_BITS = 12
 _lock = threading.Lock()
 _last = 0
@@ -32,15 +35,15 @@ def as_proposal_id(value: bytes | str | UUID) -> bytes:
     """The 16 bytes of an id given as bytes, text or UUID.
 
     Raises:
-        ValueError: the value is no UUID.
+        InvalidRequestError: the value is no UUID.
     """
     if isinstance(value, UUID):
         return value.bytes
     if isinstance(value, bytes):
         if len(value) != 16:
-            raise ValueError(f"a proposal id has 16 bytes, not {len(value)}")
+            raise InvalidRequestError(f"a proposal id has 16 bytes, not {len(value)}")
         return value
     try:
         return UUID(value).bytes
-    except ValueError:
-        raise ValueError(f"{value!r} is no proposal id: it must be a UUID") from None
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidRequestError(f"{shown(value)} is no proposal id: it must be a UUID") from None

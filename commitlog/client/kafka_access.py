@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import os
 import re
 import threading
 import time
 from collections.abc import Iterator
+from weakref import WeakSet
 
 from commitlog.catalog.queries import Catalog
 from commitlog.client.access import OutcomeState, PendingAnswer, ProposalStatus, TableAt
@@ -18,7 +21,13 @@ from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings, without_password
 from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Verdict
 from commitlog.domain.state import SequencerState
-from commitlog.errors import CatalogBehindError, CatalogMismatchError, CatalogUnavailableError, SnapshotNotFoundError
+from commitlog.errors import (
+    CatalogBehindError,
+    CatalogMismatchError,
+    CatalogUnavailableError,
+    OutcomeNotFoundError,
+    SnapshotNotFoundError,
+)
 from commitlog.log.checkpoint import load_checkpoints, state_after
 from commitlog.log.codec import encode_proposal
 from commitlog.log.handlers import InstalledHandlers
@@ -32,8 +41,26 @@ _POLL_S = 0.05
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
+class _Connections:
+    """What one process has open to one log."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.publisher = Publisher(settings)
+        self.catalog = Catalog(settings.database_url)
+        # Waiting holds the connection, and must not keep others from asking.
+        self.waiting = Catalog(settings.database_url)
+        self.lookup = ResultsLookup(settings, self.catalog)
+        self.end = LogEnd(settings)
+
+    def close(self) -> None:
+        self.publisher.close()
+        self.catalog.close()
+        self.waiting.close()
+        self.lookup.close()
+
+
 class KafkaAccess:
-    """A log on a broker. Thread-safe.
+    """A log on a broker. Thread-safe; a process made by fork connects anew.
 
     Args:
         settings: which log, and where it and its catalog are.
@@ -45,19 +72,37 @@ class KafkaAccess:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._publisher = Publisher(settings)
-        self._catalog = Catalog(settings.database_url)
-        # Waiting holds the connection, and must not keep others from asking.
-        self._waiting = Catalog(settings.database_url)
-        self._lookup = ResultsLookup(settings, self._catalog)
-        self._end = LogEnd(settings)
-        self._current_at_s = -math.inf
         self._handlers = InstalledHandlers()
+        self._begin_unconnected()
+        assert self._connections.publisher
+        _accesses.add(self)
+
+    def _begin_unconnected(self) -> None:
+        self._connected: _Connections | None = None
+        self._connecting = threading.Lock()
+        self._lock = threading.Lock()
         self._catalog_checked = False
         self._data_path_claimed = False
-        self._lock = threading.Lock()
+        self._current_at_s = -math.inf
         self._replica: Replica | None = None
         self._replica_lock = threading.Lock()
+
+    @property
+    def _connections(self) -> _Connections:
+        if self._connected is None:
+            with self._connecting:
+                if self._connected is None:
+                    self._connected = _Connections(self._settings)
+        return self._connected
+
+    def leave_to_parent(self) -> None:
+        """In a process made by fork: let the connections alone, which are the parent's, and make others when needed.
+
+        Kafka's clients have no threads here, so that to end them would wait for ever; to close PostgreSQL's connection would
+        close the parent's. So nothing of it is ever let go.
+        """
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._connected, self._replica)))
+        self._begin_unconnected()
 
     @property
     def connected_by(self) -> Settings:
@@ -66,13 +111,11 @@ class KafkaAccess:
 
     @property
     def settings(self) -> LogSettings:
-        return self._publisher.genesis.settings
+        return self._connections.publisher.genesis.settings
 
     def close(self) -> None:
-        self._publisher.close()
-        self._catalog.close()
-        self._waiting.close()
-        self._lookup.close()
+        if self._connected is not None:
+            self._connected.close()
         if self._replica is not None:
             self._replica.close()
 
@@ -82,7 +125,7 @@ class KafkaAccess:
         return len(encode_proposal(proposal))
 
     def send(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingAnswer:
-        return self._publisher.publish(proposal, timeout_s=timeout_s)
+        return self._connections.publisher.publish(proposal, timeout_s=timeout_s)
 
     def decide_unsent(self, proposal: Proposal) -> Outcome:
         """Replays the log here, which takes its time at first and is kept in step from then on."""
@@ -106,7 +149,7 @@ class KafkaAccess:
     def wait_for_head(self, timeout_ms: int | None = None) -> int:
         """Asks the log for its end once, and waits until the catalog holds all before it."""
         asked_at_s = time.monotonic()
-        end = self._end.offset()
+        end = self._connections.end.offset()
         catalog = self.catalog()
         head = catalog.head_if_read(end)
         if head is None:
@@ -116,10 +159,10 @@ class KafkaAccess:
         return head
 
     def _wait_until_read(self, end_offset: int, timeout_ms: int) -> None:
-        before = self._waiting.applied()
-        if self._waiting.wait_until_read(end_offset, timeout_ms / 1000):
+        before = self._connections.waiting.applied()
+        if self._connections.waiting.wait_until_read(end_offset, timeout_ms / 1000):
             return
-        after = self._waiting.applied()
+        after = self._connections.waiting.applied()
         raise CatalogBehindError(
             topics_of(self._settings.log).results,
             next_offset=None if after is None else after.next_offset,
@@ -145,13 +188,13 @@ class KafkaAccess:
 
     def claim_data_path(self) -> None:
         if not self._data_path_claimed:
-            claim(self.catalog().data_path(), self._publisher.genesis.log_id, self._settings.log)
+            claim(self.catalog().data_path(), self._connections.publisher.genesis.log_id, self._settings.log)
             self._data_path_claimed = True
 
     def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
         self.catalog()
-        if not self._waiting.wait_for_snapshot(snapshot_id, timeout_ms / 1000):
-            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._waiting.head_snapshot_id())
+        if not self._connections.waiting.wait_for_snapshot(snapshot_id, timeout_ms / 1000):
+            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._connections.waiting.head_snapshot_id())
 
     def catalog(self) -> Catalog:
         """The catalog, once it is there and known to be this log's.
@@ -161,23 +204,23 @@ class KafkaAccess:
             CatalogMismatchError: it is another log's.
         """
         if self._catalog_checked:
-            return self._catalog
+            return self._connections.catalog
         with self._lock:
             deadline = time.monotonic() + self._settings.catalog_timeout_ms / 1000
-            while not self._catalog.exists():
+            while not self._connections.catalog.exists():
                 if time.monotonic() > deadline:
                     address = without_password(self._settings.database_url)
                     detail = "it holds no catalog of this log; is `commitlog serve` or `commitlog projector` running?"
                     raise CatalogUnavailableError(address, waited_ms=self._settings.catalog_timeout_ms, detail=detail)
                 time.sleep(_POLL_S)
-            applied = self._catalog.applied()
-            if applied is not None and applied.log_id != self._publisher.genesis.log_id:
+            applied = self._connections.catalog.applied()
+            if applied is not None and applied.log_id != self._connections.publisher.genesis.log_id:
                 raise CatalogMismatchError(
                     f"the catalog at {without_password(self._settings.database_url)} is another log's than "
                     f"{self._settings.log} at {self._settings.bootstrap_servers}: check COMMITLOG_DATABASE_URL"
                 )
             self._catalog_checked = True
-        return self._catalog
+        return self._connections.catalog
 
     # --- outcomes -----------------------------------------------------------------------------------------------------
 
@@ -185,8 +228,9 @@ class KafkaAccess:
         decided = self._decided(proposal_id)
         if decided is not None:
             return ProposalStatus(proposal_id, OutcomeState.DECIDED, decided)
-        sending = self._publisher.is_sending(proposal_id)
-        searched = find_queued(self._settings, self._publisher.genesis.partitions, proposal_id)
+        publisher = self._connections.publisher
+        sending = publisher.is_sending(proposal_id)
+        searched = find_queued(self._settings, publisher.genesis.partitions, proposal_id)
         if searched.found or sending:
             # It may have been decided while it was looked for.
             decided = self._decided(proposal_id)
@@ -199,30 +243,34 @@ class KafkaAccess:
         catalog = self.catalog()
         applied = catalog.applied()
         row = catalog.outcome(proposal_id)
-        known = None if row is None else self._lookup.by_seq(row["seq"])
+        known = None if row is None else self._connections.lookup.by_seq(row["seq"])
         if known is None or known.outcome is None or known.outcome.verdict is Verdict.DUPLICATE:
             after = None
             if applied is not None:
                 after = LogPosition(
                     applied.log_id, applied.seq, applied.epoch, bytes(applied.hash), applied.results_offset
                 )
-            known = self._lookup.by_proposal(proposal_id, after=after) or known
+            known = self._connections.lookup.by_proposal(proposal_id, after=after) or known
         return None if known is None else known.outcome
 
     def outcome_at(self, seq: int) -> Outcome | None:
-        found = self._lookup.by_seq(seq)
+        found = self._connections.lookup.by_seq(seq)
         return None if found is None else found.outcome
 
     def committed_as(self, writer_id: str, writer_seq: int) -> Outcome | None:
         seq = self.catalog().committed_as(writer_id, writer_seq)
         return None if seq is None else self.outcome_at(seq)
 
-    def subscribe(self, from_snapshot: int, *, follow: bool) -> Iterator[Outcome]:
+    def last_seq(self) -> int:
+        found = self._connections.lookup.last()
+        return 0 if found is None else found.seq
+
+    def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Outcome]:
         after: LogPosition | None = None
-        if from_snapshot:
-            found = self._lookup.by_snapshot(from_snapshot)
+        if after_seq:
+            found = self._connections.lookup.by_seq(after_seq)
             if found is None:
-                raise SnapshotNotFoundError(from_snapshot)
+                raise OutcomeNotFoundError(after_seq, last_seq=self.last_seq())
             after = found.position
         with ResultsReader(self._settings, after=after) as reader:
             for records in reader.read_to_end():
@@ -230,3 +278,14 @@ class KafkaAccess:
             while follow:
                 records = reader.read()
                 yield from (record.value for record in records if isinstance(record.value, Outcome))
+
+
+_accesses: WeakSet[KafkaAccess] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for access in list(_accesses):
+        access.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from commitlog.client.checking import checked_text
+from commitlog.errors import InvalidRequestError
+
 DEFAULT_SCHEMA = "main"
 _PART = r'"(?:[^"]|"")*"|[^."]+'
 _NAME = re.compile(rf"({_PART})(?:\.({_PART}))?")
@@ -27,11 +30,11 @@ def parse_table_name(text: str) -> TableName:
     A part that holds a dot or a double quote stands in double quotes, with double quotes inside doubled.
 
     Raises:
-        ValueError: the text is no such name; the message shows how to write it.
+        InvalidRequestError: the text is no such name; the message shows how to write it.
     """
-    match = _NAME.fullmatch(text)
+    match = _NAME.fullmatch(checked_text("the name of a table", text))
     if match is None:
-        raise ValueError(
+        raise InvalidRequestError(
             f'{text[:80]!r} is no table name: write schema.table or table, and parts with dots or quotes as "like.this"'
         )
     first, second = match.groups()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
+from commitlog.client.checking import checked_items
 from commitlog.domain.definitions import PartitionKey, TableDefinition
 from commitlog.domain.model import ColumnStatistics, PartitionSpec, Scalar
 from commitlog.domain.texts import check_text
@@ -18,7 +20,10 @@ _PARTS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour"
 
 def partition_specs(keys: Iterable[str | PartitionSpec]) -> tuple[PartitionSpec, ...]:
     """Partition keys from ``"month"`` (a column), ``"month(day)"``, ``"bucket(16, id)"`` or PartitionSpec."""
-    return tuple(key if isinstance(key, PartitionSpec) else _spec(key) for key in keys)
+    given: tuple[Any, ...] = checked_items(
+        "partition_by", keys, (str, PartitionSpec), "columns, such as ['day'] or ['month(day)']"
+    )
+    return tuple(key if isinstance(key, PartitionSpec) else _spec(key) for key in given)
 
 
 def _spec(text: str) -> PartitionSpec:

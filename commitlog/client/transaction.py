@@ -15,21 +15,37 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
-import pyarrow as pa
-
 from commitlog.client.access import TableAt
 from commitlog.client.alterations import TableAlteration
-from commitlog.client.arrow_types import columns_of
+from commitlog.client.checking import (
+    checked_count,
+    checked_flag,
+    checked_ids,
+    checked_items,
+    checked_mapping,
+    checked_positions,
+    checked_properties,
+    checked_schema,
+    checked_text,
+    checked_version,
+    is_frame,
+    shown,
+)
 from commitlog.client.datafiles import read_data_file
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.names import TableName, parse_table_name
 from commitlog.client.outcomes import SubmittedOutcome
 from commitlog.client.overlay import define_new, table_after
 from commitlog.client.partitions import partition_specs
+from commitlog.client.schemas import Columns, columns_from
+from commitlog.client.times import naive_times, takes_zoned
 from commitlog.client.values import predicates, row_of
+from commitlog.client.views import checked_view
 from commitlog.domain import model as m
 from commitlog.domain.json_form import row_positions
+from commitlog.domain.types import fold
 from commitlog.errors import (
+    InvalidChangeError,
     InvalidRequestError,
     KeyReusedError,
     ProposalRejectedError,
@@ -40,9 +56,9 @@ from commitlog.errors import (
 if TYPE_CHECKING:
     from commitlog.client.commit_log import CommitLog
 
-Columns: TypeAlias = "pa.Schema | Mapping[str, str] | Iterable[m.ColumnSpec]"
 Files: TypeAlias = "Iterable[str | Path | m.DataFile]"
 _FOOTER_READERS_MAX = 8
+ON_CONFLICT = "on_conflict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +186,12 @@ class Transaction:
 
     def create_schema(self, schema: str, *, if_not_exists: bool = False) -> None:
         """Create a schema."""
-        self._add(m.CreateSchema(schema, if_not_exists))
+        self._add(m.CreateSchema(checked_schema(schema), checked_flag("if_not_exists", if_not_exists)))
 
     def drop_schema(self, schema: str, *, cascade: bool = False, if_exists: bool = False) -> None:
         """Drop a schema; with ``cascade`` also what is in it."""
-        self._add(m.DropSchema(schema, cascade, if_exists))
+        cascade, if_exists = checked_flag("cascade", cascade), checked_flag("if_exists", if_exists)
+        self._add(m.DropSchema(checked_schema(schema), cascade, if_exists))
 
     def create_table(
         self,
@@ -207,26 +224,31 @@ class Transaction:
         change = m.CreateTable(
             schema=name.schema,
             table=name.name,
-            columns=_columns(schema),
-            primary_key=tuple(primary_key),
-            unique=tuple(tuple(columns) for columns in unique),
-            foreign_keys=tuple(foreign_keys),
+            columns=columns_from(schema),
+            primary_key=checked_items("primary_key", primary_key, str, "names of columns"),
+            unique=tuple(
+                checked_items("each of unique", columns, str, "names of columns")
+                for columns in checked_items("unique", unique, (list, tuple), "lists of columns, such as [['email']]")
+            ),
+            foreign_keys=checked_items("foreign_keys", foreign_keys, m.ForeignKeySpec, "ForeignKeySpec"),
             partition_by=partition_specs(partition_by),
-            properties=dict(properties or {}),
-            if_not_exists=if_not_exists,
+            properties=checked_properties(properties),
+            if_not_exists=checked_flag("if_not_exists", if_not_exists),
         )
         define_new(change)
+        if ON_CONFLICT in change.properties and not change.primary_key:
+            raise _without_key(name)
         self._add(change)
 
     def drop_table(self, table: str, *, if_exists: bool = False) -> None:
         """Drop a table."""
         name = parse_table_name(table)
-        self._add(m.DropTable(name.schema, name.name, if_exists))
+        self._add(m.DropTable(name.schema, name.name, checked_flag("if_exists", if_exists)))
 
     def rename_table(self, table: str, new_name: str) -> None:
         """Rename a table within its schema; ``new_name`` is the name alone."""
         name = parse_table_name(table)
-        self._add(m.RenameTable(name.schema, name.name, new_name))
+        self._add(m.RenameTable(name.schema, name.name, checked_text("new_name", new_name)))
 
     def alter(self, table: str) -> TableAlteration:
         """Alter a table by the steps that are called on the result; together they are one change."""
@@ -236,6 +258,8 @@ class Transaction:
 
         def take(step: m.Alteration) -> None:
             self._check_open()
+            if step.key == ON_CONFLICT and step.value is not None and not self._table(name).definition.primary_key:
+                raise _without_key(name)
             change = self._changes[at]
             assert isinstance(change, m.AlterTable)
             self._changes[at] = replace(change, alterations=(*change.alterations, step))
@@ -245,17 +269,18 @@ class Transaction:
     def create_view(self, view: str, sql: str, *, dialect: str = "duckdb", if_not_exists: bool = False) -> None:
         """Create a view."""
         name = parse_table_name(view)
-        self._add(m.CreateView(name.schema, name.name, sql, dialect, if_not_exists))
+        query = checked_view(sql, dialect)
+        self._add(m.CreateView(name.schema, name.name, query, dialect, checked_flag("if_not_exists", if_not_exists)))
 
     def replace_view(self, view: str, sql: str, *, dialect: str = "duckdb") -> None:
         """Give a view another query."""
         name = parse_table_name(view)
-        self._add(m.ReplaceView(name.schema, name.name, sql, dialect))
+        self._add(m.ReplaceView(name.schema, name.name, checked_view(sql, dialect), dialect))
 
     def drop_view(self, view: str, *, if_exists: bool = False) -> None:
         """Drop a view."""
         name = parse_table_name(view)
-        self._add(m.DropView(name.schema, name.name, if_exists))
+        self._add(m.DropView(name.schema, name.name, checked_flag("if_exists", if_exists)))
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -290,12 +315,17 @@ class Transaction:
             whole_files: ids of data files of which every row goes.
         """
         name = parse_table_name(table)
-        delete_files = tuple(delete_files)
-        if delete_files:
+        deleted = checked_items("delete_files", delete_files, m.DeleteFile, "DeleteFile")
+        if deleted:
             self._log.claim_data_path()
-        rows = [m.PositionDelete(file, row_positions(tuple(rows))) for file, rows in (positions or {}).items()]
-        change = m.Delete(name.schema, name.name, tuple(rows), delete_files, tuple(whole_files))
-        self._add(change)
+        by_file = checked_mapping(
+            "positions", {} if positions is None else positions, "data file ids to positions of rows"
+        )
+        rows = [
+            m.PositionDelete(checked_count("a data file id", file), row_positions(checked_positions(rows)))
+            for file, rows in by_file.items()
+        ]
+        self._add(m.Delete(name.schema, name.name, tuple(rows), deleted, checked_ids("whole_files", whole_files)))
 
     def compact(self, table: str, replaced: Iterable[int], files: Files) -> None:
         """Replace data files by others with the same live rows. Nothing else can be in the changeset.
@@ -304,7 +334,7 @@ class Transaction:
         """
         name = parse_table_name(table)
         described = self._described(name, files, carry_row_ids=True)
-        self._add(m.Compact(name.schema, name.name, tuple(replaced), described))
+        self._add(m.Compact(name.schema, name.name, checked_ids("replaced", replaced), described))
 
     def flush(self, table: str, files: Mapping[str | Path | m.DataFile, Sequence[int]]) -> None:
         """Move rows of a keyed table into Parquet files: by file the ids of its rows, in the order of the file.
@@ -312,9 +342,12 @@ class Transaction:
         The files carry these ids too, as those of ``compact`` do.
         """
         name = parse_table_name(table)
-        described = self._described(name, files, carry_row_ids=True)
-        flushed = zip(described, files.values(), strict=True)
-        with_ids = tuple(replace(file, row_ids=tuple(row_ids)) for file, row_ids in flushed)
+        by_file = checked_mapping("files", files, "each file to the ids of its rows")
+        described = self._described(name, list(by_file), carry_row_ids=True)
+        flushed = zip(described, by_file.values(), strict=True)
+        with_ids = tuple(
+            replace(file, row_ids=checked_ids("the row ids of a file", row_ids)) for file, row_ids in flushed
+        )
         self._add(m.Flush(name.schema, name.name, with_ids))
 
     # --- rows ---------------------------------------------------------------------------------------------------------
@@ -324,7 +357,7 @@ class Transaction:
     ) -> None:
         """Insert a row; columns that are not given are NULL or their default."""
         name = parse_table_name(table)
-        self._add(m.InsertRow(name.schema, name.name, row_of(row), row_time_us, origin))
+        self._add(m.InsertRow(name.schema, name.name, self._row(name, row), *checked_version(row_time_us, origin)))
 
     def update_row(
         self,
@@ -337,14 +370,22 @@ class Transaction:
     ) -> None:
         """Replace the row of a key by ``row``, a full image."""
         name = parse_table_name(table)
-        self._add(m.UpdateRow(name.schema, name.name, row_of(key), row_of(row), row_time_us, origin))
+        self._add(
+            m.UpdateRow(
+                name.schema,
+                name.name,
+                self._row(name, key),
+                self._row(name, row),
+                *checked_version(row_time_us, origin),
+            )
+        )
 
     def delete_row(
         self, table: str, key: Mapping[str, Any], *, row_time_us: int | None = None, origin: m.RowOrigin | None = None
     ) -> None:
         """Delete the row of a key."""
         name = parse_table_name(table)
-        self._add(m.DeleteRow(name.schema, name.name, row_of(key), row_time_us, origin))
+        self._add(m.DeleteRow(name.schema, name.name, self._row(name, key), *checked_version(row_time_us, origin)))
 
     # --- the log itself -----------------------------------------------------------------------------------------------
 
@@ -354,7 +395,7 @@ class Transaction:
 
     def expire_snapshots(self, older_than_snapshot_id: int) -> None:
         """Let go of older snapshots. Nothing else can be in the changeset."""
-        self._add(m.ExpireSnapshots(older_than_snapshot_id))
+        self._add(m.ExpireSnapshots(checked_count("older_than_snapshot_id", older_than_snapshot_id)))
 
     # --- reads --------------------------------------------------------------------------------------------------------
 
@@ -373,7 +414,7 @@ class Transaction:
             files: ids of the data files that were opened.
         """
         name = parse_table_name(table)
-        opened = None if files is None else tuple(files)
+        opened = None if files is None else checked_ids("files", files)
         self._declare(m.TableRead(name.schema, name.name, predicates(filter), opened))
 
     def read_name(self, name: str) -> None:
@@ -383,12 +424,18 @@ class Transaction:
 
     def read_schema(self, schema: str) -> None:
         """Declare that the changes rely on which entries a schema has."""
-        self._declare(m.NameRead(schema))
+        self._declare(m.NameRead(checked_schema(schema)))
 
     def read_rows(self, table: str, keys: Iterable[Mapping[str, Any]]) -> None:
         """Declare that the changes rely on rows of a keyed table, by key."""
         name = parse_table_name(table)
-        self._declare(m.RowsRead(name.schema, name.name, tuple(row_of(key) for key in keys)))
+        self._declare(
+            m.RowsRead(
+                name.schema,
+                name.name,
+                tuple(self._row(name, key) for key in checked_items("keys", keys, Mapping, "keys, such as {'id': 1}")),
+            )
+        )
 
     # --- adding -------------------------------------------------------------------------------------------------------
 
@@ -416,6 +463,18 @@ class Transaction:
         """
         return self._table(parse_table_name(table))
 
+    def _row(self, name: TableName, values: Mapping[str, Any]) -> m.Row:
+        row = row_of(values)
+        if naive := naive_times(values):
+            columns = {fold(column.name): column for column in self._table(name).definition.columns}
+            for column in naive:
+                if fold(column) in columns and takes_zoned(columns[fold(column)].type, values[column]):
+                    raise InvalidRequestError(
+                        f"column {column} of table {name} is a timestamptz, and {values[column]!r} has a time without a zone, "
+                        "which is another moment from place to place: give it a tzinfo, such as datetime.UTC"
+                    )
+        return row
+
     def _table(self, name: TableName) -> TableAt:
         found = table_after(self._changes, name, self._lookup, self._log.new_table_path)
         if found is None:
@@ -429,8 +488,12 @@ class Transaction:
 
     def _described(self, name: TableName, files: Files, *, carry_row_ids: bool = False) -> tuple[m.DataFile, ...]:
         if isinstance(files, str | Path):
-            raise TypeError(f"files is a list of paths, not one path: write files=[{str(files)!r}]")
-        given = list(files)
+            raise InvalidRequestError(f"files is a list of paths, not one path: write files=[{str(files)!r}]")
+        if is_frame(files):
+            raise InvalidRequestError(
+                f"files is a list of paths of Parquet files, not {shown(files)}: write its rows to a file first"
+            )
+        given = checked_items("files", files, (str, Path, m.DataFile), "paths or DataFiles")
         self._log.claim_data_path()
         if all(isinstance(file, m.DataFile) for file in given):
             return tuple(file for file in given if isinstance(file, m.DataFile))
@@ -451,9 +514,7 @@ def make_options(**options: Any) -> TransactionOptions:
     return TransactionOptions(**options)
 
 
-def _columns(schema: Columns) -> tuple[m.ColumnSpec, ...]:
-    if isinstance(schema, pa.Schema):
-        return columns_of(schema)
-    if isinstance(schema, Mapping):
-        return tuple(m.ColumnSpec(name, kind) for name, kind in schema.items())
-    return tuple(schema)
+def _without_key(table: TableName) -> InvalidChangeError:
+    return InvalidChangeError(
+        f"{ON_CONFLICT} says what becomes of changes to the same row: table {table} has no primary key, so it takes none"
+    )

@@ -49,15 +49,19 @@ def _history_row(row: dict[str, Any]) -> tuple[object, ...]:
 
 @click.command("tail")
 @click.option(
-    "--from", "from_snapshot", type=click.IntRange(0), metavar="SNAPSHOT", help="Begin after it; else with what comes."
+    "--after",
+    "after_seq",
+    type=click.IntRange(0),
+    metavar="SEQ",
+    help="Begin after it (0: at the beginning); else with what comes.",
 )
 @click.option("--no-follow", is_flag=True, help="End where the log ends now.")
 @json_option
 @settings_options
-def tail_command(settings: Settings, from_snapshot: int | None, no_follow: bool, as_json: bool) -> None:
+def tail_command(settings: Settings, after_seq: int | None, no_follow: bool, as_json: bool) -> None:
     """Follow the outcomes as they are decided, until Ctrl-C."""
     with CommitLog.connect(settings=settings) as log:
-        start = log.head_snapshot_id() if from_snapshot is None else from_snapshot
+        start = log.last_seq() if after_seq is None else after_seq
         for outcome in log.subscribe(start, follow=not no_follow):
             if as_json:
                 print_json(outcome_to_json(outcome))

@@ -46,7 +46,7 @@ def append(
         df: columns are matched by name; see `commitlog.spark.fitting.fit`.
         table: its name, ``schema.table`` or ``table``. Rows of a partitioned table are split by its partitions.
         log: the log; None connects by the settings found.
-        key: names this write (``NAME:NUMBER``), so that doing it again commits nothing.
+        key: names this write to this table (``NAME:NUMBER``), so that doing it again commits nothing.
         message: for the history.
         create: create the table for the columns of ``df``, in the same commit, if there is none.
 
@@ -57,10 +57,12 @@ def append(
         DataFileError: the columns do not fit the table; the message lists every one that does not.
         TableNotFoundError: there is no such table, and it is not to be created.
         ProposalRejectedError: the commit was refused; its files are gone.
+        KeyReusedError: the key has named a write of other rows before; its files are gone.
         OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.
     """
     to_log = connect() if log is None else log
-    named = Key.parse(key) if isinstance(key, str) else key
+    given = Key.parse(key) if isinstance(key, str) else key
+    named = None if given is None else given.of_table(table)
     to = target(to_log, table, df.schema if create else None)
     try:
         return _append(df, to, to_log, named, message)

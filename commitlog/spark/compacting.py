@@ -109,7 +109,7 @@ def _compact(
     except BaseException:
         remove_files(paths)
         raise
-    return commit(transaction, paths, part.table)
+    return commit(transaction, paths, {part.table: part.path})
 
 
 def _ranged(rows: DataFrame, count: int, order: Sequence[str]) -> DataFrame:

@@ -31,15 +31,11 @@ def fenced(log: CommitLog, key: Key) -> Key:
 def _epoch_of_run(log: CommitLog, writer_id: str, run_id: str) -> int:
     noise = int.from_bytes(sha256(f"{writer_id} {run_id}".encode()).digest()[:8], "big")
     opening = id_at(time.time_ns() // 1_000_000, 0, noise)
-    # The log's end is what the catalog does not have yet, so its head is asked for first.
-    head = log.head_snapshot_id()
+    # From here on the catalog has every opening before this one.
+    log.wait_for_snapshot()
     known = catalog_of(log).proposal_ending(writer_id, opening[8:])
     if known is not None:
         found = log.outcome(known).outcome
         epoch = None if found is None else found.assigned.writer_epoch
         return log.open_writer(writer_id) if epoch is None else epoch
-    for outcome in log.subscribe(from_snapshot=head, follow=False):
-        found_id, epoch = outcome.proposal_id or b"", outcome.assigned.writer_epoch
-        if found_id[8:] == opening[8:] and epoch is not None:
-            return epoch
     return log.open_writer(writer_id, proposal_id=opening)

@@ -72,7 +72,7 @@ def flush(
         if not paths:
             return None
         try:
-            return commit(transaction, paths, to.name)
+            return commit(transaction, paths, {to.name: to.path})
         except ProposalRejectedError as error:
             if remaining == 0 or error.outcome.reason is not Reason.CONFLICT:
                 raise

@@ -80,7 +80,7 @@ def committed(
         if not transaction.changes:
             return None
         try:
-            return commit(transaction, paths, table)
+            return commit(transaction, paths, {table: base.path})
         except ProposalRejectedError as error:
             if error.outcome.reason is not Reason.CONFLICT:
                 raise

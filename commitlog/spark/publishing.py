@@ -33,14 +33,15 @@ from commitlog.domain.model import (
     DeleteFile,
     Flush,
     Isolation,
+    Proposal,
     Reason,
-    Verdict,
 )
 from commitlog.domain.types import fold
 from commitlog.errors import (
     ConfigurationError,
     DataFileError,
     FencedError,
+    KeyReusedError,
     ProposalRejectedError,
     ProposalTooLargeError,
     TableNotFoundError,
@@ -81,6 +82,11 @@ class Key:
         if not name or not number.isdigit():
             raise ConfigurationError(f"key must be NAME:NUMBER, such as nightly-load:20240131, not {text!r}")
         return cls(name, int(number))
+
+    def of_table(self, table: str) -> Key:
+        """The key of a write to one table: a name that people choose for a load may be that of each table's part of it."""
+        name = parse_table_name(table)
+        return replace(self, writer_id=f"{self.writer_id}@{TableName(fold(name.schema), fold(name.name))}")
 
     @classmethod
     def of_stream(cls, query_id: str, table_id: int | None, batch_id: int) -> Key:
@@ -284,9 +290,7 @@ def publish(
         raise
     if not transaction.changes:
         return None
-    outcome = commit(transaction, paths, to.name)
-    if outcome.is_repeat:
-        remove_files(unlisted(log, {to.name: to.path}, paths, outcome))
+    outcome = commit(transaction, paths, {to.name: to.path})
     answer = {each.name: getattr(outcome, each.name) for each in fields(outcome)}
     return WrittenOutcome(**answer, row_count=rows, file_count=len(files), file_bytes=size)
 
@@ -308,44 +312,47 @@ def rows_without_file(table: str) -> DataFileError:
     return DataFileError(f"table {table} has rows that are in no file: change them one by one, by their key")
 
 
-def commit(transaction: Transaction, paths: Sequence[str], into: str) -> SubmittedOutcome:
+def commit(transaction: Transaction, paths: Sequence[str], table_paths: Mapping[str, str]) -> SubmittedOutcome:
     """Commit a transaction; when it is sure that it is not committed, its files are removed.
+
+    ``table_paths`` says where the files of each table are that was written to.
 
     Raises:
         ProposalRejectedError: it was refused.
         FencedError: the same, because a later driver of the same streaming query has taken over.
+        KeyReusedError: its key names another write, such as one of other rows.
         ProposalTooLargeError: it is over the log's limit, and was not sent.
         OutcomeUnknownError: no answer in time; the files stay.
     """
     try:
-        return transaction.commit()
+        outcome = transaction.commit()
     except (ProposalRejectedError, ProposalTooLargeError) as error:
         remove_files(paths)
         if isinstance(error, ProposalRejectedError) and error.outcome.reason is Reason.WRITER_FENCED:
             raise FencedError(
-                f"this driver has stopped: a later one runs the same streaming query (its checkpoint) into {into}, "
-                "and only that one may commit. Give each query a checkpoint of its own, and run it once."
+                f"this driver has stopped: a later one runs the same streaming query (its checkpoint) into "
+                f"{', '.join(sorted(table_paths))}, and only that one may commit. Give each query a checkpoint of its own, "
+                "and run it once."
             ) from error
         raise
+    except KeyReusedError as error:
+        remove_files(unlisted(table_paths, paths, error.first))
+        raise
+    if outcome.is_repeat:
+        remove_files(unlisted(table_paths, paths, outcome.first))
+    return outcome
 
 
-def unlisted(
-    log: CommitLog, table_paths: Mapping[str, str], paths: Iterable[str], outcome: SubmittedOutcome
-) -> list[str]:
-    """Those of ``paths`` that the committed proposal, which ``outcome`` repeats, does not name; none if in doubt.
+def unlisted(table_paths: Mapping[str, str], paths: Iterable[str], first: Proposal | None) -> list[str]:
+    """Those of ``paths`` that the proposal which was decided under the same key does not name; none if that is not known.
 
     ``table_paths`` says where the files of each table are that was written to.
     """
-    if outcome.snapshot_id is None:
+    if first is None:
         return []
     roots = {_folded(parse_table_name(name)): path for name, path in table_paths.items()}
-    for decided in log.subscribe(from_snapshot=outcome.snapshot_id - 1, follow=False):
-        if decided.verdict is Verdict.COMMITTED and decided.snapshot_id == outcome.snapshot_id:
-            if decided.proposal is None:
-                return []
-            named = {path for change in decided.proposal.changes for path in _places(change, roots)}
-            return [path for path in paths if normal_path(path) not in named]
-    return []
+    named = {path for change in first.changes for path in _places(change, roots)}
+    return [path for path in paths if normal_path(path) not in named]
 
 
 def _folded(name: TableName) -> tuple[str, str]:

@@ -116,7 +116,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._target = target(connect(options.settings), table, create)
         check_fit(schema, self._target.definition, by_arrow=True)
         key = options.text("key")
-        self._key = None if key is None else Key.parse(key)
+        self._key = None if key is None else Key.parse(key).of_table(table)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return _write(iterator, self._target)

@@ -25,7 +25,7 @@ from commitlog.spark.fitting import fit
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.partitioning import described, write_rows
 from commitlog.spark.proposing import Propose, base_of
-from commitlog.spark.publishing import Key, Target, commit, connect, created_target, target_of, unlisted
+from commitlog.spark.publishing import Key, Target, commit, connect, created_target, target_of
 from commitlog.spark.queries import read_at
 from commitlog.spark.rewriting import put_deletion, put_merge, put_overwrite, put_update
 
@@ -142,9 +142,7 @@ class SparkTransaction:
         self._changed.add(name)
 
     def _commit(self) -> None:
-        self._outcome = commit(self._transaction, self._paths, ", ".join(sorted(self._table_paths)))
-        if self._outcome.is_repeat:
-            remove_files(unlisted(self._log, self._table_paths, self._paths, self._outcome))
+        self._outcome = commit(self._transaction, self._paths, self._table_paths)
 
 
 def transaction(

@@ -17,6 +17,8 @@ from commitlog.client.ids import new_proposal_id
 from commitlog.domain.model import ConflictKind, Outcome, Proposal, Reason, Verdict
 from commitlog.errors import (
     DataFileError,
+    InvalidRequestError,
+    OutcomeNotFoundError,
     ProposalRejectedError,
     ProposalTooLargeError,
     SnapshotNotFoundError,
@@ -448,7 +450,7 @@ def test_explain_when_refused_for_a_conflict_then_names_what_would_have_passed(
     assert all("would not have passed" in line for line in told[6:])
 
 
-def test_subscribe_when_from_a_snapshot_then_every_outcome_after_it_in_order(log: CommitLog, table: str) -> None:
+def test_subscribe_when_after_a_seq_then_every_outcome_after_it_once_and_in_order(log: CommitLog, table: str) -> None:
     with log.transaction() as tx:
         tx.create_schema(table)
     assert tx.outcome.snapshot_id is not None
@@ -457,15 +459,27 @@ def test_subscribe_when_from_a_snapshot_then_every_outcome_after_it_in_order(log
     rejected(invalid)
     with log.transaction() as last:
         last.create_schema(f"{table}_2")
-    seen = list(log.subscribe(tx.outcome.snapshot_id, follow=False))
+    seen = list(log.subscribe(after_seq=tx.outcome.seq, follow=False))
     assert [each.proposal_id for each in seen] == [invalid.proposal_id.bytes, last.proposal_id.bytes]
+    refusal, _ = seen
+    assert [each.proposal_id for each in log.subscribe(after_seq=refusal.seq, follow=False)] == [last.proposal_id.bytes]
+    assert list(log.subscribe(after_seq=log.last_seq(), follow=False)) == []
+
+
+def test_subscribe_when_the_position_is_none_then_says_so(log: CommitLog) -> None:
+    for wrong in (None, -1, "7", 1.5, True):
+        with pytest.raises(InvalidRequestError, match="after_seq must be a whole number from 0 on"):
+            log.subscribe(wrong)  # type: ignore[arg-type]
+    beyond = log.last_seq() + 1
+    with pytest.raises(OutcomeNotFoundError, match=f"no outcome {beyond} yet"):
+        next(log.subscribe(beyond, follow=False))
 
 
 def test_subscribe_when_it_follows_then_outcomes_come_as_they_are_decided(log: CommitLog, table: str) -> None:
     with log.transaction() as first:
         first.create_schema(table)
     assert first.outcome.snapshot_id is not None
-    follower = log.subscribe(first.outcome.snapshot_id)
+    follower = log.subscribe(first.outcome.seq)
     with ThreadPoolExecutor(1) as pool:
         seen = pool.submit(taken, follower, 2)
         for number in range(2):

@@ -114,9 +114,9 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         history = run_json(settings, "log", "--limit", "2")
         assert [each["seq"] for each in history] == [3, 2]
         assert "the first" in run(settings, "log").stdout
-        followed = run_json(settings, "tail", "--from", "1", "--no-follow")
+        followed = run_json(settings, "tail", "--after", "1", "--no-follow")
         assert [each["seq"] for each in followed] == [2, 3]
-        assert "create table main.v" in run(settings, "tail", "--from", "1", "--no-follow").stdout
+        assert "create table main.v" in run(settings, "tail", "--after", "1", "--no-follow").stdout
 
 
 def test_submit_when_no_sequencer_answers_then_unknown_until_one_does(settings: Settings, tmp_path: Path) -> None:

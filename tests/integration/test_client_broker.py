@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -27,7 +28,6 @@ from commitlog.errors import (
     ConfigurationError,
     LogUnavailableError,
     OutcomeUnknownError,
-    SnapshotNotFoundError,
 )
 from commitlog.local.processes import free_port
 from commitlog.log.codec import decode_statistics
@@ -238,6 +238,25 @@ def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log:
         lookup.close()
 
 
-def test_subscribe_when_from_a_snapshot_that_is_not_there_then_says_so(log: CommitLog) -> None:
-    with pytest.raises(SnapshotNotFoundError, match="no snapshot 99"):
-        next(log.subscribe(99, follow=False))
+def test_log_when_the_process_forks_then_the_child_connects_anew_and_the_parent_goes_on(
+    made: Settings, log: CommitLog
+) -> None:
+    with serving(made):
+        assert log.submit(proposal(Ids(seed_of("fork")), 0, create_table())).committed
+        project(made)
+        assert log.head_snapshot_id() == 1
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                with log.transaction(base_snapshot_id=1) as tx:
+                    tx.create_table("made_by_child", {"id": "int64"})
+                assert log.outcome(tx.proposal_id).state is OutcomeState.DECIDED
+                log.close()
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        assert log.last_seq() == 2
+        project(made)
+        assert log.table("made_by_child").definition.name == "made_by_child"

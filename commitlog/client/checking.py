@@ -1,0 +1,136 @@
+"""Arguments of the wrong kind, refused where they come in: one clear sentence instead of an error from somewhere within."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from numbers import Integral
+from typing import Any, TypeVar
+
+from commitlog.domain.model import BIGINT_MAX, RowOrigin
+from commitlog.errors import InvalidRequestError
+
+T = TypeVar("T")
+
+
+def checked_count(what: str, given: Any) -> int:
+    """A whole number that is not negative, such as a snapshot id or a seq.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    try:
+        number = operator.index(given)
+    except TypeError:
+        number = -1
+    if isinstance(given, bool) or not 0 <= number <= BIGINT_MAX:
+        raise InvalidRequestError(f"{what} must be a whole number from 0 on, not {shown(given)}")
+    return number
+
+
+def shown(given: Any) -> str:
+    """What was given, for a message: short values as they are, others by their type."""
+    text = repr(given)
+    return text if len(text) <= 60 and "\n" not in text else f"a {type(given).__name__}"
+
+
+def checked_count_or_none(what: str, given: Any) -> int | None:
+    """As `checked_count`, where it need not be given."""
+    return None if given is None else checked_count(what, given)
+
+
+def checked_text(what: str, given: Any) -> str:
+    """A text.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    if not isinstance(given, str):
+        raise InvalidRequestError(f"{what} must be a text, not {shown(given)}")
+    return given
+
+
+def checked_text_or_none(what: str, given: Any) -> str | None:
+    """As `checked_text`, where it need not be given."""
+    return None if given is None else checked_text(what, given)
+
+
+def checked_flag(what: str, given: Any) -> bool:
+    """True or False.
+
+    Raises:
+        InvalidRequestError: it is neither.
+    """
+    if not isinstance(given, bool):
+        raise InvalidRequestError(f"{what} must be True or False, not {shown(given)}")
+    return given
+
+
+def checked_items(what: str, given: Any, kinds: type[T] | tuple[type[T], ...], each: str) -> tuple[T, ...]:
+    """Things of some kinds, in any iterable but one that means something else when it is iterated.
+
+    Args:
+        what: the argument.
+        given: what came for it.
+        kinds: what each item is to be.
+        each: the same in words, such as "paths".
+
+    Raises:
+        InvalidRequestError: it is no list, or one of its items is of another kind.
+    """
+    if isinstance(given, str | bytes | Mapping) or is_frame(given) or not isinstance(given, Iterable):
+        raise InvalidRequestError(f"{what} must be a list of {each}, not {shown(given)}")
+    items = tuple(given)
+    for item in items:
+        if not isinstance(item, kinds) or isinstance(item, bool):
+            raise InvalidRequestError(f"{what} must be a list of {each}, not one with {shown(item)}")
+    return items
+
+
+def checked_mapping(what: str, given: Any, meaning: str) -> Mapping[Any, Any]:
+    """A mapping.
+
+    Raises:
+        InvalidRequestError: it is none; ``meaning`` says what of to what.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidRequestError(f"{what} must map {meaning}, not {shown(given)}")
+    return given
+
+
+def checked_schema(name: str) -> str:
+    """The name of a schema."""
+    return checked_text("the name of a schema", name)
+
+
+def checked_ids(what: str, given: Iterable[int]) -> tuple[int, ...]:
+    """Ids of files or rows."""
+    return tuple(checked_count(f"each of {what}", each) for each in checked_items(what, given, Integral, "ids"))
+
+
+def checked_positions(given: Iterable[int]) -> tuple[int, ...]:
+    """Positions of rows in a file."""
+    return checked_ids("the positions of a file", given)
+
+
+def checked_version(row_time_us: int | None, origin: RowOrigin | None) -> tuple[int | None, RowOrigin | None]:
+    """The time and the origin of a row\'s version."""
+    if row_time_us is not None and (isinstance(row_time_us, bool) or not isinstance(row_time_us, Integral)):
+        raise InvalidRequestError(f"row_time_us must be microseconds since 1970, not {shown(row_time_us)}")
+    if origin is not None and not isinstance(origin, RowOrigin):
+        raise InvalidRequestError(f"origin must be a RowOrigin, not {shown(origin)}")
+    return row_time_us, origin
+
+
+def checked_properties(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The properties of a table."""
+    pairs = checked_mapping("properties", {} if given is None else given, "names to texts")
+    return {
+        checked_text("the name of a property", key): checked_text(f"property {key}", value)
+        for key, value in pairs.items()
+    }
+
+
+def is_frame(given: Any) -> bool:
+    """Whether it is a table of rows in memory, of whichever library."""
+    return hasattr(given, "__arrow_c_stream__") or hasattr(given, "__dataframe__")

@@ -1,0 +1,253 @@
+"""Arguments of the wrong kind: every public call of the client says what it wants, in an exception of the package's tree."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from commitlog import errors
+from commitlog.client import CommitLog, Transaction
+from commitlog.client.alterations import TableAlteration
+from commitlog.domain import model as m
+from commitlog.errors import CommitLogError, InvalidChangeError, InvalidRequestError
+from commitlog.testing import InMemoryCommitLog
+
+FILE = m.DataFile("a.parquet", record_count=10, file_size_bytes=100)
+FRAME = pd.DataFrame({"id": [1, 2]})
+WRONG: tuple[Any, ...] = (
+    None,
+    1,
+    -1,
+    2**70,
+    1.5,
+    True,
+    "x",
+    b"x",
+    [],
+    [1],
+    {},
+    {"a": 1},
+    object(),
+    FRAME,
+    FILE,
+    Path("x"),
+)
+"""Of every kind; what a call takes is no wrong argument of it."""
+
+STARTED_BY = {  # what each call is called with beside the argument that is wrong
+    "transaction": {},
+    "run": {"fn": lambda tx: tx.create_schema("s")},
+    "submit": {"proposal": None},
+    "submit_all": {"proposals": []},
+    "commit": {"proposal": None},
+    "dry_run": {"proposed": None},
+    "open_writer": {},
+    "outcome": {"proposal_id": None},
+    "explain": {"proposal_id": None},
+    "subscribe": {"follow": False},
+    "wait_for_snapshot": {"timeout": 0},
+    "table": {"table": "t"},
+}
+BUILT_BY = {
+    "create_schema": {"schema": "s"},
+    "drop_schema": {"schema": "s"},
+    "create_table": {"table": "n", "schema": {"id": "int64"}},
+    "drop_table": {"table": "t"},
+    "rename_table": {"table": "t", "new_name": "n"},
+    "alter": {"table": "t"},
+    "create_view": {"view": "v", "sql": "SELECT 1"},
+    "replace_view": {"view": "v", "sql": "SELECT 1"},
+    "drop_view": {"view": "v"},
+    "append": {"table": "t", "files": [FILE]},
+    "delete": {"table": "t"},
+    "compact": {"table": "t", "replaced": [0], "files": [FILE]},
+    "flush": {"table": "t", "files": {FILE: [1]}},
+    "insert_row": {"table": "k", "row": {"id": 1}},
+    "update_row": {"table": "k", "key": {"id": 1}, "row": {"id": 1}},
+    "delete_row": {"table": "k", "key": {"id": 1}},
+    "configure": {},
+    "expire_snapshots": {"older_than_snapshot_id": 1},
+    "read": {"table": "t"},
+    "read_name": {"name": "t"},
+    "read_schema": {"schema": "s"},
+    "read_rows": {"table": "k", "keys": [{"id": 1}]},
+    "table": {"table": "t"},
+}
+STEPS_BY = {
+    "add_column": {"name": "a", "type": "int64"},
+    "drop_column": {"name": "id"},
+    "rename_column": {"name": "id", "new_name": "b"},
+    "set_type": {"name": "id", "type": "int64"},
+    "set_nullable": {"name": "id", "nullable": True},
+    "set_default": {"name": "id", "default": 1},
+    "set_partition_by": {"keys": ["id"]},
+    "set_comment": {"comment": "c"},
+    "set_property": {"key": "conflict_granularity", "value": "ROW"},
+}
+NOT_ASKED = {"connect", "close", "head_snapshot_id", "last_seq", "settings", "table_at", "new_table_path"}
+
+
+@pytest.fixture(scope="module")
+def log() -> InMemoryCommitLog:
+    made = InMemoryCommitLog()
+    with made.transaction() as tx:
+        tx.create_table("t", {"id": "int64"})
+        tx.create_table(
+            "k", {"id": "int64", "at": "timestamptz", "many": "struct(at list(timestamptz))"}, primary_key=["id"]
+        )
+        tx.append("t", [FILE])
+    return made
+
+
+def parameters(of: Callable[..., object]) -> list[str]:
+    return [name for name, each in inspect.signature(of).parameters.items() if each.kind is not each.VAR_KEYWORD]
+
+
+def judged(call: Callable[[], object], what: str) -> None:
+    """It works, or says what is wrong in an exception of the tree."""
+    try:
+        call()
+    except CommitLogError:
+        return
+    except Exception as error:
+        raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def public(of: type) -> set[str]:
+    return {name for name in vars(of) if not name.startswith("_") and inspect.isfunction(getattr(of, name))}
+
+
+def test_table_of_calls_then_has_them_all() -> None:
+    assert public(CommitLog) - NOT_ASKED == STARTED_BY.keys()
+    assert public(Transaction) - {"proposal", "commit"} == BUILT_BY.keys()
+    assert public(TableAlteration) == STEPS_BY.keys()
+
+
+@pytest.mark.parametrize("name", STARTED_BY)
+def test_log_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCommitLog, name: str) -> None:
+    call = getattr(log, name)
+    for parameter in parameters(call):
+        for wrong in WRONG:
+            if parameter == "timeout" or (parameter == "follow" and wrong is True):
+                continue
+            given = {**STARTED_BY[name], parameter: wrong}
+
+            def run(given: dict[str, Any] = given) -> None:
+                answer = call(**given)
+                if name in ("subscribe", "submit_all"):
+                    list(answer)
+
+            judged(run, f"{name}({parameter}={wrong!r})")
+
+
+@pytest.mark.parametrize("name", BUILT_BY)
+def test_transaction_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCommitLog, name: str) -> None:
+    for parameter in parameters(getattr(Transaction, name))[1:]:
+        for wrong in (*WRONG, [None], [[1]], {1: 2}, {1: ["a"]}, {"id": object()}, [("id",)], [("id", "=", object())]):
+
+            def sent(given: dict[str, Any]) -> None:
+                tx = log.transaction(base_snapshot_id=1)
+                getattr(tx, name)(**given)
+                if tx.changes:
+                    log.submit(tx.proposal())
+
+            judged(lambda: sent({**BUILT_BY[name], parameter: wrong}), f"{name}({parameter}={wrong!r})")  # noqa: B023
+
+
+@pytest.mark.parametrize("name", STEPS_BY)
+def test_alter_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCommitLog, name: str) -> None:
+    for parameter in parameters(getattr(TableAlteration, name))[1:]:
+        for wrong in WRONG:
+
+            def sent(given: dict[str, Any]) -> None:
+                tx = log.transaction(base_snapshot_id=1)
+                getattr(tx.alter("t"), name)(**given)
+                log.submit(tx.proposal())
+
+            judged(lambda: sent({**STEPS_BY[name], parameter: wrong}), f"{name}({parameter}={wrong!r})")  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda log, tx: tx.append("t", FRAME), "files is a list of paths of Parquet files"),
+        (lambda log, tx: tx.append("t", "a.parquet"), "files is a list of paths, not one path"),
+        (lambda log, tx: tx.append(7, []), "the name of a table must be a text, not 7"),
+        (lambda log, tx: tx.create_table("n", ["id"]), "schema must be a list of ColumnSpecs; give an Arrow schema"),
+        (lambda log, tx: tx.create_table("n", {"id": int}), "column id: its type must be the name of a DuckLake type"),
+        (lambda log, tx: tx.create_table("n", {"id": "int64"}, primary_key="id"), "primary_key must be a list of names"),
+        (lambda log, tx: tx.delete("t", {"0": [1]}), "a data file id must be a whole number from 0 on, not '0'"),
+        (lambda log, tx: tx.delete("t", {0: ["1"]}), "positions of a file must be a list of ids, not one with '1'"),
+        (lambda log, tx: tx.read("t", filter="id > 3"), r"filter must be a list of \(column, op, value\)"),
+        (lambda log, tx: tx.insert_row("k", [1]), "a row must map the names of columns to values, not \\[1\\]"),
+        (lambda log, tx: log.transaction(base_snapshot_id="3"), "base_snapshot_id must be a whole number from 0 on, not '3'"),
+        (lambda log, tx: log.transaction(isolation=None), "isolation is 'snapshot' or 'serializable', not None"),
+        (lambda log, tx: log.outcome(3), "3 is no proposal id: it must be a UUID"),
+        (lambda log, tx: log.submit(tx), "a proposal must be a Proposal, such as tx.proposal"),
+        (lambda log, tx: tx.create_view("v", "SELEKT 1"), "DuckDB cannot read the sql of the view: Parser Error"),
+        (lambda log, tx: tx.replace_view("v", "DROP TABLE t"), "must be one query"),
+        (lambda log, tx: tx.create_view("v", "SELECT 1; SELECT 2"), "must be one query"),
+        (lambda log, tx: tx.insert_row("k", {"id": 1, "AT": dt.datetime(2024, 1, 1)}), "AT of table main.k is a timestamptz"),
+        (lambda log, tx: tx.insert_row("k", {"id": 1, "many": {"at": [dt.datetime(2024, 1, 1)]}}), "without a zone"),
+    ],
+)  # fmt: skip
+def test_call_when_wrong_then_one_clear_sentence(log: InMemoryCommitLog, call: Any, says: str) -> None:
+    with pytest.raises(InvalidRequestError, match=says) as raised:
+        call(log, log.transaction())
+    assert "\n" not in str(raised.value)
+
+
+def test_row_when_its_times_have_a_zone_or_need_none_then_taken(log: InMemoryCommitLog) -> None:
+    with log.transaction(writer_id="zones") as tx:
+        tx.create_table("zones", {"id": "int64", "at": "timestamptz", "local": "timestamp"}, primary_key=["id"])
+        tx.insert_row(
+            "zones", {"id": 1, "at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "local": dt.datetime(2024, 1, 1)}
+        )
+    assert tx.outcome.committed
+
+
+def test_on_conflict_when_the_table_has_no_key_then_refused_with_a_word(log: InMemoryCommitLog) -> None:
+    tx = log.transaction()
+    with pytest.raises(InvalidChangeError, match="no primary key"):
+        tx.create_table("n", {"id": "int64"}, properties={"on_conflict": "LAST_UPDATE_WINS"})
+    with pytest.raises(InvalidChangeError, match="no primary key"):
+        tx.alter("t").set_property("on_conflict", "LAST_UPDATE_WINS")
+    tx.alter("k").set_property("on_conflict", "LAST_UPDATE_WINS")
+
+
+class _ArrowSchema:
+    def __arrow_c_schema__(self) -> object:
+        return pa.schema([("id", pa.int64())]).__arrow_c_schema__()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        FRAME,
+        pa.schema([("id", pa.int64())]),
+        pa.table({"id": [1]}),
+        {"id": pa.int64()},
+        {"id": "int64"},
+        [m.ColumnSpec("id", "int64")],
+        _ArrowSchema(),
+    ],
+)
+def test_create_table_when_the_schema_is_of_another_library_then_taken(log: InMemoryCommitLog, schema: Any) -> None:
+    tx = log.transaction()
+    tx.create_table("n", schema)
+    assert [(each.name, str(each.type)) for each in tx.table("n").definition.columns] == [("id", "int64")]
+
+
+def test_errors_then_the_tree_in_the_docstring_is_the_tree() -> None:
+    drawn = [line.split("-- ")[1].split()[0] for line in (errors.__doc__ or "").splitlines() if "+--" in line]
+    there = {
+        name for name, each in vars(errors).items() if inspect.isclass(each) and issubclass(each, CommitLogError)
+    } - {"CommitLogError"}
+    assert sorted(drawn) == sorted(there)
