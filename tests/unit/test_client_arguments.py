@@ -91,7 +91,16 @@ STEPS_BY = {
     "set_comment": {"comment": "c"},
     "set_property": {"key": "conflict_granularity", "value": "ROW"},
 }
-NOT_ASKED = {"connect", "close", "head_snapshot_id", "last_seq", "settings", "table_at", "new_table_path"}
+NOT_ASKED = {
+    "connect",
+    "close",
+    "claim_data_path",
+    "head_snapshot_id",
+    "last_seq",
+    "settings",
+    "table_at",
+    "new_table_path",
+}
 
 
 @pytest.fixture(scope="module")
