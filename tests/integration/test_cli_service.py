@@ -114,6 +114,9 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         history = run_json(settings, "log", "--limit", "2")
         assert [each["seq"] for each in history] == [3, 2]
         assert "the first" in run(settings, "log").stdout
+        differing = run_json(settings, "diff", "0")
+        assert [(each["kind"], each["after"]) for each in differing] == [("table", "main.t"), ("table", "main.v")]
+        assert "created" in run(settings, "diff", "0", "1").stdout
         followed = run_json(settings, "tail", "--after", "1", "--no-follow")
         assert [each["seq"] for each in followed] == [2, 3]
         assert "create table main.v" in run(settings, "tail", "--after", "1", "--no-follow").stdout

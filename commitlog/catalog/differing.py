@@ -1,0 +1,189 @@
+"""What lies between two snapshots: schemas, tables and views that came, went or changed, and files and rows in counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString, NamedTuple
+
+from psycopg import sql
+
+from commitlog.catalog.queries import Catalog
+from commitlog.catalog.writing import Connection
+
+_LIVE: LiteralString = "begin_snapshot <= %(at)s AND (end_snapshot IS NULL OR end_snapshot > %(at)s)"
+
+
+class Named(NamedTuple):
+    """A schema, table or view as it was called; ``schema`` is empty for a schema."""
+
+    schema: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDifference:
+    """A schema, table or view that is not as it was.
+
+    kind: "schema", "table" or "view". before, after: None where there was or is none. what: changes in words.
+    """
+
+    kind: str
+    before: Named | None
+    after: Named | None
+    what: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableDifference(ObjectDifference):
+    """A table, with its files and rows: ``rows_before`` and ``rows_after`` are those that readers see."""
+
+    files_added: int = 0
+    files_removed: int = 0
+    rows_before: int = 0
+    rows_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    named: Named
+    columns: Mapping[int, tuple[str, str, bool]]
+    files: frozenset[int]
+    rows: int
+
+
+def differences(catalog: Catalog, first: int, last: int) -> list[ObjectDifference]:
+    """What has become of each object that is not the same at two snapshots: schemas, then tables, then views, by name.
+
+    Raises:
+        SnapshotNotFoundError: one of them is not there, or not any more.
+    """
+    for snapshot_id in (first, last):
+        catalog.check_snapshot(snapshot_id)
+    with catalog.connected() as conn, conn.transaction():
+        conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        schemas = [_schemas(conn, at) for at in (first, last)]
+        tables = [_tables(conn, at) for at in (first, last)]
+        views = [_views(conn, at) for at in (first, last)]
+    found: list[ObjectDifference] = [
+        ObjectDifference("schema", *pair) for pair in _pairs(*schemas) if pair[0] != pair[1]
+    ]
+    found += [each for before, after in _pairs(*tables) if (each := _of_table(before, after)) is not None]
+    for before, after in _pairs(*views):
+        if before != after:
+            changed = ("another query",) if before and after and before[1:] != after[1:] else ()
+            found.append(ObjectDifference("view", before and before[0], after and after[0], changed))
+    return found
+
+
+def _pairs(before: Mapping[int, Any], after: Mapping[int, Any]) -> list[tuple[Any, Any]]:
+    pairs = [(before.get(key), after.get(key)) for key in before.keys() | after.keys()]
+    return sorted(pairs, key=lambda pair: _name_of(pair[1] if pair[1] is not None else pair[0]))
+
+
+def _name_of(value: Any) -> Named:
+    if isinstance(value, _Table):
+        return value.named
+    return value if isinstance(value, Named) else value[0]
+
+
+def _of_table(before: _Table | None, after: _Table | None) -> TableDifference | None:
+    if before == after:
+        return None
+    files = [frozenset[int]() if each is None else each.files for each in (before, after)]
+    return TableDifference(
+        "table",
+        None if before is None else before.named,
+        None if after is None else after.named,
+        () if before is None or after is None else tuple(_of_columns(before.columns, after.columns)),
+        files_added=len(files[1] - files[0]),
+        files_removed=len(files[0] - files[1]),
+        rows_before=0 if before is None else before.rows,
+        rows_after=0 if after is None else after.rows,
+    )
+
+
+def _of_columns(
+    before: Mapping[int, tuple[str, str, bool]], after: Mapping[int, tuple[str, str, bool]]
+) -> Sequence[str]:
+    found = [f"column {before[key][0]} dropped" for key in sorted(before.keys() - after.keys())]
+    found += [f"column {after[key][0]} {after[key][1]} added" for key in sorted(after.keys() - before.keys())]
+    for key in sorted(before.keys() & after.keys()):
+        (name, kind, nullable), (new_name, new_kind, new_nullable) = before[key], after[key]
+        if name != new_name:
+            found.append(f"column {name} renamed to {new_name}")
+        if kind != new_kind:
+            found.append(f"column {new_name} {kind} is now {new_kind}")
+        if nullable != new_nullable:
+            found.append(f"column {new_name} {'takes' if new_nullable else 'no longer takes'} NULL")
+    return found
+
+
+# --- one snapshot -----------------------------------------------------------------------------------------------------
+
+
+def _schemas(conn: Connection, at: int) -> dict[int, Named]:
+    rows = conn.execute("SELECT schema_id, schema_name FROM ducklake_schema WHERE " + _LIVE, {"at": at})
+    return {schema_id: Named("", name) for schema_id, name in rows}
+
+
+def _views(conn: Connection, at: int) -> dict[int, tuple[Named, str, str]]:
+    schemas = _schemas(conn, at)
+    rows = conn.execute(
+        "SELECT view_id, schema_id, view_name, dialect, sql FROM ducklake_view WHERE " + _LIVE, {"at": at}
+    )
+    return {view: (Named(schemas[schema].name, name), dialect, text) for view, schema, name, dialect, text in rows}
+
+
+def _tables(conn: Connection, at: int) -> dict[int, _Table]:
+    schemas, here = _schemas(conn, at), {"at": at}
+    columns: dict[int, dict[int, tuple[str, str, bool]]] = {}
+    for table, column, *described in conn.execute(
+        "SELECT table_id, column_id, column_name, column_type, nulls_allowed FROM ducklake_column "
+        "WHERE parent_column IS NULL AND " + _LIVE,
+        here,
+    ):
+        columns.setdefault(table, {})[column] = (described[0], described[1], described[2])
+    files: dict[int, list[tuple[int, int]]] = {}
+    for table, file, rows in conn.execute(
+        "SELECT table_id, data_file_id, record_count FROM ducklake_data_file WHERE " + _LIVE, here
+    ):
+        files.setdefault(table, []).append((file, rows))
+    gone: dict[int, int] = dict(
+        conn.execute(
+            "SELECT table_id, sum(delete_count)::bigint FROM ducklake_delete_file WHERE " + _LIVE + " GROUP BY 1", here
+        ).fetchall()
+    )
+    found: dict[int, _Table] = {}
+    for table, schema, name in conn.execute(
+        "SELECT table_id, schema_id, table_name FROM ducklake_table WHERE " + _LIVE, here
+    ).fetchall():
+        own = files.get(table, [])
+        rows = sum(count for _, count in own) - gone.get(table, 0) + _outside_files(conn, table, at)
+        named = Named(schemas[schema].name, name)
+        found[table] = _Table(named, columns.get(table, {}), frozenset(file for file, _ in own), rows)
+    return found
+
+
+def _outside_files(conn: Connection, table_id: int, at: int) -> int:
+    """Rows that are in no file, without those that are deleted from files without a delete file."""
+    total = 0
+    for (name,) in conn.execute(
+        "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s", (table_id,)
+    ).fetchall():
+        query = sql.SQL("SELECT count(*) FROM {} WHERE " + _LIVE).format(sql.Identifier(name))
+        total += _one(conn.execute(query, {"at": at}).fetchone())
+    deletes = f"ducklake_inlined_delete_{table_id}"
+    if _one(conn.execute("SELECT to_regclass(%s) IS NOT NULL", (deletes,)).fetchone()):
+        query = sql.SQL(
+            "SELECT count(*) FROM {} d JOIN (SELECT data_file_id FROM ducklake_data_file WHERE "
+            + _LIVE
+            + ") f ON f.data_file_id = d.file_id WHERE d.begin_snapshot <= %(at)s"
+        ).format(sql.Identifier(deletes))
+        total -= _one(conn.execute(query, {"at": at}).fetchone())
+    return total
+
+
+def _one(row: tuple[Any, ...] | None) -> Any:
+    assert row is not None
+    return row[0]
