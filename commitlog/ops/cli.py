@@ -57,6 +57,7 @@ _COMMANDS = {
     "explain": _Place("cli_proposals", "The story of a proposal in plain words."),
     "log": _Place("cli_history", "The history: who committed what, when."),
     "diff": _Place("cli_diff", "What lies between two snapshots."),
+    "sql": _Place("cli_sql", "Ask the lake a question in SQL."),
     "tail": _Place("cli_history", "Follow the outcomes as they are decided."),
     "archive": _Place("cli_verify", "Write the log's closed ranges as Parquet files."),
     "verify": _Place("cli_verify", "Decide the whole log again, and compare it with itself and the catalog."),

@@ -117,6 +117,10 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         differing = run_json(settings, "diff", "0")
         assert [(each["kind"], each["after"]) for each in differing] == [("table", "main.t"), ("table", "main.v")]
         assert "created" in run(settings, "diff", "0", "1").stdout
+        assert run_json(settings, "sql", "SELECT count(*) AS n FROM t") == [{"n": 0}]
+        unread = run(settings, "sql", "SELECT nothing FROM t")
+        assert unread.returncode == 1
+        assert "DuckDB says" in unread.stderr
         followed = run_json(settings, "tail", "--after", "1", "--no-follow")
         assert [each["seq"] for each in followed] == [2, 3]
         assert "create table main.v" in run(settings, "tail", "--after", "1", "--no-follow").stdout
