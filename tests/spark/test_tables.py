@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
-from commitlog.errors import DataFileError, OutcomeUnknownError, ProposalRejectedError
+from commitlog.errors import DataFileError, KeyReusedError, OutcomeUnknownError, ProposalRejectedError
 from commitlog.ops.duck import open_lake
 from commitlog.spark import (
     Key,
@@ -146,6 +146,23 @@ def test_append_when_the_key_has_committed_then_repeats_the_answer_and_leaves_no
     assert committed(again) == committed(first)
     assert ids(spark, log) == [1, 2]
     assert len(files_below(settings)) == 1
+
+
+@pytest.mark.usefixtures("people")
+def test_append_when_the_key_names_a_write_of_other_rows_then_raises_and_another_table_has_keys_of_its_own(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    append(rows(spark, 1, 2), TABLE, log=log, key="nightly:1")
+    before = files_below(settings)
+    with pytest.raises(KeyReusedError, match="hold other values than the first in age, id, name"):
+        append(rows(spark, 1, 3), TABLE, log=log, key="nightly:1")
+    assert files_below(settings) == before
+    other = append(rows(spark, 1, 2), "others", log=log, key="nightly:1", create=True)
+    again = append(rows(spark, 2, 1).repartition(2), "others", log=log, key="nightly:1", create=True)
+    assert other is not None
+    assert again is not None
+    assert (other.is_repeat, again.is_repeat) == (False, True)
+    assert ids(spark, log) == [1, 2]
 
 
 class _Interrupted(CommitLog):
