@@ -88,7 +88,7 @@ def test_commit_when_nobody_decides_then_unknown_and_later_one_verdict(made: Set
 def test_writer_seq_when_the_one_before_is_unanswered_then_the_next_waits_for_its_verdict(
     made: Settings, log: CommitLog
 ) -> None:
-    first, second = (log.transaction(writer_seq=number, timeout_ms=100) for number in (1, 2))
+    first, second = (log.transaction(writer_seq=number, timeout_ms=1_000) for number in (1, 2))
     first.create_schema("a")
     second.create_schema("b")
     for tx in (first, second):
