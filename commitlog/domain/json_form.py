@@ -24,7 +24,8 @@ T = TypeVar("T")
 Reader = Callable[[Any, str], Any]
 _REQUIRED: Any = object()
 _UUID = re.compile(r"[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_POSITION_MAX = m.BIGINT_MAX
+NESTING_MAX = 200
+"""How deep a value of a row may be nested to be looked at at all."""
 
 
 def format_id(proposal_id: m.ProposalId) -> str:
@@ -92,6 +93,28 @@ def _scalar(value: Any, where: str) -> m.Scalar:
     raise _wrong(where, value, "null, true, false, a number or text")
 
 
+def is_nested_deeper(value: object, levels: int) -> bool:
+    """Whether lists and objects are in one another more than ``levels`` deep; found out without recursion."""
+    level: list[object] = [value]
+    for _ in range(levels):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, list | dict)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _row_values(value: Any, where: str) -> m.RowValue:
+    if is_nested_deeper(value, NESTING_MAX):
+        raise MalformedRecordError(f"{where}: nested deeper than {NESTING_MAX}")
+    return _row_value(value, where)
+
+
 def _row_value(value: Any, where: str) -> m.RowValue:
     if isinstance(value, list):
         return [_row_value(item, where) for item in value]
@@ -103,7 +126,7 @@ def _row_value(value: Any, where: str) -> m.RowValue:
 def _row(value: Any, where: str) -> m.Row:
     if not isinstance(value, dict):
         raise _wrong(where, value, "an object of column: value")
-    return {_text(key, where): _row_value(item, f"{where}.{key}") for key, item in value.items()}
+    return {_text(key, where): _row_values(item, f"{where}.{key}") for key, item in value.items()}
 
 
 def _default_text(value: Any, where: str) -> str:

@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 
 from commitlog.domain.definitions import InvalidChangeError, quoted
+from commitlog.domain.json_form import is_nested_deeper
 from commitlog.domain.model import TIME_US_MAX, TIME_US_MIN, RowValue
 
+_NESTING_MAX = 64
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _FORBIDDEN_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -32,9 +34,11 @@ def check_name(name: str, what: str, length_max: int) -> None:
 
 
 def check_row_text(row: Mapping[str, RowValue], what: str) -> None:
-    """Raise InvalidChangeError for text in a row image that may not enter the log."""
+    """Raise InvalidChangeError for text in a row image that may not enter the log, and for values nested too deep."""
     for name, value in row.items():
         check_text(name, f"a column name of {what}")
+        if isinstance(value, list | dict) and is_nested_deeper(value, _NESTING_MAX):
+            raise InvalidChangeError(f"a value of {what} is nested deeper than {_NESTING_MAX}")
         check_value_text(value, what)
 
 

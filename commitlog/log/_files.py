@@ -7,10 +7,10 @@ from collections import deque
 from typing import Any
 
 from commitlog.domain import model as m
+from commitlog.domain.json_form import NESTING_MAX
 from commitlog.errors import MalformedRecordError
 from commitlog.log._framing import read, writer_of
 from commitlog.log._values import (
-    NESTING_MAX,
     optional,
     positions_from_avro,
     positions_to_avro,

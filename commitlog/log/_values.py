@@ -15,10 +15,8 @@ from typing import Any
 from pyroaring import FrozenBitMap64
 
 from commitlog.domain import model as m
-from commitlog.domain.json_form import row_positions
+from commitlog.domain.json_form import NESTING_MAX, is_nested_deeper, row_positions
 from commitlog.errors import MalformedRecordError
-
-NESTING_MAX = 64
 
 _NESTED = "commitlog.Nested"
 _BRANCHES: dict[type, str] = {bool: "boolean", int: "long", float: "double", str: "string"}
@@ -107,7 +105,8 @@ def _nested_from_json(text: str) -> m.RowValue:
         raise MalformedRecordError(f"a nested value is not JSON: {error}"[:200]) from None
     if not isinstance(value, list | dict):
         raise MalformedRecordError("a nested value is neither a list nor a struct")
-    _check_nesting(value)
+    if is_nested_deeper(value, NESTING_MAX):
+        raise MalformedRecordError(f"a value of a row is nested deeper than {NESTING_MAX} levels")
     return value
 
 
@@ -126,20 +125,6 @@ def _finite_float(digits: str) -> float:
 
 def _no_constant(name: str) -> float:
     raise MalformedRecordError(f"{name} is no JSON number")
-
-
-def _check_nesting(value: m.RowValue) -> None:
-    level: list[m.RowValue] = [value]
-    for _ in range(NESTING_MAX):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, list | dict)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not level:
-            return
-    raise MalformedRecordError(f"a value of a row is nested deeper than {NESTING_MAX} levels")
 
 
 def positions_from_avro(rows: Any) -> m.RowPositions:

@@ -502,10 +502,10 @@ def test_filter_when_the_literal_does_not_fit_the_op_then_malformed(predicate: m
 
 def test_row_when_nested_without_bounds_then_malformed_and_the_process_lives() -> None:
     deep: Any = []
-    for _ in range(70):
+    for _ in range(210):
         deep = [deep]
     given_proposal = proposal(m.InsertRow("s", "t", {"a": deep}))
-    with pytest.raises(MalformedRecordError, match="deeper than 64"):
+    with pytest.raises(MalformedRecordError, match="deeper than 200"):
         codec.decode_proposal(codec.encode_proposal(given_proposal))
     text = json.dumps([[]])
     good = codec.encode_proposal(proposal(m.InsertRow("s", "t", {"a": [[]]})))

@@ -20,6 +20,7 @@ from deciding import (
 )
 
 from commitlog.domain.row_width import stored_width
+from commitlog.errors import MalformedRecordError
 
 REFERS = [{"columns": ["v"], "ref_schema": "main", "ref_table": "p", "ref_columns": ["id"]}]
 
@@ -255,6 +256,26 @@ def test_a_control_character_deep_in_a_row_then_invalid(value: object) -> None:
     refused = log.refused("INVALID", change("INSERT_ROW", row={"id": 1, "j": value}))
     assert "holds the character U+" in str(refused.detail)
     log.commit(change("INSERT_ROW", row={"id": 1, "j": {"x": ["two\nlines", None, 5]}}))
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_a_value_nested_deeper_than_64_then_invalid_and_so_deep_that_nobody_looks_at_it_then_malformed(
+    is_list: bool,
+) -> None:
+    log = DecidedLog()
+    log.commit(create_table(columns="id int64, j json"))
+    value: Any = 1
+    for depth in range(1, 66):
+        value = [value, depth] if is_list else {"a": value, "b": depth}
+        if depth == 64:
+            log.commit(change("INSERT_ROW", row={"id": 1, "j": value}))
+    refused = log.refused("INVALID", change("INSERT_ROW", row={"id": 1, "j": value}))
+    assert "nested deeper than 64" in str(refused.detail)
+    log.refused("INVALID", change("DELETE_ROW", key={"id": value}))
+    for _ in range(136):
+        value = [value]
+    with pytest.raises(MalformedRecordError, match="nested deeper than 200"):
+        log.propose(change("INSERT_ROW", row={"id": 1, "j": value}))
 
 
 @pytest.mark.parametrize("field", ["created_at_ms", "decide_before_ms"])
