@@ -43,7 +43,7 @@ FOREIGN_PATHS = "foreign_paths"
 """The table property that lets files of a table lie outside of its folder."""
 PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS)
 _YEARS = {"date", *TIMESTAMPS}
-_BUCKET = re.compile(r"bucket\((\d{1,9})\)")
+_BUCKET = re.compile(r"bucket\(([0-9]{1,9})\)")
 _BUCKETS_MAX = 4096
 
 

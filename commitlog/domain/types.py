@@ -66,7 +66,7 @@ def quote(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else '"' + name.replace('"', '""') + '"'
 
 
-_TOKEN = re.compile(r'\s*(?:("(?:[^"]|"")*")|([A-Za-z_]\w*)|(\d+)|(\[\])|([(){}<>,:]))')
+_TOKEN = re.compile(r'\s*(?:("(?:[^"]|"")*")|([A-Za-z_]\w*)|([0-9]+)|(\[\])|([(){}<>,:]))')
 
 
 class _TypeParser:
@@ -200,7 +200,7 @@ def _boolean(value: RowValue, _: ColumnType) -> bool:
 
 
 def _integer(value: RowValue, kind: ColumnType) -> int:
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,40}", value):
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,40}", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError("is no integer")
@@ -217,7 +217,7 @@ _FLOAT_WORDS = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "-inf": 
 def _float(value: RowValue, _: ColumnType) -> float:
     if isinstance(value, str) and value.lower() in _FLOAT_WORDS:
         return _FLOAT_WORDS[value.lower()]
-    if isinstance(value, str) and re.fullmatch(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", value):
+    if isinstance(value, str) and re.fullmatch(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", value):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("is no number")
@@ -234,18 +234,36 @@ def _float32(value: RowValue, kind: ColumnType) -> float:
     return number
 
 
-_INTERVAL_UNITS = (
-    "years?", "mons?", "months?", "weeks?", "days?", "hours?", "minutes?", "mins?", "seconds?", "secs?", "milliseconds?",
-    "microseconds?",
-)  # fmt: skip
-_INTERVAL_PART = rf"[+-]?\d{{1,9}} ?({'|'.join(_INTERVAL_UNITS)})"
-_INTERVAL = re.compile(rf"({_INTERVAL_PART}( |$))*([+-]?\d{{1,8}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}})?)?)?", re.IGNORECASE)
+_INTERVAL_UNITS = {
+    "years?": "year", "mons?": "month", "months?": "month", "weeks?": "week", "days?": "day", "hours?": "hour",
+    "minutes?": "minute", "mins?": "minute", "seconds?": "second", "secs?": "second", "milliseconds?": "millisecond",
+    "microseconds?": "microsecond",
+}  # fmt: skip
+_CLOCK_UNITS = frozenset({"hour", "minute", "second", "millisecond", "microsecond"})
+_INTERVAL_PART = re.compile(rf"([+-]?[0-9]{{1,9}}) ?({'|'.join(_INTERVAL_UNITS)})(?: |$)", re.IGNORECASE | re.ASCII)
+_INTERVAL_CLOCK = re.compile(r"[+-]?[0-9]{1,8}:[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?")
+_INTERVAL_WHOLE_MAX = 2**31 - 1
+"""Of the months, and of the days: PostgreSQL and DuckDB hold 32 bits of each."""
 
 
 def _interval(value: RowValue, kind: ColumnType) -> str:
-    text = _text(value, kind).strip()
-    if not text or _INTERVAL.fullmatch(text) is None:
+    """Each unit once, as PostgreSQL takes it, and a time of day beside no unit of its own."""
+    text = _text(value, kind).strip(" ")
+    given: dict[str, int] = {}
+    at = 0
+    while (part := _INTERVAL_PART.match(text, at)) is not None:
+        unit = next(name for form, name in _INTERVAL_UNITS.items() if re.fullmatch(form, part[2], re.IGNORECASE))
+        if unit in given:
+            raise ValueError(f"is no interval: it gives its {unit}s twice")
+        given[unit] = int(part[1])
+        at = part.end()
+    is_clock = _INTERVAL_CLOCK.fullmatch(text, at) is not None
+    if not (is_clock or (given and at == len(text))) or (is_clock and not given.keys().isdisjoint(_CLOCK_UNITS)):
         raise ValueError("is no interval such as '3 days 04:05:06'")
+    months = given.get("year", 0) * 12 + given.get("month", 0)
+    days = given.get("week", 0) * 7 + given.get("day", 0)
+    if max(abs(months), abs(days)) > _INTERVAL_WHOLE_MAX:
+        raise ValueError("is out of range for interval")
     return text
 
 
@@ -284,13 +302,13 @@ def _uuid(value: RowValue, _: ColumnType) -> str:
 
 def _date(value: RowValue, _: ColumnType) -> date:
     text = _text(value, _)
-    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         raise ValueError("is no date of the form 2024-01-31")
     return date.fromisoformat(text)
 
 
-_CLOCK = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
-_ZONE = re.compile(r"(Z|[+-]\d{2}(?::?\d{2})?)$", re.IGNORECASE)
+_CLOCK = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?")
+_ZONE = re.compile(r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$", re.IGNORECASE)
 
 
 _ZONE_MINUTES_MAX = 15 * 60 + 59
