@@ -105,7 +105,9 @@ def checked_schema(name: str) -> str:
 
 def checked_ids(what: str, given: Iterable[int]) -> tuple[int, ...]:
     """Ids of files or rows."""
-    return tuple(checked_count(f"each of {what}", each) for each in checked_items(what, given, Integral, "ids"))
+    # What is known of files is often kept by their ids.
+    ids = list(given) if isinstance(given, Mapping) else given
+    return tuple(checked_count(f"each of {what}", each) for each in checked_items(what, ids, Integral, "ids"))
 
 
 def checked_positions(given: Iterable[int]) -> tuple[int, ...]:

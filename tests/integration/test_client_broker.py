@@ -69,7 +69,7 @@ def test_connect_when_given_settings_and_arguments_then_says_not_both(settings: 
 
 
 def test_commit_when_nobody_decides_then_unknown_and_later_one_verdict(made: Settings, log: CommitLog) -> None:
-    tx = log.transaction(timeout_ms=100)
+    tx = log.transaction(timeout_ms=1_000)
     tx.create_table("t", {"id": "int64"})
     with pytest.raises(OutcomeUnknownError, match=str(tx.proposal_id)) as raised:
         tx.commit()

@@ -222,6 +222,17 @@ def test_row_when_its_times_have_a_zone_or_need_none_then_taken(log: InMemoryCom
     assert tx.outcome.committed
 
 
+def test_ids_when_they_are_the_keys_of_a_mapping_then_taken(log: InMemoryCommitLog) -> None:
+    tx = log.transaction()
+    tx.read("t", files={0: (1, 2)})
+    tx.delete("t", {0: range(2)})
+    (read,), (delete,) = tx.reads, tx.changes
+    assert isinstance(read, m.TableRead)
+    assert read.files == (0,)
+    assert isinstance(delete, m.Delete)
+    assert list(delete.positions[0].rows) == [0, 1]
+
+
 def test_on_conflict_when_the_table_has_no_key_then_refused_with_a_word(log: InMemoryCommitLog) -> None:
     tx = log.transaction()
     with pytest.raises(InvalidChangeError, match="no primary key"):
