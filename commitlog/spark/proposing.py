@@ -203,7 +203,8 @@ def put_delete(
         for each in many
     ]
     transaction.delete(base.table, parts, delete_files=delete_files, whole_files=[*whole_files, *whole])
-    return [each.path for each in delete_files]
+    folder = base.path.rstrip("/")
+    return [f"{folder}/{each.path}" if each.path_is_relative else each.path for each in delete_files]
 
 
 def put_replacement(

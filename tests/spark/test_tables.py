@@ -233,6 +233,12 @@ def test_delete_when_rows_are_many_then_goes_by_delete_files_that_hold_those_of_
         snapshot = committed(delete(spark, TABLE, where, log=log))
         assert ids(spark, log, snapshot) == duck_ids(settings, snapshot) == list(remaining)
     assert len([path for path in files_below(settings) if "deletes" in path.name]) == 2
+    before = files_below(settings)
+    with _Interrupted.connect(settings=settings) as late:
+        late.meanwhile = lambda: committed(append(rows(spark, 99), TABLE, log=log)) and None
+        with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+            delete(spark, TABLE, "id > 8", log=late, attempts=1)
+    assert len([path for path in files_below(settings) if path not in before]) == 1
 
 
 @pytest.mark.usefixtures("people")
