@@ -17,7 +17,7 @@ from pyspark.sql import types as st
 
 from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.types import FLOATS, NESTED, TIMESTAMPS
-from commitlog.errors import DataFileError
+from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.columns import quoted
 
 COLUMNS_MAX = 8
@@ -31,7 +31,7 @@ def check_columns(table: TableDefinition, names: Sequence[str], *, curve: bool) 
 
     Raises:
         DataFileError: the table has not one of them, or its values have no order.
-        ValueError: a curve goes through too many of them.
+        InvalidRequestError: a curve goes through too many of them.
     """
     known = ", ".join(column.name for column in table.columns[:20])
     for name in names:
@@ -43,7 +43,7 @@ def check_columns(table: TableDefinition, names: Sequence[str], *, curve: bool) 
                 f"rows cannot be ordered by column {column.name}: values of {column.type} have no order here"
             )
     if curve and not 2 <= len(set(names)) <= COLUMNS_MAX:
-        raise ValueError(
+        raise InvalidRequestError(
             f"a Z-order goes through 2 to {COLUMNS_MAX} columns, not {len(set(names))}; use sort_by for one"
         )
 

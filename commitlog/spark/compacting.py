@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.datafiles import ROW_ID, ROW_ID_FIELD
+from commitlog.errors import InvalidRequestError
 from commitlog.spark.clustering import check_columns, morton
 from commitlog.spark.columns import FIELD_ID, quoted
 from commitlog.spark.files import new_directory, remove_files, write_parquet
@@ -51,11 +52,11 @@ def compact(
 
     Raises:
         DataFileError: a column to order by is not in the table, or has no order.
-        ValueError: both orders are given, or too many columns.
+        InvalidRequestError: both orders are given, or too many columns.
         ProposalRejectedError: rows of a group were deleted meanwhile; the groups before it are compacted.
     """
     if sort_by and z_order_by:
-        raise ValueError("order the rows by sort_by=[...] or by z_order_by=[...], not both")
+        raise InvalidRequestError("order the rows by sort_by=[...] or by z_order_by=[...], not both")
     to_log = connect() if log is None else log
     base = base_of(spark, table, to_log, to_log.transaction())
     check_columns(base.definition, [*sort_by, *z_order_by], curve=bool(z_order_by))

@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 
 from commitlog.client.values import predicates
 from commitlog.domain.model import Predicate
+from commitlog.errors import InvalidRequestError
 
 Where: TypeAlias = "str | Sequence[tuple[Any, ...]] | None"
 """SQL, or a conjunction of ``(column, op, value)``. Only the second tells the log which rows were read, and the catalog
@@ -35,12 +36,12 @@ def filter_of(rows: Rows) -> Where:
     """The filter that says which rows are changed; None for all of them.
 
     Raises:
-        ValueError: it says nothing, like a variable that was never set: that is no word for all rows.
+        InvalidRequestError: it says nothing, like a variable that was never set: that is no word for all rows.
     """
     if rows is True or (isinstance(rows, str) and rows.strip().lower() == "all"):
         return None
     if rows is None or isinstance(rows, bool) or not rows or (isinstance(rows, str) and not rows.strip()):
-        raise ValueError(
+        raise InvalidRequestError(
             f"where={rows!r} says not which rows: give SQL, such as 'id = 5', tuples, such as [('id', '=', 5)], or "
             "where=True for all rows of the table"
         )
@@ -59,6 +60,6 @@ def conjunction(where: Where) -> tuple[Predicate, ...]:
     """The filter as the log's predicates; of SQL, which the log does not read, none.
 
     Raises:
-        ValueError: an unknown operator, or a wrong number of parts.
+        InvalidRequestError: an unknown operator, or a wrong number of parts.
     """
     return () if isinstance(where, str) or where is None else predicates(where)

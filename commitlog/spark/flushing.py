@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.datafiles import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.model import Reason
-from commitlog.errors import DataFileError, ProposalRejectedError
+from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError
 from commitlog.spark.columns import FIELD_ID
 from commitlog.spark.files import remove_files
 from commitlog.spark.fitting import fit
@@ -58,7 +58,7 @@ def flush(
         ProposalRejectedError: the last attempt was refused too; its files are gone.
     """
     if attempts < 1:
-        raise ValueError(f"attempts must be at least 1, not {attempts}")
+        raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
     to_log = connect() if log is None else log
     for remaining in range(attempts - 1, -1, -1):
         transaction = to_log.transaction(message="flush of rows" if message is None else message)

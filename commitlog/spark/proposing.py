@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import Isolation, Reason
-from commitlog.errors import ProposalRejectedError
+from commitlog.errors import InvalidRequestError, ProposalRejectedError
 from commitlog.spark.files import remove_files, write_delete_file
 from commitlog.spark.filters import Where, condition
 from commitlog.spark.fitting import fit
@@ -98,7 +98,7 @@ def committed(
                 operation, table, head, attempts - remaining + 1, attempts, error,
             )  # fmt: skip
             to_log.wait_for_snapshot(head)
-    raise ValueError(f"attempts must be at least 1, not {attempts}")
+    raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
 
 
 def base_of(spark: SparkSession, table: str, log: CommitLog, transaction: Transaction) -> Base:

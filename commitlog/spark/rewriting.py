@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.domain.types import fold
-from commitlog.errors import DataFileError
+from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.filters import Rows, conjunction, filter_of
 from commitlog.spark.fitting import conform, fit
 from commitlog.spark.overwriting import put_partitions
@@ -47,7 +47,7 @@ def delete(
     After a conflict only files that were added or lost rows since are read again.
 
     Raises:
-        ValueError: ``where`` is None or empty, and so says not which rows.
+        InvalidRequestError: ``where`` is None or empty, and so says not which rows.
         ProposalRejectedError: the last attempt was refused too.
     """
 
@@ -71,7 +71,7 @@ def update(
     are all read and written again.
 
     Raises:
-        ValueError: ``where`` is None or empty, and so says not which rows; True is all.
+        InvalidRequestError: ``where`` is None or empty, and so says not which rows; True is all.
         ProposalRejectedError: the last attempt was refused too.
     """
 
@@ -104,7 +104,7 @@ def overwrite(
         The answer; None when no row goes or comes, and so there is nothing to commit.
 
     Raises:
-        ValueError: ``where`` is None or empty, and so says not which rows.
+        InvalidRequestError: ``where`` is None or empty, and so says not which rows.
         DataFileError: the columns do not fit, or the table has no partitions that could be told.
         ProposalRejectedError: it was refused, for example because rows came in since the base.
     """
@@ -195,11 +195,11 @@ def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None) -> Propose:
     """Deletes the rows that match, or those of the partitions, or all, and appends ``df``.
 
     Raises:
-        ValueError: which rows go is said in two ways, or in none that there is.
+        InvalidRequestError: which rows go is said in two ways, or in none that there is.
     """
     where = filter_of(rows)
     if partitions not in (None, "dynamic") or (partitions is not None and where is not None):
-        raise ValueError(
+        raise InvalidRequestError(
             "overwrite all rows, those that match where=..., or those of partitions='dynamic': one of these"
         )
     matches = Matches(where)
@@ -225,11 +225,11 @@ def put_merge(source: DataFrame, on: Sequence[str], matched: str, not_matched: s
     them is lost, the merge fails; they are not computed again.
 
     Raises:
-        ValueError: what becomes of rows is none of what there is.
+        InvalidRequestError: what becomes of rows is none of what there is.
         DataFileError: two source rows have the same ``on``.
     """
     if matched not in ("update", "delete", "keep") or not_matched not in ("insert", "ignore"):
-        raise ValueError("matched is 'update', 'delete' or 'keep', not_matched is 'insert' or 'ignore'")
+        raise InvalidRequestError("matched is 'update', 'delete' or 'keep', not_matched is 'insert' or 'ignore'")
     fixed = source.localCheckpoint()
     if fixed.groupBy(*on).count().where("count > 1").limit(1).count():
         raise DataFileError(f"two rows of the source have the same {', '.join(on)}: which one counts is not defined")

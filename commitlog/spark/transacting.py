@@ -17,7 +17,7 @@ from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.names import parse_table_name
 from commitlog.domain.model import Isolation
 from commitlog.domain.types import fold
-from commitlog.errors import TableNotFoundError
+from commitlog.errors import InvalidRequestError, TableNotFoundError
 from commitlog.spark.fencing import fenced
 from commitlog.spark.files import remove_files
 from commitlog.spark.filters import Rows
@@ -125,14 +125,14 @@ class SparkTransaction:
     ) -> None:
         name = fold(str(parse_table_name(table)))
         if name in self._changed:
-            raise ValueError(
+            raise InvalidRequestError(
                 f"rows of table {table} have been changed in this transaction: it reads the table as it was before, so put "
                 "what is to become of its rows into one call, or into two transactions"
             )
         base = base_of(spark, table, self._log, self._transaction)
         seen = None if source is None else read_at(source, base.definition.table_id)
         if seen is not None and seen < self.base_snapshot_id:
-            raise ValueError(
+            raise InvalidRequestError(
                 f"the rows for table {table} were made of its own at snapshot {seen}, and this transaction sees snapshot "
                 f"{self.base_snapshot_id}: read them after it has begun, by read(..., snapshot=tx.base_snapshot_id)"
             )
