@@ -23,7 +23,7 @@ class TableCensus:
 
 def census(catalog: Catalog, snapshot_id: int) -> dict[int, TableCensus]:
     """Every table that is live at a snapshot, counted, by id."""
-    with catalog.connected() as conn:
+    with catalog.at_once() as conn:
         tables = [row[0] for row in conn.execute(_TABLES, [snapshot_id] * 2)]
         files = {row[0]: row[1:] for row in conn.execute(_FILES, [snapshot_id] * 4)}
         found = {}

@@ -63,7 +63,7 @@ class TableChanges:
 
     def files(self, *, deletes: bool) -> list[ChangedFile]:
         """Rows of files, in the order of the snapshots; with ``deletes`` also those that went."""
-        with self._catalog.connected() as conn:
+        with self._catalog.at_once() as conn:
             changed = list(self._inserted(conn))
             if deletes:
                 changed += [*self._by_position(conn), *self._by_delete_file(conn), *self._ended(conn)]
@@ -72,7 +72,7 @@ class TableChanges:
     def rows(self, *, deletes: bool) -> list[ChangedRow]:
         """Rows that are in no file, in the order of the snapshots; of one snapshot the deleted ones first."""
         changed: list[ChangedRow] = []
-        with self._catalog.connected() as conn:
+        with self._catalog.at_once() as conn:
             skipped = self._maintenance(conn)
             for name in self._catalog.rows_tables(self._table_id):
                 for column, is_delete in (("end_snapshot", True), ("begin_snapshot", False)):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import psycopg
 
-from commitlog.catalog.writing import Connection
 from commitlog.config import without_password
 from commitlog.errors import CatalogRefusedError, CatalogUnavailableError
+
+if TYPE_CHECKING:
+    # Readers need nothing of what writes the catalog.
+    from commitlog.catalog.writing import Connection
 
 CONNECT_TIMEOUT_S = 10
 

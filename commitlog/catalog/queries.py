@@ -1,7 +1,8 @@
 """Reading the catalog: for the client, the CLI and Spark. Nothing here writes the lake.
 
 ``Catalog`` holds one connection, opened at first use and opened anew after a failure, so that a restarted PostgreSQL costs
-a reader one error at most.
+a reader one error at most. What takes several statements reads them in one SQL transaction (``at_once``), so that nothing
+that the projector writes meanwhile, such as an expiry, is seen by some of them only.
 """
 
 from __future__ import annotations
@@ -14,28 +15,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, LiteralString
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, LiteralString, ParamSpec, TypeVar
 from uuid import UUID
 
 import psycopg
-from psycopg import sql
+from psycopg import IsolationLevel, sql
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 from pyroaring import FrozenBitMap64
 
+from commitlog.catalog.connecting import CONNECT_TIMEOUT_S, is_weather, told_plainly
 from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.query_snapshots import AGREE
-from commitlog.config import without_password
 from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.dumping import load_definition
 from commitlog.domain.model import MappedColumn, Predicate
 from commitlog.domain.types import ColumnType, fold, parse_type
-from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
+from commitlog.errors import ConfigurationError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
     # A reader needs nothing of what writes the catalog, which takes half a second to import.
     from commitlog.catalog.writing import Connection
 
-CONNECT_TIMEOUT_S = 10
 FULL_TIMEOUT_S = 30.0
 _POLL_S = 0.02
 _FULL_PAUSE_S = 0.1
@@ -104,6 +106,24 @@ class Milepost:
     results_offset: int
 
 
+CatalogT = TypeVar("CatalogT", bound="Catalog")
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
+
+
+def of_one_moment(
+    read: Callable[Concatenate[CatalogT, Parameters], Answer],
+) -> Callable[Concatenate[CatalogT, Parameters], Answer]:
+    """Let a function read everything that it asks the catalog, its first argument, as of one moment."""
+
+    @wraps(read)
+    def reading(catalog: CatalogT, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
+        with catalog.at_once():
+            return read(catalog, *args, **kwargs)
+
+    return reading
+
+
 class Catalog:
     """The catalog of one log. Safe to share between threads: they take turns."""
 
@@ -121,15 +141,33 @@ class Catalog:
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """The connection, for one reader at a time; CatalogUnavailableError when PostgreSQL does not answer."""
-        with self._lock:
+        """The connection, for one reader at a time.
+
+        Raises:
+            CatalogUnavailableError: PostgreSQL does not answer.
+            CatalogRefusedError: it answers and refuses: there is no catalog, or this user may not read it.
+        """
+        with self._lock, told_plainly(self._url):
             try:
                 if self._conn is None or self._conn.closed:
                     self._conn = _connected(self._url)
                 yield self._conn
-            except psycopg.OperationalError as error:
-                self.close()
-                raise CatalogUnavailableError(without_password(self._url), detail=str(error).strip()) from error
+            except psycopg.Error as error:
+                if is_weather(error):
+                    self.close()
+                raise
+
+    @contextmanager
+    def at_once(self) -> Iterator[Connection]:
+        """Everything that is read in the block is as of one moment: one SQL transaction, one snapshot of the database."""
+        with self.connected() as conn:
+            if conn.info.transaction_status is TransactionStatus.INTRANS:
+                yield conn
+                return
+            with conn.transaction():
+                # Before anything is read: a rebuild that exchanges the tables then has done it, or waits for us.
+                conn.execute("LOCK TABLE ducklake_snapshot IN ACCESS SHARE MODE")
+                yield conn
 
     def _rows(self, query: LiteralString | sql.Composed, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self.connected() as conn:
@@ -267,6 +305,7 @@ class Catalog:
         """Where the lake's files are, with a slash at the end."""
         return str(self._rows("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL")[0][0])
 
+    @of_one_moment
     def schema_path(self, schema: str, snapshot_id: int) -> str | None:
         """The folder of a schema; None when there is none of that name."""
         for name, path in self._rows(
@@ -278,6 +317,7 @@ class Catalog:
                 return self.data_path() + str(path)
         return None
 
+    @of_one_moment
     def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None:
         """A table as of a snapshot; None when there is none of that name."""
         rows = self._rows(
@@ -347,6 +387,7 @@ class Catalog:
 
     # --- contents -----------------------------------------------------------------------------------------------------
 
+    @of_one_moment
     def files_at(
         self, table: CatalogTable, snapshot_id: int, *, after: int = -1, where: Iterable[Predicate] = ()
     ) -> list[CatalogFile]:
@@ -372,6 +413,7 @@ class Catalog:
         )
         return self._files(table, rows, self._inlined_deletes(table.definition.table_id, snapshot_id))
 
+    @of_one_moment
     def files_of(self, table: CatalogTable, data_file_ids: Sequence[int]) -> list[CatalogFile]:
         """Data files by their ids, whether they are live or not, without their deletes."""
         rows = self._rows(
@@ -459,6 +501,7 @@ class Catalog:
 
         return {mapping_id: mapped(mapping_id, None) for mapping_id in mapping_ids}
 
+    @of_one_moment
     def inlined_rows_at(self, table_id: int, snapshot_id: int) -> list[dict[str, Any]]:
         """The rows that are in no file at a snapshot, by the names of their columns, with ``row_id``; values as stored."""
         rows: list[dict[str, Any]] = []
@@ -535,7 +578,10 @@ def _connected(url: str) -> Connection:
     deadline = time.monotonic() + FULL_TIMEOUT_S
     while True:
         try:
-            return psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+            conn = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+            conn.isolation_level = IsolationLevel.REPEATABLE_READ
+            conn.read_only = True
+            return conn
         except psycopg.OperationalError as error:
             # While it connects psycopg gives no SQLSTATE, only what the server says.
             if not any(words in str(error) for words in _FULL) or time.monotonic() > deadline:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, SparkSession
 
-from commitlog.catalog.queries import Catalog, CatalogFile
+from commitlog.catalog.queries import Catalog, CatalogFile, of_one_moment
 from commitlog.client import CommitLog
 from commitlog.client.names import parse_table_name
 from commitlog.domain.definitions import Column, TableDefinition
@@ -85,6 +85,7 @@ def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime 
     return head
 
 
+@of_one_moment
 def scan_at(
     catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1, where: Sequence[Predicate] = ()
 ) -> Scan:

@@ -267,6 +267,10 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after, upto = start["snapshot"], end["snapshot"]
         if after >= upto:
             return []
+        with self._catalog.at_once():
+            return self._changed_parts(after, upto)
+
+    def _changed_parts(self, after: int, upto: int) -> Sequence[InputPartition]:
         self._catalog.check_snapshot(after)
         table = self._table_at(upto)
         if table is None:
