@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from commitlog.errors import ConfigurationError
 
@@ -136,12 +136,14 @@ class Settings:
             yield f"kafka.{name}", "***" if secret else value, self.sources[f"kafka.{name}"]
 
 
-def without_password(url: str) -> str:
-    """The URL as it may be shown or logged."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":***@", 1)))
+def without_password(text: str) -> str:
+    """A URL, or a text that may hold URLs and connection strings, as it may be shown or logged: ``***`` for passwords."""
+    return _NAMED_PASSWORD.sub(r"\1***", _URL_PASSWORD.sub(r"\1:***@", text))
+
+
+# Up to the last @ of the word: what is no valid URL must not show the rest of a password either.
+_URL_PASSWORD = re.compile(r"""(://[^\s:/@'"]*):[^\s'"]*@""")
+_NAMED_PASSWORD = re.compile(r"""(?i)((?:^|\W)(?:ssl)?password\s*=\s*)(?:''[^']*''|'(?:\\.|[^'\\])*'|[^\s&'"]+)""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,11 +315,20 @@ def _log_name(value: object, where: str) -> str:
     return name
 
 
+_HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
+
+
 def _database_url(value: object, where: str) -> str:
     url = _text(value, where)
     if not url.startswith(("postgresql://", "postgres://")):
         raise ConfigurationError(
             f"{where} must start with postgresql://, as in postgresql://user:password@host:5432/name"
+        )
+    account, _, hosts = url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")
+    if "@" in account or "#" in url or not all(_HOST.fullmatch(host) for host in hosts.split(",")):
+        raise ConfigurationError(
+            f"{where} is no URL that PostgreSQL understands: write special letters of its password as %40 for @, %2F for /, "
+            "%3A for :, %23 for #, %3F for ?"
         )
     return url
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from commitlog.adoption.definitions import SourceColumn, SourceTable
-from commitlog.adoption.source import CATALOG, SourceLake, quoted, text
+from commitlog.adoption.source import CATALOG, SourceLake, file_text, quoted, text
 from commitlog.domain.definitions import default_value
 from commitlog.domain.model import ColumnStatistics, DataFile, DeleteFile, Scalar
 from commitlog.domain.types import NESTED, parse_type
@@ -64,7 +64,7 @@ class SourceFiles:
         """(position, snapshot) of the rows that a delete file deletes."""
         self.check(path)
         since = SNAPSHOT_ID if SNAPSHOT_ID in self._names(path) else str(begin)
-        return self._conn.execute(f"SELECT pos, {since} FROM read_parquet({text(path)}) ORDER BY 1").fetchall()
+        return self._conn.execute(f"SELECT pos, {since} FROM read_parquet({file_text(path)}) ORDER BY 1").fetchall()
 
     def births(self, path: str) -> list[int] | None:
         """The snapshot of each row of a file; None when the file does not tell."""
@@ -79,12 +79,12 @@ class SourceFiles:
         if column not in self._names(path):
             return None
         found = self._conn.execute(
-            f"SELECT {column} FROM read_parquet({text(path)}, file_row_number = true) ORDER BY {_NUMBER}"
+            f"SELECT {column} FROM read_parquet({file_text(path)}, file_row_number = true) ORDER BY {_NUMBER}"
         )
         return [row[0] for row in found.fetchall()]
 
     def _names(self, path: str) -> set[str]:
-        return {row[0] for row in self._conn.execute(f"SELECT name FROM parquet_schema({text(path)})").fetchall()}
+        return {row[0] for row in self._conn.execute(f"SELECT name FROM parquet_schema({file_text(path)})").fetchall()}
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -95,13 +95,13 @@ class SourceFiles:
         if not self._write:
             return Written(target, len(positions))
         tree = _FieldTree(
-            self._conn.execute(f"SELECT name, field_id, num_children FROM parquet_schema({text(path)})").fetchall()
+            self._conn.execute(f"SELECT name, field_id, num_children FROM parquet_schema({file_text(path)})").fetchall()
         )
         kept = [name for name in tree.top if name not in (ROW_ID, SNAPSHOT_ID)]
         self._choose(positions, row_ids)
         columns = ", ".join(f"f.{quoted(name)}" for name in kept)
         query = (
-            f"SELECT {columns} {_CARRIED} FROM read_parquet({text(path)}, file_row_number = true) f "
+            f"SELECT {columns} {_CARRIED} FROM read_parquet({file_text(path)}, file_row_number = true) f "
             f"JOIN chosen c ON f.{_NUMBER} = c.source ORDER BY c.place"
         )
         return self._copy(query, target, tree.spec(kept), tree.paths(kept), table, row_ids is not None)

@@ -7,6 +7,7 @@ files alike and every row is read in one transaction. A DuckLake row lives from 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -38,6 +39,13 @@ def quoted(name: str) -> str:
 def text(value: str) -> str:
     """A text as SQL takes it."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def file_text(path: str) -> str:
+    """The path of one file as SQL takes it for ``read_parquet``: a name with ``*``, ``?`` or ``[`` is no pattern."""
+    if not re.search(r"(?<!\\)(?:\\\\)*[*?\[]", path):
+        return text(path)
+    return text(re.sub(r"[*?\[]", lambda found: f"[{found[0]}]", path.replace("\\", "\\\\")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,14 @@ class SourceLake:
             for row in self.rows[name]:
                 grouped[row[key]].append(row)
         return grouped.get(value, [])
+
+    def newest_snapshot(self) -> int:
+        """The newest snapshot as it is now; what is read of the lake afterwards is as of now, too."""
+        self.conn.execute("COMMIT")
+        self.conn.execute("BEGIN")
+        row = self.conn.execute(f"SELECT max(snapshot_id) FROM {self.metadata_table('ducklake_snapshot')}").fetchone()
+        assert row is not None
+        return int(row[0])
 
     def metadata_table(self, name: str) -> str:
         """A table of the source's catalog, for SQL."""

@@ -4,25 +4,31 @@ The log's results are projected into a second schema, which keeps its own positi
 goes on where it was. Meanwhile the live projector and every reader work on. Then one SQL transaction takes the live
 position's table, so that the live projector waits, catches up with it, and exchanges the tables. The projector notices that
 another catalog stands there and starts from its position; a reader sees the old tables or the new ones, never both.
+
+A catalog has a table of inlined rows for each version of each table of the lake, nearly all of them empty. To exchange
+them all at once takes more locks than PostgreSQL has. So those that are empty on both sides stay, and what is left over is
+dropped afterwards, some at a time. Owners and grants go over to the tables that take the place.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
-import psycopg
 from psycopg import errors, sql
 
+from commitlog.catalog.connecting import connect, told_plainly
+from commitlog.catalog.grants import carry_over
 from commitlog.catalog.guard import install_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, migrate
 from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, few_collections
 from commitlog.catalog.statistics import StatisticsDecoder
 from commitlog.catalog.tables import DUCKLAKE, OWN_SCHEMA
 from commitlog.catalog.writing import Connection
-from commitlog.config import Settings
+from commitlog.config import Settings, without_password
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, LogIntegrityError
 from commitlog.log.results import ReadAhead, ResultsReader
 
@@ -33,6 +39,8 @@ NEAR_RECORDS = 5_000
 SWITCH_TIMEOUT_S = 120.0
 SWITCH_PAUSE_S = 1.0
 _INLINED = "^ducklake_inlined_(data|delete)_[0-9_]+$"
+_TOGETHER = 200
+"""Tables that one SQL transaction drops, analyzes or looks at."""
 
 # A reader that waits for us while we wait for it is told of a deadlock after a second: we have to give up before.
 _LOCK_TIMEOUT_MS = 200
@@ -82,34 +90,34 @@ class Rebuild:
                 to go on.
             LogIntegrityError, LogLossError, LogUnavailableError: the log cannot be read to its end.
         """
-        try:
-            with self._connected() as live:
-                if restart:
-                    _drop_second(live)
-                with few_collections(), self._opened(_data_path(live) or self.settings.data_path) as (session, reader):
-                    self._catch_up(live, session, reader)
-                    _analyze(session.conn)
-                    self._switch_in_time(live, session, reader)
-                    assert session.position is not None
-                    return session.position.seq
-        except errors.OutOfMemory as error:
-            raise CatalogMismatchError(
-                f"PostgreSQL cannot lock all tables of the catalog at once ({str(error).strip()}): raise its "
-                "max_locks_per_transaction and run the command again"
-            ) from error
-        except psycopg.OperationalError as error:
-            raise CatalogUnavailableError(self._address, detail=str(error).strip()) from error
+        with told_plainly(self.settings.database_url):
+            try:
+                return self._run(restart)
+            except errors.OutOfMemory as error:
+                raise CatalogMismatchError(
+                    f"PostgreSQL cannot lock all tables of the catalog that hold rows at once ({str(error).strip()}): raise "
+                    "its max_locks_per_transaction and run the command again"
+                ) from error
 
-    @property
-    def _address(self) -> str:
-        from commitlog.config import without_password
-
-        return without_password(self.settings.database_url)
+    def _run(self, restart: bool) -> int:
+        with self._connected() as live:
+            if restart:
+                _drop_second(live)
+            with few_collections(), self._opened(live) as (session, reader):
+                self._catch_up(live, session, reader)
+                _drop_left_over(session.conn)
+                _analyze(session.conn)
+                self._switch_in_time(live, session, reader)
+                assert session.position is not None
+                reached = session.position.seq
+            _drop_second(live)
+            _drop_left_over(live)
+            return reached
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
         """A connection to the live catalog, which no other rebuild has at this time."""
-        with psycopg.connect(self.settings.database_url, connect_timeout=10, autocommit=True) as live:
+        with connect(self.settings.database_url, autocommit=True) as live:
             mark_projector(live)
             mine = live.execute("SELECT pg_try_advisory_lock(hashtext('commitlog.rebuild'))").fetchone()
             if mine != (True,):
@@ -124,12 +132,13 @@ class Rebuild:
             yield live
 
     @contextmanager
-    def _opened(self, data_path: str) -> Iterator[tuple[Session, ResultsReader]]:
+    def _opened(self, live: Connection) -> Iterator[tuple[Session, ResultsReader]]:
         """The second schema's session, and the results after what it holds."""
-        settings = dataclasses.replace(self.settings, data_path=data_path)
+        settings = dataclasses.replace(self.settings, data_path=_data_path(live) or self.settings.data_path)
         projector = Projector(settings, decode_statistics=self._decode_statistics, own=SECOND_SCHEMA)
-        with psycopg.connect(self.settings.database_url, connect_timeout=10, autocommit=True) as conn:
-            conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SECOND_SCHEMA)))
+        if not catalog_exists(live, own=SECOND_SCHEMA):
+            _drop_second(live)  # What a rebuild has left that died after it had switched.
+        live.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SECOND_SCHEMA)))
         with projector.connect() as conn:
             # What a crash loses is projected again; the switch itself waits for the disk.
             conn.execute("SET synchronous_commit = off")
@@ -137,9 +146,8 @@ class Rebuild:
             try:
                 reader = projector.reader(conn)
             except LogIntegrityError:
-                with conn.transaction():
-                    _drop_second(conn)
-                    conn.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SECOND_SCHEMA)))
+                _drop_second(live)
+                live.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SECOND_SCHEMA)))
                 reader = projector.reader(conn)
             with reader:
                 yield Session(projector, conn, reader), reader
@@ -170,7 +178,7 @@ class Rebuild:
             except errors.LockNotAvailable as error:
                 if time.monotonic() > deadline:
                     raise CatalogUnavailableError(
-                        self._address,
+                        without_password(self.settings.database_url),
                         waited_ms=int(self._switch_timeout_s * 1000),
                         detail="the catalog is rebuilt, but a reader's transaction holds the live tables, so it was not "
                         "switched; end that transaction and run the command again",
@@ -181,16 +189,17 @@ class Rebuild:
         """Exchange the tables, in the caller's SQL transaction."""
         _set_lock_timeout(live, _LOCK_TIMEOUT_MS_OF_PROJECTOR)
         # Nobody but autovacuum minds this lock, and it gives way; it would not within the short time below.
-        _lock(live, _tables_of(live), "SHARE UPDATE EXCLUSIVE")
+        _lock(live, _tables_of(live, _staying(live)), "SHARE UPDATE EXCLUSIVE")
         if catalog_exists(live):
             live.execute(f"LOCK TABLE {OWN_SCHEMA}.applied IN ACCESS EXCLUSIVE MODE".encode())
         self._reach(session, reader, _live_seq(live))
         _set_lock_timeout(live, _LOCK_TIMEOUT_MS)
-        tables = _tables_of(live)
+        staying = _staying(live)
+        tables = _tables_of(live, staying)
         # Readers begin with the snapshots: who has this lock meets none in the middle of its work.
         _lock(live, [name for name in tables if name[1] == "ducklake_snapshot"], "ACCESS EXCLUSIVE")
         _lock(live, tables, "ACCESS EXCLUSIVE")
-        _exchange(live, tables)
+        _exchange(live, tables, staying)
         install_guard(live)
         live.execute("NOTIFY commitlog_applied")
 
@@ -230,17 +239,57 @@ def _check_log(live: Connection, session: Session) -> None:
 
 
 def _drop_second(conn: Connection) -> None:
+    _drop(conn, [(SECOND_SCHEMA, name) for name in _relations(conn, SECOND_SCHEMA, "r") if re.match(_INLINED, name)])
     conn.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(SECOND_SCHEMA)))
+
+
+def _drop_left_over(conn: Connection) -> None:
+    """Drop the tables of inlined rows and deletes that belong to no table of the lake any more: their snapshots expired."""
+    row = conn.execute("SELECT current_schema()").fetchone()
+    assert row is not None
+    left = _left_over(conn, row[0])
+    conn.commit()
+    with suppress(errors.LockNotAvailable):  # Somebody reads an old snapshot: the next rebuild drops it.
+        _drop(conn, [(row[0], name) for name in left])
+
+
+def _left_over(conn: Connection, schema: str) -> list[str]:
+    """The tables of inlined rows and deletes, where DuckLake's tables are, that the catalog in a schema does not need."""
+    found = conn.execute(
+        sql.SQL(
+            """SELECT c.relname FROM pg_class c
+               WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND c.relname ~ %s
+               AND c.relname NOT IN (SELECT table_name FROM {registered})
+               AND c.relname NOT IN (SELECT 'ducklake_inlined_delete_' || table_id FROM {tables}) ORDER BY 1"""
+        ).format(
+            registered=sql.Identifier(schema, "ducklake_inlined_data_tables"),
+            tables=sql.Identifier(schema, "ducklake_table"),
+        ),
+        (_INLINED,),
+    ).fetchall()
+    return [name for (name,) in found]
+
+
+def _drop(conn: Connection, tables: Sequence[tuple[str, str]]) -> None:
+    for together in _parts(tables):
+        with conn.transaction():
+            _set_lock_timeout(conn, _LOCK_TIMEOUT_MS_OF_PROJECTOR)
+            conn.execute(sql.SQL("DROP TABLE {}").format(_listed(together)))
 
 
 def _analyze(conn: Connection) -> None:
     """Let the first queries after the switch know how many rows there are."""
-    tables = _relations(conn, SECOND_SCHEMA, "r")
-    conn.commit()
-    conn.execute(
-        sql.SQL("ANALYZE {}").format(sql.SQL(", ").join(sql.Identifier(SECOND_SCHEMA, name) for name in tables))
-    )
-    conn.commit()
+    for together in _parts([(SECOND_SCHEMA, name) for name in _relations(conn, SECOND_SCHEMA, "r")]):
+        conn.execute(sql.SQL("ANALYZE {}").format(_listed(together)))
+        conn.commit()
+
+
+def _parts(tables: Sequence[tuple[str, str]]) -> Iterator[Sequence[tuple[str, str]]]:
+    return (tables[start : start + _TOGETHER] for start in range(0, len(tables), _TOGETHER))
+
+
+def _listed(tables: Sequence[tuple[str, str]]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(*table) for table in tables)
 
 
 def _relations(conn: Connection, schema: str, kind: str) -> list[str]:
@@ -253,7 +302,7 @@ def _relations(conn: Connection, schema: str, kind: str) -> list[str]:
     return [name for (name,) in rows]
 
 
-def _tables_of(live: Connection) -> list[tuple[str, str]]:
+def _tables_of(live: Connection, staying: set[str]) -> list[tuple[str, str]]:
     """The live tables that the second schema's take the place of: schema and name."""
     ours = [name for name in _relations(live, SECOND_SCHEMA, "r") if name not in DUCKLAKE.tables]
     rows = live.execute(
@@ -262,27 +311,55 @@ def _tables_of(live: Connection) -> list[tuple[str, str]]:
                OR n.nspname = current_schema() AND (c.relname = ANY(%s) OR c.relname ~ %s)) ORDER BY 1, 2""",
         (OWN_SCHEMA, ours, list(DUCKLAKE.tables), _INLINED),
     ).fetchall()
-    return [(schema, name) for schema, name in rows]
+    apart = staying | set(_left_over(live, SECOND_SCHEMA))
+    return [(schema, name) for schema, name in rows if name not in apart]
+
+
+def _staying(live: Connection) -> set[str]:
+    """The live tables of inlined rows and deletes that are as empty as the second schema's, and made alike."""
+    alike = live.execute(
+        """WITH made AS (
+               SELECT c.relname, c.relnamespace::regnamespace::text AS place, (
+                   SELECT array_agg(concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum)
+                   FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+                   (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid) AS indexes
+               FROM pg_class c WHERE c.relkind = 'r' AND c.relname ~ %s)
+           SELECT l.place, l.relname FROM made l JOIN made s USING (relname, columns, indexes)
+           WHERE l.place = current_schema() AND s.place = %s ORDER BY 2""",
+        (_INLINED, SECOND_SCHEMA),
+    ).fetchall()
+    empty: set[str] = set()
+    for together in _parts(alike):
+        looks = [
+            sql.SQL("SELECT {} WHERE NOT EXISTS (SELECT 1 FROM {}) AND NOT EXISTS (SELECT 1 FROM {})").format(
+                name, sql.Identifier(place, name), sql.Identifier(SECOND_SCHEMA, name)
+            )
+            for place, name in together
+        ]
+        # Rolled back, so that the locks on what was looked at are given back.
+        with live.transaction(force_rollback=True):
+            empty |= {name for (name,) in live.execute(sql.SQL(" UNION ALL ").join(looks)).fetchall()}
+    return empty
 
 
 def _lock(live: Connection, tables: list[tuple[str, str]], mode: str) -> None:
     if tables:
-        names = sql.SQL(", ").join(sql.Identifier(*table) for table in tables)
-        live.execute(sql.SQL("LOCK TABLE {} IN {} MODE").format(names, sql.SQL(mode)))
+        live.execute(sql.SQL("LOCK TABLE {} IN {} MODE").format(_listed(tables), sql.SQL(mode)))
 
 
 def _set_lock_timeout(live: Connection, timeout_ms: int) -> None:
     live.execute("SELECT set_config('lock_timeout', %s, true)", (f"{timeout_ms}ms",))
 
 
-def _exchange(live: Connection, tables: list[tuple[str, str]]) -> None:
+def _exchange(live: Connection, tables: list[tuple[str, str]], staying: set[str]) -> None:
     """Drop the live tables and views, and move the second schema's to where they were."""
     views = _relations(live, SECOND_SCHEMA, "v")
+    carry_over(live, [*tables, *((OWN_SCHEMA, name) for name in views)], SECOND_SCHEMA)
     try:
         for name in views:
             live.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(OWN_SCHEMA, name)))
         if tables:
-            live.execute(sql.SQL("DROP TABLE {}").format(sql.SQL(", ").join(sql.Identifier(*name) for name in tables)))
+            live.execute(sql.SQL("DROP TABLE {}").format(_listed(tables)))
     except errors.DependentObjectsStillExist as error:
         raise CatalogMismatchError(
             f"something that is not commitlog's was made on the catalog's tables: {error.diag.message_detail}. The catalog "
@@ -292,6 +369,8 @@ def _exchange(live: Connection, tables: list[tuple[str, str]]) -> None:
     assert lake is not None
     for kind in ("r", "v"):
         for name in _relations(live, SECOND_SCHEMA, kind):
+            if name in staying:
+                continue
             place = lake[0] if name.startswith("ducklake_") else OWN_SCHEMA
             live.execute(
                 sql.SQL("ALTER {} {} SET SCHEMA {}").format(
@@ -300,4 +379,3 @@ def _exchange(live: Connection, tables: list[tuple[str, str]]) -> None:
                     sql.Identifier(place),
                 )
             )
-    live.execute(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(SECOND_SCHEMA)))

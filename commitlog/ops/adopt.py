@@ -3,24 +3,28 @@
 The whole history is translated and decided in memory first, without a trace, so that a lake that cannot be taken over is
 refused before anything is written. Then the files that a log needs otherwise are written, the proposals are published,
 and a sequencer of its own decides each at the time of its snapshot. What died half way can be started again: ids, paths
-and verdicts come out the same.
+and verdicts come out the same. Proposals wait in a temporary file, since a lake can have millions of expired snapshots.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from typing import IO, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from commitlog.adoption.source import CATALOG, SourceLake, find_losses, quoted, read_source, text
 from commitlog.adoption.translation import WRITER, AdoptedSnapshot, AdoptionCounts, Translation
-from commitlog.config import RUN_FILE, Settings
+from commitlog.catalog.connecting import plain
+from commitlog.config import RUN_FILE, Settings, without_password
 from commitlog.domain.model import Genesis, Outcome, Receipt, Verdict
-from commitlog.errors import AdoptionError, ConfigurationError
+from commitlog.errors import AdoptionError, CommitLogError, ConfigurationError
 from commitlog.ops.duck import connection_text, extension_file
 
 PUBLISHED_MAX = 200
@@ -50,15 +54,30 @@ def adopt(settings: Settings, source: str, *, dry_run: bool) -> tuple[Settings, 
     """
     with open_source(source) as lake:
         settings = _with_data_path(settings, lake.data_path)
-        genesis, decided = (_first_genesis(settings), []) if dry_run else _found_log(settings)
+        genesis, decided = (_first_genesis(settings), ()) if dry_run else _found_log(settings)
         rehearsal = Translation(lake, genesis, write=False)
         for _ in rehearsal.run():
             pass
         adoption = Adoption(lake.data_path, lake.head, lake.floor, rehearsal.counts, tuple(sorted(find_losses(lake))))
         if not dry_run:
-            snapshots = list(Translation(lake, genesis, write=True).run())
-            _decide(settings, snapshots, decided, first_time_ms=lake.first_time_ms)
+            with tempfile.TemporaryFile(prefix="commitlog-adopting-") as file:
+                waiting = _Waiting(file, Translation(lake, genesis, write=True).run())
+                _check_head(lake, "nothing was proposed to the log")
+                _decide(settings, waiting, decided, first_time_ms=lake.first_time_ms)
+            _check_head(lake, f"the log holds the lake up to snapshot {lake.head}")
     return settings, adoption
+
+
+def _check_head(lake: SourceLake, done: str) -> None:
+    """Raise AdoptionError when somebody has committed to the source meanwhile: that would be lost."""
+    newest = lake.newest_snapshot()
+    if newest != lake.head:
+        raise AdoptionError(
+            [
+                f"its newest snapshot was {lake.head} and is {newest} now, so somebody writes to it, and {done}: stop its "
+                "writers and run the command again, which goes on from there"
+            ]
+        )
 
 
 # --- the source -------------------------------------------------------------------------------------------------------
@@ -73,9 +92,25 @@ def open_source(source: str) -> Iterator[SourceLake]:
         ConfigurationError: DuckDB or one of its extensions is not installed.
     """
     try:
+        with _opened_source(source) as lake:
+            yield lake
+    except CommitLogError:
+        raise
+    except Exception as error:
+        import duckdb
+
+        if not isinstance(error, duckdb.Error):
+            raise
+        # Not chained: DuckDB's own message can have a password.
+        raise AdoptionError([f"the stock client cannot read it: {plain(error)}"]) from None
+
+
+@contextmanager
+def _opened_source(source: str) -> Iterator[SourceLake]:
+    try:
         import duckdb
     except ImportError as error:
-        raise ConfigurationError("DuckDB is not installed: pip install 'commitlog[dev]' brings it") from error
+        raise ConfigurationError("DuckDB is not installed: pip install 'commitlog[duckdb]' brings it") from error
     extension, place, schema = _parse(source)
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
@@ -90,7 +125,7 @@ def open_source(source: str) -> Iterator[SourceLake]:
         try:
             connection.execute(f"ATTACH {text('ducklake:' + place)} AS {quoted(CATALOG)} ({options})")
         except duckdb.Error as error:
-            raise AdoptionError([f"the stock client does not open it: {str(error).splitlines()[0]}"]) from None
+            raise AdoptionError([f"the stock client does not open it: {plain(error)}"]) from None
         default = "public" if extension == "postgres_scanner" else "main"
         lake = read_source(connection, schema or default)
         lake.data_path = _absolute(lake.data_path)
@@ -102,8 +137,10 @@ def _parse(source: str) -> tuple[str | None, str, str | None]:
     source = source.removeprefix("ducklake:")
     if source.startswith(("postgres://", "postgresql://")):
         url = urlsplit(source)
-        schema = dict(parse_qsl(url.query)).get("schema")
-        return "postgres_scanner", "postgres:" + connection_text(urlunsplit(url._replace(query=""))), schema
+        options = dict(parse_qsl(url.query))
+        schema = options.pop("schema", None)
+        text = connection_text(urlunsplit(url._replace(query=urlencode(options, quote_via=quote))))
+        return "postgres_scanner", f"postgres:{text}", schema
     if source.startswith("postgres:"):
         return "postgres_scanner", source, None
     path = Path(source.removeprefix("sqlite:").removeprefix("duckdb:"))
@@ -111,7 +148,7 @@ def _parse(source: str) -> tuple[str | None, str, str | None]:
         with path.open("rb") as file:
             start = file.read(len(_SQLITE))
     except OSError as error:
-        raise AdoptionError([f"{path} cannot be read: {error.strerror}"]) from None
+        raise AdoptionError([f"{without_password(source)} cannot be read: {error.strerror}"]) from None
     return ("sqlite_scanner", f"sqlite:{path}", None) if start == _SQLITE else (None, str(path), None)
 
 
@@ -147,8 +184,8 @@ def _first_genesis(settings: Settings) -> Genesis:
     return Genesis(bytes(16), settings.partitions, settings=first_settings(settings), data_path=settings.data_path)
 
 
-def _found_log(settings: Settings) -> tuple[Genesis, list[Outcome]]:
-    """What the log is or will be, and the outcomes that it holds already: only those of an adoption that died."""
+def _found_log(settings: Settings) -> tuple[Genesis, Sequence[bytes | None]]:
+    """What the log is or will be, and the proposals that an adoption that died has committed, in their order."""
     from commitlog.client.lake import check_free
     from commitlog.log.results import ResultsReader
     from commitlog.log.topics import find_genesis
@@ -156,53 +193,82 @@ def _found_log(settings: Settings) -> tuple[Genesis, list[Outcome]]:
     genesis = find_genesis(settings)
     if genesis is None:
         check_free(settings.data_path, settings.log)
-        return _first_genesis(settings), []
+        return _first_genesis(settings), ()
     if (genesis.data_path or "").rstrip("/") != settings.data_path:
         raise AdoptionError(
             [f"the log {settings.log} is there already and its files are below {genesis.data_path}: use another name"]
         )
+    committed: list[bytes | None] = []
     with ResultsReader(settings) as reader:
-        found = [r.value for records in reader.read_to_end() for r in records if isinstance(r.value, Outcome)]
-    if any(outcome.writer_id != WRITER for outcome in found):
-        raise AdoptionError(
-            [f"the log {settings.log} has {len(found)} outcomes already: only an empty one takes a lake over"]
-        )
-    return genesis, found
+        for outcome in (r.value for records in reader.read_to_end() for r in records):
+            if not isinstance(outcome, Outcome):
+                continue
+            if outcome.writer_id != WRITER:
+                raise AdoptionError(
+                    [f"the log {settings.log} has outcomes already: only an empty one takes a lake over"]
+                )
+            if outcome.verdict is Verdict.COMMITTED:
+                committed.append(outcome.proposal_id)
+    return genesis, committed
 
 
-def _decide(
-    settings: Settings, snapshots: Sequence[AdoptedSnapshot], decided: Sequence[Outcome], *, first_time_ms: int
-) -> None:
+class _Proposed(NamedTuple):
+    """One snapshot on its way into the log."""
+
+    snapshot_id: int
+    proposal_id: bytes
+    encoded: bytes
+
+
+class _Waiting:
+    """The proposals of an adoption, in their order, in a file of its own.
+
+    Attributes:
+        largest: bytes of the largest one.
+    """
+
+    def __init__(self, file: IO[bytes], snapshots: Iterable[AdoptedSnapshot]) -> None:
+        self.largest = 0
+        self._file = file
+        for each in snapshots:
+            assert each.outcome.snapshot_id is not None
+            self.largest = max(self.largest, len(each.encoded))
+            head = each.outcome.snapshot_id.to_bytes(8, "big") + len(each.encoded).to_bytes(8, "big")
+            self._file.write(head + each.proposal.proposal_id + each.encoded)
+
+    def __iter__(self) -> Iterator[_Proposed]:
+        self._file.seek(0)
+        while head := self._file.read(32):
+            snapshot_id, size = int.from_bytes(head[:8], "big"), int.from_bytes(head[8:16], "big")
+            yield _Proposed(snapshot_id, head[16:], self._file.read(size))
+
+
+def _decide(settings: Settings, waiting: _Waiting, committed: Sequence[bytes | None], *, first_time_ms: int) -> None:
     from commitlog.log.publisher import Publisher
     from commitlog.log.topics import init_log
 
-    largest = max((len(each.encoded) for each in snapshots), default=0)
-    settings = replace(settings, proposal_bytes_max=max(settings.proposal_bytes_max, largest))
+    settings = replace(settings, proposal_bytes_max=max(settings.proposal_bytes_max, waiting.largest))
     init_log(settings, now_ms=first_time_ms)
-    planned = {each.proposal.proposal_id: each for each in snapshots}
-    committed = [each for each in decided if each.verdict is Verdict.COMMITTED]
-    for outcome in committed:
-        known = planned.get(outcome.proposal_id or b"")
-        if known is None or known.outcome.snapshot_id != outcome.snapshot_id:
+    proposals = iter(waiting)
+    for proposal_id in committed:
+        planned = next(proposals, None)
+        if planned is None or planned.proposal_id != proposal_id:
             raise AdoptionError(
                 [f"the log {settings.log} took over another state of this lake before: use another name for the log"]
             )
     with _sequencing(settings), Publisher(settings) as publisher:
-        for start in range(len(committed), len(snapshots), PUBLISHED_MAX):
-            sent = [
-                (each, publisher.publish_bytes(each.encoded, each.proposal.proposal_id, WRITER))
-                for each in snapshots[start : start + PUBLISHED_MAX]
-            ]
+        while together := list(islice(proposals, PUBLISHED_MAX)):
+            sent = [(each, publisher.publish_bytes(each.encoded, each.proposal_id, WRITER)) for each in together]
             for each, pending in sent:
                 _check_answer(each, pending.wait())
 
 
-def _check_answer(snapshot: AdoptedSnapshot, receipt: Receipt) -> None:
+def _check_answer(proposed: _Proposed, receipt: Receipt) -> None:
     found = receipt.answered_snapshot_id if receipt.verdict is Verdict.DUPLICATE else receipt.snapshot_id
-    if found != snapshot.outcome.snapshot_id:
+    if found != proposed.snapshot_id:
         raise AdoptionError(
             [
-                f"snapshot {snapshot.outcome.snapshot_id} became {receipt.verdict} {found or receipt.detail or ''}: "
+                f"snapshot {proposed.snapshot_id} became {receipt.verdict} {found or receipt.detail or ''}: "
                 "somebody else writes to this log; use another name for it"
             ]
         )

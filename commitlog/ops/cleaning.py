@@ -25,23 +25,21 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-import psycopg
-
 from commitlog.catalog import places
 from commitlog.catalog.checks import CheckedCatalog, check_live_files, check_position
+from commitlog.catalog.connecting import connect
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import ScheduledFile
 from commitlog.catalog.writing import Connection
 from commitlog.client.lake import MARKER, check_owner, is_named_by_us
 from commitlog.client.results_lookup import ResultsLookup
-from commitlog.config import Settings, without_password
+from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.types import fold
 from commitlog.errors import (
     CatalogMismatchError,
-    CatalogUnavailableError,
     ConfigurationError,
     DataFileError,
     MalformedRecordError,
@@ -493,9 +491,6 @@ def _sequencer_ms(settings: Settings, log_id: bytes) -> int | None:
 
 
 def _connect(settings: Settings) -> Connection:
-    try:
-        conn = psycopg.connect(settings.database_url, connect_timeout=10, autocommit=True)
-    except psycopg.OperationalError as error:
-        raise CatalogUnavailableError(without_password(settings.database_url), detail=str(error).strip()) from error
+    conn = connect(settings.database_url, autocommit=True)
     mark_projector(conn)
     return conn

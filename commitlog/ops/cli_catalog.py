@@ -63,14 +63,13 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
 @settings_options
 def migrate_command(settings: Settings, only_pre: bool) -> None:
     """Bring the catalog up to this version of commitlog. The projector and `commitlog init` do it by themselves."""
-    import psycopg
-
+    from commitlog.catalog.connecting import connect, told_plainly
     from commitlog.catalog.guard import ensure_guard, mark_projector
     from commitlog.catalog.migrations import VERSION, migrate
     from commitlog.catalog.projector import wait_for_database
 
     wait_for_database(settings, DATABASE_TIMEOUT_S)
-    with psycopg.connect(settings.database_url) as conn:
+    with told_plainly(settings.database_url), connect(settings.database_url) as conn:
         mark_projector(conn)
         steps = migrate(conn, only_pre=only_pre)
         ensure_guard(conn)

@@ -11,12 +11,13 @@ from posixpath import basename
 import psycopg
 
 from commitlog.catalog.checks import ALWAYS, WITH_STATE, CheckedCatalog, Finding, shown
+from commitlog.catalog.connecting import connect, told_plainly
 from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.catalog.writing import Connection
 from commitlog.client.lake import MARKER, check_owner
-from commitlog.config import Settings, without_password
-from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, ConfigurationError
+from commitlog.config import Settings
+from commitlog.errors import CatalogMismatchError, ConfigurationError
 from commitlog.ops.log_side import read_log_side
 from commitlog.ops.storage import (
     StoredFile,
@@ -97,11 +98,7 @@ def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool
         CatalogUnavailableError: PostgreSQL does not answer.
         ConfigurationError, LogIntegrityError, LogUnavailableError: the log is not there, broken, or does not answer.
     """
-    try:
-        conn = psycopg.connect(settings.database_url, connect_timeout=10)
-    except psycopg.OperationalError as error:
-        raise CatalogUnavailableError(without_password(settings.database_url), detail=str(error).strip()) from error
-    with conn:
+    with told_plainly(settings.database_url), connect(settings.database_url) as conn:
         conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         conn.read_only = True
         yield from examine_on(conn, settings, footers=footers, storage=storage)

@@ -10,9 +10,13 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
-from commitlog.errors import ConfigurationError
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from commitlog.catalog.connecting import plain
+from commitlog.config import without_password
+from commitlog.errors import CatalogUnavailableError, ConfigurationError
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,9 +30,10 @@ def open_lake(database_url: str) -> Iterator[duckdb.DuckDBPyConnection]:
 
     Raises:
         ConfigurationError: DuckDB or one of its extensions is not installed.
+        CatalogUnavailableError: DuckDB cannot open the catalog.
     """
     with open_duckdb("postgres_scanner", "ducklake") as connection:
-        connection.execute(f"ATTACH 'ducklake:postgres:{quoted(connection_text(database_url))}' AS {LAKE} (READ_ONLY)")
+        attach(connection, database_url, "ducklake:postgres:", f"{LAKE} (READ_ONLY)")
         connection.execute(f"USE {LAKE}")
         yield connection
 
@@ -43,7 +48,7 @@ def open_duckdb(*extensions: str) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         import duckdb
     except ImportError as error:
-        raise ConfigurationError("DuckDB is not installed: pip install 'commitlog[dev]' brings it") from error
+        raise ConfigurationError("DuckDB is not installed: pip install 'commitlog[duckdb]' brings it") from error
     settings: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
@@ -60,26 +65,43 @@ def extension_file(extension: str) -> Path:
     for place in (spec.submodule_search_locations or ()) if spec else ():
         for path in Path(place).glob(f"extensions/*/{extension}.duckdb_extension"):
             return path
-    raise ConfigurationError(f"DuckDB's extension {extension} is not installed: pip install 'commitlog[dev]' brings it")
+    raise ConfigurationError(
+        f"DuckDB's extension {extension} is not installed: pip install 'commitlog[duckdb]' brings it"
+    )
 
 
 def connection_text(database_url: str) -> str:
-    """A PostgreSQL URL as libpq's keywords and values, which is the form that DuckDB takes."""
-    url = urlsplit(database_url)
-    parts = {
-        "host": url.hostname,
-        "port": str(url.port) if url.port else None,
-        "user": url.username,
-        "password": url.password,
-        "dbname": url.path.lstrip("/"),
-    }
-    return " ".join(f"{name}={_value(unquote(value))}" for name, value in parts.items() if value)
+    """A PostgreSQL URL as libpq's keywords and values, which is the form that DuckDB takes; every option is kept.
+
+    Raises:
+        ConfigurationError: it is no such URL.
+    """
+    try:
+        options = conninfo_to_dict(database_url)
+    except psycopg.Error:
+        raise ConfigurationError(f"{without_password(database_url)} is no URL that PostgreSQL understands") from None
+    return make_conninfo("", **options)
 
 
-def _value(text: str) -> str:
-    if text and not any(letter in " '\\" for letter in text):
-        return text
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def attach(connection: duckdb.DuckDBPyConnection, database_url: str, kind: str, options: str) -> None:
+    """Attach what is at a PostgreSQL URL.
+
+    Args:
+        connection: has the extensions that it takes.
+        database_url: with its password, which no message shows.
+        kind: "ducklake:postgres" for a lake; "" for the database itself.
+        options: name and options, as SQL.
+
+    Raises:
+        CatalogUnavailableError: DuckDB cannot open it.
+    """
+    import duckdb
+
+    try:
+        connection.execute(f"ATTACH '{kind}{quoted(connection_text(database_url))}' AS {options}")
+    except duckdb.Error as error:
+        # Not chained: DuckDB's own message has the password.
+        raise CatalogUnavailableError(without_password(database_url), detail=plain(error)) from None
 
 
 def quoted(text: str) -> str:

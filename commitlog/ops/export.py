@@ -15,12 +15,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from commitlog.catalog.connecting import plain
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
 from commitlog.config import without_password
 from commitlog.domain.definitions import Column
 from commitlog.domain.types import INTEGER_BITS, ColumnType, parse_type
 from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
-from commitlog.ops.duck import connection_text, open_duckdb, quoted
+from commitlog.ops.duck import attach, open_duckdb, quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -118,18 +119,18 @@ def export_catalog(
     part.unlink(missing_ok=True)
     try:
         with open_duckdb("postgres_scanner", "sqlite_scanner") as conn:
+            attach(conn, database_url, "", "live (TYPE postgres, READ_ONLY)")
             try:
-                conn.execute(f"ATTACH '{quoted(connection_text(database_url))}' AS live (TYPE postgres, READ_ONLY)")
+                conn.execute(f"ATTACH '{quoted(str(part))}' AS frozen (TYPE {form})")
+                conn.execute("SET TimeZone = 'UTC'")
+                conn.execute("BEGIN")
+                freezing = _Freezing(conn, form, snapshot_id)
+                freezing.copy_rows()
+                files = freezing.copy_files(target.parent / "data") if copy_files else 0
+                conn.execute("COMMIT")
+                conn.execute("DETACH frozen")
             except duckdb.Error as error:
-                raise CatalogUnavailableError(without_password(database_url), detail=str(error)) from error
-            conn.execute(f"ATTACH '{quoted(str(part))}' AS frozen (TYPE {form})")
-            conn.execute("SET TimeZone = 'UTC'")
-            conn.execute("BEGIN")
-            freezing = _Freezing(conn, form, snapshot_id)
-            freezing.copy_rows()
-            files = freezing.copy_files(target.parent / "data") if copy_files else 0
-            conn.execute("COMMIT")
-            conn.execute("DETACH frozen")
+                raise CatalogUnavailableError(without_password(database_url), detail=plain(error)) from None
         part.rename(target)
     finally:
         part.unlink(missing_ok=True)

@@ -176,7 +176,7 @@ class RuntimeStatus:
         home: its directory.
         pid: the process that runs it; None when nobody does.
         bootstrap_servers: where the broker is, or was before a crash; None when it was stopped in an orderly way.
-        database_url: likewise PostgreSQL, with its password.
+        database_url: likewise PostgreSQL, with its password, which is shown nowhere.
         data_path: likewise the lake.
         kafka_answers: whether something listens at the broker's address.
         postgres_answers: likewise at PostgreSQL's.
@@ -198,8 +198,9 @@ class RuntimeStatus:
         return self.pid is not None
 
     def as_dict(self) -> dict[str, object]:
-        """For `--json`."""
-        return {**dataclasses.asdict(self), "home": str(self.home), "running": self.running}
+        """For `--json`; the password is masked (it is in `run.json`)."""
+        shown = None if self.database_url is None else without_password(self.database_url)
+        return {**dataclasses.asdict(self), "home": str(self.home), "database_url": shown, "running": self.running}
 
     def lines(self) -> Iterator[str]:
         """For people; the password is masked (it is in `run.json`)."""

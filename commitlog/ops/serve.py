@@ -65,8 +65,7 @@ def prepare(settings: Settings) -> None:
         LogUnavailableError, CatalogUnavailableError: a server does not answer.
         CatalogMismatchError: the database holds another catalog.
     """
-    import psycopg
-
+    from commitlog.catalog.connecting import connect, told_plainly
     from commitlog.catalog.guard import install_guard
     from commitlog.catalog.migrations import migrate
     from commitlog.catalog.projector import Projector, wait_for_database
@@ -85,10 +84,10 @@ def prepare(settings: Settings) -> None:
     try:
         if not catalog.exists():
             Projector(settings, decode_statistics=decode_statistics).project_to_end()
-            with psycopg.connect(settings.database_url) as connection:
+            with told_plainly(settings.database_url), connect(settings.database_url) as connection:
                 install_guard(connection)
         else:
-            with psycopg.connect(settings.database_url) as connection:
+            with told_plainly(settings.database_url), connect(settings.database_url) as connection:
                 migrate(connection)
     finally:
         catalog.close()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -22,6 +23,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Genesis
 from commitlog.errors import AdoptionError
 from commitlog.log.codec import decode_statistics
+from commitlog.ops import adopt as adopt_module
 from commitlog.ops.adopt import open_source
 from commitlog.ops.duck import open_lake
 
@@ -242,6 +244,54 @@ def test_init_when_it_adopts_then_the_log_goes_on_from_there(
     refused = init(settings, "--adopt", sqlite_lake.source)
     assert refused.returncode != 0
     assert "outcomes already" in refused.stderr
+
+
+def test_adopt_when_a_folder_has_the_letters_of_a_pattern_then_no_other_file_is_read(
+    tmp_path: Path, database_url: str
+) -> None:
+    """Beside each of its files the same name as a pattern finds another one, of other rows."""
+    (tmp_path / "l[12]").mkdir()
+    lake = stock_lake("sqlite", tmp_path / "l[12]")
+    lake.run(*EVERYDAY, *MAINTENANCE)
+    for path in Path(lake.data_path).rglob("*.parquet"):
+        other = Path(str(path).replace("l[12]", "l1"))
+        other.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pq.read_table(path).slice(0, 1), other)
+    taken_over(lake.source, database_url)
+    assert differences(lake, database_url) == []
+
+
+def test_adopt_when_somebody_commits_to_the_lake_meanwhile_then_says_so_and_the_next_run_takes_that_too(
+    other_database_url: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = stock_lake("postgres", tmp_path, other_database_url)
+    settings = in_place(settings, lake)
+    lake.run(*EVERYDAY[:3])
+    decide = adopt_module._decide
+
+    def meanwhile(*args: Any, **more: Any) -> None:
+        lake.run("INSERT INTO t VALUES (77, 'late')")
+        decide(*args, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(adopt_module, "_decide", meanwhile)
+        with pytest.raises(
+            AdoptionError, match=r"newest snapshot was 3 and is 4 now.*the log holds the lake up to snapshot 3"
+        ):
+            adopt_module.adopt(settings, lake.source, dry_run=False)
+    with monkeypatch.context() as patched:
+        wait = adopt_module._Waiting.__init__
+
+        def waiting(*args: Any) -> None:
+            wait(*args)
+            lake.run("INSERT INTO t VALUES (78, 'later')")
+
+        patched.setattr(adopt_module._Waiting, "__init__", waiting)
+        with pytest.raises(AdoptionError, match="nothing was proposed"):
+            adopt_module.adopt(settings, lake.source, dry_run=False)
+    adopt_module.adopt(settings, lake.source, dry_run=False)
+    project(settings)
+    assert differences(lake, settings.database_url) == []
 
 
 def test_init_when_an_adoption_ended_early_then_it_goes_on_where_it_was(

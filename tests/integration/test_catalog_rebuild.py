@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -273,3 +274,107 @@ def test_rebuild_command_then_tells_how_far_it_is(settings: Settings) -> None:
     assert done.exit_code == 0
     assert "rebuilt up to outcome 4" in done.output
     assert one(settings.database_url, f"SELECT to_regnamespace('{SECOND_SCHEMA}')") is None
+
+
+@pytest.fixture
+def role(postgres: str) -> Iterator[str]:
+    name = f"rebuild_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(postgres, autocommit=True) as conn:
+        conn.execute(f"CREATE ROLE {name}".encode())
+        yield name
+        conn.execute(f"DROP ROLE {name}".encode())
+
+
+def test_rebuild_then_owners_and_grants_of_users_are_as_before(settings: Settings, role: str) -> None:
+    with writing(settings) as writer:
+        writer.commit(1)
+    project(settings)
+    url = settings.database_url
+    granted = (
+        f"GRANT SELECT ON ducklake_data_file, commitlog.tables TO {role} WITH GRANT OPTION",
+        f"GRANT SELECT (schema_id), UPDATE (schema_name) ON ducklake_schema TO {role}",
+        "GRANT SELECT ON commitlog.outcomes, ducklake_inlined_data_2_1 TO PUBLIC",
+        f"ALTER TABLE ducklake_view OWNER TO {role}",
+        f"ALTER TABLE ducklake_tag OWNER TO {role}",
+    )
+    with psycopg.connect(url) as conn:
+        for statement in granted:
+            conn.execute(statement.encode())
+    before = {name: privileges(url, name) for name in ("table", "column", "owner")}
+    assert any(role in line for line in before["column"])
+    oid = catalog_oid(url)
+    rebuild(settings).run()
+    assert catalog_oid(url) != oid
+    assert {name: privileges(url, name) for name in before} == before
+    with psycopg.connect(url) as conn:
+        conn.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER".encode())
+        conn.execute(f"DROP OWNED BY {role}".encode())
+
+
+_PRIVILEGES = {
+    "table": """SELECT concat_ws(' ', c.oid::regclass, a.grantee::regrole, privilege_type, is_grantable)
+                FROM pg_class c, aclexplode(c.relacl) a WHERE a.grantee <> c.relowner AND {where}""",
+    "column": """SELECT concat_ws(' ', c.oid::regclass, attname, grantee::regrole, privilege_type, is_grantable)
+                 FROM pg_class c JOIN pg_attribute t ON t.attrelid = c.oid, aclexplode(attacl) WHERE {where}""",
+    "owner": "SELECT concat_ws(' ', c.oid::regclass, c.relowner::regrole) FROM pg_class c WHERE {where}",
+}
+
+
+def privileges(url: str, kind: str) -> list[str]:
+    """Who owns or may use what of the catalog."""
+    where = "c.relkind IN ('r', 'v') AND c.relnamespace::regnamespace::text IN ('public', 'commitlog')"
+    with psycopg.connect(url) as conn:
+        return sorted(row for (row,) in conn.execute(_PRIVILEGES[kind].format(where=where).encode()).fetchall())
+
+
+def test_rebuild_when_there_are_many_tables_then_those_without_rows_take_no_locks_and_those_that_went_are_gone(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebuild_module, "_TOGETHER", 7)
+    with writing(settings) as writer:
+        with writer.transaction() as tx:
+            for number in range(60):
+                tx.create_table(f"many{number}", {"id": "int64", "v": "varchar"})
+        with writer.transaction() as tx:
+            for number in range(30):
+                tx.drop_table(f"many{number}")
+        writer.commit(2)
+        with writer.transaction() as tx:
+            tx.expire_snapshots(writer.head)
+    project(settings)
+    url = settings.database_url
+    inlined = "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname ~ 'ducklake_inlined_data_[0-9]'"
+    assert one(url, inlined) > 60
+    before, held = rows_of(url), []
+    exchange = rebuild_module._exchange
+
+    def looking(live: Any, *more: Any) -> None:
+        exchange(live, *more)
+        held.append(live.execute("SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN "
+                                 "(SELECT oid FROM pg_class WHERE relname ~ 'ducklake_inlined_')").fetchone()[0])  # fmt: skip
+
+    monkeypatch.setattr(rebuild_module, "_exchange", looking)
+    rebuild(settings).run()
+    # The keyed table's rows are in one table of inlined rows, and in its successor.
+    assert held[0] <= 6
+    registered = "SELECT count(*) FROM ducklake_inlined_data_tables"
+    assert one(url, inlined) == one(url, registered) < 60
+    assert {name: rows for name, rows in rows_of(url).items() if rows} == {
+        n: rows for n, rows in before.items() if rows
+    }
+    assert one(url, f"SELECT to_regnamespace('{SECOND_SCHEMA}')") is None
+    with open_lake(url) as client:
+        assert client.execute("SELECT count(*), min(v), max(v) FROM s.k").fetchall() == [(2, "changed", "changed")]
+        assert client.execute("SELECT count(*) FROM many40").fetchall() == [(0,)]
+
+
+def test_rebuild_when_one_died_after_its_switch_then_what_it_left_is_not_in_the_way(settings: Settings) -> None:
+    with writing(settings) as writer:
+        writer.commit(1)
+    project(settings)
+    found = rows_of(settings.database_url)
+    with psycopg.connect(settings.database_url) as conn:
+        conn.execute(f"CREATE SCHEMA {SECOND_SCHEMA}".encode())
+        conn.execute(f"CREATE TABLE {SECOND_SCHEMA}.ducklake_inlined_data_2_1 (row_id bigint)".encode())
+    rebuild(settings).run()
+    assert rows_of(settings.database_url) == found

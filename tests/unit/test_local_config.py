@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.config import Settings
+from commitlog.config import Settings, without_password
 from commitlog.errors import ConfigurationError
+from commitlog.ops.runtime import RuntimeStatus
 
 
 @pytest.fixture(autouse=True)
@@ -148,3 +149,41 @@ def test_load_when_the_run_file_is_damaged_then_names_it(tmp_path: Path) -> None
     (tmp_path / ".commitlog" / "run.json").write_text("{")
     with pytest.raises(ConfigurationError, match=r"run\.json is not valid JSON"):
         Settings.load(environment={})
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:hush@h:5432/db", "postgresql://me:***@h:5432/db"),
+        ("postgresql://me:hu@s/h@h/db", "postgresql://me:***@h/db"),
+        ("postgresql://:hush@/db", "postgresql://:***@/db"),
+        ("postgresql://me@h/db?sslmode=require", "postgresql://me@h/db?sslmode=require"),
+        ("postgresql://h/db?user=me&password=hush&sslmode=require", "postgresql://h/db?user=me&password=***&sslmode=require"),
+        ("postgresql://h/db?sslpassword=hush", "postgresql://h/db?sslpassword=***"),
+        ("host=h password=hush user=me", "host=h password=*** user=me"),
+        (r"host=h password='hu\'s h' user=me", "host=h password=*** user=me"),
+        ("ATTACH 'postgres:host=h password=''hu sh'' user=me'", "ATTACH 'postgres:host=h password=*** user=me'"),
+        ('Unable to connect at "host=h Password = hush"', 'Unable to connect at "host=h Password = ***"'),
+        ("to postgresql://a:hush@h/x, postgresql://b:hush@i/y", "to postgresql://a:***@h/x, postgresql://b:***@i/y"),
+        ("password authentication failed for user me", "password authentication failed for user me"),
+    ],
+)  # fmt: skip
+def test_without_password_when_a_text_holds_some_then_masks_each(text: str, shown: str) -> None:
+    assert without_password(text) == shown
+
+
+@pytest.mark.parametrize("url", ["me:hu@sh@h/db", "me:hu/sh@h/db", "me:hu#sh@h/db", "me:hu?sh@h/db", "h:port/db"])
+def test_load_when_a_database_url_has_letters_that_must_be_written_otherwise_then_says_how(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="%40 for @") as refused:
+        Settings.load(environment={}, database_url=f"postgresql://{url}")
+    assert "hu" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["h1:1,h2:2/db", "[::1]:5432/db", "/db", "me:h%40sh@h:5432/db?sslmode=require", "h"])
+def test_load_when_libpq_understands_a_database_url_then_takes_it(url: str) -> None:
+    assert Settings.load(environment={}, database_url=f"postgresql://{url}").database_url.endswith(url)
+
+
+def test_status_as_json_then_its_password_is_masked(tmp_path: Path) -> None:
+    told = RuntimeStatus(tmp_path, 1, database_url="postgresql://me:hush@h/db").as_dict()
+    assert told["database_url"] == "postgresql://me:***@h/db"
