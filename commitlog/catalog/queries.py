@@ -32,7 +32,7 @@ from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.dumping import load_definition
 from commitlog.domain.model import MappedColumn, Predicate
 from commitlog.domain.types import ColumnType, fold, parse_type
-from commitlog.errors import ConfigurationError, SnapshotNotFoundError
+from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
     # A reader needs nothing of what writes the catalog, which takes half a second to import.
@@ -292,9 +292,11 @@ class Catalog:
         if known is None:
             try:
                 known = self._rows(AGREE, (query, propose()))[0][0]
-            except psycopg.errors.ReadOnlySqlTransaction as error:
+            except CatalogUnavailableError as error:
+                if not isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
+                    raise
                 raise ConfigurationError(
-                    f"the catalog at {without_password(self._url)} can only be read, so the tasks of a query cannot agree "
+                    f"the catalog at {error.address} can only be read, so the tasks of a query cannot agree "
                     "there on a snapshot: name one (the option snapshot or timestamp), or connect to the primary"
                 ) from error
         return int(known)

@@ -265,12 +265,14 @@ def define(change: CreateTable, *, table_id: int, schema_id: int, partition_id: 
     if not change.columns:
         raise InvalidChangeError(f"table {quoted(change.table)} needs at least one column")
     columns: list[Column] = []
+    names: set[str] = set()
     next_id = 1
     for spec in change.columns:
         column = build_column(spec, next_id)
-        if any(fold(other.name) == fold(column.name) for other in columns):
+        if fold(column.name) in names:
             raise InvalidChangeError(f"table {quoted(change.table)} has two columns {quoted(column.name)}")
         columns.append(column)
+        names.add(fold(column.name))
         next_id += sum(1 for _ in column.walk())
     table = TableDefinition(table_id, schema_id, change.table, tuple(columns), next_id)
     primary_key = _key_columns(table, change.primary_key, "the primary key") if change.primary_key else ()
@@ -479,8 +481,9 @@ def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[st
     Raises InvalidChangeError for an unknown column, one given twice, a value of another type, or NULL where none may be.
     """
     given: dict[str, RowValue] = {}
+    by_name = {column.name: column for column in table.columns}
     for name, value in row.items():
-        column = table.column(name)
+        column = by_name.get(name) or table.column(name)
         if column.name in given:
             raise InvalidChangeError(f"a row of table {quoted(table.name)} gives column {quoted(column.name)} twice")
         given[column.name] = value

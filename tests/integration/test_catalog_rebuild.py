@@ -286,7 +286,7 @@ def role(postgres: str) -> Iterator[str]:
 
 
 def test_rebuild_then_owners_and_grants_of_users_are_as_before(settings: Settings, role: str) -> None:
-    with writing(settings) as writer:
+    with writing(settings) as writer, running(projecting(settings)):
         writer.commit(1)
     project(settings)
     url = settings.database_url
@@ -331,7 +331,7 @@ def test_rebuild_when_there_are_many_tables_then_those_without_rows_take_no_lock
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rebuild_module, "_TOGETHER", 7)
-    with writing(settings) as writer:
+    with writing(settings) as writer, running(projecting(settings)):
         with writer.transaction() as tx:
             for number in range(60):
                 tx.create_table(f"many{number}", {"id": "int64", "v": "varchar"})
@@ -369,7 +369,7 @@ def test_rebuild_when_there_are_many_tables_then_those_without_rows_take_no_lock
 
 
 def test_rebuild_when_one_died_after_its_switch_then_what_it_left_is_not_in_the_way(settings: Settings) -> None:
-    with writing(settings) as writer:
+    with writing(settings) as writer, running(projecting(settings)):
         writer.commit(1)
     project(settings)
     found = rows_of(settings.database_url)
