@@ -305,7 +305,12 @@ SCHEMA_OR_CONTAINED = Rule(
     "The same schema.",
     lambda *args: [*_schema_dropped(*args), *_contained_entry(*args)],
 )
-BY_KEY = Rule("BY_KEY", "The same key, UNIQUE value or foreign key, as the table's on_conflict says.", None)
+BY_KEY = Rule(
+    "BY_KEY",
+    "The same key, UNIQUE value or foreign key, as the table's on_conflict says; each that a change meets is listed. A handler "
+    "that is not installed where the log is decided makes it INVALID.",
+    None,
+)
 
 _DROPS = {K.DROP_TABLE: SAME, K.DROP_SCHEMA: SAME}
 _DATA = {**_DROPS, K.RENAME_TABLE: SAME, K.ALTER_TABLE: DEFINITION}

@@ -41,6 +41,7 @@ class Base:
     path: str
     scan: Scan
     positions_max: int
+    all_positions_max: int
 
 
 Propose: TypeAlias = "Callable[[Transaction, Base], Sequence[str]]"
@@ -105,7 +106,10 @@ def base_of(spark: SparkSession, table: str, log: CommitLog, transaction: Transa
     """A table at the transaction's base."""
     to = target_of(transaction, table)
     scan = scan_at(catalog_of(log), table, to.snapshot_id)
-    return Base(spark, table, to.definition, to.path, scan, log.settings.inlined_positions_max)
+    limits = log.settings
+    return Base(
+        spark, table, to.definition, to.path, scan, limits.inlined_positions_max, limits.changeset_positions_max
+    )
 
 
 def names_of(base: Base) -> list[str]:
@@ -196,7 +200,11 @@ def put_delete(
     files = {each.data_file_id: each for each in base.scan.files}
     whole = [each for each, rows in found.items() if len(rows) + len(files[each].deleted) == files[each].record_count]
     parts = {each: rows for each, rows in found.items() if each not in whole}
-    many = [each for each, rows in parts.items() if len(rows) > base.positions_max]
+    many, positions = [], 0
+    for each in sorted(parts, key=lambda each: len(parts[each])):
+        positions += len(parts[each])
+        if len(parts[each]) > base.positions_max or positions > base.all_positions_max:
+            many.append(each)
     # A file has one delete file: a new one holds the rows of the one before.
     delete_files = [
         write_delete_file(each, files[each].path, sorted({*parts.pop(each), *files[each].in_delete_file}), base.path)
