@@ -484,3 +484,5 @@ def test_noting_handlers_when_asked_in_vain_then_names_are_kept() -> None:
     assert handlers.get("a") is not None
     assert [handlers.get(name) for name in ("z", "b", "z")] == [None] * 3
     assert (handlers.missing, list(handlers), len(handlers)) == (("b", "z"), ["a"], 1)
+    assert "c" in handlers, "whether a table may ask for it is known only where the log is decided"
+    assert handlers.missing == ("b", "z")
