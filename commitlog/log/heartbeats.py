@@ -18,6 +18,8 @@ from commitlog.log.connection import assign, end_offset, make_admin, make_consum
 from commitlog.log.topics import topics_of
 
 READ_MAX = 1_000
+DEAF_S = 1.0
+"""Whoever has not listened for longer has heard nothing, which is no silence."""
 
 
 class Heard:
@@ -28,8 +30,14 @@ class Heard:
     """
 
     def __init__(self, now_s: float) -> None:
-        self._since_s = now_s
+        self._since_s = self._listened_s = now_s
         self._last: dict[tuple[bytes, int, bytes], tuple[float, Heartbeat]] = {}
+
+    def listened(self, now_s: float) -> None:
+        """Notes that what has come by now is heard; after a pause (of the process, or its machine) silence begins anew."""
+        if now_s - self._listened_s > DEAF_S:
+            self._since_s = now_s
+        self._listened_s = now_s
 
     def hear(self, heartbeat: Heartbeat, now_s: float) -> None:
         """Notes a heartbeat."""
@@ -79,6 +87,7 @@ class HeartbeatListener:
 
     def listen(self) -> None:
         """Takes what has come; to be called often enough, for what came counts from then."""
+        self.heard.listened(time.monotonic())
         for message in self._consumer.consume(READ_MAX, 0):
             value = message.value()
             if message.error() is None and value is not None:
