@@ -22,6 +22,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from uuid import UUID
 
 from commitlog.errors import ConfigurationError
 
@@ -29,6 +30,7 @@ PREFIX = "COMMITLOG_"
 KAFKA_PREFIX = "COMMITLOG_KAFKA_"
 CONFIG_FILE = "commitlog.toml"
 RUN_FILE = "run.json"
+PORTS_FILE = "ports.json"
 DEFAULT_LOG = "main"
 
 SettingValue = str | int | float | bool | None
@@ -40,6 +42,8 @@ class Settings:
 
     Attributes:
         log: name of the log; its topics are `<log>.proposals`, `<log>.results` and so on.
+        log_id: the one log that is meant, as a UUID, where another one may have its name; None is whichever has it. `up`
+            tells it to whoever finds its servers by the home.
         bootstrap_servers: Kafka's addresses, `host:port`, comma separated.
         kafka: options passed through to librdkafka (TLS, SASL, ...).
         database_url: the catalog's PostgreSQL, `postgresql://user:password@host:port/database`.
@@ -65,6 +69,7 @@ class Settings:
     """
 
     log: str
+    log_id: str | None
     bootstrap_servers: str
     database_url: str = field(repr=False)
     data_path: str
@@ -200,6 +205,9 @@ def _run_layer(home: Path, chosen: list[_Layer]) -> _Layer:
     values = _json_object(text, str(path))
     if _log(chosen) not in (None, values.get("log")):
         values.pop("data_path", None)  # it is that log's own
+        values.pop("log_id", None)
+    if any("bootstrap_servers" in layer.values for layer in chosen):
+        values.pop("log_id", None)  # it is another cluster's
     return _Layer(values, f"{path}: {{}}")
 
 
@@ -212,6 +220,7 @@ def _defaults(home: Path, layers: list[_Layer], environment: Mapping[str, str]) 
     log = str(_log(layers) or DEFAULT_LOG).strip()
     return {
         "log": DEFAULT_LOG,
+        "log_id": None,
         "bootstrap_servers": "127.0.0.1:9092",
         "database_url": "postgresql://postgres@127.0.0.1:5432/commitlog",
         "data_path": str(home / "data" / log),
@@ -315,6 +324,13 @@ def _log_name(value: object, where: str) -> str:
     return name
 
 
+def _uuid_text(value: object, where: str) -> str:
+    try:
+        return str(UUID(_text(value, where)))
+    except ValueError:
+        raise ConfigurationError(f"{where} must be a UUID, not {value!r}") from None
+
+
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
 
 
@@ -371,6 +387,7 @@ def _whole(low: int, high: int) -> Callable[[object, str], object]:
 _PORT = _whole(0, 65_535)
 _READERS: Mapping[str, Callable[[object, str], object]] = {
     "log": _log_name,
+    "log_id": _optional(_uuid_text),
     "bootstrap_servers": _text,
     "database_url": _database_url,
     "data_path": _place,

@@ -27,6 +27,7 @@ from commitlog.catalog.connecting import connect, is_too_much, is_weather, plain
 from commitlog.catalog.guard import ensure_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, create_catalog, migrate
 from commitlog.catalog.projection import Projection
+from commitlog.catalog.queries import PROJECTOR_NAME
 from commitlog.catalog.shares import shared_out
 from commitlog.catalog.statistics import StatisticsDecoder
 from commitlog.catalog.tables import OWN_SCHEMA
@@ -128,6 +129,8 @@ class Projector:
 
     def _run_connected(self, stop: threading.Event) -> None:
         with told_plainly(self.settings.database_url), self.connect() as conn, self.reader(conn) as reader:
+            conn.execute("SELECT set_config('application_name', %s, false)", (PROJECTOR_NAME,))
+            conn.commit()
             session = Session(self, conn, reader)
             records_max = self.settings.projector_outcomes_max
             with few_collections(), ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX) as ahead:

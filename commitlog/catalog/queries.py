@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from commitlog.catalog.writing import Connection
 
 FULL_TIMEOUT_S = 30.0
+PROJECTOR_NAME = "commitlog projector"
+"""What a projector's session is called, so that others see in PostgreSQL that it lives."""
+
 _POLL_S = 0.02
 _FULL_PAUSE_S = 0.1
 _FULL = ("too many clients", "remaining connection slots", "too many connections")
@@ -217,6 +220,11 @@ class Catalog:
             parameters,
         )
         return [Milepost(log_id.bytes, seq, epoch, bytes(digest), at) for log_id, seq, epoch, digest, at in rows]
+
+    def has_projector(self) -> bool:
+        """Whether a projector is connected to the catalog's database."""
+        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
+        return int(self._rows(query, (PROJECTOR_NAME,))[0][0]) > 0
 
     def head_snapshot_id(self) -> int:
         """The newest snapshot that readers see."""

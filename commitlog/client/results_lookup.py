@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
@@ -88,8 +89,12 @@ class ResultsLookup:
         with self._lock:
             if self._last is None:
                 self._begin_at(self._milepost())
-            for _ in self._to_end():
-                pass
+            deque(self._to_end(), maxlen=0)
+            at = self._at()
+            if self._last is None and at is not None:
+                # The log ends where reading began.
+                self._begin_at(self._milepost(before_seq=at.seq))
+                deque(self._to_end(), maxlen=0)
             return self._last
 
     def close(self) -> None:

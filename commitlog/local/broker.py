@@ -33,8 +33,8 @@ from commitlog.local.processes import (
     wait_until_ready,
 )
 
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 15.0
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -110,6 +110,11 @@ class EmbeddedBroker:
     def log_file(self) -> Path:
         """Where the broker writes what it does."""
         return self._directory / "broker.log"
+
+    @property
+    def port(self) -> int:
+        """Where clients reach it; 0 before its first start."""
+        return self._port
 
     @property
     def pid(self) -> int | None:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import signal
+import threading
+import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import psutil
 
-from commitlog.config import RUN_FILE, Settings
+from commitlog.config import PORTS_FILE, RUN_FILE, Settings
 from commitlog.local.broker import EmbeddedBroker, stop_orphaned_broker
 from commitlog.local.jars import Progress
 from commitlog.local.postgres import EmbeddedPostgres, stop_orphaned_postgres
@@ -24,7 +27,11 @@ from commitlog.local.processes import DirectoryLock, find_processes, stop_proces
 
 DATABASE = "commitlog"
 SERVICE_MARKER = "COMMITLOG_SERVICE_OF"
-SERVICE_STOP_TIMEOUT_S = 20.0
+SERVICE_STOP_TIMEOUT_S = 5.0
+REVIVE_DELAY_S_MIN = 1.0
+SETTLE_TIMEOUT_S = 10.0
+REVIVE_DELAY_S_MAX = 30.0
+SAID_EVERY_S = 60.0
 
 
 class EmbeddedHome:
@@ -39,10 +46,17 @@ class EmbeddedHome:
         self._wanted = settings
         self._progress = progress
         self._lock = DirectoryLock(settings.home)
+        ports = _kept_ports(settings)
         self.broker = EmbeddedBroker(
-            settings.home / "kafka", port=settings.kafka_port, settings=settings, progress=progress
+            settings.home / "kafka",
+            port=ports.get("kafka", settings.kafka_port),
+            settings=settings,
+            progress=progress,
         )
-        self.postgres = EmbeddedPostgres(settings.home / "postgres", port=settings.postgres_port, progress=progress)
+        self.postgres = EmbeddedPostgres(
+            settings.home / "postgres", port=ports.get("postgres", settings.postgres_port), progress=progress
+        )
+        self._revivals = [_Revival("kafka", self.broker), _Revival("postgres", self.postgres)]
 
     def acquire(self) -> bool:
         """Makes the home this process's; False when another process runs it."""
@@ -65,6 +79,7 @@ class EmbeddedHome:
         except BaseException:
             self.stop()
             raise
+        self._keep_ports()
         if "://" not in self._wanted.data_path:
             Path(self._wanted.data_path).mkdir(parents=True, exist_ok=True)
         return dataclasses.replace(
@@ -74,28 +89,91 @@ class EmbeddedHome:
         )
 
     def revive(self) -> list[str]:
-        """Starts again, on the same port, each server that has ended; gives their names."""
-        revived = []
-        for name, server in (("kafka", self.broker), ("postgres", self.postgres)):
-            if server.pid is None:
-                server.stop()
-                server.start()
-                revived.append(name)
-        return revived
+        """Starts again, on the same port, each server that has ended, without waiting for it; gives what is to be said.
+
+        One that cannot be started is tried again, later each time; it never raises.
+        """
+        lines = [revival.look() for revival in self._revivals]
+        return [line for line in lines if line is not None]
+
+    def _keep_ports(self) -> None:
+        """The next `up` begins with these ports, so that clients find the servers where they were."""
+        ports = {"kafka": self.broker.port, "postgres": self.postgres.port}
+        (self._wanted.home / PORTS_FILE).write_text(json.dumps(ports) + "\n", encoding="utf-8")
 
     def stop(self) -> None:
         """Stops both servers and gives the home up; not running is fine."""
         with ThreadPoolExecutor(max_workers=2) as pool:
             for stopped in [pool.submit(self.broker.stop), pool.submit(self.postgres.stop)]:
                 stopped.result()
+        for revival in self._revivals:
+            revival.settle()
         (self._wanted.home / RUN_FILE).unlink(missing_ok=True)
         self._lock.release()
+
+
+class _Revival:
+    """Starts a server again in a thread, so that whoever watches goes on watching meanwhile."""
+
+    def __init__(self, name: str, server: EmbeddedBroker | EmbeddedPostgres) -> None:
+        self._name = name
+        self._server = server
+        self._starting: Future[None] | None = None
+        self._delay_s = REVIVE_DELAY_S_MIN
+        self._start_at = 0.0
+        self._said_at = -math.inf
+
+    def look(self) -> str | None:
+        """Begins a start when the server has ended, or looks what became of it; gives what is to be said."""
+        now = time.monotonic()
+        if self._starting is None:
+            if self._server.pid is None and now >= self._start_at:
+                self._starting = Future()
+                threading.Thread(target=self._start, args=(self._starting,), name=self._name, daemon=True).start()
+            return None
+        if not self._starting.done():
+            return None
+        error, self._starting = self._starting.exception(), None
+        if error is None:
+            self._delay_s, self._said_at = REVIVE_DELAY_S_MIN, -math.inf
+            return f"{self._name} had ended and was started again"
+        self._start_at, self._delay_s = now + self._delay_s, min(self._delay_s * 2, REVIVE_DELAY_S_MAX)
+        if now - self._said_at < SAID_EVERY_S:
+            return None
+        self._said_at = now
+        return f"{self._name} had ended and cannot be started, which is tried again: {error}"
+
+    def settle(self) -> None:
+        """Leaves nothing running that was just being started."""
+        if self._starting is not None:
+            wait([self._starting], SETTLE_TIMEOUT_S)
+            self._server.stop()
+
+    def _start(self, starting: Future[None]) -> None:
+        try:
+            self._server.stop()
+            self._server.start()
+        except BaseException as error:
+            starting.set_exception(error)
+        else:
+            starting.set_result(None)
+
+
+def _kept_ports(settings: Settings) -> dict[str, int]:
+    """The ports of the last `up`, but for those that somebody has chosen since."""
+    try:
+        kept = json.loads((settings.home / PORTS_FILE).read_text(encoding="utf-8"))
+        ports = {name: int(kept[name]) for name in ("kafka", "postgres")}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return {name: port for name, port in ports.items() if settings.sources[f"{name}_port"].startswith("default")}
 
 
 def write_run_file(settings: Settings, facts: Mapping[str, object]) -> None:
     """Tells other programs where the servers are; `facts` are added for people. Only this user may read it."""
     told = {
         "log": settings.log,
+        **({} if settings.log_id is None else {"log_id": settings.log_id}),
         "bootstrap_servers": settings.bootstrap_servers,
         "database_url": settings.database_url,
         "data_path": settings.data_path,

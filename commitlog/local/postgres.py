@@ -35,8 +35,8 @@ from commitlog.local.processes import (
     wait_until_ready,
 )
 
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 10.0
 SUPERUSER = "postgres"
 
 _OPTIONS = {
@@ -76,6 +76,11 @@ class EmbeddedPostgres:
     def log_file(self) -> Path:
         """Where the server writes what it does."""
         return self._directory / "postgres.log"
+
+    @property
+    def port(self) -> int:
+        """Where clients reach it; 0 before its first start."""
+        return self._port
 
     @property
     def pid(self) -> int | None:

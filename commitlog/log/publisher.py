@@ -51,7 +51,8 @@ from commitlog.log.triage import Triage, triage
 
 POLL_S = 0.01
 IDLE_POLL_S = 0.2
-LISTEN_TIMEOUT_S = 30.0
+LISTEN_S_MIN = 2.0
+LISTEN_S_MAX = 30.0
 READ_MAX = 1_000
 EARLY_MAX = 1_000
 
@@ -153,7 +154,8 @@ class Publisher:
 
         Args:
             proposal: what to send.
-            timeout_s: how long a broker may take to say where the receipts begin; None is `receipts_timeout_ms`.
+            timeout_s: how long a broker may take to say where the receipts begin, but two seconds at least; None is
+                `receipts_timeout_ms`.
 
         Raises:
             MalformedRecordError: a record cannot hold it.
@@ -227,7 +229,7 @@ class Publisher:
         """Returns when nothing that is answered from now on can be missed."""
         if partition in self._listening:
             return
-        admin, timeout_s = make_admin(self._settings), min(timeout_s, LISTEN_TIMEOUT_S)
+        admin, timeout_s = make_admin(self._settings), max(LISTEN_S_MIN, min(timeout_s, LISTEN_S_MAX))
         end = end_offset(self._settings, admin, self._topics.receipts, partition, timeout_s=timeout_s)
         with self._lock:
             if partition not in self._listening:

@@ -24,9 +24,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
 from commitlog.domain.definitions import InvalidChangeError
+from commitlog.domain.json_form import format_id
 from commitlog.domain.model import Genesis, LogSettings
 from commitlog.domain.settings import changed_settings
-from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
+from commitlog.errors import ConfigurationError, LogIntegrityError, LogRefusedError, LogUnavailableError
 from commitlog.log.codec import encode_genesis
 from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, answered, make_admin, make_producer
 from commitlog.log.results import ResultsReader
@@ -321,9 +322,21 @@ def first_settings(settings: Settings) -> LogSettings:
 
 
 def require_genesis(settings: Settings) -> Genesis:
-    """What the log is; ConfigurationError when there is no such log."""
+    """What the log is.
+
+    Raises:
+        ConfigurationError: there is no such log.
+        LogIntegrityError: there is one of its name, which is not the one that is meant.
+        LogUnavailableError: no broker has answered.
+    """
     counts = _partition_counts(settings, make_admin(settings))
     genesis = read_genesis(settings) if topics_of(settings.log).results in counts else None
     if genesis is None:
         raise ConfigurationError(f"there is no log {settings.log!r} at {settings.bootstrap_servers}: `commitlog init`")
+    found = format_id(genesis.log_id)
+    if settings.log_id is not None and found != settings.log_id:
+        raise LogIntegrityError(
+            f"the log {settings.log} at {settings.bootstrap_servers} is {found}, not {settings.log_id}, which "
+            f"{settings.sources['log_id']} means: another broker answers there; is yours running (`commitlog up`)?"
+        )
     return genesis

@@ -58,17 +58,24 @@ def status_command(settings: Settings, as_json: bool) -> None:
     from commitlog.ops.health import LogHealth, log_health
 
     runtime = status(settings)
-    health = log_health(settings) if _has_servers(settings, runtime) else LogHealth(settings.log, problem="not running")
+    health = (
+        log_health(settings)
+        if _has_servers(settings, runtime)
+        else LogHealth(settings.log, problems=("not running: `commitlog up` starts it",))
+    )
     if as_json:
         print_json({**runtime.as_dict(), "health": health.as_dict()})
     else:
         for line in runtime.lines():
             click.echo(line)
-        click.echo(f"log        {health.log}: {health.problem or 'well'}")
+        click.echo(f"log        {health.log}: {'well' if health.is_well else 'not well'}")
+        for problem in health.problems:
+            click.echo(f"problem    {problem}")
         if health.decided_seq is not None:
             click.echo(f"decided    outcome {health.decided_seq}, head snapshot {health.head_snapshot_id}")
-            click.echo(f"readers    at outcome {health.applied_seq}, {health.lag} behind")
-    sys.exit(0 if health.problem is None else 1)
+            since = "" if health.lag_s is None else f", for {health.lag_s:.1f} s"
+            click.echo(f"readers    at outcome {health.applied_seq}, {health.lag} behind{since if health.lag else ''}")
+    sys.exit(0 if health.is_well else 1)
 
 
 def _has_servers(settings: Settings, runtime: RuntimeStatus) -> bool:

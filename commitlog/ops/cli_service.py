@@ -5,16 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
+from collections.abc import Callable
 from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError, FencedError
 from commitlog.ops.cli_options import json_option, print_json, settings_options
+from commitlog.ops.keeping import STEADY_AFTER_S, Notes, keep_trying
 from commitlog.ops.logs import log_as_json
 from commitlog.ops.serve import prepare, serve, stopped_by_signal
 
+if TYPE_CHECKING:
+    from typing import Self
+
+T = TypeVar("T")
 NICE_OF_READERS = 5
 """Where processors are scarce, a decision comes before showing an older one."""
 
@@ -90,8 +98,8 @@ def sequencer_command(settings: Settings, standby: bool) -> None:
     from commitlog.log.sequencer import run_sequencer
 
     log_as_json("sequencer")
-    with stopped_by_signal() as stop, _logged_errors():
-        sys.exit(run_sequencer(settings, standby=standby, stop=stop))
+    with stopped_by_signal() as stop, _Kept("sequencer", settings, stop) as kept:
+        sys.exit(kept.run(lambda: run_sequencer(settings, standby=standby, stop=stop)) or 0)
 
 
 @click.command("projector")
@@ -103,8 +111,9 @@ def projector_command(settings: Settings) -> None:
 
     log_as_json("projector")
     os.nice(NICE_OF_READERS)
-    with stopped_by_signal() as stop, _logged_errors():
-        Projector(settings, decode_statistics=decode_statistics).run(stop)
+    with stopped_by_signal() as stop, _Kept("projector", settings, stop) as kept:
+        projector = Projector(settings, decode_statistics=decode_statistics, on_batch=lambda _: kept.is_well())
+        kept.run(lambda: projector.run(stop))
 
 
 @click.command("checkpointer")
@@ -116,9 +125,9 @@ def checkpointer_command(settings: Settings, once: bool) -> None:
 
     log_as_json("checkpointer")
     os.nice(NICE_OF_READERS)
-    with stopped_by_signal() as stop, _logged_errors():
+    with stopped_by_signal() as stop, _Kept("checkpointer", settings, stop) as kept:
         if not once:
-            run_checkpointer(settings, stop=stop)
+            kept.run(lambda: run_checkpointer(settings, stop=stop))
             return
         checkpointer = Checkpointer(settings)
         path = checkpointer.checkpoint_now()
@@ -126,11 +135,45 @@ def checkpointer_command(settings: Settings, once: bool) -> None:
         click.echo("nothing to save: the log is empty" if path is None else str(path))
 
 
-class _logged_errors:  # noqa: N801
-    """Writes an error of ours into the log too, where the other messages of a service are."""
+class _Kept:
+    """A service's life: servers that are away are waited for; what ends it is logged, where its other messages are, and left
+    in its home for `status`.
+    """
 
-    def __enter__(self) -> None: ...
+    def __init__(self, service: str, settings: Settings, stop: threading.Event) -> None:
+        self._service = service
+        self._stop = stop
+        self._notes = Notes(settings)
+        self._is_well = False
+
+    def run(self, act: Callable[[], T]) -> T | None:
+        """Do it, again and again while a server does not answer."""
+
+        def attempt() -> T:
+            self._is_well = False
+            calm = threading.Timer(STEADY_AFTER_S, self.is_well)
+            calm.daemon = True
+            calm.start()
+            try:
+                return act()
+            finally:
+                calm.cancel()
+
+        return keep_trying(self._service, attempt, stop=self._stop, say=_logger.warning, notes=self._notes)
+
+    def is_well(self) -> None:
+        """It has done what it is for, or has run for a while without an error."""
+        if not self._is_well:
+            self._is_well = True
+            self._notes.clear(self._service)
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if isinstance(error, CommitLogError) and not isinstance(error, FencedError):
+        if error is None or isinstance(error, SystemExit | FencedError):
+            self._notes.clear(self._service)
+            return
+        self._notes.leave(self._service, error)
+        if isinstance(error, CommitLogError):
             _logger.error("%s", error)

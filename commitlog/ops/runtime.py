@@ -21,6 +21,7 @@ from pathlib import Path
 import psutil
 
 from commitlog.config import Settings, without_password
+from commitlog.domain.json_form import format_id
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.home import (
     SERVICE_MARKER,
@@ -32,11 +33,10 @@ from commitlog.local.home import (
     write_run_file,
 )
 from commitlog.local.processes import is_listening, stop_processes
+from commitlog.log.topics import find_genesis
+from commitlog.ops.keeping import Restarts, because
 
 POLL_INTERVAL_S = 0.1
-RESTART_DELAY_S_MIN = 0.2
-RESTART_DELAY_S_MAX = 10.0
-STEADY_AFTER_S = 30.0
 DETACHED_START_TIMEOUT_S = 600.0
 DOWN_TIMEOUT_S = 90.0
 LOG_BYTES_MAX = 20 * 1024 * 1024
@@ -151,7 +151,7 @@ class _Run:
     starts: int = 0
     started_at: float = 0.0
     start_at: float = 0.0
-    delay_s: float = RESTART_DELAY_S_MIN
+    restarts: Restarts = field(default_factory=Restarts)
 
     def ended(self, exit_code: int, now: float) -> str:
         """Plans the next start and says so."""
@@ -160,12 +160,9 @@ class _Run:
             self.command = self.service.command_after[exit_code]
             self.start_at = now
             return f"{name} ended with exit code {exit_code}; going on as: {' '.join(self.command[1:])}"
-        if now - self.started_at > STEADY_AFTER_S:
-            self.delay_s = RESTART_DELAY_S_MIN
-        self.start_at = now + self.delay_s
-        said = f"{name} ended with exit code {exit_code}; starting it again in {self.delay_s:.1f} s"
-        self.delay_s = min(self.delay_s * 2, RESTART_DELAY_S_MAX)
-        return said
+        delay_s = self.restarts.delay_s(exit_code, now - self.started_at)
+        self.start_at = now + delay_s
+        return f"{because(name, exit_code)}; starting it again in {delay_s:.1f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +302,12 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
     started_at = time.monotonic()
     say(f"starting Kafka and PostgreSQL in {wanted.home}")
     settings = home.start()
+    services = service_factory(settings)
+    genesis = find_genesis(settings)
+    if genesis is not None:
+        settings = dataclasses.replace(settings, log_id=format_id(genesis.log_id))
     supervisor = Supervisor(
-        service_factory(settings),
+        services,
         settings,
         say=say,
         on_change=lambda: write_run_file(settings, {"pid": os.getpid(), "services": supervisor.described()}),
@@ -318,8 +319,8 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         say(f"ready after {time.monotonic() - started_at:.1f} s; Ctrl-C stops it all")
         while True:
             time.sleep(POLL_INTERVAL_S)
-            for name in home.revive():
-                say(f"{name} had ended and was started again")
+            for line in home.revive():
+                say(line)
             supervisor.check()
     finally:
         supervisor.stop()

@@ -18,12 +18,10 @@ from dataclasses import dataclass, field, replace
 
 from commitlog.config import Settings
 from commitlog.log.sequencer import EXIT_FENCED
+from commitlog.ops.keeping import Restarts, because, keep_trying
 
 POLL_S = 0.1
-RESTART_DELAY_S_MIN = 0.2
-RESTART_DELAY_S_MAX = 10.0
-STEADY_AFTER_S = 30.0
-STOP_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 5.0
 DATABASE_TIMEOUT_S = 60.0
 
 _logger = logging.getLogger("commitlog.serve")
@@ -96,7 +94,7 @@ def prepare(settings: Settings) -> None:
 def serve(settings: Settings, *, services: Sequence[ServiceCommand] = SERVICES) -> int:
     """Run the service until Ctrl-C or SIGTERM; the exit code."""
     with stopped_by_signal() as stop:
-        prepare(settings)
+        keep_trying("serve", lambda: prepare(settings), stop=stop, say=_logger.warning)
         children = [_Child(service, settings) for service in services]
         try:
             while not stop.is_set():
@@ -131,7 +129,7 @@ class _Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = 0.0
         self._start_at = 0.0
-        self._delay_s = RESTART_DELAY_S_MIN
+        self._restarts = Restarts()
 
     def keep_running(self, now: float) -> None:
         """Start it if it does not run and its delay has passed."""
@@ -175,11 +173,9 @@ class _Child:
             self._start_at = now
             _logger.warning("%s ended with %d and goes on as %s", self._service.name, code, " ".join(self._arguments))
             return
-        if now - self._started_at > STEADY_AFTER_S:
-            self._delay_s = RESTART_DELAY_S_MIN
-        self._start_at = now + self._delay_s
-        _logger.warning("%s ended with %d and starts again in %.1f s", self._service.name, code, self._delay_s)
-        self._delay_s = min(self._delay_s * 2, RESTART_DELAY_S_MAX)
+        delay_s = self._restarts.delay_s(code, now - self._started_at)
+        self._start_at = now + delay_s
+        _logger.warning("%s; it starts again in %.1f s", because(self._service.name, code), delay_s)
 
 
 def _stop(children: Sequence[_Child]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -15,10 +16,15 @@ from typing import Any
 
 import psutil
 import pytest
+from log_running import serving, wait_until
+from proxies import KafkaProxy
 
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.json_form import format_id
+from commitlog.ops import health
+from commitlog.ops.health import log_health
+from commitlog.ops.keeping import Notes
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
 DEADLINE_S = 60.0
@@ -145,14 +151,70 @@ def test_init_when_called_again_then_the_same_log(settings: Settings) -> None:
 
 def test_status_when_the_log_is_missing_then_says_what_to_do(settings: Settings) -> None:
     (found,) = run_json(settings, "status", code=1)
-    assert "commitlog init" in found["health"]["problem"]
+    assert "commitlog init" in found["health"]["problems"][0]
 
 
 def test_status_when_nobody_decides_then_says_so(settings: Settings) -> None:
     run_json(settings, "init")
     (found,) = run_json(settings, "status", code=1)
-    assert "no sequencer is alive" in found["health"]["problem"]
+    assert "no sequencer is alive" in found["health"]["problems"][0]
+    assert "no projector is connected" in found["health"]["problems"][1]
     assert (found["health"]["decided_seq"], found["health"]["applied_seq"]) == (0, 0)
+
+
+def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "PROJECTOR_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(health, "LAG_S_MAX", 0.5)
+    run_json(settings, "init")
+    with serving(settings), process_of(settings, "projector", tmp_path) as projector:
+        wait_until(lambda: log_health(settings).is_well, "well")
+        projector.send_signal(signal.SIGSTOP)
+        run_json(settings, "submit", "-", given=line(create("t")))
+        wait_until(lambda: not log_health(settings).is_well, "a stuck projector is seen")
+        stuck = log_health(settings)
+        assert (stuck.sequencer_alive, stuck.projector_alive, stuck.lag) == (True, True, 1)
+        assert "readers do not see what was decided" in stuck.problems[0]
+        projector.send_signal(signal.SIGCONT)
+        wait_until(lambda: log_health(settings).is_well, "well again")
+        projector.kill()
+        projector.wait()
+        wait_until(lambda: not log_health(settings).projector_alive, "a dead projector is seen")
+        assert "no projector is connected" in log_health(settings).problems[0]
+        Notes(settings).leave("projector", "outcome 7 cannot be written")
+        assert "projector: outcome 7 cannot be written" in log_health(settings).problems
+        assert log_health(settings).as_dict()["well"] is False
+
+
+def test_standby_when_there_is_no_broker_for_long_then_waits_and_says_so_once(
+    settings: Settings, tmp_path: Path
+) -> None:
+    run_json(settings, "init")
+    with KafkaProxy(settings.bootstrap_servers) as proxy:
+        proxy.refuse()
+        remote = dataclasses.replace(settings, bootstrap_servers=proxy.bootstrap_servers)
+        with process_of(remote, "sequencer", tmp_path, "--standby") as standby:
+            wait_until(lambda: any(Notes(remote).read()), "word of the outage")
+            log = tmp_path / "sequencer.log"
+            proxy.heal()
+            wait_until(lambda: "SERVING" in log.read_text(), "it serves")
+            assert standby.poll() is None
+            said = [json.loads(each) for each in log.read_text().splitlines()]
+            assert sum("waits and tries again" in each["message"] for each in said) == 1
+            assert sum(each["logger"] == "commitlog.kafka" for each in said) <= 1
+
+
+@contextmanager
+def process_of(settings: Settings, command: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """One process of the service, killed at the end."""
+    with (folder / f"{command}.log").open("wb") as output:
+        process = subprocess.Popen([*MAIN, command, *arguments], env=settings.environment(), stderr=output)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("command", ["sequencer", "projector", "checkpointer"])

@@ -22,7 +22,14 @@ from proxies import KafkaProxy
 from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings
-from commitlog.errors import CommitLogError, LogRefusedError, LogUnavailableError, OutcomeUnknownError
+from commitlog.domain.json_form import format_id
+from commitlog.errors import (
+    CommitLogError,
+    LogIntegrityError,
+    LogRefusedError,
+    LogUnavailableError,
+    OutcomeUnknownError,
+)
 from commitlog.local import EmbeddedBroker
 from commitlog.log.connection import answered, make_admin
 from commitlog.log.publisher import Publisher
@@ -138,6 +145,16 @@ def test_publisher_when_its_broker_is_frozen_killed_and_started_again_then_commi
             assert local.bootstrap_servers == broker.bootstrap_servers
             with serving(local):
                 assert publisher.submit(proposal(ids, 3, append("again")), timeout_s=60).snapshot_id == 5
+
+
+def test_client_when_another_log_of_the_same_name_answers_then_refuses(settings: Settings) -> None:
+    genesis = init_log(settings)
+    meant = dataclasses.replace(settings, log_id=format_id(genesis.log_id))
+    Publisher(meant).close()
+    other = dataclasses.replace(settings, log_id="0193a000-0000-7000-8000-000000000001")
+    other = dataclasses.replace(other, sources={**settings.sources, "log_id": "run.json"})
+    with pytest.raises(LogIntegrityError, match="another broker answers there"):
+        Publisher(other)
 
 
 # --- one reader, one triage -------------------------------------------------------------------------------------------

@@ -1,0 +1,147 @@
+"""What keeps services going while servers are away, and what they leave for `status`."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commitlog.config import PORTS_FILE, Settings
+from commitlog.errors import ConfigurationError, LocalRuntimeError, LogUnavailableError
+from commitlog.local import home as home_module
+from commitlog.local.home import EmbeddedHome
+from commitlog.log.connection import make_consumer
+from commitlog.ops import keeping
+from commitlog.ops.keeping import EXIT_CANNOT_PROJECT, Notes, Restarts, because, keep_trying
+
+
+def settings_of(home: Path, **given: Any) -> Settings:
+    return Settings.load(environment={"HOME": str(home)}, home=home, **given)
+
+
+def test_keep_trying_when_a_server_is_away_then_says_so_once_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "PAUSE_S_MAX", 0.001)
+    away = [LogUnavailableError("here:1")] * 50
+    said: list[str] = []
+    notes = Notes(settings_of(tmp_path))
+
+    def act() -> str:
+        if away:
+            raise away.pop()
+        return "done"
+
+    assert keep_trying("projector", act, stop=threading.Event(), say=said.append, notes=notes) == "done"
+    assert len(said) == 1
+    assert said[0].startswith("projector waits and tries again: Kafka at here:1 does not answer")
+    assert [(note.service, note.error[:15]) for note in notes.read()] == [("projector", "Kafka at here:1")]
+    notes.clear("projector")
+    assert list(notes.read()) == []
+
+
+def test_keep_trying_when_it_is_stopped_or_the_error_is_another_then_ends() -> None:
+    stop = threading.Event()
+    calls: list[int] = []
+
+    def away() -> None:
+        calls.append(1)
+        stop.set()
+        raise LogUnavailableError("here:1")
+
+    assert keep_trying("serve", away, stop=stop, say=lambda line: None) is None
+    assert calls == [1]
+
+    def wrong() -> None:
+        raise ConfigurationError("wrong")
+
+    with pytest.raises(ConfigurationError):
+        keep_trying("serve", wrong, stop=threading.Event(), say=lambda line: None)
+
+
+def test_notes_when_old_or_broken_then_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = Notes(settings_of(tmp_path))
+    notes.leave("projector", "an error")
+    (tmp_path / "services" / "main" / "other.json").write_text("{")
+    assert [note.error for note in notes.read()] == ["an error"]
+    monkeypatch.setattr(keeping, "NOTE_MS_MAX", -1)
+    assert list(notes.read()) == []
+
+
+def test_restarts_when_it_ends_again_and_again_then_wait_longer_until_it_ran_steadily() -> None:
+    restarts = Restarts()
+    assert [restarts.delay_s(1, 0) for _ in range(7)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0]
+    assert restarts.delay_s(EXIT_CANNOT_PROJECT, 0) == 60
+    assert restarts.delay_s(1, 31) == 0.2
+    assert "cannot be written into the catalog" in because("projector", EXIT_CANNOT_PROJECT)
+
+
+class Server:
+    """A server that cannot be started until it is told so."""
+
+    def __init__(self) -> None:
+        self.pid: int | None = 1
+        self.port = 0
+        self.works = False
+
+    def start(self) -> None:
+        if not self.works:
+            raise LocalRuntimeError("Kafka was not ready")
+        self.pid = 2
+
+    def stop(self) -> None:
+        self.pid = None
+
+
+def test_home_when_a_server_cannot_be_started_again_then_says_so_and_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_module, "REVIVE_DELAY_S_MIN", 0.01)
+    home, server = EmbeddedHome(settings_of(tmp_path)), Server()
+    home._revivals = [home_module._Revival("kafka", server)]  # type: ignore[arg-type]
+    assert home.revive() == []
+    server.pid = None
+    lines: list[str] = []
+
+    def watch(expected: int) -> None:
+        deadline = time.monotonic() + 20
+        while len(lines) < expected and time.monotonic() < deadline:
+            lines.extend(home.revive())
+
+    watch(1)
+    server.works = True
+    watch(2)
+    assert lines == [
+        "kafka had ended and cannot be started, which is tried again: Kafka was not ready",
+        "kafka had ended and was started again",
+    ]
+
+
+def test_home_when_it_ran_before_then_begins_with_its_ports_unless_others_are_chosen(tmp_path: Path) -> None:
+    (tmp_path / PORTS_FILE).write_text(json.dumps({"kafka": 20_001, "postgres": 20_002}))
+    home = EmbeddedHome(settings_of(tmp_path))
+    assert (home.broker._port_wanted, home.postgres._port_wanted) == (20_001, 20_002)
+    chosen = EmbeddedHome(settings_of(tmp_path, kafka_port=30_001))
+    assert (chosen.broker._port_wanted, chosen.postgres._port_wanted) == (30_001, 20_002)
+
+
+def test_client_when_its_home_does_not_run_then_does_not_ask_who_listens_at_the_default_address(tmp_path: Path) -> None:
+    (tmp_path / PORTS_FILE).write_text("{}")
+    with pytest.raises(LogUnavailableError, match=f"nothing runs in {tmp_path}. Start it .`commitlog up`"):
+        make_consumer(settings_of(tmp_path))
+    make_consumer(settings_of(tmp_path, bootstrap_servers="127.0.0.1:9")).close()
+
+
+def test_load_when_the_home_says_which_log_it_runs_then_that_one_is_meant(tmp_path: Path) -> None:
+    log_id = "0193a000-0000-7000-8000-000000000001"
+    told = {"log": "main", "log_id": log_id, "bootstrap_servers": "run:1"}
+    (tmp_path / "run.json").write_text(json.dumps(told))
+    assert settings_of(tmp_path).log_id == log_id
+    assert settings_of(tmp_path, log="other").log_id is None
+    assert settings_of(tmp_path, bootstrap_servers="else:1").log_id is None
+    with pytest.raises(ConfigurationError, match="must be a UUID"):
+        settings_of(tmp_path, log_id="main")
