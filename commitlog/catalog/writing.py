@@ -109,4 +109,5 @@ class CopyBuffer:
         """Run a statement that must see the rows added so far."""
         self.flush()
         query = statement.encode() if isinstance(statement, str) else statement
-        return self.conn.execute(query, parameters)
+        # With parameters a % in a name, as of a column "discount %", is taken for a placeholder; no parameters is None.
+        return self.conn.execute(query, parameters or None)

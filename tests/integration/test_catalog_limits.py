@@ -203,6 +203,20 @@ def test_project_when_rows_are_sent_in_the_middle_of_a_changeset_then_what_ends_
     lake.close()
 
 
+def test_project_when_names_have_percent_signs_then_no_placeholder_is_seen_in_them(
+    database_url: str, lake_dir: Path
+) -> None:
+    lake = Lake(database_url, lake_dir)
+    names = ["discount %", "%s", "a%(b)s", "%\u00e9", "%%"]
+    columns = [{"name": name, "type": "int64", "nullable": name != "%s"} for name in names]
+    lake.commit({**create_table("100%"), "columns": columns, "primary_key": ["%s"]})
+    lake.commit(insert("100%", **dict.fromkeys(names, 7)))
+    lake.commit(change("ALTER_TABLE", "100%", alterations=[{"op": "RENAME_COLUMN", "name": "%%", "new_name": "%t"}]))
+    lake.commit(change("UPDATE_ROW", "100%", key={"%s": 7}, row={"%s": 7, "%t": 8, "discount %": 9}))
+    assert lake.rows('SELECT "%s", "%t", "discount %" FROM "100%"') == [(7, 8, 9)]
+    lake.close()
+
+
 def test_expire_when_more_tables_hold_ended_rows_than_are_emptied_at_once_then_the_next_ones_empty_the_rest(
     database_url: str, lake_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
