@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -492,6 +494,15 @@ def test_stream_when_restarted_on_its_checkpoint_after_a_crash_then_gives_no_sec
     assert verdicts.count(Verdict.DUPLICATE) == 1
     write_feed(spark, tmp_path / "feed", [5])
     drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
+    assert ids(spark, log, newest(log)) == [1, 2, 3, 4, 5]
+    assert len(files_below(settings)) == 3
+    # The batch comes again with other rows, as of a source that cannot give the same ones twice.
+    forget_last_commit(tmp_path / "checkpoint")
+    latest = max((tmp_path / "feed").glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
+    latest.with_name(f".{latest.name}.crc").unlink()
+    pq.write_table(pa.table({"id": [6], "name": ["n6"], "age": pa.array([6], pa.int32())}), latest)
+    with pytest.raises(StreamingQueryException, match="was used before for another write"):
+        drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
     assert ids(spark, log, newest(log)) == [1, 2, 3, 4, 5]
     assert len(files_below(settings)) == 3
 
