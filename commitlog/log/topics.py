@@ -35,6 +35,9 @@ from commitlog.log.results import ResultsReader
 OUTCOME_ROOM_BYTES = 64 * 1024
 """What an outcome may take beside twice its proposal, so that it always fits."""
 
+REPLICAS = 3
+"""Of each partition, where there are brokers enough."""
+
 VISIBLE_TIMEOUT_S = 30.0
 RECEIPTS_KEPT_MS = 60 * 60 * 1000
 HEARTBEATS_KEPT_MS = 10 * 60 * 1000
@@ -94,8 +97,10 @@ def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int) 
     admin = make_admin(settings)
     existing = _partition_counts(settings, admin)
     wanted = _wanted(settings.log, partitions, proposal_bytes_max)
+    brokers = len(answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers)
+    safe = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"} if brokers >= REPLICAS else {}
     missing = [
-        NewTopic(name, num_partitions=count, config=config)
+        NewTopic(name, num_partitions=count, replication_factor=REPLICAS if safe else -1, config={**config, **safe})
         for name, (count, config) in wanted.items()
         if name not in existing
     ]
@@ -163,7 +168,7 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
                 f"the topic {name} has {existing[name]} partitions, the log {settings.log} has {count}. Partitions of "
                 "a log cannot be changed: use another name for another log"
             )
-    for name, found in _described(settings, admin, wanted).items():
+    for name, found in described(settings, admin, wanted).items():
         _check_settings(name, wanted[name][1], found)
 
 
@@ -190,7 +195,7 @@ def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
         if name != names.control
     }
     changes = []
-    for name, found in _described(settings, admin, wanted).items():
+    for name, found in described(settings, admin, wanted).items():
         actual = int(found["max.message.bytes"] or 0)
         if actual < wanted[name]:
             changes.append(_raised(name, wanted[name]))
@@ -204,8 +209,8 @@ def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
         )
 
 
-def _described(settings: Settings, admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
-    """The settings of topics."""
+def described(settings: Settings, admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
+    """The settings of topics; LogUnavailableError when no broker answers."""
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
 
     def ask() -> dict[str, dict[str, str | None]]:
@@ -221,7 +226,7 @@ def _described(settings: Settings, admin: AdminClient, names: Iterable[str]) -> 
 def topic_message_bytes_max(settings: Settings, topic: str) -> int:
     """The largest batch that a topic takes."""
     try:
-        return int(_described(settings, make_admin(settings), [topic])[topic]["max.message.bytes"] or 0)
+        return int(described(settings, make_admin(settings), [topic])[topic]["max.message.bytes"] or 0)
     except LogRefusedError as error:
         raise ConfigurationError(
             f"the topic {topic} cannot be looked at ({error.detail}): create the log with `commitlog init`"

@@ -41,6 +41,7 @@ def init_command(settings: Settings, source: str | None, dry_run: bool, as_json:
     stay where they are and are not changed; stop writing to it before.
     """
     from commitlog.domain.json_form import format_id, to_json
+    from commitlog.log.durability import weaknesses
     from commitlog.log.topics import require_genesis
 
     if dry_run and source is None:
@@ -51,6 +52,8 @@ def init_command(settings: Settings, source: str | None, dry_run: bool, as_json:
             return
     prepare(settings)
     genesis = require_genesis(settings)
+    for weakness in weaknesses(settings):
+        click.echo(f"note: {weakness.what}; {weakness.advice}", err=True)
     if as_json:
         print_json({"log": settings.log, **to_json(genesis)})
     else:
@@ -91,12 +94,22 @@ def serve_command(settings: Settings) -> None:
 
 
 @click.command("sequencer")
-@click.option("--standby", is_flag=True, help="Wait until the active sequencer has not been heard of, then take over.")
+@click.option("--standby", is_flag=True, help="Wait until the active sequencer is not heard any more, then take over.")
+@click.option(
+    "--handover", is_flag=True, help="Take the active one's place as soon as all is loaded, as without an option."
+)
 @settings_options
-def sequencer_command(settings: Settings, standby: bool) -> None:
-    """Decide proposals. A second sequencer takes the first one's place, unless it stands by."""
+def sequencer_command(settings: Settings, standby: bool, handover: bool) -> None:
+    """Decide proposals. A second sequencer takes the first one's place as soon as it has loaded the log, which no writer
+    notices; unless it stands by.
+
+    The exit code is 75 when another one has taken over: start it again with --standby. On SIGTERM it tells what it has
+    decided, and a standby takes over at once.
+    """
     from commitlog.log.sequencer import run_sequencer
 
+    if standby and handover:
+        raise click.UsageError("--standby waits for the active sequencer to end, --handover takes its place: give one")
     log_as_json("sequencer")
     with stopped_by_signal() as stop, _Kept("sequencer", settings, stop) as kept:
         sys.exit(kept.run(lambda: run_sequencer(settings, standby=standby, stop=stop)) or 0)

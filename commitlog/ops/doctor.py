@@ -16,8 +16,14 @@ from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.catalog.writing import Connection
 from commitlog.client.lake import MARKER, check_owner
+<<<<<<< HEAD
 from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError, ConfigurationError
+=======
+from commitlog.config import Settings, without_password
+from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, ConfigurationError
+from commitlog.log.durability import weaknesses
+>>>>>>> 4e654f4 (init and doctor say what the topics lack for production, a cluster's new topics have it)
 from commitlog.ops.log_side import read_log_side
 from commitlog.ops.storage import (
     StoredFile,
@@ -30,6 +36,7 @@ from commitlog.ops.storage import (
     stored_file,
 )
 
+DURABILITY = "durability"
 FOOTERS_CHECKED = 200
 RESTORE = "bring it back from a backup, or propose a DELETE of the whole file by its id (`commitlog submit`)"
 CLEAN = "`commitlog clean --dry-run` shows what it would remove"
@@ -122,6 +129,7 @@ def examine_on(
             yield CheckResult(name, not_checked="the catalog is no image of this log")
         else:
             yield CheckResult(name, tuple(check(catalog)))
+    yield CheckResult(DURABILITY, tuple(Finding(*each) for each in weaknesses(settings)))
     if storage:
         yield from _examine_storage(_Storage(conn, footers, log.log_id, settings.log))
 

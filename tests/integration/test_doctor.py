@@ -17,7 +17,7 @@ from commitlog.config import Settings
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.topics import init_log
 from commitlog.ops.cli import cli
-from commitlog.ops.doctor import STORAGE, CheckResult, examine, examine_on
+from commitlog.ops.doctor import DURABILITY, STORAGE, CheckResult, examine, examine_on
 from commitlog.ops.log_side import read_log_side
 
 
@@ -49,7 +49,7 @@ def run(lake: LiveLake, *arguments: str) -> Result:
 
 
 def test_doctor_when_all_is_well_then_every_check_is_ok_through_all_that_a_lake_does(lake: LiveLake) -> None:
-    expected = [*ALWAYS, *WITH_STATE, *STORAGE]
+    expected = [*ALWAYS, *WITH_STATE, DURABILITY, *STORAGE]
     assert list(results(lake)) == expected
     assert found(lake) == {}
     with lake.log.transaction() as tx:

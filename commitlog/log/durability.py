@@ -1,0 +1,74 @@
+"""Whether Kafka keeps what it has acknowledged: what a production topic needs beyond what a log cannot do without.
+
+On fewer than three brokers this is only good to know: an embedded broker, or a test's, has nobody to copy to.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from confluent_kafka import TopicCollection
+
+from commitlog.config import Settings
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin
+from commitlog.log.topics import REPLICAS, described, topics_of
+
+IN_SYNC_MIN = 2
+IN_SYNC_SETTING = "min.insync.replicas"
+UNCLEAN_SETTING = "unclean.leader.election.enable"
+
+
+class Weakness(NamedTuple):
+    """One thing by which acknowledged records could get lost; ``is_note`` where the cluster is too small for better."""
+
+    what: str
+    advice: str
+    is_note: bool
+
+
+def weaknesses(settings: Settings) -> list[Weakness]:
+    """What a log's topics lack of replication 3, two replicas in sync and clean elections only.
+
+    Raises:
+        LogRefusedError: a topic is not there, or may not be looked at.
+        LogUnavailableError: no broker has answered.
+    """
+    admin = make_admin(settings)
+    brokers = len(answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers)
+    if brokers < REPLICAS:
+        what = f"Kafka has {_counted(brokers, 'broker')}: a lost disk, or a power loss, can lose what was acknowledged"
+        advice = f"use {REPLICAS} brokers in production; on fewer set flush.messages=1 on proposals and results, or accept it"
+        return [Weakness(what, advice, is_note=True)]
+    topics = topics_of(settings.log)
+    found: list[Weakness] = []
+    for name, values in described(settings, admin, (topics.proposals, topics.results)).items():
+        replicas = _replicas(settings, name)
+        if replicas < REPLICAS:
+            advice = f"reassign its partitions to {REPLICAS} replicas each (kafka-reassign-partitions.sh)"
+            found.append(Weakness(f"the topic {name} has {_counted(replicas, 'replica')}", advice, is_note=False))
+        if int(values.get(IN_SYNC_SETTING) or 1) < IN_SYNC_MIN:
+            found.append(_setting(name, IN_SYNC_SETTING, values, str(IN_SYNC_MIN)))
+        if values.get(UNCLEAN_SETTING) == "true":
+            found.append(_setting(name, UNCLEAN_SETTING, values, "false"))
+    return found
+
+
+def _replicas(settings: Settings, topic: str) -> int:
+    """Of the partition that has the fewest."""
+    admin = make_admin(settings)
+
+    def ask() -> int:
+        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)[topic]
+        return min(len(partition.replicas) for partition in asked.result().partitions)
+
+    return answered(settings, ask)
+
+
+def _setting(topic: str, key: str, values: dict[str, str | None], wanted: str) -> Weakness:
+    what = f"the topic {topic} has {key}={values.get(key)}, a log in production needs {wanted}"
+    advice = f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={wanted}"
+    return Weakness(what, advice, is_note=False)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

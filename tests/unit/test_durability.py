@@ -1,0 +1,70 @@
+"""What a production topic needs, asked of clusters that are not there."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Plain
+from typing import Any
+
+import pytest
+
+from commitlog.config import Settings
+from commitlog.log import durability
+from commitlog.log.durability import weaknesses
+
+GOOD = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A cluster: how many brokers, replicas of each partition, and the settings of the topics."""
+    cluster: dict[str, Any] = {"brokers": 3, "replicas": [3, 3], "settings": GOOD}
+
+    def described(_: Settings, __: object, names: tuple[str, ...]) -> dict[str, dict[str, str]]:
+        return dict.fromkeys(names, cluster["settings"])
+
+    def topic() -> Plain:
+        return Plain(partitions=[Plain(replicas=range(count)) for count in cluster["replicas"]])
+
+    admin = Plain(
+        list_topics=lambda timeout: Plain(brokers=range(cluster["brokers"])),
+        describe_topics=lambda topics, request_timeout: {
+            name: Plain(result=topic) for name in ("main.proposals", "main.results")
+        },
+    )
+    monkeypatch.setattr(durability, "make_admin", lambda settings: admin)
+    monkeypatch.setattr(durability, "described", described)
+    return cluster
+
+
+def found(cluster: dict[str, Any], **changed: object) -> list[tuple[str, bool]]:
+    cluster.update(changed)
+    return [(each.what, each.is_note) for each in weaknesses(Settings.load(environment={}, log="main"))]
+
+
+def test_topics_when_set_as_production_needs_then_nothing_is_found(asked: dict[str, Any]) -> None:
+    assert found(asked) == []
+
+
+def test_topics_when_there_is_one_broker_then_it_is_only_good_to_know(asked: dict[str, Any]) -> None:
+    [(what, is_note)] = found(asked, brokers=1, replicas=[1], settings={"min.insync.replicas": "1"})
+    assert is_note
+    assert what.startswith("Kafka has 1 broker: a lost disk, or a power loss,")
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"replicas": [3, 1]}, "has 1 replica"),
+        ({"settings": {**GOOD, "min.insync.replicas": "1"}}, "has min.insync.replicas=1, a log in production needs 2"),
+        ({"settings": {**GOOD, "unclean.leader.election.enable": "true"}}, "has unclean.leader.election.enable=true"),
+    ],
+)
+def test_topics_when_a_cluster_could_lose_something_then_each_topic_is_named(
+    asked: dict[str, Any], changed: dict[str, Any], what: str
+) -> None:
+    told = found(asked, **changed)
+    assert [is_note for _, is_note in told] == [False, False]
+    assert [
+        f"the topic {topic} {what}" in said
+        for topic, (said, _) in zip(("main.proposals", "main.results"), told, strict=True)
+    ] == [True, True]
