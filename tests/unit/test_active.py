@@ -1,0 +1,268 @@
+"""The active sequencer's rounds over a log in memory: what is appended, told, told again, and held back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from uuid import UUID
+
+import pytest
+from chains import Written
+from deciding import START_MS, make_id
+
+from commitlog.domain import model as m
+from commitlog.domain.sequencing import new_state
+from commitlog.errors import FencedError
+from commitlog.log.active import HEARTBEAT_INTERVAL_S, LOOK_INTERVAL_S, TELL_AGAIN_S, Active, Limits
+from commitlog.log.batches import Decider, Incoming
+from commitlog.log.chain import Accepted, Chain, ChainState
+from commitlog.log.codec import (
+    OutcomeHead,
+    decode_dead_letter,
+    decode_heartbeat,
+    decode_receipts,
+    encode_proposal,
+)
+from commitlog.log.ports import Ports
+from commitlog.log.replica import Untold
+from commitlog.log.serving import DoubtError, Report, Serving, Telling
+from commitlog.log.topics import topics_of
+
+TOPICS = topics_of("main")
+
+
+class World:
+    """Topics in memory; reports and answers come when they are let."""
+
+    def __init__(self) -> None:
+        self.log = Written()
+        self.log.take_over()
+        self.reports: deque[Callable[[], None]] = deque()
+        self.answers: deque[Callable[[], None]] = deque()
+        self.said: list[tuple[str, int, bytes]] = []
+        self.waiting: deque[Incoming] = deque()
+        self.fails = 0
+        self.now_s = 0.0
+        self.sent = 0
+
+    def propose(self, value: bytes | None = None) -> None:
+        self.sent += 1
+        change = m.CreateSchema(f"s{self.sent}")
+        made = encode_proposal(m.Proposal(UUID(make_id(self.sent)).bytes, "w1", 0, (change,), created_at_ms=START_MS))
+        self.waiting.append(Incoming(0, self.sent, b"w1", made if value is None else value))
+
+    def told(self) -> list[int]:
+        return [
+            receipt.seq
+            for topic, _, value in self.said
+            if topic == TOPICS.receipts
+            for receipt in decode_receipts(value).receipts
+        ]
+
+    # --- the ports ----------------------------------------------------------------------------------------------------
+
+    def append(self, values: Sequence[bytes], on_report: Callable[[int, Report], None]) -> None:
+        for index, value in enumerate(values):
+            self.log.records.append(value)
+            offset = len(self.log.records) - 1
+            self.reports.append(lambda index=index, offset=offset: on_report(index, Report(offset)))  # type: ignore[misc]
+
+    def end_seen(self) -> int:
+        return len(self.log.records)
+
+    def read(self, start: int, end: int) -> Iterable[tuple[int, bytes]]:
+        return [(offset, self.log.records[offset]) for offset in range(start, end)]
+
+    def send(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
+        if self.fails and topic != TOPICS.control:
+            self.fails -= 1
+            self.answers.append(lambda: on_done("planted"))
+        else:
+            self.said.append((topic, partition, value))
+            self.answers.append(lambda: on_done(None))
+
+    def poll(self, timeout_s: float) -> None:
+        """Of results and of voice alike."""
+
+    def take(self, records_max: int) -> list[Incoming]:
+        return [self.waiting.popleft() for _ in range(min(records_max, len(self.waiting)))]
+
+    def close(self) -> None: ...
+
+
+class Source:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def poll(self, records_max: int, timeout_s: float) -> list[Incoming]:
+        return self._world.take(records_max)
+
+    def close(self) -> None: ...
+
+
+class Sequencing:
+    """An active sequencer of epoch 1 in a world."""
+
+    def __init__(self, *, told: int = 0, untold_max: int = 1_000, records_max: int = 100) -> None:
+        self.world = world = World()
+        genesis_state = new_state(m.Genesis(b"L" * 16))
+        self.decider = Decider(
+            genesis_state,
+            prev_hash=world.log.hash,
+            epoch=1,
+            topics=TOPICS,
+            handlers={},
+            schema_ids={},
+            undecidable={},
+        )
+        self.telling = Telling(told, untold_max=untold_max)
+        self.active = Active(
+            self.decider,
+            Serving(ChainState(b"L" * 16, 1, b"I" * 16, 0, world.log.hash), 2),
+            self.telling,
+            Ports(world, world, Source(world), lambda: START_MS, lambda: world.now_s),
+            TOPICS,
+            limits=Limits(records_max, 1_000_000),
+        )
+
+    def step(self, *, reports: bool = True, answers: bool = True) -> None:
+        self.active.step()
+        while reports and self.world.reports:
+            self.world.reports.popleft()()
+        while answers and self.world.answers:
+            self.world.answers.popleft()()
+
+    def accepted(self) -> list[int]:
+        chain, seqs = Chain(), []
+        for offset, raw in enumerate(self.world.log.records):
+            step = chain.take(raw, offset)
+            if isinstance(step, Accepted) and isinstance(step.head, OutcomeHead):
+                seqs.append(step.head.seq)
+        return seqs
+
+
+def test_proposals_when_decided_then_told_only_after_their_reports() -> None:
+    running = Sequencing()
+    for _ in range(3):
+        running.world.propose()
+    running.step(reports=False)
+    running.step(reports=False)
+    assert (running.accepted(), running.world.told()) == ([1, 2, 3], [])
+    running.step()
+    running.step()
+    assert (running.world.told(), running.telling.told, running.active.is_quiet) == ([1, 2, 3], 3, True)
+
+
+def test_outcomes_then_each_carries_what_was_told_when_it_was_decided() -> None:
+    running = Sequencing()
+    for _ in range(3):
+        running.world.propose()
+        running.step()
+        running.step()
+    chain = Chain()
+    steps = [chain.take(raw, offset) for offset, raw in enumerate(running.world.log.records)]
+    told = [each.head.told for each in steps if isinstance(each, Accepted) and isinstance(each.head, OutcomeHead)]
+    assert told == [0, 1, 2]
+
+
+def test_receipts_when_they_fail_then_sent_again_without_doubt_until_they_are_there() -> None:
+    running = Sequencing()
+    running.world.fails = 2
+    running.world.propose()
+    running.step()
+    running.step()
+    assert (running.world.told(), running.telling.told) == ([], 0)
+    running.step()
+    running.world.now_s += TELL_AGAIN_S
+    running.step()
+    running.world.now_s += TELL_AGAIN_S
+    running.step()
+    assert (running.world.told(), running.telling.told, running.accepted()) == ([1], 1, [1])
+
+
+def test_deciding_when_too_much_is_untold_then_waits() -> None:
+    running = Sequencing(untold_max=2, records_max=2)
+    for _ in range(6):
+        running.world.propose()
+    for _ in range(5):
+        running.step(answers=False)
+    assert len(running.world.waiting) == 4
+    for _ in range(10):
+        running.step()
+    assert (running.world.told(), running.accepted()) == ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6])
+
+
+def test_predecessors_answers_when_untold_then_told_again_with_the_refused_bytes() -> None:
+    running = Sequencing(told=4)
+    receipts = [
+        m.Receipt(
+            seq,
+            m.Position(0, seq),
+            UUID(make_id(seq)).bytes,
+            m.Verdict.REJECTED,
+            None,
+            0,
+            m.Reason.MALFORMED,
+            "no",
+            m.Assigned(),
+            5,
+        )
+        for seq in (5, 6)
+    ]
+    refused = m.Outcome(6, 1, m.Position(0, 6), 5, m.Verdict.REJECTED, 0, None, None, reason=m.Reason.MALFORMED)
+    asked: list[m.Position] = []
+
+    def read(untold: Sequence[Untold]) -> list[Incoming]:
+        asked.extend(each.receipt.source for each in untold)
+        return [Incoming(0, 6, b"k", b"junk")]
+
+    running.active.tell_again([Untold(receipts[0], None), Untold(receipts[1], refused)], read)
+    assert (asked, running.telling.told) == ([m.Position(0, 6)], 4)
+    running.step()
+    assert (running.world.told(), running.telling.told) == ([5, 6], 6)
+    [letter] = [value for topic, _, value in running.world.said if topic == TOPICS.dead_letters]
+    assert decode_dead_letter(letter).value == b"junk"
+
+
+def test_idle_when_another_has_taken_over_then_fenced() -> None:
+    running = Sequencing()
+    running.step()
+    running.world.log.take_over(b"J")
+    running.world.now_s += LOOK_INTERVAL_S
+    running.step()
+    with pytest.raises(FencedError):
+        running.step()
+
+
+def test_batch_when_a_report_fails_then_doubt_and_nothing_is_told() -> None:
+    running = Sequencing()
+    running.world.propose()
+    running.step(reports=False)
+    [report] = running.world.reports
+    sent = next(iter(running.active._sent))
+    running.active._serving.reported(sent, 0, Report(None, "timed out"))
+    report()
+    with pytest.raises(DoubtError, match="timed out"):
+        running.step()
+    assert running.world.told() == []
+
+
+def test_heartbeats_then_in_time_with_what_is_accepted_and_the_last_one_says_so() -> None:
+    running = Sequencing()
+    running.step()
+    running.step()
+    running.world.propose()
+    running.step()
+    running.world.now_s += HEARTBEAT_INTERVAL_S
+    running.step()
+    running.active.leave()
+    beats = [decode_heartbeat(value) for topic, _, value in running.world.said if topic == TOPICS.control]
+    assert [(beat.epoch, beat.instance, beat.seq, beat.leaving) for beat in beats] == [
+        (1, b"I" * 16, 0, False), (1, b"I" * 16, 1, False), (1, b"I" * 16, 1, True),
+    ]  # fmt: skip
+    running.world.propose()
+    running.step(reports=False)
+    running.world.now_s += 2.0
+    said = len(running.world.said)
+    running.step(reports=False)
+    assert len(running.world.said) == said
