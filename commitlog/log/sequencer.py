@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
 
 from commitlog.config import Settings
 from commitlog.domain.model import Position, Verdict
@@ -26,7 +25,7 @@ from commitlog.domain.state import SequencerState
 from commitlog.errors import FencedError, LogUnavailableError
 from commitlog.log.active import Active, Limits
 from commitlog.log.batches import Batch, Decider, Incoming
-from commitlog.log.chain import ChainState, Skip
+from commitlog.log.chain import Skip
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.handlers import load_row_handlers
 from commitlog.log.heartbeats import HeartbeatListener
@@ -65,7 +64,7 @@ class Phase(StrEnum):
 LEGAL_MOVES: Mapping[Phase, frozenset[Phase]] = {
     Phase.STARTING: frozenset({Phase.LOADING, Phase.STOPPED}),
     Phase.LOADING: frozenset({Phase.LOADING, Phase.STANDBY, Phase.TAKING_OVER, Phase.FENCED, Phase.STOPPED}),
-    Phase.STANDBY: frozenset({Phase.TAKING_OVER, Phase.STOPPED}),
+    Phase.STANDBY: frozenset({Phase.TAKING_OVER, Phase.LOADING, Phase.STOPPED}),
     Phase.TAKING_OVER: frozenset({Phase.SERVING, Phase.STANDBY, Phase.LOADING, Phase.FENCED, Phase.STOPPED}),
     Phase.SERVING: frozenset({Phase.LOADING, Phase.FENCED, Phase.STOPPED}),
     Phase.FENCED: frozenset({Phase.STOPPED}),
@@ -91,13 +90,6 @@ class SequencerStatus:
     batches: int = 0
     doubts: int = 0
     skipped: Mapping[Skip, int] = field(default_factory=Counter)
-
-
-class _Own(NamedTuple):
-    """The epoch that this process served last, or tried to."""
-
-    epoch: int
-    instance: bytes
 
 
 def run_sequencer(settings: Settings, *, standby: bool = False, stop: threading.Event | None = None) -> int:
@@ -149,9 +141,10 @@ class Sequencer:
         self._results: KafkaResults | None = None
         self._voice: KafkaVoice | None = None
         self._heartbeats: HeartbeatListener | None = None
-        self._own: _Own | None = None
+        self._instances: set[bytes] = set()
+        self._served_epoch: int | None = None
         self._undecidable: dict[Position, Exception] = {}
-        self._has_served = False
+        self._has_loaded = False
         self._decider: Decider | None = None
         self._allowed_bytes = 0
         self._collected_s = 0.0
@@ -173,12 +166,12 @@ class Sequencer:
             while not self._stop.is_set():
                 try:
                     self._load()
-                    self._become_active(waits=standby and not self._has_served)
+                    self._become_active(waits=standby and self._served_epoch is None)
                 except DoubtError as doubt:
                     _logger.warning("in doubt, loading again: %s", doubt)
                     self._tell(doubts=self.status.doubts + 1)
                 except LogUnavailableError as error:
-                    if not self._has_served:
+                    if not self._has_loaded:
                         raise
                     _logger.warning("trying again: %s", error)
                     self._stop.wait(AWAY_PAUSE_S)
@@ -200,8 +193,7 @@ class Sequencer:
             if self._take_over():
                 self._serve()
                 return
-            if self._has_served:
-                raise FencedError("another sequencer has taken over while this one was in doubt")
+            self._check_own()
             waits = True
 
     def _move(self, phase: Phase) -> None:
@@ -240,12 +232,14 @@ class Sequencer:
             checkpoints=load_checkpoints(self._settings),
             on_skipped=lambda error: _logger.warning("a checkpoint does not fit the log: %s", error),
         )
+        for _ in replica.follow_to_end():
+            heartbeats.listen()
         # What was decided during a long load would have to be replayed while nobody serves.
-        while self._replayed_to_end(replica, heartbeats) >= CAUGHT_UP_RECORDS and not self._stop.is_set():
+        while self._caught_up() >= CAUGHT_UP_RECORDS and not self._stop.is_set():
             pass
         state = replica.state
         told = last_told(self._settings, state.log_id, state.partitions)
-        self._replayed_to_end(replica, heartbeats)
+        self._caught_up()
         check_told(self._settings, told, seq=replica.chain.seq)
         check_proposals(self._settings, _next_offsets(state))
         self._tell_of(replica)
@@ -254,12 +248,19 @@ class Sequencer:
         batch_bytes_max = topic_message_bytes_max(self._settings, self._topics.results)
         self._results = KafkaResults(self._settings, self._topics.results, batch_bytes_max=batch_bytes_max)
         self._voice = KafkaVoice(self._settings)
+        self._has_loaded = True
 
-    def _replayed_to_end(self, replica: Replica, heartbeats: HeartbeatListener) -> int:
-        count = 0
+    def _caught_up(self) -> int:
+        """Replays what has come since the last look; how many records that was."""
+        replica, heartbeats, count = self._replica, self._heartbeats, 0
+        assert replica is not None
+        assert heartbeats is not None
+        epoch = replica.chain.epoch
         for replayed in replica.follow_to_end():
             count += replayed
             heartbeats.listen()
+        if replica.chain.epoch != epoch:
+            heartbeats.heard.took_over(time.monotonic())
         return count
 
     def _stand_by(self) -> None:
@@ -285,14 +286,14 @@ class Sequencer:
             FencedError: this one was active, and another one has taken over since.
         """
         self._move(Phase.TAKING_OVER)
-        replica, results = self._replica, self._results
+        replica, results, heartbeats = self._replica, self._results, self._heartbeats
         assert replica is not None
         assert results is not None
-        self._check_own(replica.chain)
+        assert heartbeats is not None
+        self._check_own()
         attempt = TakeoverAttempt(replica.chain, instance=uuid.uuid4().bytes, now_ms=self._clock_ms())
-        if self._has_served:
-            # Its report may get lost, and it may count all the same.
-            self._own = _Own(attempt.takeover.epoch, attempt.takeover.instance)
+        # Its report may get lost, and it may count all the same.
+        self._instances.add(attempt.takeover.instance)
         reports: list[Report] = []
         results.append([attempt.record], lambda index, report: reports.append(report))
         deadline = time.monotonic() + 2 * APPEND_TIMEOUT_MS / 1000
@@ -302,14 +303,19 @@ class Sequencer:
         for _ in replica.follow_to(offset + 1):
             pass
         self._tell_of(replica)
-        return attempt.has_won(replica.chain)
+        if attempt.has_won(replica.chain):
+            return True
+        if replica.chain.instance in self._instances:
+            raise DoubtError("an earlier takeover of this sequencer came late, and counts")
+        # Whoever was faster lives.
+        heartbeats.heard.took_over(time.monotonic())
+        return False
 
-    def _check_own(self, chain: ChainState) -> None:
+    def _check_own(self) -> None:
         """Whoever was active and has loaded again may only follow itself."""
-        own = self._own
-        if own is None or chain.epoch < own.epoch:
-            return
-        if chain.epoch > own.epoch or chain.instance not in (None, own.instance):
+        assert self._replica is not None
+        chain, served = self._replica.chain, self._served_epoch
+        if served is not None and chain.epoch > served and chain.instance not in self._instances:
             raise FencedError(f"another sequencer has taken over (epoch {chain.epoch}) while this one was in doubt")
 
     # --- serving ------------------------------------------------------------------------------------------------------
@@ -321,7 +327,7 @@ class Sequencer:
         assert voice is not None
         chain, state, untold = replica.chain, replica.state, list(replica.untold)
         assert chain.instance is not None
-        self._own = _Own(chain.epoch, chain.instance)
+        self._served_epoch = chain.epoch
         decider = Decider(
             state,
             prev_hash=chain.hash,
@@ -349,7 +355,6 @@ class Sequencer:
         self._decider, self._allowed_bytes = decider, state.settings.proposal_bytes_max
         try:
             active.tell_again(untold, self._refused)
-            self._has_served = True
             self._move(Phase.SERVING)
             while not self._stop.is_set():
                 active.step()
