@@ -16,14 +16,9 @@ from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.catalog.writing import Connection
 from commitlog.client.lake import MARKER, check_owner
-<<<<<<< HEAD
 from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError, ConfigurationError
-=======
-from commitlog.config import Settings, without_password
-from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, ConfigurationError
 from commitlog.log.durability import weaknesses
->>>>>>> 4e654f4 (init and doctor say what the topics lack for production, a cluster's new topics have it)
 from commitlog.ops.log_side import read_log_side
 from commitlog.ops.storage import (
     StoredFile,
