@@ -16,14 +16,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from commitlog.client.access import OutcomeState, ProposalStatus, TableAt
+from commitlog.client.access import LiveFile, OutcomeState, ProposalStatus, TableAt
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.dry_run import decided_unsent
 from commitlog.domain import model as m
@@ -73,6 +73,7 @@ class _InMemoryAccess:
         self._genesis = m.Genesis(_LOG_ID, settings=settings, data_path=data_path)
         self._state = new_state(self._genesis)
         self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
+        self._files: dict[int, LiveFile] = {}
         self._offset = 0
         self._closed = False
         self.outcomes: list[m.Outcome] = []
@@ -102,6 +103,12 @@ class _InMemoryAccess:
 
     def new_table_path(self, schema: str, table: str) -> str | None:
         return f"{self._data_path}/{schema}/{table}"
+
+    def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:
+        with self._changed:
+            table = self._state.tables.get(table_id)
+            live = () if table is None else table.live_files
+            return [self._files[each] for each in live if each in self._files and self._files[each].path in paths]
 
     def claim_data_path(self) -> None:
         pass
@@ -187,10 +194,19 @@ class _InMemoryAccess:
         self.outcomes.append(outcome)
         if outcome.snapshot_id is None:
             return
+        self._remember_files(outcome)
         for effect in outcome.effects:
             table = None if effect.object_id is None else self._state.tables.get(effect.object_id)
             if table is not None:
                 self._definitions.setdefault(table.table_id, []).append((outcome.snapshot_id, table.definition))
+
+    def _remember_files(self, outcome: m.Outcome) -> None:
+        if outcome.proposal is None or outcome.assigned is None:
+            return
+        by, changes = outcome.proposal, outcome.proposal.changes
+        named = [file for each in changes if isinstance(each, m.Append | m.Compact | m.Flush) for file in each.files]
+        for data_file_id, file in zip(outcome.assigned.data_file_ids, named, strict=True):
+            self._files[data_file_id] = LiveFile(data_file_id, file.path, by.proposal_id, by.writer_id, by.writer_seq)
 
 
 class InMemoryCommitLog(CommitLog):

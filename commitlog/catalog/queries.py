@@ -423,6 +423,18 @@ class Catalog:
         )
         return self._files(table, rows, self._inlined_deletes(table.definition.table_id, snapshot_id))
 
+    def live_files(
+        self, table_id: int, paths: Sequence[str]
+    ) -> list[tuple[int, str, bytes | None, str | None, int | None]]:
+        """Id, path, and proposal (id, writer, writer_seq) of the live data files of a table that have these paths."""
+        rows = self._rows(
+            """SELECT f.data_file_id, f.path, o.proposal_id, o.writer_id, o.writer_seq FROM ducklake_data_file f
+               LEFT JOIN commitlog.outcomes o ON o.snapshot_id = f.begin_snapshot
+               WHERE f.table_id = %s AND f.end_snapshot IS NULL AND f.path = ANY(%s)""",
+            (table_id, list(paths)),
+        )
+        return [(file_id, path, None if uuid is None else uuid.bytes, *writer) for file_id, path, uuid, *writer in rows]
+
     @of_one_moment
     def files_of(self, table: CatalogTable, data_file_ids: Sequence[int]) -> list[CatalogFile]:
         """Data files by their ids, whether they are live or not, without their deletes."""

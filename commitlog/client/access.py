@@ -6,7 +6,7 @@ the same surface by construction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -39,6 +39,17 @@ class ProposalStatus:
     state: OutcomeState
     outcome: Outcome | None = None
     positions: tuple[Position, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A data file that a table has, and the proposal that brought it (None: not known)."""
+
+    data_file_id: int
+    path: str
+    proposal_id: ProposalId | None
+    writer_id: str | None
+    writer_seq: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,10 @@ class LogAccess(Protocol):
 
     def new_table_path(self, schema: str, table: str) -> str | None:
         """Where the files of a table will be that does not exist yet; None when that is not known."""
+        ...
+
+    def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:
+        """The data files of these paths that a table has at the head, as its records name them."""
         ...
 
     def claim_data_path(self) -> None:

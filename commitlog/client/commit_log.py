@@ -11,13 +11,13 @@ import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Real
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from commitlog.client.access import LogAccess, OutcomeState, PendingAnswer, ProposalStatus, TableAt
+from commitlog.client.access import LiveFile, LogAccess, OutcomeState, PendingAnswer, ProposalStatus, TableAt
 from commitlog.client.checking import (
     checked_count,
     checked_count_or_none,
@@ -357,6 +357,10 @@ class CommitLog:
     def new_table_path(self, name: TableName) -> str | None:
         """Where the files of a table will be that does not exist yet; None when that is not known."""
         return self._access.new_table_path(name.schema, name.name)
+
+    def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:
+        """The data files of these paths that a table has at the head, as its records name them."""
+        return self._access.live_files(table_id, paths)
 
     def claim_data_path(self) -> None:
         """See that the lake's folder is this log's, and no other's, before files in it are proposed.

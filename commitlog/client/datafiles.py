@@ -98,6 +98,16 @@ def normal_path(path: str | Path) -> str:
     return os.path.abspath(text)
 
 
+def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URL, and the path in it, where every letter stands for itself: ``%`` and ``[`` too."""
+    scheme, separator, rest = place.partition("://")
+    if not separator:
+        return fs.LocalFileSystem(), place
+    host, _, path = rest.partition("/")
+    filesystem, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
+    return filesystem, f"{root.rstrip('/')}/{path}"
+
+
 def relative_to(place: str, table_path: str | None) -> tuple[str, bool]:
     """The path as a data file's record has it: below the table's own directory, or absolute."""
     if table_path is not None:
@@ -112,7 +122,7 @@ def relative_to(place: str, table_path: str | None) -> tuple[str, bool]:
 
 def _read_footer(place: str) -> _Footer:
     try:
-        filesystem, inner = fs.FileSystem.from_uri(place) if "://" in place else (fs.LocalFileSystem(), place)
+        filesystem, inner = filesystem_of(place)
         info = filesystem.get_file_info(inner)
         if info.type is fs.FileType.NotFound:
             raise DataFileError(f"{place} does not exist; write the file before it is committed")

@@ -8,11 +8,11 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from weakref import WeakSet
 
 from commitlog.catalog.queries import Catalog
-from commitlog.client.access import OutcomeState, PendingAnswer, ProposalStatus, TableAt
+from commitlog.client.access import LiveFile, OutcomeState, PendingAnswer, ProposalStatus, TableAt
 from commitlog.client.dry_run import decided_unsent
 from commitlog.client.lake import claim
 from commitlog.client.log_end import LogEnd
@@ -185,6 +185,9 @@ class KafkaAccess:
             return None
         path = catalog.schema_path(schema, catalog.head_snapshot_id())
         return None if path is None else f"{path}{table}/"
+
+    def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:
+        return [LiveFile(*row) for row in self.catalog().live_files(table_id, paths)]
 
     def claim_data_path(self) -> None:
         if not self._data_path_claimed:

@@ -20,7 +20,7 @@ from uuid import UUID, uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-from commitlog.client.datafiles import normal_path
+from commitlog.client.datafiles import filesystem_of, normal_path
 from commitlog.errors import ConfigurationError
 
 MARKER = "_commitlog.json"
@@ -174,8 +174,5 @@ def _mark(data_path: str, content: bytes) -> None:
 
 
 def _opened(data_path: str) -> tuple[fs.FileSystem, str]:
-    place = normal_path(data_path)
-    if "://" not in place:
-        return fs.LocalFileSystem(), place
-    filesystem, folder = fs.FileSystem.from_uri(place)
+    filesystem, folder = filesystem_of(normal_path(data_path))
     return filesystem, folder.rstrip("/")

@@ -32,7 +32,9 @@ from commitlog.client.checking import (
     shown,
 )
 from commitlog.client.datafiles import read_data_file
+from commitlog.client.file_paths import PathKey, check_not_live, check_paths
 from commitlog.client.ids import new_proposal_id
+from commitlog.client.lake import new_name
 from commitlog.client.names import TableName, parse_table_name
 from commitlog.client.outcomes import SubmittedOutcome
 from commitlog.client.overlay import define_new, table_after
@@ -45,6 +47,7 @@ from commitlog.domain import model as m
 from commitlog.domain.json_form import row_positions
 from commitlog.domain.types import fold
 from commitlog.errors import (
+    DataFileError,
     InvalidChangeError,
     InvalidRequestError,
     KeyReusedError,
@@ -86,6 +89,7 @@ class Transaction:
         self._options = options
         self._changes: list[m.Change] = []
         self._reads: list[m.Read] = []
+        self._named_paths: set[PathKey] = set()
         self._at_base: dict[TableName, TableAt | None] = {}
         self._outcome: SubmittedOutcome | None = None
         self._sent: m.Proposal | None = None
@@ -214,7 +218,7 @@ class Transaction:
             primary_key: columns; the table then takes rows (``insert_row``, ...) instead of files.
             unique: further unique constraints of a keyed table.
             foreign_keys: references of a keyed table.
-            properties: ``conflict_granularity`` (TABLE, FILE, ROW) and ``on_conflict``.
+            properties: ``conflict_granularity`` (TABLE, FILE, ROW), ``on_conflict``, ``foreign_paths`` (true, false).
             if_not_exists: do nothing when there is one.
 
         Raises:
@@ -289,14 +293,31 @@ class Transaction:
 
         Args:
             table: its name.
-            files: paths or URLs; or DataFiles, which are taken as they are.
+            files: paths or URLs below the table's folder (see ``new_file``), or anywhere if the table's property
+                ``foreign_paths`` is "true"; or DataFiles, which are taken as they are.
 
         Raises:
             TableNotFoundError: there is no such table at the base.
-            DataFileError: a file is missing, is not Parquet, or does not fit the table.
+            DataFileError: a file is missing, is not Parquet, does not fit the table, lies elsewhere, or is in it already.
         """
         name = parse_table_name(table)
         self._add(m.Append(name.schema, name.name, self._described(name, files)))
+
+    def new_file(self, table: str) -> str:
+        """A path for a new Parquet file of a table: in the table's folder, by a name that no other file has.
+
+        What is written there and not committed is found and removed by `commitlog clean` later.
+
+        Raises:
+            TableNotFoundError: there is no such table at the base.
+            DataFileError: where the files of the table will be is not known yet.
+        """
+        path = self.table(table).path
+        if path is None:
+            raise DataFileError(f"where the files of table {table} will be is known when its creation is committed")
+        if "://" not in path:
+            Path(path).mkdir(parents=True, exist_ok=True)
+        return f"{path.rstrip('/')}/{new_name()}.parquet"
 
     def delete(
         self,
@@ -318,6 +339,7 @@ class Transaction:
         deleted = checked_items("delete_files", delete_files, m.DeleteFile, "DeleteFile")
         if deleted:
             self._log.claim_data_path()
+            check_paths(name, deleted, self._named_paths, lambda: self._table(name))
         by_file = checked_mapping(
             "positions", {} if positions is None else positions, "data file ids to positions of rows"
         )
@@ -495,8 +517,15 @@ class Transaction:
             )
         given = checked_items("files", files, (str, Path, m.DataFile), "paths or DataFiles")
         self._log.claim_data_path()
-        if all(isinstance(file, m.DataFile) for file in given):
-            return tuple(file for file in given if isinstance(file, m.DataFile))
+        described = tuple(file for file in given if isinstance(file, m.DataFile))
+        if len(described) < len(given):
+            described = self._read(name, given, carry_row_ids=carry_row_ids)
+        check_paths(name, described, self._named_paths, lambda: self._table(name))
+        return described
+
+    def _read(
+        self, name: TableName, given: Sequence[str | Path | m.DataFile], *, carry_row_ids: bool
+    ) -> tuple[m.DataFile, ...]:
         at = self._table(name)
 
         def describe(file: str | Path | m.DataFile) -> m.DataFile:
@@ -505,7 +534,11 @@ class Transaction:
             return read_data_file(file, at.definition, table_path=at.path, carries_row_ids=carry_row_ids)
 
         with ThreadPoolExecutor(min(len(given), _FOOTER_READERS_MAX)) as pool:
-            return tuple(pool.map(describe, given))
+            described = tuple(pool.map(describe, given))
+        ending = {each for change in self._changes if isinstance(change, m.Delete) for each in change.whole_files}
+        own = (self._options.proposal_id, self._options.writer_id, self._options.writer_seq)
+        check_not_live(name, at, described, ending, own, self._log.live_files)
+        return described
 
 
 def make_options(**options: Any) -> TransactionOptions:

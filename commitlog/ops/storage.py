@@ -17,6 +17,8 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
+from commitlog.client.datafiles import filesystem_of
+
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs"}
 _WORKERS = 8
 FOOTER_TAIL_BYTES = 8
@@ -78,7 +80,7 @@ def list_files(data_path: str) -> dict[str, StoredFile]:
     root = root_of(data_path)
     if is_local(data_path):
         return dict(_walk(root)) if os.path.isdir(root) else {}
-    filesystem, inner = fs.FileSystem.from_uri(data_path)
+    filesystem, inner = filesystem_of(data_path.rstrip("/"))
     selector = fs.FileSelector(inner, recursive=True, allow_not_found=True)
     start = inner.rstrip("/") + "/"
     return {
@@ -170,5 +172,4 @@ def remove_empty_folders(place: str, root: str) -> None:
 def _opened(path: str) -> tuple[fs.FileSystem, str]:
     if is_local(path):
         return fs.LocalFileSystem(), next(iter(places_of(path)))
-    opened: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
-    return opened
+    return filesystem_of(path)

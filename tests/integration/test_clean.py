@@ -305,6 +305,7 @@ def test_clean_when_paths_are_written_otherwise_then_still_the_same_file(lake: L
     ]
     files = tuple(m.DataFile(name, 10, 1000, path_is_relative=False) for name in names)
     with lake.log.transaction() as tx:
+        tx.alter("main.t").set_property("foreign_paths", "true")
         tx.append("main.t", files=files)
     lake.settle()
     assert removable(lake) == {}
