@@ -14,7 +14,10 @@ from pyarrow import fs
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from commitlog.client import CommitLog
+from commitlog.client.datafiles import read_data_file
+from commitlog.client.lake import MARKER, check_free
 from commitlog.config import Settings
+from commitlog.errors import ConfigurationError
 from commitlog.local.processes import free_port
 from commitlog.ops.cleaning import Cleaning
 from commitlog.spark.arrow import write_batches
@@ -79,9 +82,18 @@ def test_lake_in_s3_then_files_are_described_written_read_and_cleaned_there(
 ) -> None:
     bucket = fs.S3FileSystem(endpoint_override=endpoint)
     assert target(log, TABLE).path.startswith("s3://lake/data/main/people/")
-    pq.write_table(pa.Table.from_batches([batch(1, 2)]), "lake/data/mine.parquet", filesystem=bucket)
     with log.transaction() as tx:
-        tx.append(TABLE, ["s3://lake/data/mine.parquet"])
+        mine = tx.new_file(TABLE)
+        pq.write_table(pa.Table.from_batches([batch(1, 2)]), mine.removeprefix("s3://"), filesystem=bucket)
+        tx.append(TABLE, [mine])
+    for name in ("e1", "e[12]", "e%5B12%5D"):
+        found = pa.Table.from_batches([batch(*range(len(name)))])
+        pq.write_table(found, f"lake/data/main/people/{name}.parquet", filesystem=bucket)
+        described = read_data_file(
+            f"{target(log, TABLE).path}{name}.parquet", target(log, TABLE).definition, table_path=None
+        )
+        assert described.record_count == len(name)
+        bucket.delete_file(f"lake/data/main/people/{name}.parquet")
     options = SourceOptions({"table": TABLE, **{name: str(getattr(settings, name)) for name in NAMES}})
     writer = BatchWriter(options, TABLE, from_arrow_schema(SCHEMA))
     writer.commit([WrittenFiles((task_file(log, 3, 4),), None, None), WrittenFiles((task_file(log, 5),), None, None)])
@@ -96,7 +108,11 @@ def test_lake_in_s3_then_files_are_described_written_read_and_cleaned_there(
     with Cleaning(settings, older_than_ms=0) as cleaning:
         assert [each.place for each in cleaning.remove(cleaning.removable())] == [dead]
     stored = bucket.get_file_info(fs.FileSelector("lake/data", recursive=True))
-    assert len([each for each in stored if each.type is fs.FileType.File]) == 3
+    names = [each.base_name for each in stored if each.type is fs.FileType.File]
+    assert len(names) == 4
+    assert MARKER in names
+    with pytest.raises(ConfigurationError, match=rf"s3://lake/data/x is in s3://lake/data, .* log {settings.log}"):
+        check_free("s3://lake/data/x", "another")
 
 
 @pytest.mark.nightly
