@@ -523,14 +523,13 @@ class Transaction:
         check_paths(name, described, self._named_paths, lambda: self._table(name))
         return described
 
-    def _read(
-        self, name: TableName, given: Sequence[str | Path | m.DataFile], *, carry_row_ids: bool
-    ) -> tuple[m.DataFile, ...]:
+    def _read(self, name: TableName, given: Sequence[object], *, carry_row_ids: bool) -> tuple[m.DataFile, ...]:
         at = self._table(name)
 
-        def describe(file: str | Path | m.DataFile) -> m.DataFile:
+        def describe(file: object) -> m.DataFile:
             if isinstance(file, m.DataFile):
                 return file
+            assert isinstance(file, str | Path)
             return read_data_file(file, at.definition, table_path=at.path, carries_row_ids=carry_row_ids)
 
         with ThreadPoolExecutor(min(len(given), _FOOTER_READERS_MAX)) as pool:
