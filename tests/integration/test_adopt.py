@@ -224,6 +224,7 @@ def test_init_when_it_adopts_then_the_log_goes_on_from_there(
     again = init(settings, "--adopt", sqlite_lake.source)
     assert again.returncode == 0, again.stderr
     with serving(settings), CommitLog.connect(settings=settings, writer_id="later") as log:
+        project(settings)  # no projector runs, and a reader waits for the takeover too
         file = tmp_path / "new.parquet"
         pq.write_table(pa.table({"id": pa.array([9000], pa.int32()), "v": ["new"]}), file)
         with log.transaction() as appending:
