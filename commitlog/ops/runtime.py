@@ -330,6 +330,9 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
     log_file = settings.home / "logs" / "up.log"
     log_file.parent.mkdir(parents=True, exist_ok=True)
     _rotate(log_file)
+    # A port that nobody chose is not to look chosen to the child, which begins with those of the last `up`.
+    ports = {f"COMMITLOG_{name.upper()}": name for name in ("kafka_port", "postgres_port")}
+    left_out = {*_NOT_USED.values(), *(each for each in ports if settings.sources[ports[each]].startswith("default"))}
     with log_file.open("ab") as output, log_file.open("r", encoding="utf-8", errors="replace") as said:
         said.seek(0, os.SEEK_END)
         child = subprocess.Popen(
@@ -337,7 +340,7 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={name: value for name, value in settings.environment().items() if name not in _NOT_USED.values()},
+            env={name: value for name, value in settings.environment().items() if name not in left_out},
             start_new_session=True,
         )
         deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
