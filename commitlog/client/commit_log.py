@@ -22,6 +22,7 @@ from commitlog.client.checking import (
     checked_count,
     checked_count_or_none,
     checked_flag,
+    checked_items,
     checked_text,
     checked_text_or_none,
     shown,
@@ -360,7 +361,8 @@ class CommitLog:
 
     def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:
         """The data files of these paths that a table has at the head, as its records name them."""
-        return self._access.live_files(table_id, paths)
+        named = checked_items("paths", paths, str, "paths")
+        return self._access.live_files(checked_count("table_id", table_id), named)
 
     def claim_data_path(self) -> None:
         """See that the lake's folder is this log's, and no other's, before files in it are proposed.

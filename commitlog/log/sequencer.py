@@ -199,7 +199,9 @@ class Sequencer:
     def _move(self, phase: Phase) -> None:
         if phase not in LEGAL_MOVES[self.status.phase]:
             raise AssertionError(f"a sequencer does not go from {self.status.phase} to {phase}")
-        _logger.info("%s -> %s", self.status.phase, phase)
+        # Whoever waits for a broker begins again and again: that is said by who tries again, once a minute.
+        begins = self.status.phase is Phase.STARTING or (self.status.phase, phase) == (Phase.LOADING, Phase.STOPPED)
+        _logger.log(logging.DEBUG if begins else logging.INFO, "%s -> %s", self.status.phase, phase)
         self._tell(phase=phase)
 
     def _tell(self, **news: object) -> None:

@@ -47,7 +47,7 @@ def test_help_when_shown_then_names_every_command(tmp_path: Path) -> None:
 def test_commands_when_the_broker_is_away_then_name_its_address_and_how_long(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     away = {"COMMITLOG_BOOTSTRAP_SERVERS": address}
-    commands = [["outcome", SOME_ID], ["explain", SOME_ID], ["tail"], ["submit", "-"], ["init"], ["sequencer"]]
+    commands = [["outcome", SOME_ID], ["explain", SOME_ID], ["tail"], ["submit", "-"], ["init"]]
     # Each waits ten seconds for an answer, so all of them wait at the same time.
     with ThreadPoolExecutor(len(commands)) as pool:
         all_done = list(pool.map(lambda arguments: run(*arguments, home=tmp_path / "home", **away), commands))

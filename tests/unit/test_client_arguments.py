@@ -54,6 +54,7 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
     "subscribe": {"follow": False},
     "wait_for_snapshot": {"timeout": 0},
     "table": {"table": "t"},
+    "live_files": {"table_id": 1, "paths": []},
 }
 BUILT_BY = {
     "create_schema": {"schema": "s"},
@@ -74,6 +75,7 @@ BUILT_BY = {
     "delete_row": {"table": "k", "key": {"id": 1}},
     "configure": {},
     "expire_snapshots": {"older_than_snapshot_id": 1},
+    "new_file": {"table": "t"},
     "read": {"table": "t"},
     "read_name": {"name": "t"},
     "read_schema": {"schema": "s"},
