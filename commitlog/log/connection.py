@@ -177,11 +177,6 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
         time.sleep(min(RETRY_PAUSE_S, patience_s - waited_s))
 
 
-def is_no_answer(error: KafkaError) -> bool:
-    """Whether the error passes by itself."""
-    return triage(error) in (Triage.RETRY, Triage.MISSING)
-
-
 def end_offset(
     settings: Settings,
     admin: AdminClient,

@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.model import Position
-from commitlog.errors import LogLossError, LogUnavailableError
+from commitlog.errors import LogLossError, LogRefusedError, LogUnavailableError
 from commitlog.log.batches import Incoming
-from commitlog.log.connection import assign, is_no_answer, make_consumer
+from commitlog.log.connection import assign, make_consumer
 from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
+from commitlog.log.triage import Triage, in_words, triage
 
 READ_TIMEOUT_S = 30.0
 POLL_S = 0.5
-_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
 class ProposalSource:
@@ -40,7 +40,7 @@ class ProposalSource:
 
         Raises:
             DoubtError: an offset is not what was expected.
-            LogUnavailableError: the topic cannot be read.
+            LogRefusedError: Kafka does not let the topic be read.
         """
         messages = self._consumer.consume(records_max, 0)
         if not messages:
@@ -66,10 +66,12 @@ class ProposalSource:
         error = message.error()
         if error is None:
             return True
-        if error.code() in _GONE:
-            raise DoubtError(f"the next proposal is not there: {error.str()}")
-        if not error.retriable() and not is_no_answer(error):
-            raise LogUnavailableError(self._settings.bootstrap_servers, detail=f"{error.name()}: {error.str()}")
+        kind = triage(error)
+        if kind is Triage.GONE:
+            # Loading again looks where the partition begins and ends, and says so if it is a loss.
+            raise DoubtError(f"the next proposal is not there: {in_words(error)}")
+        if kind is Triage.REFUSED:
+            raise LogRefusedError(self._settings.bootstrap_servers, error.name(), detail=error.str())
         return False
 
 
@@ -97,7 +99,7 @@ def _read_one(settings: Settings, consumer: Consumer, position: Position) -> Inc
     while time.monotonic() < deadline:
         for message in consumer.consume(1, POLL_S):
             error = message.error()
-            if error is not None and error.code() not in _GONE:
+            if error is not None and triage(error) is not Triage.GONE:
                 continue
             if error is not None or message.offset() != position.offset:
                 raise LogLossError(f"proposal {position} is gone before it was told what became of it")

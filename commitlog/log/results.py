@@ -11,14 +11,13 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Message
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome
 from commitlog.errors import (
     LogIntegrityError,
     LogLossError,
-    LogRefusedError,
     LogUnavailableError,
     MalformedRecordError,
     RulesVersionError,
@@ -26,7 +25,8 @@ from commitlog.errors import (
 from commitlog.log.chain import Accepted, Chain, ChainState, Skip
 from commitlog.log.chain import LogPosition as LogPosition
 from commitlog.log.codec import OutcomeHead, OutcomeRecord, Takeover, decode_record, hash_record
-from commitlog.log.connection import assign, end_offset, first_offsets, is_no_answer, make_admin, make_consumer
+from commitlog.log.connection import end_offset, first_offsets, make_admin
+from commitlog.log.reading import TopicReader
 
 END_TIMEOUT_S = 60.0
 READ_RECORDS_MAX = 5_000
@@ -76,13 +76,13 @@ class ResultsReader:
         self._takeovers: tuple[bytes, ...] = ()
         self._failure: LogIntegrityError | RulesVersionError | None = None
         self._admin = make_admin(settings)
-        self._consumer = make_consumer(settings, enable_partition_eof=True)
+        self._reader = TopicReader(settings, self._topic)
         try:
-            self._assign(after)
+            self._start(after)
             if after is not None:
                 self._check_start(after)
         except BaseException:
-            self._consumer.close()
+            self._reader.close()
             raise
 
     @property
@@ -115,20 +115,19 @@ class ResultsReader:
         """
         if self._failure is not None:
             raise self._failure
-        messages = self._consumer.consume(1, timeout_s)
-        if messages and records_max > 1:
-            messages += self._consumer.consume(records_max - 1, 0)
         accepted: list[ResultRecord] = []
-        for message in messages:
-            try:
+        try:
+            for message in self._reader.read(records_max, timeout_s):
                 record = self._taken(message)
-            except (LogIntegrityError, RulesVersionError) as error:
-                self._failure = error
-                if not accepted:
-                    raise
-                break
-            if record is not None:
-                accepted.append(record)
+                if record is not None:
+                    accepted.append(record)
+            if self._reader.ends.get(0, 0) > self.next_offset:
+                # All before the end was given out, and nothing came for these offsets.
+                self._chain.check_offset(self._reader.ends[0])
+        except (LogIntegrityError, RulesVersionError) as error:
+            self._failure = error
+            if not accepted:
+                raise
         return accepted
 
     def read_to(self, end: int, *, records_max: int = READ_RECORDS_MAX) -> Iterator[list[ResultRecord]]:
@@ -166,7 +165,7 @@ class ResultsReader:
 
     def close(self) -> None:
         """Ends reading."""
-        self._consumer.close()
+        self._reader.close()
 
     def __enter__(self) -> ResultsReader:
         return self
@@ -174,7 +173,7 @@ class ResultsReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _assign(self, after: LogPosition | None) -> None:
+    def _start(self, after: LogPosition | None) -> None:
         first = first_offsets(self._settings, self._admin, self._topic, [0])[0]
         if first > 0:
             raise LogLossError(
@@ -189,33 +188,23 @@ class ResultsReader:
                     f"{self._topic} ends at offset {end}, but outcome {after.seq} was read from offset {start}: the "
                     "outcomes since are gone (a power loss, or a broker restored from a backup), or it is another log"
                 )
-        assign(self._settings, self._consumer, [TopicPartition(self._topic, 0, start)])
+        self._reader.start({0: start})
 
     def _check_start(self, after: LogPosition) -> None:
         """Reads the record at the position again, which also moves on to the one after it."""
         deadline = time.monotonic() + END_TIMEOUT_S
-        while True:
-            for message in self._consumer.consume(1, POLL_TIMEOUT_S):
-                error = message.error()
-                if error is not None:
-                    self._on_error(error, message)
-                    continue
-                raw = message.value()
-                if message.offset() == after.results_offset and raw is not None and hash_record(raw) == after.hash:
-                    return
-                raise LogIntegrityError(
-                    f"results offset {after.results_offset} does not hold the outcome {after.seq} that was read from "
-                    "it: another log, or a broker restored from a backup"
-                )
+        while not (messages := self._reader.read(1, POLL_TIMEOUT_S)):
             if time.monotonic() > deadline:
                 waited_ms = int(END_TIMEOUT_S * 1000)
                 raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms)
+        raw = messages[0].value()
+        if messages[0].offset() != after.results_offset or raw is None or hash_record(raw) != after.hash:
+            raise LogIntegrityError(
+                f"results offset {after.results_offset} does not hold the outcome {after.seq} that was read from it: "
+                "another log, or a broker restored from a backup"
+            )
 
     def _taken(self, message: Message) -> ResultRecord | None:
-        error = message.error()
-        if error is not None:
-            self._on_error(error, message)
-            return None
         offset, raw = message.offset(), message.value()
         assert offset is not None
         step = self._chain.take(raw, offset)
@@ -232,17 +221,6 @@ class ResultsReader:
             return None
         takeovers, self._takeovers = self._takeovers, ()
         return ResultRecord(_decode_accepted(raw, step), step.offset, step.hash, raw, step.head.told, takeovers)
-
-    def _on_error(self, error: KafkaError, message: Message) -> None:
-        code = error.code()
-        if code == KafkaError._PARTITION_EOF:
-            end = message.offset()
-            if end is not None and end > self.next_offset and self._chain.state is not None:
-                self._chain.check_offset(end)
-        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            raise LogLossError(f"{self._topic}: the next record is gone: {error.str()}")
-        elif not is_no_answer(error):
-            raise LogRefusedError(self._settings.bootstrap_servers, error.name(), detail=error.str())
 
 
 def _decode_accepted(raw: bytes, step: Accepted) -> Outcome:
@@ -350,31 +328,20 @@ def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, 
         LogLossError: the range is not in the topic (any more).
         LogUnavailableError: no broker has answered for long.
     """
-    consumer = make_consumer(settings, enable_partition_eof=True)
+    reader = TopicReader(settings, f"{settings.log}.results", {0: start})
     try:
-        assign(settings, consumer, [TopicPartition(f"{settings.log}.results", 0, start)])
         deadline = time.monotonic() + END_TIMEOUT_S
-        at = start
-        while at < end:
-            for message in consumer.consume(1, POLL_TIMEOUT_S) + consumer.consume(READ_RECORDS_MAX, 0):
-                error, offset = message.error(), message.offset()
-                if error is not None:
-                    code = error.code()
-                    if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                        raise LogLossError(f"{settings.log}.results has no offset {start}: {error.str()}")
-                    if code != KafkaError._PARTITION_EOF and not is_no_answer(error):
-                        raise LogRefusedError(settings.bootstrap_servers, error.name(), detail=error.str())
-                    continue
+        while reader.next_offsets[0] < end:
+            for message in reader.read(READ_RECORDS_MAX, POLL_TIMEOUT_S):
+                offset = message.offset()
                 assert offset is not None
-                if offset >= end:
-                    return
-                yield offset, message.value()
-                at = offset + 1
+                if offset < end:
+                    yield offset, message.value()
                 deadline = time.monotonic() + END_TIMEOUT_S
             if time.monotonic() > deadline:
                 raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(END_TIMEOUT_S * 1000))
     finally:
-        consumer.close()
+        reader.close()
 
 
 def read_accepted(settings: Settings, after: LogPosition | None, end: int) -> Iterator[ResultRecord]:

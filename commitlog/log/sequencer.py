@@ -41,6 +41,9 @@ EXIT_FENCED = 75
 TAKEOVER_AFTER_S = 1.5
 STANDBY_POLL_S = 0.05
 AWAY_PAUSE_S = 0.5
+DOUBT_PAUSE_S_MIN = 0.1
+DOUBT_PAUSE_S_MAX = 5.0
+"""The first doubt costs no pause; what is in doubt again before anything was accepted will not pass by haste."""
 LEAVE_TIMEOUT_S = 10.0
 LEAVE_FLUSH_S = 1.0
 COLLECT_INTERVAL_S = 0.3
@@ -148,6 +151,7 @@ class Sequencer:
         self._decider: Decider | None = None
         self._allowed_bytes = 0
         self._collected_s = 0.0
+        self._doubt_pause_s = 0.0
         self.status = SequencerStatus()
 
     def run(self, *, standby: bool = False) -> None:
@@ -170,6 +174,8 @@ class Sequencer:
                 except DoubtError as doubt:
                     _logger.warning("in doubt, loading again: %s", doubt)
                     self._tell(doubts=self.status.doubts + 1)
+                    self._stop.wait(self._doubt_pause_s)
+                    self._doubt_pause_s = min(max(2 * self._doubt_pause_s, DOUBT_PAUSE_S_MIN), DOUBT_PAUSE_S_MAX)
                 except LogUnavailableError as error:
                     if not self._has_loaded:
                         raise
@@ -375,6 +381,7 @@ class Sequencer:
 
     def _accepted(self, sent: SentBatch, batch: Batch) -> None:
         assert self._decider is not None
+        self._doubt_pause_s = 0.0
         state = self._decider.state
         if state.settings.proposal_bytes_max > self._allowed_bytes:
             self._allowed_bytes = state.settings.proposal_bytes_max

@@ -260,7 +260,14 @@ class History:
         keys = [{"column": column, "transform": transform} for column, transform in table.partition_by]
         step.say(
             f"CREATE TABLE {table.sql()} ({', '.join(lines)})",
-            table.change("CREATE_TABLE", columns=specs, partition_by=keys, primary_key=["id"] if table.keyed else []),
+            table.change(
+                "CREATE_TABLE",
+                columns=specs,
+                partition_by=keys,
+                primary_key=["id"] if table.keyed else [],
+                # Both lakes have their own folder.
+                properties={"foreign_paths": "true"},
+            ),
         )
         if keys:
             step.statements.append(f"ALTER TABLE {table.sql()} SET PARTITIONED BY ({self.partition_sql(table)})")
