@@ -82,10 +82,12 @@ class EmbeddedHome:
         self._keep_ports()
         if "://" not in self._wanted.data_path:
             Path(self._wanted.data_path).mkdir(parents=True, exist_ok=True)
+        here = f"what runs in {home}"
         return dataclasses.replace(
             self._wanted,
             bootstrap_servers=self.broker.bootstrap_servers,
             database_url=database_url,
+            sources={**self._wanted.sources, "bootstrap_servers": here, "database_url": here},
         )
 
     def revive(self) -> list[str]:

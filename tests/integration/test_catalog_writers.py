@@ -77,7 +77,7 @@ WRITERS = [by_pyarrow, by_pandas, by_polars, by_duckdb]
 def test_files_of_every_writer_then_the_stock_client_reads_their_rows(database_url: str, tmp_path: Path) -> None:
     log = InMemoryCommitLog()
     with log.transaction() as tx:
-        tx.create_table("main.t", COLUMNS)
+        tx.create_table("main.t", COLUMNS, properties={"foreign_paths": "true"})
     for writer in WRITERS:
         path = tmp_path / f"{writer.__name__}.parquet"
         # Their columns stand in another order than the table's, so only names can tell them apart.

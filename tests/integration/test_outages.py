@@ -191,9 +191,9 @@ def test_reader_when_an_offset_is_said_to_be_gone_then_believes_it_only_if_it_is
             read += [message.value() for message in reader.read(10, 0.5)]
         assert read == [b"b", b"c"]
 
-        reader.start({0: 0})
         deleted = make_admin(settings).delete_records([TopicPartition(topic, 0, 2)])
         next(iter(deleted.values())).result()
+        reader.start({0: 0})
         with pytest.raises(TopicLossError, match="no offset 0 any more, it holds 2 to 2") as raised:
             read_for_ever(reader)
         assert raised.value.partition == 0

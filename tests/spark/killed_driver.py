@@ -74,7 +74,7 @@ def die_in_commits(death: Death) -> None:
             return submit(log, proposal, timeout_ms=timeout_ms)
         if (death.orders.step, death.orders.batch_id) == ("after publish", death.batch_id):
             log._access.send(proposal)
-            log._access._publisher._producer.flush(WAIT_S)  # type: ignore[attr-defined]
+            log._access._connections.publisher._producer.flush(WAIT_S)  # type: ignore[attr-defined]
             death.at("after publish")
         outcome = submit(log, proposal, timeout_ms=timeout_ms)
         death.at("after the verdict")
@@ -132,7 +132,7 @@ class DyingSource(source.CommitLogDataSource):
         super().__init__({name: value for name, value in options.items() if name != "orders"})
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802
-        writer = DyingWriter(self._chosen, self._table(), schema)
+        writer = DyingWriter(self._chosen, FORMAT_TABLE, schema)
         writer.orders = self._orders
         return writer
 

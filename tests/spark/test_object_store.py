@@ -94,12 +94,13 @@ def test_lake_in_s3_then_files_are_described_written_read_and_cleaned_there(
         )
         assert described.record_count == len(name)
         bucket.delete_file(f"lake/data/main/people/{name}.parquet")
-    options = SourceOptions({"table": TABLE, **{name: str(getattr(settings, name)) for name in NAMES}})
-    writer = BatchWriter(options, TABLE, from_arrow_schema(SCHEMA))
+    chosen = {"table": TABLE, **{name: str(getattr(settings, name)) for name in NAMES}}
+    writer = BatchWriter(SourceOptions(chosen), TABLE, from_arrow_schema(SCHEMA))
     writer.commit([WrittenFiles((task_file(log, 3, 4),), None, None), WrittenFiles((task_file(log, 5),), None, None)])
     log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
 
-    reader = TableReader(options, TABLE, from_arrow_schema(SCHEMA))
+    pinned = SourceOptions({**chosen, "snapshot": str(log.head_snapshot_id())})
+    reader = TableReader(pinned, TABLE, from_arrow_schema(SCHEMA))
     found = [each for part in reader.partitions() for each in reader.read(part)]
     assert sorted(id for each in found for id in each.column("id").to_pylist()) == [1, 2, 3, 4, 5]
 

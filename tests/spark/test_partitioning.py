@@ -95,11 +95,11 @@ def test_overwrite_when_partitions_are_dynamic_then_replaces_only_those_that_row
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:
     append(rows(spark, (1, "DE", "2024-01-05"), (2, "DE", "2024-02-01"), (3, None, "2024-01-01")), SALES, log=log)
-    mixed = Path(settings.data_path) / "mixed.parquet"
     one = next(iter(Path(settings.data_path).rglob("*.parquet")))
     extra = rows(spark, (4, "DE", "2023-01-07"), (5, "FR", "2024-01-01")).toArrow()
-    pq.write_table(extra.cast(pq.read_schema(one)), mixed)
     with log.transaction() as tx:
+        mixed = tx.new_file(SALES)
+        pq.write_table(extra.cast(pq.read_schema(one)), mixed)
         tx.append(SALES, [mixed])
     assert partitions(log)[None] == 1
     overwrite(rows(spark, (9, "DE", "2024-01-09"), (8, None, "2024-01-02")), SALES, partitions="dynamic", log=log)
