@@ -20,7 +20,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from uuid import UUID
 
@@ -119,6 +119,12 @@ class Settings:
         layers.append(_run_layer(home, layers))
         layers.append(_Layer(_defaults(home, layers, surroundings), "default of {}"))
         return _settings(layers)
+
+    def served_by(self, home: Path, *, bootstrap_servers: str, database_url: str) -> Settings:
+        """These settings with the addresses of the servers that run in a home now."""
+        where = f"what runs in {home}"
+        sources = {**self.sources, "bootstrap_servers": where, "database_url": where}
+        return replace(self, bootstrap_servers=bootstrap_servers, database_url=database_url, sources=sources)
 
     def environment(self) -> dict[str, str]:
         """The process's environment for a child that must see exactly these settings, whatever files it finds."""

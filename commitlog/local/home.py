@@ -6,7 +6,6 @@ running is told by its lock alone.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -82,13 +81,7 @@ class EmbeddedHome:
         self._keep_ports()
         if "://" not in self._wanted.data_path:
             Path(self._wanted.data_path).mkdir(parents=True, exist_ok=True)
-        here = f"what runs in {home}"
-        return dataclasses.replace(
-            self._wanted,
-            bootstrap_servers=self.broker.bootstrap_servers,
-            database_url=database_url,
-            sources={**self._wanted.sources, "bootstrap_servers": here, "database_url": here},
-        )
+        return self._wanted.served_by(home, bootstrap_servers=self.broker.bootstrap_servers, database_url=database_url)
 
     def revive(self) -> list[str]:
         """Starts again, on the same port, each server that has ended, without waiting for it; gives what is to be said.
