@@ -42,7 +42,9 @@ FULL_TIMEOUT_S = 30.0
 PROJECTOR_NAME = "commitlog projector"
 """What a projector's session is called, so that others see in PostgreSQL that it lives."""
 
-_POLL_S = 0.02
+_LISTEN_S = 0.05
+"""Threads share the connection: whoever listens keeps it from the others, and a notification wakes only one of them."""
+
 _FULL_PAUSE_S = 0.1
 _FULL = ("too many clients", "remaining connection slots", "too many connections")
 _FILE_COLUMNS: LiteralString = """SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,
@@ -288,7 +290,7 @@ class Catalog:
             if time.monotonic() >= deadline:
                 return False
             with self.connected() as conn:
-                list(conn.notifies(timeout=min(0.5, max(deadline - time.monotonic(), _POLL_S)), stop_after=1))
+                list(conn.notifies(timeout=_LISTEN_S, stop_after=1))
 
     def agreed_snapshot(self, query: str, propose: Callable[[], int]) -> int:
         """The snapshot that a query of many processes reads: what one of them has proposed first.
