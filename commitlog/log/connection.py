@@ -121,7 +121,10 @@ def make_admin(settings: Settings) -> AdminClient:
     """The process's client for topics and offsets; thread-safe, and shared, because each has threads and connections."""
     key = (os.getpid(), settings.bootstrap_servers, tuple(sorted(settings.kafka.items())))
     with _admins_lock:
-        admin = _admins.pop(key, None) or AdminClient(client_options(settings))
+        admin = _admins.pop(key, None)
+        # Not `or`: a client with nothing on its way has the length 0.
+        if admin is None:
+            admin = AdminClient(client_options(settings))
         _admins[key] = admin
         if len(_admins) > ADMINS_KEPT:
             del _admins[next(iter(_admins))]

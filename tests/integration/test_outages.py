@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.error import KafkaException
+from live_lakes import live_lake
 from log_running import Ids, all_outcomes, append, create_table, proposal, seed_of, serving, write_raw
 from proxies import KafkaProxy
 
@@ -47,6 +48,21 @@ with Publisher(settings) as publisher:
     for number in range(2):
         sent = proposal(ids, 1, append(f"{name}-{number}"), writer=name)
         assert publisher.submit(sent, timeout_s=120).snapshot_id is not None
+"""
+
+THREADS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+
+def write(number):
+    for count in range(2):
+        with log.transaction(timeout_ms=120_000) as tx:
+            tx.create_schema(f"s{sys.argv[1]}_{number}_{count}")
+
+with CommitLog.connect(settings=Settings.load()) as log, ThreadPoolExecutor(64) as pool:
+    assert len(list(pool.map(write, range(64)))) == 64
 """
 
 
@@ -284,10 +300,25 @@ def test_writers_when_128_threads_share_a_publisher_then_all_commit(settings: Se
     commit_from_threads(settings, 128)
 
 
+def test_writers_when_256_threads_of_four_processes_begin_at_once_then_all_commit(settings: Settings) -> None:
+    with live_lake(settings) as lake:
+        before = lake.log.head_snapshot_id()
+        writers = [
+            subprocess.Popen([sys.executable, "-c", THREADS, str(number)], env=settings.environment())
+            for number in range(4)
+        ]
+        assert [writer.wait() for writer in writers] == [0] * 4
+        assert lake.log.head_snapshot_id() == before + 2 * 256
+
+
 @pytest.mark.nightly
 def test_writers_when_64_processes_start_at_once_then_all_commit(settings: Settings) -> None:
     init_log(settings)
     commit_from_processes(settings, 64)
+
+
+def test_admin_when_made_twice_then_it_is_the_same(settings: Settings) -> None:
+    assert make_admin(settings) is make_admin(settings)
 
 
 def test_publisher_when_closed_then_its_threads_are_gone(settings: Settings) -> None:
