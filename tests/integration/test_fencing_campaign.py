@@ -9,89 +9,23 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from log_running import Ids, all_outcomes, messages_of, proposal, seed_of, wait_until
+from log_running import all_outcomes, seed_of
+from writing_on import WELL_AGAIN_S, Writers, check
 
 from commitlog.config import Settings
-from commitlog.domain import model as m
-from commitlog.errors import LogUnavailableError, OutcomeUnknownError
 from commitlog.local.broker import EmbeddedBroker
-from commitlog.log.codec import decode_receipts
-from commitlog.log.publisher import Publisher
 from commitlog.log.sequencer import Phase
-from commitlog.log.topics import init_log, topics_of
+from commitlog.log.topics import init_log
 from commitlog.ops.sequencer_fleet import Fleet
 
-WRITERS = 3
 SEQUENCERS = 3
-SUBMIT_TIMEOUT_S = 10.0
-WELL_AGAIN_S = 120.0
 STARTED_S = 60.0
-
-
-class Writers:
-    """Threads that send one proposal after the other; one that is not answered in time is sent again."""
-
-    def __init__(self, settings: Settings, seed: int) -> None:
-        self._settings = settings
-        self._stop = threading.Event()
-        self._sent_s = [0.0] * WRITERS
-        self.receipts: list[m.Receipt] = []
-        self.unknown = 0
-        self.failures: list[BaseException] = []
-        self._threads = [
-            threading.Thread(target=self._write, args=(number, Ids(seed + number))) for number in range(WRITERS)
-        ]
-
-    def __enter__(self) -> Writers:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def wait_until_answered(self) -> None:
-        """Until every writer has an answer to a proposal that was sent after this call."""
-        since_s = time.monotonic()
-        wait_until(
-            lambda: bool(self.failures) or min(self._sent_s) > since_s,
-            "answers to every writer",
-            deadline_s=WELL_AGAIN_S,
-        )
-        assert not self.failures
-
-    def _write(self, number: int, ids: Ids) -> None:
-        try:
-            with Publisher(self._settings) as publisher:
-                count = 0
-                while not self._stop.is_set():
-                    count += 1
-                    each = proposal(ids, 0, m.CreateSchema(f"s{number}_{count}"), writer=f"w{number}")
-                    sent_s = time.monotonic()
-                    self.receipts.append(self._answer(publisher, each))
-                    self._sent_s[number] = sent_s
-        except BaseException as error:
-            self.failures.append(error)
-
-    def _answer(self, publisher: Publisher, each: m.Proposal) -> m.Receipt:
-        deadline = time.monotonic() + 2 * WELL_AGAIN_S
-        while True:
-            try:
-                return publisher.submit(each, timeout_s=SUBMIT_TIMEOUT_S)
-            except (OutcomeUnknownError, LogUnavailableError):
-                self.unknown += 1
-                if time.monotonic() > deadline:
-                    raise
 
 
 class Campaign:
@@ -226,36 +160,6 @@ def log_under_load(directory: Path, seed: int) -> Iterator[tuple[Settings, Campa
                 campaign.start()
                 yield settings, campaign, writers
             check(settings, writers)
-
-
-def check(settings: Settings, writers: Writers) -> None:
-    """Nothing is lost, nothing decided twice, nobody was told what does not hold."""
-    assert not writers.failures
-    outcomes = all_outcomes(settings)
-    assert [each.seq for each in outcomes] == list(range(1, len(outcomes) + 1))
-    sources = Counter(each.source for each in outcomes)
-    assert max(sources.values()) == 1, "a proposal was decided twice"
-    for partition in {each.partition for each in sources}:
-        offsets = sorted(each.offset for each in sources if each.partition == partition)
-        assert offsets == list(range(len(offsets))), "a proposal was left out"
-    first = Counter(each.proposal_id for each in outcomes if each.verdict is not m.Verdict.DUPLICATE)
-    assert set(first.values()) == {1}
-    assert all(first[each.proposal_id] for each in writers.receipts), "an answered proposal is not in the log"
-    told: set[int] = set()
-    topic = topics_of(settings.log).receipts
-    for partition in range(settings.partitions):
-        for value in messages_of(settings, topic, partition):
-            for receipt in decode_receipts(value).receipts:
-                outcome = outcomes[receipt.seq - 1]
-                assert (receipt.proposal_id, receipt.verdict, receipt.snapshot_id, receipt.source) == (
-                    outcome.proposal_id,
-                    outcome.verdict,
-                    outcome.snapshot_id,
-                    outcome.source,
-                )
-                told.add(receipt.seq)
-    assert told >= {receipt.seq for receipt in writers.receipts}
-    assert not any(each.verdict is m.Verdict.REJECTED for each in outcomes)
 
 
 def test_campaign_when_sequencers_and_the_broker_are_hurt_then_nothing_is_lost_and_answers_come(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from log_running import wait_until
-from test_fencing_campaign import WELL_AGAIN_S, Writers, check
+from writing_on import WELL_AGAIN_S, Writers, check
 
 from commitlog.config import Settings
 from commitlog.log.sequencer import EXIT_FENCED, Phase
