@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import threading
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +49,7 @@ from commitlog.log.codec import (
 from commitlog.log.producing import KafkaResults, KafkaVoice
 from commitlog.log.publisher import PendingProposal, Publisher
 from commitlog.log.results import ResultsReader
-from commitlog.log.sequencer import EXIT_FENCED, LEGAL_MOVES, TAKEOVER_AFTER_S, Phase
+from commitlog.log.sequencer import LEGAL_MOVES, Phase
 from commitlog.log.serving import Report
 from commitlog.log.topics import init_log, topics_of
 
@@ -244,86 +242,7 @@ def test_append_when_in_doubt_then_the_sequencer_takes_over_from_itself_and_ever
     assert [outcome.seq for outcome in all_outcomes(settings)] == [1, 2]
 
 
-# --- takeovers --------------------------------------------------------------------------------------------------------
-
-
-def test_sequencer_when_another_one_starts_then_it_is_fenced_and_exits_with_its_code(
-    settings: Settings, ids: Ids
-) -> None:
-    with sequencer_process(settings) as first, Publisher(settings) as publisher:
-        assert publisher.submit(proposal(ids, 0, create_table())).snapshot_id == 1
-        with sequencer_process(settings) as second:
-            # Nothing is proposed: an idle one finds out by its heartbeat.
-            assert first.wait(60) == EXIT_FENCED
-            assert publisher.submit(proposal(ids, 1, append("f"))).snapshot_id == 2
-            assert second.poll() is None
-    assert [outcome.epoch for outcome in all_outcomes(settings)] == [1, 2]
-
-
-def test_standby_when_the_active_one_is_killed_then_takes_over_and_not_before(settings: Settings, ids: Ids) -> None:
-    with sequencer_process(settings) as active, Publisher(settings) as publisher:
-        publisher.submit(proposal(ids, 0, create_table()))
-        with serving(settings, standby=True) as standby:
-            for base in range(1, 4):
-                assert publisher.submit(proposal(ids, base, append(f"f{base}"))).snapshot_id == base + 1
-            wait_until(lambda: standby.status.seq == 4, "the standby to follow")
-            assert standby.status.phase is Phase.STANDBY
-            assert active.poll() is None
-            active.kill()
-            assert publisher.submit(proposal(ids, 4, append("after"))).snapshot_id == 5
-            assert standby.status.phase is Phase.SERVING
-    assert [outcome.epoch for outcome in all_outcomes(settings)] == [1, 1, 1, 1, 2]
-
-
-def test_fenced_when_it_comes_back_as_standby_then_the_new_one_goes_on(settings: Settings, ids: Ids) -> None:
-    with Publisher(settings) as publisher, sequencer_process(settings) as first:
-        publisher.submit(proposal(ids, 0, create_table()))
-        with serving(settings) as second:
-            assert first.wait(60) == EXIT_FENCED
-            with serving(settings, standby=True) as back:
-                publisher.submit(proposal(ids, 1, append("f")))
-                wait_until(lambda: back.status.seq == 2, "the standby to follow")
-                assert (back.status.phase, second.status.phase) == (Phase.STANDBY, Phase.SERVING)
-
-
-def test_fenced_when_it_is_alone_then_active_again_by_itself(settings: Settings, ids: Ids) -> None:
-    with Publisher(settings) as publisher, sequencer_process(settings) as first:
-        publisher.submit(proposal(ids, 0, create_table()))
-        with sequencer_process(settings) as second:
-            assert first.wait(60) == EXIT_FENCED
-            second.kill()
-        with serving(settings, standby=True) as back:
-            wait_until(lambda: back.status.phase is Phase.SERVING, "the standby to take over")
-            assert publisher.submit(proposal(ids, 1, append("f"))).snapshot_id == 2
-
-
-def test_active_when_it_is_stopped_then_a_standby_takes_over_at_once_and_no_writer_notices(
-    settings: Settings, ids: Ids
-) -> None:
-    stop = threading.Event()
-    with Publisher(settings) as publisher, sequencer_process(settings) as active:
-        publisher.submit(proposal(ids, 0, create_table()))
-        with serving(settings, standby=True) as standby:
-            writing = threading.Thread(target=lambda: [publisher.submit(each) for each in many(ids, stop)])
-            writing.start()
-            wait_until(lambda: standby.status.seq > 20, "the standby to follow")
-            began = time.monotonic()
-            active.terminate()
-            wait_until(lambda: standby.status.phase is Phase.SERVING, "the standby to serve")
-            took_s = time.monotonic() - began
-            seq = standby.status.seq
-            wait_until(lambda: standby.status.seq > seq + 20, "the standby to decide")
-            stop.set()
-            writing.join()
-            assert active.wait(60) == 0
-    # The time without a heartbeat is not waited for.
-    assert took_s < TAKEOVER_AFTER_S
-    assert {outcome.verdict for outcome in all_outcomes(settings)} == {m.Verdict.COMMITTED}
-
-
-def many(ids: Ids, stop: threading.Event) -> Iterator[m.Proposal]:
-    while not stop.is_set():
-        yield proposal(ids, 1, append(ids.next().hex()))
+# --- telling again ---------------------------------------------------------------------------------------------------
 
 
 def test_answers_when_they_were_not_told_then_the_next_sequencer_tells_them(
