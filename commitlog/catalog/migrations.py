@@ -70,15 +70,15 @@ def catalog_exists(conn: Connection, *, own: str = OWN_SCHEMA) -> bool:
 
 def create_catalog(
     conn: Connection, *, log_id: bytes, data_path: str, created_at: datetime, own: str = OWN_SCHEMA
-) -> None:
-    """Create every table and the rows of an empty lake, in the caller's SQL transaction; nothing if it exists.
+) -> bool:
+    """Create every table and the rows of an empty lake, in the caller's SQL transaction; False, and nothing, if it exists.
 
     data_path: where the lake's files are; ends with a slash. own: the schema of our own tables; DuckLake's are made where
     the connection's search path says. Raises CatalogMismatchError when another DuckLake catalog is in the way.
     """
     conn.execute("SELECT pg_advisory_xact_lock(hashtext('commitlog.catalog'))")
     if catalog_exists(conn, own=own):
-        return
+        return False
     row = conn.execute("SELECT to_regclass('ducklake_snapshot')").fetchone()
     if row is not None and row[0] is not None:
         raise CatalogMismatchError(
@@ -100,6 +100,7 @@ def create_catalog(
     conn.execute(f"INSERT INTO {own}.catalog_version VALUES (1, %s, %s)".encode(), (VERSION, VERSION))
     conn.execute(f"INSERT INTO {own}.expiry VALUES (1, NULL, NULL)".encode())
     install_guard(conn)
+    return True
 
 
 def _first_rows(conn: Connection, log_id: bytes, data_path: str, created_at: datetime) -> None:

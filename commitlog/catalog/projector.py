@@ -60,7 +60,7 @@ class ProjectorStatus:
 
 
 class _CatalogReplaced(Exception):  # noqa: N818
-    """Another catalog stands where the one was that a session knows."""
+    """Another catalog stands where the one was that a session knows, or where there was none."""
 
 
 class Projector:
@@ -117,15 +117,19 @@ class Projector:
                 pause_s = min(pause_s * 2, RETRY_S_MAX)
 
     def project_to_end(self) -> None:
-        """Project what the log holds now, then return.
+        """Project what the log holds now, then return; also when another projector makes the catalog at the same moment.
 
         Raises:
             CatalogUnavailableError: PostgreSQL does not answer; and what ``run`` raises.
         """
         with told_plainly(self.settings.database_url), self.connect() as conn, self.reader(conn) as reader:
             session = Session(self, conn, reader)
-            for records in reader.read_to_end(records_max=self.settings.projector_outcomes_max):
-                session.apply(records, reader.next_offset)
+            try:
+                for records in reader.read_to_end(records_max=self.settings.projector_outcomes_max):
+                    session.apply(records, reader.next_offset)
+            except _CatalogReplaced:
+                # Whoever has made it projects it; but it may be another log's.
+                self.reader(conn).close()
 
     def _run_connected(self, stop: threading.Event) -> None:
         with told_plainly(self.settings.database_url), self.connect() as conn, self.reader(conn) as reader:
@@ -301,9 +305,12 @@ class Session:
     def _begin(self, record: ResultRecord, genesis: Genesis) -> None:
         data_path = self.projector.settings.data_path
         created_at = to_time(genesis.created_at_ms * 1000)
-        create_catalog(self.conn, log_id=genesis.log_id, data_path=data_path, created_at=created_at, own=self.own)
+        if not create_catalog(
+            self.conn, log_id=genesis.log_id, data_path=data_path, created_at=created_at, own=self.own
+        ):
+            raise _CatalogReplaced
         values = (UUID(bytes=genesis.log_id), record.hash, record.offset, datetime.now(UTC), record.offset + 1)
-        insert = f"INSERT INTO {self.own}.applied VALUES (1, %s, 0, 0, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
+        insert = f"INSERT INTO {self.own}.applied VALUES (1, %s, 0, 0, %s, %s, %s, %s)"
         self.conn.execute(insert.encode(), values)
         self.position = record.position_in(genesis.log_id)
         self._open(genesis.log_id)

@@ -135,6 +135,28 @@ def test_projector_then_the_catalog_follows_the_log(settings: Settings) -> None:
     check_complete(settings.database_url, writer.head)
 
 
+def test_catalog_when_several_make_it_at_the_same_moment_then_one_does_and_the_others_go_on(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init_log(settings)
+    read_position, all_have_seen_none = Projector._read_position, threading.Barrier(3, timeout=DEADLINE_S)
+
+    def read_together(self: Projector, conn: psycopg.Connection) -> object:
+        position = read_position(self, conn)
+        if position is None:
+            all_have_seen_none.wait()
+        return position
+
+    def project_to_end(stop: threading.Event) -> None:
+        Projector(settings, decode_statistics=decode_statistics).project_to_end()
+
+    monkeypatch.setattr(Projector, "_read_position", read_together)
+    with running(projecting(settings)), running(project_to_end) as one, running(project_to_end) as other:
+        one.join(DEADLINE_S)
+        other.join(DEADLINE_S)
+        until("the catalog to be there", lambda: applied_head(settings.database_url) == 0)
+
+
 def test_projector_when_it_is_killed_in_the_middle_then_the_next_one_goes_on(settings: Settings) -> None:
     init_log(settings)
     small = replace(settings, projector_outcomes_max=3)
