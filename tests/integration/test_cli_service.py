@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -22,9 +23,11 @@ from proxies import KafkaProxy
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.json_form import format_id
+from commitlog.log.sequencer import Phase
 from commitlog.ops import health
 from commitlog.ops.health import log_health
 from commitlog.ops.keeping import Notes
+from commitlog.ops.sequencer_fleet import Member
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
 DEADLINE_S = 60.0
@@ -94,6 +97,44 @@ def test_serve_when_a_process_dies_then_it_runs_again_and_nothing_is_lost(settin
     assert process.returncode == 0
     assert not any(child.is_running() for child in running)
     assert all(json.loads(each)["process"] for each in log_file.read_text().splitlines())
+
+
+@contextmanager
+def service(settings: Settings, folder: Path) -> Iterator[Member]:
+    """`commitlog serve` on a machine of its own, which fails at the end; its phase is its sequencer's."""
+    folder.mkdir()
+    member = Member(dataclasses.replace(settings, home=folder), folder / "log", [*MAIN, "serve"])
+    try:
+        yield member
+    finally:
+        children = psutil.Process(member.pid).children()
+        member.kill()
+        for child in children:
+            child.kill()
+
+
+def test_serve_when_run_twice_then_the_fenced_one_stands_by_and_alone_it_is_active_again(
+    settings: Settings, tmp_path: Path
+) -> None:
+    answers = (json.loads(line(create(f"t{number}"), base=number)) for number in itertools.count())
+
+    def answered() -> bool:
+        (answer,) = run_json(settings, "submit", "-", given=json.dumps(next(answers)) + "\n")
+        return bool(answer["verdict"] == "COMMITTED")
+
+    with service(settings, tmp_path / "left") as left:
+        with service(settings, tmp_path / "right") as right:
+            both = {Phase.SERVING, Phase.STANDBY}
+            wait_until(lambda: {left.phase, right.phase} == both, "one to serve and one to stand by")
+            assert answered()
+        wait_until(lambda: left.phase is Phase.SERVING, "the one that is left to serve")
+        assert answered()
+        with service(settings, tmp_path / "new") as new:
+            wait_until(lambda: (left.phase, new.phase) == (Phase.STANDBY, Phase.SERVING), "the new one to serve")
+            assert "sequencer ended with 75 and goes on as --standby" in left.log_file.read_text()
+            assert answered()
+        wait_until(lambda: left.phase is Phase.SERVING, "the fenced one to be active again")
+        assert answered()
 
 
 def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(settings: Settings, tmp_path: Path) -> None:
