@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from commitlog.client.access import LiveFile, OutcomeState, ProposalStatus, TableAt
+from commitlog.client.access import KnownTable, LiveFile, OutcomeState, ProposalStatus, TableAt
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.dry_run import decided_unsent
 from commitlog.domain import model as m
@@ -88,6 +88,14 @@ class _InMemoryAccess:
 
     def wait_for_head(self, timeout_ms: int | None = None) -> int:
         return self._state.head_snapshot_id
+
+    def hear(self, receipt: m.Receipt) -> None:
+        pass
+
+    def known_table(self, schema: str, table: str) -> KnownTable | None:
+        head = self._state.head_snapshot_id
+        at = self.table_at(schema, table, head)
+        return None if at is None else KnownTable(head, at)
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
         with self._changed:

@@ -11,12 +11,13 @@ import sys
 import threading
 import time
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, LiteralString, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, LiteralString, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -42,13 +43,29 @@ FULL_TIMEOUT_S = 30.0
 PROJECTOR_NAME = "commitlog projector"
 """What a projector's session is called, so that others see in PostgreSQL that it lives."""
 
-_LISTEN_S = 0.05
-"""Threads share the connection: whoever listens keeps it from the others, and a notification wakes only one of them."""
-
 _FULL_PAUSE_S = 0.1
 _FULL = ("too many clients", "remaining connection slots", "too many connections")
 _FILE_COLUMNS: LiteralString = """SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,
     f.footer_size, f.row_id_start, f.begin_snapshot, f.mapping_id, f.partition_id"""
+_TABLE_AT: LiteralString = """
+    SELECT t.table_id, t.table_name, t.schema_id, s.schema_name,
+        (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL) || s.path || t.path,
+        (SELECT definition FROM commitlog.table_definitions d WHERE d.table_id = t.table_id),
+        (SELECT coalesce(json_agg(json_build_array(column_id, column_name, column_type, initial_default, default_value,
+                nulls_allowed, parent_column) ORDER BY column_order, column_id), '[]')
+            FROM ducklake_column c WHERE c.table_id = t.table_id
+            AND c.begin_snapshot <= %(snapshot)s AND (c.end_snapshot IS NULL OR c.end_snapshot > %(snapshot)s)),
+        (SELECT coalesce(json_agg(json_build_array(i.partition_id, c.column_id, c.transform)
+                ORDER BY c.partition_key_index), '[]')
+            FROM ducklake_partition_info i JOIN ducklake_partition_column c USING (partition_id, table_id)
+            WHERE i.table_id = t.table_id
+            AND i.begin_snapshot <= %(snapshot)s AND (i.end_snapshot IS NULL OR i.end_snapshot > %(snapshot)s))
+    FROM (SELECT FROM ducklake_snapshot LIMIT 1) gate, ducklake_table t JOIN ducklake_schema s USING (schema_id)
+    WHERE lower(t.table_name) = lower(%(table)s) AND lower(s.schema_name) = lower(%(schema)s)
+    AND t.begin_snapshot <= %(snapshot)s AND (t.end_snapshot IS NULL OR t.end_snapshot > %(snapshot)s)
+    AND s.begin_snapshot <= %(snapshot)s AND (s.end_snapshot IS NULL OR s.end_snapshot > %(snapshot)s)"""
+"""One statement sees one moment; like every reader of several tables it opens ``ducklake_snapshot`` first, see ``at_once``."""
+
 _NO_POSITIONS = FrozenBitMap64()
 
 
@@ -98,6 +115,15 @@ class AppliedPosition:
     hash: bytes
     results_offset: int
     next_offset: int
+
+
+class Shown(NamedTuple):
+    """What readers see: all results before ``next_offset``, up to outcome ``seq``, and the newest snapshot of them."""
+
+    next_offset: int
+    seq: int
+    snapshot_id: int
+    schema_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +200,9 @@ class Catalog:
                 conn.execute("LOCK TABLE ducklake_snapshot IN ACCESS SHARE MODE")
                 yield conn
 
-    def _rows(self, query: LiteralString | sql.Composed, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def _rows(
+        self, query: LiteralString | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
+    ) -> list[tuple[Any, ...]]:
         with self.connected() as conn:
             return conn.execute(query, parameters).fetchall()
 
@@ -232,13 +260,13 @@ class Catalog:
         """The newest snapshot that readers see."""
         return int(self._rows("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
 
-    def head_if_read(self, end_offset: int) -> int | None:
-        """The newest snapshot, if all results before an offset are in the catalog; else None."""
+    def shown(self) -> Shown | None:
+        """What readers see now; None before the first outcome."""
         rows = self._rows(
-            "SELECT (SELECT max(snapshot_id) FROM ducklake_snapshot) FROM commitlog.applied WHERE next_offset >= %s",
-            (end_offset,),
+            """SELECT a.next_offset, a.seq, s.snapshot_id, s.schema_version FROM commitlog.applied a,
+               (SELECT snapshot_id, schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1) s"""
         )
-        return int(rows[0][0]) if rows else None
+        return Shown(*rows[0]) if rows else None
 
     def oldest_snapshot_id(self) -> int:
         """The oldest snapshot that was not expired."""
@@ -261,36 +289,6 @@ class Catalog:
         )[0]
         if not found:
             raise SnapshotNotFoundError(snapshot_id, floor_snapshot_id=low, head_snapshot_id=high)
-
-    def wait_for_snapshot(self, snapshot_id: int, timeout_s: float) -> bool:
-        """Wait until readers see a snapshot; False when the timeout came first."""
-        return self._wait(lambda: self.head_snapshot_id() >= snapshot_id, timeout_s)
-
-    def wait_until_read(self, end_offset: int, timeout_s: float) -> bool:
-        """Wait until all results before an offset are in the catalog; False when the timeout came first."""
-        return self._wait(lambda: self.head_if_read(end_offset) is not None, timeout_s)
-
-    def wait_for_seq(self, seq: int, timeout_s: float) -> bool:
-        """Wait until an outcome is applied; False when the timeout came first."""
-        return self._wait(lambda: (at := self.applied()) is not None and at.seq >= seq, timeout_s)
-
-    def _wait(self, reached: Any, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        if reached():
-            return True
-        listening: Connection | None = None
-        while True:
-            with self.connected() as conn:
-                if conn is not listening:
-                    conn.execute("LISTEN commitlog_applied")
-                    listening = conn
-            # Looked at after listening began: what was applied before it is seen here, what comes later is heard.
-            if reached():
-                return True
-            if time.monotonic() >= deadline:
-                return False
-            with self.connected() as conn:
-                list(conn.notifies(timeout=_LISTEN_S, stop_after=1))
 
     def agreed_snapshot(self, query: str, propose: Callable[[], int]) -> int:
         """The snapshot that a query of many processes reads: what one of them has proposed first.
@@ -329,53 +327,28 @@ class Catalog:
                 return self.data_path() + str(path)
         return None
 
-    @of_one_moment
     def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None:
         """A table as of a snapshot; None when there is none of that name."""
-        rows = self._rows(
-            """SELECT t.table_id, t.table_name, t.schema_id, s.schema_name, s.path, t.path
-               FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
-               WHERE lower(t.table_name) = lower(%s) AND lower(s.schema_name) = lower(%s)
-               AND t.begin_snapshot <= %s AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)
-               AND s.begin_snapshot <= %s AND (s.end_snapshot IS NULL OR s.end_snapshot > %s)""",
-            (table, schema, *[snapshot_id] * 4),
-        )
-        for table_id, table_name, schema_id, schema_name, schema_path, table_path in rows:
+        for found in self._rows(_TABLE_AT, {"schema": schema, "table": table, "snapshot": snapshot_id}):
+            table_id, table_name, schema_id, schema_name, path, stored, columns, partitions = found
             if fold(table_name) == fold(table) and fold(schema_name) == fold(schema):
-                definition = self._definition_at(table_id, schema_id, table_name, snapshot_id)
-                return CatalogTable(definition, schema_name, f"{self.data_path()}{schema_path}{table_path}")
+                now = load_definition(stored)
+                definition = TableDefinition(
+                    table_id=table_id,
+                    schema_id=schema_id,
+                    name=table_name,
+                    columns=_columns(columns),
+                    next_column_id=now.next_column_id,
+                    primary_key=now.primary_key,
+                    unique=now.unique,
+                    foreign_keys=now.foreign_keys,
+                    partition_id=partitions[0][0] if partitions else None,
+                    partition_by=tuple(PartitionKey(column_id, transform) for _, column_id, transform in partitions),
+                    comment=now.comment,
+                    properties=now.properties,
+                )
+                return CatalogTable(definition, schema_name, path)
         return None
-
-    def _definition_at(self, table_id: int, schema_id: int, name: str, snapshot_id: int) -> TableDefinition:
-        stored = self._rows("SELECT definition FROM commitlog.table_definitions WHERE table_id = %s", (table_id,))
-        now = load_definition(stored[0][0])
-        rows = self._rows(
-            """SELECT column_id, column_name, column_type, initial_default, default_value, nulls_allowed, parent_column
-               FROM ducklake_column WHERE table_id = %s AND begin_snapshot <= %s
-               AND (end_snapshot IS NULL OR end_snapshot > %s) ORDER BY column_order, column_id""",
-            (table_id, snapshot_id, snapshot_id),
-        )
-        partitions = self._rows(
-            """SELECT i.partition_id, c.column_id, c.transform FROM ducklake_partition_info i
-               JOIN ducklake_partition_column c USING (partition_id, table_id)
-               WHERE i.table_id = %s AND i.begin_snapshot <= %s AND (i.end_snapshot IS NULL OR i.end_snapshot > %s)
-               ORDER BY c.partition_key_index""",
-            (table_id, snapshot_id, snapshot_id),
-        )
-        return TableDefinition(
-            table_id=table_id,
-            schema_id=schema_id,
-            name=name,
-            columns=tuple(_columns(rows, None)),
-            next_column_id=now.next_column_id,
-            primary_key=now.primary_key,
-            unique=now.unique,
-            foreign_keys=now.foreign_keys,
-            partition_id=partitions[0][0] if partitions else None,
-            partition_by=tuple(PartitionKey(column_id, transform) for _, column_id, transform in partitions),
-            comment=now.comment,
-            properties=now.properties,
-        )
 
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]:
         """Every table at a snapshot: schema, name, id."""
@@ -576,17 +549,23 @@ class Catalog:
         )
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], parent: int | None) -> Iterator[Column]:
-    for column_id, name, kind, initial_default, default, nullable, above in rows:
-        if above != parent:
-            continue
-        children = tuple(_columns(rows, column_id))
-        if children:
-            parsed = ColumnType(kind, fields=tuple((child.name, child.type) for child in children))
-        else:
-            parsed = parse_type(kind)
-        given = None if default in (None, "NULL") else default
-        yield Column(column_id, name, parsed, nullable, given, initial_default, children=children)
+def _columns(rows: Sequence[Sequence[Any]]) -> tuple[Column, ...]:
+    """The top-level columns, of rows that name each column's parent."""
+    by_parent: defaultdict[int | None, list[Sequence[Any]]] = defaultdict(list)
+    for row in rows:
+        by_parent[row[-1]].append(row)
+
+    def below(parent: int | None) -> Iterator[Column]:
+        for column_id, name, kind, initial_default, default, nullable, _ in by_parent[parent]:
+            children = tuple(below(column_id))
+            if children:
+                parsed = ColumnType(kind, fields=tuple((child.name, child.type) for child in children))
+            else:
+                parsed = parse_type(kind)
+            given = None if default in (None, "NULL") else default
+            yield Column(column_id, name, parsed, nullable, given, initial_default, children=children)
+
+    return tuple(below(None))
 
 
 def _unpacked(packed: bytes) -> FrozenBitMap64:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import LogSettings, Outcome, Position, Proposal, ProposalId, Receipt
@@ -60,6 +60,13 @@ class TableAt:
     path: str | None
 
 
+class KnownTable(NamedTuple):
+    """A table as of a snapshot that was the newest one not long ago."""
+
+    snapshot_id: int
+    table: TableAt
+
+
 class PendingAnswer(Protocol):
     """A proposal on its way."""
 
@@ -96,6 +103,14 @@ class LogAccess(Protocol):
         Raises:
             CatalogBehindError: readers cannot see it in time.
         """
+        ...
+
+    def hear(self, receipt: Receipt) -> None:
+        """Take note of what an answer says of the head."""
+        ...
+
+    def known_table(self, schema: str, table: str) -> KnownTable | None:
+        """A table as it was at the head not long ago, by what answers have said; None asks nobody to find out."""
         ...
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:

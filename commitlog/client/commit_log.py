@@ -31,13 +31,15 @@ from commitlog.client.explaining import explain
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
 from commitlog.client.names import TableName, parse_table_name
+from commitlog.client.new_files import NewFiles
 from commitlog.client.outcomes import SubmittedOutcome, answered, answered_before
 from commitlog.client.repeats import check_repeat
 from commitlog.client.sequences import UnansweredProposals
-from commitlog.client.transaction import Transaction, make_options
+from commitlog.client.transaction import Files, Transaction, make_options
 from commitlog.domain import model as m
 from commitlog.errors import (
     CatalogUnavailableError,
+    DataFileError,
     InvalidRequestError,
     KeyReusedError,
     LogUnavailableError,
@@ -71,6 +73,7 @@ class CommitLog:
         self._timeout_ms = timeout_ms
         self._unanswered = UnansweredProposals(self._is_decided)
         self._seen_snapshot_id = 0
+        self.new_files = NewFiles()
         given = checked_text_or_none("writer_id", writer_id)
         self.writer_id = given or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
@@ -181,6 +184,59 @@ class CommitLog:
                     raise
                 self._see(getattr(error.outcome, "head_snapshot_id", None))
         raise AssertionError("the last attempt returns or raises")
+
+    def append(self, table: str, files: Files, *, attempts: int = 5, **options: Any) -> SubmittedOutcome:
+        """Add Parquet files to a table, in a commit of its own that relies on nothing that was read.
+
+        So the newest snapshot need not be known, and nobody is asked for it as long as answers do not tell that a schema has
+        changed. If the table turns out to be altered, the files are checked against what it is now, and sent again.
+
+        Args:
+            table: its name.
+            files: see ``Transaction.append``.
+            attempts: how often it is sent at most, each time with an id of its own; once if ``proposal_id`` is given.
+            options: see ``transaction``; without a base and an isolation, which are about what was read.
+
+        Raises:
+            TableNotFoundError: there is no such table.
+            DataFileError: a file is missing, is not Parquet, does not fit the table, lies elsewhere, or is in it already.
+            ProposalRejectedError: the last attempt was refused, or for a reason that checking again does not mend.
+            OutcomeUnknownError: no answer in time.
+        """
+        for name in ("base_snapshot_id", "isolation"):
+            if name in options:
+                raise InvalidRequestError(
+                    f"append relies on nothing that was read: use log.transaction({name}=...) instead"
+                )
+        given = files if isinstance(files, str) or not isinstance(files, Iterable) else tuple(files)
+        if options.get("proposal_id") is not None:
+            return self.run(lambda tx: tx.append(table, given), attempts=1, **options)
+        parsed = parse_table_name(table)
+        known = self._access.known_table(parsed.schema, parsed.name)
+        if known is not None:
+            transaction = self.transaction(base_snapshot_id=known.snapshot_id, **options)
+            transaction.take_as_known(parsed, known.table)
+            try:
+                transaction.append(table, given)
+                return transaction.commit()
+            except DataFileError:
+                # It may fit the table as it is now.
+                pass
+            except ProposalRejectedError as error:
+                if attempts == 1 or error.outcome.reason not in _RETRIED:
+                    raise
+                attempts -= 1
+        return self.run(lambda tx: tx.append(table, given), attempts=attempts, **options)
+
+    def new_file(self, table: str) -> str:
+        """A path for a new Parquet file of a table, see ``Transaction.new_file``.
+
+        Raises:
+            TableNotFoundError: there is no such table.
+        """
+        parsed = parse_table_name(table)
+        known = self._access.known_table(parsed.schema, parsed.name)
+        return self.new_files.below(table, self.table(table).path if known is None else known.table.path)
 
     def submit(self, proposal: m.Proposal, *, timeout_ms: int | None = None) -> SubmittedOutcome:
         """Send a proposal as it is and wait for its answer, whichever it is.
@@ -387,6 +443,7 @@ class CommitLog:
         check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
 
     def _answered(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
+        self._access.hear(receipt)
         if receipt.verdict is m.Verdict.DUPLICATE:
             outcome = self._repeated(proposal, receipt)
         else:

@@ -84,7 +84,7 @@ def check_not_live(
     Raises:
         DataFileError: it has one; its rows would be there twice.
     """
-    if at.definition.table_id < 0:
+    if at.definition.table_id < 0 or not files:
         return
     folder = "" if at.path is None else normal_path(at.path).rstrip("/") + "/"
     paths = [

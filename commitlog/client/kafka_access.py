@@ -11,15 +11,17 @@ import time
 from collections.abc import Iterator, Sequence
 from weakref import WeakSet
 
-from commitlog.catalog.queries import Catalog
-from commitlog.client.access import LiveFile, OutcomeState, PendingAnswer, ProposalStatus, TableAt
+from commitlog.catalog.queries import Catalog, Shown
+from commitlog.catalog.watching import CatalogWatch
+from commitlog.client.access import KnownTable, LiveFile, OutcomeState, PendingAnswer, ProposalStatus, TableAt
 from commitlog.client.dry_run import decided_unsent
+from commitlog.client.known_tables import KnownTables
 from commitlog.client.lake import claim
 from commitlog.client.log_end import LogEnd
 from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings, without_password
-from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Verdict
+from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
 from commitlog.domain.state import SequencerState
 from commitlog.errors import (
     CatalogBehindError,
@@ -47,16 +49,16 @@ class _Connections:
     def __init__(self, settings: Settings) -> None:
         self.publisher = Publisher(settings)
         self.catalog = Catalog(settings.database_url)
-        # Waiting holds the connection, and must not keep others from asking.
-        self.waiting = Catalog(settings.database_url)
+        self.watch = CatalogWatch(Catalog(settings.database_url))
         self.lookup = ResultsLookup(settings, self.catalog)
         self.end = LogEnd(settings)
 
     def close(self) -> None:
         self.publisher.close()
         self.catalog.close()
-        self.waiting.close()
+        self.watch.close()
         self.lookup.close()
+        self.end.close()
 
 
 class KafkaAccess:
@@ -84,6 +86,7 @@ class KafkaAccess:
         self._catalog_checked = False
         self._data_path_claimed = False
         self._current_at_s = -math.inf
+        self._tables = KnownTables()
         self._replica: Replica | None = None
         self._replica_lock = threading.Lock()
 
@@ -150,33 +153,45 @@ class KafkaAccess:
         """Asks the log for its end once, and waits until the catalog holds all before it."""
         asked_at_s = time.monotonic()
         end = self._connections.end.offset()
-        catalog = self.catalog()
-        head = catalog.head_if_read(end)
-        if head is None:
-            self._wait_until_read(end, self._settings.catalog_timeout_ms if timeout_ms is None else timeout_ms)
-            head = catalog.head_snapshot_id()
+        self.catalog()
+        shown = self._read_to(end, self._settings.catalog_timeout_ms if timeout_ms is None else timeout_ms)
         self._current_at_s = asked_at_s
-        return head
+        return shown.snapshot_id
 
-    def _wait_until_read(self, end_offset: int, timeout_ms: int) -> None:
-        before = self._connections.waiting.applied()
-        if self._connections.waiting.wait_until_read(end_offset, timeout_ms / 1000):
-            return
-        after = self._connections.waiting.applied()
-        raise CatalogBehindError(
-            topics_of(self._settings.log).results,
-            next_offset=None if after is None else after.next_offset,
-            end_offset=end_offset,
-            waited_ms=timeout_ms,
-            is_moving=after != before,
-        )
+    def _read_to(self, end_offset: int, timeout_ms: int) -> Shown:
+        watch = self._connections.watch
+        before = watch.shown
+        shown = watch.wait_until(lambda shown: shown.next_offset >= end_offset, timeout_ms / 1000)
+        if shown is None:
+            after = watch.shown
+            raise CatalogBehindError(
+                topics_of(self._settings.log).results,
+                next_offset=None if after is None else after.next_offset,
+                end_offset=end_offset,
+                waited_ms=timeout_ms,
+                is_moving=after != before,
+            )
+        self._tables.see(shown.snapshot_id, shown.schema_version)
+        return shown
+
+    def hear(self, receipt: Receipt) -> None:
+        self._tables.see(receipt.head_snapshot_id, receipt.assigned.schema_version)
+
+    def known_table(self, schema: str, table: str) -> KnownTable | None:
+        return self._tables.at_head(schema, table)
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
-        catalog = self.catalog()
-        if catalog.head_snapshot_id() < snapshot_id and (head := self.wait_for_head()) < snapshot_id:
-            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=head)
+        catalog, shown = self.catalog(), self._connections.watch.shown
+        if shown is None or shown.snapshot_id < snapshot_id:
+            head = self.wait_for_head()
+            if head < snapshot_id:
+                raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=head)
         found = catalog.table_at(schema, table, snapshot_id)
-        return None if found is None else TableAt(found.definition, found.path)
+        if found is None:
+            return None
+        at = TableAt(found.definition, found.path)
+        self._tables.add(schema, table, snapshot_id, at)
+        return at
 
     def new_table_path(self, schema: str, table: str) -> str | None:
         """The projector names the folder of a plain name by it; of others nobody knows it before."""
@@ -195,9 +210,14 @@ class KafkaAccess:
             self._data_path_claimed = True
 
     def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
+        catalog, watch = self.catalog(), self._connections.watch
+        if watch.wait_until(lambda shown: shown.snapshot_id >= snapshot_id, timeout_ms / 1000) is None:
+            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=catalog.head_snapshot_id())
+
+    def wait_for_seq(self, seq: int, timeout_s: float) -> bool:
+        """Wait until the catalog holds an outcome; False when it was not in time."""
         self.catalog()
-        if not self._connections.waiting.wait_for_snapshot(snapshot_id, timeout_ms / 1000):
-            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._connections.waiting.head_snapshot_id())
+        return self._connections.watch.wait_until(lambda shown: shown.seq >= seq, timeout_s) is not None
 
     def catalog(self) -> Catalog:
         """The catalog, once it is there and known to be this log's.

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+import threading
+import time
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from commitlog.config import Settings
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, know_topic, make_admin
+from commitlog.errors import LogUnavailableError
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, know_topic, make_consumer
 from commitlog.log.topics import topics_of
+
+_LATEST = -1
+"""The time by which Kafka means a partition's end."""
 
 
 class LogEnd:
-    """Asks for the end of a log's results, one request each time. Thread-safe.
+    """Asks for the end of a log's results. Thread-safe: one asks at a time, for all who wait for their turn.
 
     Args:
         settings: which log, and where.
@@ -20,7 +26,11 @@ class LogEnd:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._topic = topics_of(settings.log).results
-        self._admin: AdminClient | None = None
+        # Not one that reads: the broker answers a connection's requests in turn, and a fetch waits for records.
+        self._consumer: Consumer | None = None
+        self._turn = threading.Lock()
+        self._asked_at_s = float("-inf")
+        self._end = 0
 
     def offset(self) -> int:
         """The offset after the last record: what was acknowledged before this call lies below it.
@@ -28,15 +38,37 @@ class LogEnd:
         Raises:
             LogUnavailableError: no broker has answered.
         """
-        if self._admin is None:
-            admin = make_admin(self._settings)
-            know_topic(self._settings, admin, self._topic)
-            self._admin = admin
-        return answered(self._settings, self._ask)
+        called_at_s = time.monotonic()
+        if not self._turn.acquire(timeout=REQUEST_TIMEOUT_S):
+            detail = "others have asked before, and had no answer"
+            raise LogUnavailableError(
+                self._settings.bootstrap_servers, waited_ms=int(REQUEST_TIMEOUT_S * 1000), detail=detail
+            )
+        try:
+            if self._asked_at_s <= called_at_s:
+                asked_at_s = time.monotonic()
+                self._end = answered(self._settings, self._ask)
+                self._asked_at_s = asked_at_s
+            return self._end
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with self._turn:
+            if self._consumer is not None:
+                self._consumer.close()
+                self._consumer = None
 
     def _ask(self) -> int:
-        assert self._admin is not None
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = self._admin.list_offsets({TopicPartition(self._topic, 0): latest}, request_timeout=REQUEST_TIMEOUT_S)
-        (answer,) = asked.values()
-        return int(answer.result().offset)
+        if self._consumer is None:
+            consumer = make_consumer(self._settings)
+            know_topic(self._settings, consumer, self._topic)
+            self._consumer = consumer
+        wanted = TopicPartition(self._topic, 0, _LATEST)
+        # Its log lines and errors would wait for ever.
+        self._consumer.poll(0)
+        [found] = self._consumer.offsets_for_times([wanted], timeout=REQUEST_TIMEOUT_S)
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return int(found.offset)

@@ -7,7 +7,7 @@ describes. Names and definitions are those of the base, with the transaction's o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,6 @@ from commitlog.client.checking import (
 from commitlog.client.datafiles import read_data_file
 from commitlog.client.file_paths import PathKey, check_not_live, check_paths
 from commitlog.client.ids import new_proposal_id
-from commitlog.client.lake import new_name
 from commitlog.client.names import TableName, parse_table_name
 from commitlog.client.outcomes import SubmittedOutcome
 from commitlog.client.overlay import define_new, table_after
@@ -47,7 +46,6 @@ from commitlog.domain import model as m
 from commitlog.domain.json_form import row_positions
 from commitlog.domain.types import fold
 from commitlog.errors import (
-    DataFileError,
     InvalidChangeError,
     InvalidRequestError,
     KeyReusedError,
@@ -312,12 +310,7 @@ class Transaction:
             TableNotFoundError: there is no such table at the base.
             DataFileError: where the files of the table will be is not known yet.
         """
-        path = self.table(table).path
-        if path is None:
-            raise DataFileError(f"where the files of table {table} will be is known when its creation is committed")
-        if "://" not in path:
-            Path(path).mkdir(parents=True, exist_ok=True)
-        return f"{path.rstrip('/')}/{new_name()}.parquet"
+        return self._log.new_files.below(table, self.table(table).path)
 
     def delete(
         self,
@@ -485,6 +478,10 @@ class Transaction:
         """
         return self._table(parse_table_name(table))
 
+    def take_as_known(self, name: TableName, at: TableAt) -> None:
+        """Spare looking a table up that the caller knows as of the base."""
+        self._at_base[name] = at
+
     def _row(self, name: TableName, values: Mapping[str, Any]) -> m.Row:
         row = row_of(values)
         if naive := naive_times(values):
@@ -532,12 +529,20 @@ class Transaction:
             assert isinstance(file, str | Path)
             return read_data_file(file, at.definition, table_path=at.path, carries_row_ids=carry_row_ids)
 
-        with ThreadPoolExecutor(min(len(given), _FOOTER_READERS_MAX)) as pool:
-            described = tuple(pool.map(describe, given))
+        described = _described_all(describe, given)
         ending = {each for change in self._changes if isinstance(change, m.Delete) for each in change.whole_files}
         own = (self._options.proposal_id, self._options.writer_id, self._options.writer_seq)
-        check_not_live(name, at, described, ending, own, self._log.live_files)
+        new = self._log.new_files.take(place for place in given if isinstance(place, str | Path))
+        named_before = [file for place, file in zip(given, described, strict=True) if place not in new]
+        check_not_live(name, at, named_before, ending, own, self._log.live_files)
         return described
+
+
+def _described_all(describe: Callable[[object], m.DataFile], given: Sequence[object]) -> tuple[m.DataFile, ...]:
+    if len(given) == 1:
+        return (describe(given[0]),)
+    with ThreadPoolExecutor(min(len(given), _FOOTER_READERS_MAX)) as pool:
+        return tuple(pool.map(describe, given))
 
 
 def make_options(**options: Any) -> TransactionOptions:

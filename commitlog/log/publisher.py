@@ -140,7 +140,7 @@ class Publisher:
             self._settings,
             message_max_bytes=MESSAGE_BYTES_MAX,
             batch_size=min(BATCH_BYTES_MAX, self.genesis.settings.proposal_bytes_max + FRAME_BYTES // 2),
-            linger_ms=0.5,
+            linger_ms=0,
             retry_backoff_ms=5,
             # Beyond it the broker forgets who sent what, and an answer is no longer to be hoped for.
             delivery_timeout_ms=120_000,

@@ -1,8 +1,8 @@
 """`commitlog bench loop`: what a writer feels that waits for each answer before it goes on.
 
-Writers are processes of their own, and loop: begin a transaction, write one small Parquet file, append it, commit. Beside
-them, in the same run and on the same PostgreSQL, DuckLake's own client inserts the same rows. CPU time is given by part,
-since on one machine it is what the rates share.
+Writers are processes of their own, and loop: write one small Parquet file, append it, by `log.append` or by a transaction that
+begins at the newest snapshot. Beside them, in the same run and on the same PostgreSQL, DuckLake's own client inserts the same
+rows. CPU time is given by part, since on one machine it is what the rates share.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import product
 from urllib.parse import urlsplit
 
 import psutil
@@ -30,7 +31,8 @@ from commitlog.ops.bench import Say, own_servers, service_process
 from commitlog.ops.bench_loop_writer import COLUMNS, Job, Loops, attach_stock
 from commitlog.ops.duck import connection_text
 
-IDLE_S = 5.0
+WARM_UP_S = 30.0
+IDLE_S = 10.0
 SETTLE_S = 2.0
 STOCK_DATABASE = "stock"
 WRITER_MODULE = "commitlog.ops.bench_loop_writer"
@@ -41,13 +43,14 @@ class LoopRates:
     """What so many writers reached together.
 
     Attributes:
-        kind: "commitlog" or "stock", DuckLake's own client.
+        kind: "append", "transaction", or "stock", DuckLake's own client.
         writers: processes, which connected at the same moment.
         connect_failures: how many of them could not connect and commit once.
         commits_per_second: of all of them.
         failures: commits that ended with an error, by its first line.
         loop_p50_ms, loop_p99_ms: the whole loop.
-        commit_p50_ms, commit_p99_ms: `commit()` alone, from publishing to the receipt (of the stock client: the whole INSERT).
+        commit_p50_ms, commit_p99_ms: of a transaction `commit()` alone, from publishing to the receipt; of an append the call,
+            which reads the file's footer; of the stock client the whole INSERT.
         cpu_ms: CPU time of a commit by part of the system.
     """
 
@@ -86,6 +89,7 @@ def run_loop_bench(
     seconds: float,
     one_table: bool = False,
     stock: bool = True,
+    warm_up_s: float = WARM_UP_S,
     say: Say = lambda line: None,
 ) -> LoopBench:
     """Measure in a home of its own, which is removed afterwards.
@@ -96,6 +100,7 @@ def run_loop_bench(
         seconds: how long each measurement takes.
         one_table: all writers append to one table, else each to its own.
         stock: measure DuckLake's own client too.
+        warm_up_s: how long the writers run before anything is measured: a young JVM compiles.
         say: is told what is being done.
     """
     load_before = round(os.getloadavg()[0], 2)
@@ -108,13 +113,13 @@ def run_loop_bench(
             for name in ("sequencer", "projector"):
                 parts[name] = services.enter_context(service_process(own, name))
             _create_tables(own, tables)
-            say(f"{len(tables)} writer(s) warm the broker up, {seconds:.0f} s")
-            _measure(own, [Job("commitlog", table, seconds) for table in tables], parts)
+            say(f"{len(tables)} writer(s) warm the broker up, {warm_up_s:.0f} s")
+            _measure(own, [Job("transaction", table, warm_up_s) for table in tables], parts)
             say(f"nobody writes, {IDLE_S:.0f} s")
             idle_percent = _idle_percent(parts)
-            for count in writers:
-                say(f"{count} writer(s), {seconds:.0f} s")
-                jobs = [Job("commitlog", tables[number % len(tables)], seconds) for number in range(count)]
+            for kind, count in product(("append", "transaction"), writers):
+                say(f"{count} writer(s) by {kind}, {seconds:.0f} s")
+                jobs = [Job(kind, tables[number % len(tables)], seconds) for number in range(count)]
                 rates.append(_measure(own, jobs, parts))
         if stock:
             servers = {"PostgreSQL": parts["PostgreSQL"]}

@@ -12,9 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,7 +33,7 @@ class Job:
     """What one writer does.
 
     Attributes:
-        kind: "commitlog" (the settings come by the environment) or "stock" (DuckLake's own client).
+        kind: "append" or "transaction" (the settings come by the environment), or "stock" (DuckLake's own client).
         table: where it appends.
         seconds: how long.
         lake: of the stock client: its catalog as ATTACH takes it.
@@ -71,26 +69,37 @@ class _Loop(Protocol):
     def once(self) -> _Took: ...
 
 
-class CommitLogLoop:
-    """A file, a transaction that appends it, its answer."""
-
+class _CommitLogLoop:
     failures: type[Exception] = CommitLogError
 
     def __init__(self, table: str) -> None:
         self._table = table
         self._rows = pa.table({name: pa.array(range(ROWS), pa.int64()) for name in COLUMNS})
         self._log = CommitLog.connect(settings=Settings.load())
-        place = self._log.table(table).path
-        assert place is not None
-        self._place = Path(place)
-        self._place.mkdir(parents=True, exist_ok=True)
+
+
+class AppendLoop(_CommitLogLoop):
+    """A file, and one call that appends it; that call counts as the commit."""
+
+    def once(self) -> _Took:
+        began = time.perf_counter()
+        path = self._log.new_file(self._table)
+        pq.write_table(self._rows, path)
+        written = time.perf_counter()
+        self._log.append(self._table, files=[path])
+        ended = time.perf_counter()
+        return _Took(ended - began, ended - written)
+
+
+class TransactionLoop(_CommitLogLoop):
+    """A transaction, which begins at the newest snapshot; a file that it appends, its answer."""
 
     def once(self) -> _Took:
         began = time.perf_counter()
         transaction = self._log.transaction()
-        path = self._place / f"{uuid4()}.parquet"
+        path = transaction.new_file(self._table)
         pq.write_table(self._rows, path)
-        transaction.append(self._table, files=[str(path)])
+        transaction.append(self._table, files=[path])
         published = time.perf_counter()
         transaction.commit()
         ended = time.perf_counter()
@@ -148,7 +157,9 @@ def main() -> None:
 
 def connected(job: Job) -> _Loop:
     """A loop that is ready to run."""
-    return StockLoop(job) if job.kind == "stock" else CommitLogLoop(job.table)
+    if job.kind == "stock":
+        return StockLoop(job)
+    return AppendLoop(job.table) if job.kind == "append" else TransactionLoop(job.table)
 
 
 def measured(loop: _Loop, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Loops:

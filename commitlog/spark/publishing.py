@@ -168,6 +168,11 @@ def catalog_of(log: CommitLog) -> Catalog:
     return _kafka(log).catalog()
 
 
+def wait_for_seq(log: CommitLog, seq: int, timeout_s: float) -> bool:
+    """Wait until the catalog holds an outcome; False when it was not in time."""
+    return _kafka(log).wait_for_seq(seq, timeout_s)
+
+
 def settings_of(log: CommitLog) -> Settings:
     """The settings that a log was connected by, for tasks that read its topics."""
     return _kafka(log).connected_by

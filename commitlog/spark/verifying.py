@@ -33,9 +33,10 @@ from commitlog.domain.verifying import (
 from commitlog.log.chain import hash_after_takeover
 from commitlog.log.codec import OutcomeRecord, decode_record, decode_statistics, hash_record
 from commitlog.spark.outcomes import raw_records
-from commitlog.spark.publishing import catalog_of, connect
+from commitlog.spark.publishing import catalog_of, connect, wait_for_seq
 
 FINDINGS_MAX = 100
+APPLIED_TIMEOUT_S = 60.0
 _LOOKED_AT = (
     "seq bigint, hash binary, prev_hash binary, log_id binary, raw binary, thin binary, takeovers array<binary>, "
     "names array<string>"
@@ -297,9 +298,8 @@ def _merge_totals(totals: dict[int, TableTotals], table: TableTotals) -> None:
 
 def _compare_catalog(log: CommitLog, report: VerifyReport, totals: Sequence[TableTotals]) -> Iterator[str]:
     catalog = catalog_of(log)
-    catalog.wait_for_seq(report.head_seq, 60)
-    applied = catalog.applied()
-    if applied is None or applied.seq < report.head_seq:
+    if not wait_for_seq(log, report.head_seq, APPLIED_TIMEOUT_S):
+        applied = catalog.applied()
         yield f"is at outcome {None if applied is None else applied.seq}, the log at {report.head_seq}: is a projector running?"
         return
     counted = count_outcomes(catalog, report.head_seq)

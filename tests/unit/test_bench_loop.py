@@ -37,7 +37,7 @@ def test_measured_when_some_turns_fail_then_their_time_counts_and_their_first_li
 def test_summed_when_writers_ran_beside_each_other_then_rates_add_up_and_cpu_is_shared_by_all_commits() -> None:
     one: dict[str, Any] = {"elapsed_s": 2.0, "cpu_s": 0.1}
     loops = [Loops([10.0] * 30, [4.0] * 30, ["X: no"], **one), Loops([20.0] * 20, [8.0] * 20, ["X: no", "Y"], **one)]
-    rates = summed("commitlog", 3, 1, loops, {"broker": 0.05})
+    rates = summed("append", 3, 1, loops, {"broker": 0.05})
     assert (rates.writers, rates.connect_failures) == (3, 1)
     assert rates.commits_per_second == 25.0
     assert rates.failures == {"X: no": 2, "Y": 1}

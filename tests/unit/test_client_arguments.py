@@ -43,6 +43,8 @@ WRONG: tuple[Any, ...] = (
 
 STARTED_BY = {  # what each call is called with beside the argument that is wrong
     "transaction": {},
+    "append": {"table": "t", "files": [FILE]},
+    "new_file": {"table": "t"},
     "run": {"fn": lambda tx: tx.create_schema("s")},
     "submit": {"proposal": None},
     "submit_all": {"proposals": []},
@@ -137,7 +139,7 @@ def public(of: type) -> set[str]:
 
 def test_table_of_calls_then_has_them_all() -> None:
     assert public(CommitLog) - NOT_ASKED == STARTED_BY.keys()
-    assert public(Transaction) - {"proposal", "commit"} == BUILT_BY.keys()
+    assert public(Transaction) - {"proposal", "commit", "take_as_known"} == BUILT_BY.keys()
     assert public(TableAlteration) == STEPS_BY.keys()
 
 

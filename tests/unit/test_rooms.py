@@ -34,7 +34,7 @@ ROOMS = {
     "domain": Room(_names("errors"), never=_names("time random os logging secrets"), packages=_names("pyroaring")),
     "log": Room(_names("domain errors config"), never=_names("sqlalchemy psycopg pyspark")),
     "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
-    "client": Room(_names("domain log catalog.queries errors config"), never=_names("pyspark")),
+    "client": Room(_names("domain log catalog.queries catalog.watching errors config"), never=_names("pyspark")),
     "adoption": Room(_names("domain log.codec errors"), never=_names("confluent_kafka sqlalchemy psycopg pyspark")),
     "spark": Room(
         _names(

@@ -1,0 +1,112 @@
+"""Waiting for the catalog: however many threads wait, one of them asks.
+
+The projector notifies whoever listens of what it has written. Whoever finds the catalog behind what it needs listens for all
+who wait in this process; what it sees is seen by all. Nobody listens longer than somebody waits: PostgreSQL keeps what a
+listener does not take, and when it can keep no more, the projector could not go on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from commitlog.catalog.queries import Catalog, Shown
+from commitlog.errors import CatalogUnavailableError
+
+_LISTEN_S = 0.5
+"""A notification may get lost with its connection."""
+
+
+class CatalogWatch:
+    """What one process knows of how far the catalog is. Thread-safe.
+
+    Args:
+        catalog: with a connection that nobody else uses: listening holds it.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._changed = threading.Condition()
+        self._waiting = 0
+        self._is_led = False
+        self._has_looked = False
+        self._listening: object = None
+        self.shown: Shown | None = None
+        """What was seen last; the catalog is there, or further."""
+
+    def wait_until(self, reached: Callable[[Shown], bool], timeout_s: float) -> Shown | None:
+        """Wait until what readers see is far enough; None when it was not in time.
+
+        Raises:
+            CatalogUnavailableError: PostgreSQL does not answer.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            self._waiting += 1
+        is_last_look = False
+        try:
+            while True:
+                with self._changed:
+                    if self.shown is not None and reached(self.shown):
+                        return self.shown
+                    if is_last_look:
+                        return None
+                    left_s = deadline - time.monotonic()
+                    if self._is_led:
+                        self._changed.wait(max(left_s, 0))
+                        is_last_look = left_s <= 0
+                        continue
+                    self._is_led = True
+                is_last_look = left_s <= 0
+                self._lead(lambda: self._look(left_s))  # noqa: B023
+        finally:
+            self._leave()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._catalog.close()
+
+    def _lead(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        finally:
+            with self._changed:
+                self._is_led = False
+                self._changed.notify_all()
+
+    def _look(self, left_s: float) -> None:
+        """See how far the catalog is; at first at once, then when there is something new to see."""
+        if self._has_looked and left_s > 0:
+            self._listen(left_s)
+        shown = self._catalog.shown()
+        self._has_looked = True
+        if shown is not None:
+            self.shown = shown
+
+    def _listen(self, left_s: float) -> None:
+        with self._catalog.connected() as conn:
+            if self._listening is not conn:
+                # What was written before listening began is seen by the look that follows.
+                conn.execute("LISTEN commitlog_applied")
+                self._listening = conn
+            else:
+                list(conn.notifies(timeout=min(left_s, _LISTEN_S), stop_after=1))
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._waiting -= 1
+            if self._waiting or self._is_led:
+                return
+            self._has_looked = False
+            if self._listening is None:
+                return
+            self._is_led = True
+        self._lead(self._stop_listening)
+
+    def _stop_listening(self) -> None:
+        self._listening = None
+        # Where nobody answers, nobody listens.
+        with suppress(CatalogUnavailableError), self._catalog.connected() as conn:
+            conn.execute("UNLISTEN commitlog_applied")
