@@ -130,7 +130,7 @@ def test_transaction_when_there_is_no_catalog_then_asks_for_a_projector(
         log.transaction()
 
 
-def test_transaction_when_postgres_has_gone_then_names_it_and_submitting_goes_on(
+def test_looking_up_when_postgres_has_gone_then_names_it_and_submitting_goes_on(
     made: Settings, log: CommitLog
 ) -> None:
     assert log.head_snapshot_id() == 0
@@ -139,11 +139,13 @@ def test_transaction_when_postgres_has_gone_then_names_it_and_submitting_goes_on
         connection.execute(f'ALTER DATABASE "{name}" WITH ALLOW_CONNECTIONS false'.encode())
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
         with pytest.raises(CatalogUnavailableError, match="PostgreSQL at"):
-            log.transaction()
+            log.table("t")
         with pytest.raises(CatalogUnavailableError, match="PostgreSQL at"):
-            log.transaction()
+            log.table("t")
         with serving(made):
             assert log.submit(proposal(Ids(1), 0, create_table())).committed
+            with pytest.raises(CatalogUnavailableError, match="PostgreSQL at"):
+                log.transaction()
         connection.execute(f'ALTER DATABASE "{name}" WITH ALLOW_CONNECTIONS true'.encode())
 
 
