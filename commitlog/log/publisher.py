@@ -55,6 +55,8 @@ LISTEN_S_MIN = 2.0
 LISTEN_S_MAX = 30.0
 READ_MAX = 1_000
 EARLY_MAX = 1_000
+FETCH_WAIT_MS = 250
+"""A partition more is read when the fetch that is on its way has come back."""
 
 
 class PendingProposal:
@@ -118,7 +120,7 @@ class Publisher:
         self._topics = topics_of(settings.log)
         self.genesis: Genesis = require_genesis(settings)
         self._producer = self._make_producer()
-        self._reader = TopicReader(settings, self._topics.receipts, fetch_wait_max_ms=50)
+        self._reader = TopicReader(settings, self._topics.receipts, fetch_wait_max_ms=FETCH_WAIT_MS)
         self._lock = threading.Lock()
         # The consumer belongs to the reading thread; a call from another one would wait for it to be idle.
         self._to_read: SimpleQueue[tuple[int, int]] = SimpleQueue()

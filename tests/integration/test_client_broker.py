@@ -130,9 +130,7 @@ def test_transaction_when_there_is_no_catalog_then_asks_for_a_projector(
         log.transaction()
 
 
-def test_looking_up_when_postgres_has_gone_then_names_it_and_submitting_goes_on(
-    made: Settings, log: CommitLog
-) -> None:
+def test_looking_up_when_postgres_has_gone_then_names_it_and_submitting_goes_on(made: Settings, log: CommitLog) -> None:
     assert log.head_snapshot_id() == 0
     name = made.database_url.rpartition("/")[2]
     with psycopg.connect(made.database_url.rpartition("/")[0] + "/postgres", autocommit=True) as connection:
