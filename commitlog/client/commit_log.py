@@ -38,11 +38,10 @@ from commitlog.client.sequences import UnansweredProposals
 from commitlog.client.transaction import Files, Transaction, make_options
 from commitlog.domain import model as m
 from commitlog.errors import (
-    CatalogUnavailableError,
+    CommitLogError,
     DataFileError,
     InvalidRequestError,
     KeyReusedError,
-    LogUnavailableError,
     OutcomeUnknownError,
     ProposalRejectedError,
     TableNotFoundError,
@@ -456,7 +455,7 @@ class CommitLog:
     def _repeated(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
         try:
             first = self._first(proposal, receipt)
-        except (LogUnavailableError, CatalogUnavailableError):
+        except CommitLogError:
             if receipt.same_content is not True:
                 raise
             first = None
@@ -467,8 +466,8 @@ class CommitLog:
     def _met(self, receipt: m.Receipt) -> m.Outcome | None:
         try:
             return self._access.outcome_at(receipt.seq)
-        except (LogUnavailableError, CatalogUnavailableError):
-            # The verdict is known; what it met can be asked for later.
+        except CommitLogError:
+            # The verdict is known, whatever the look-up runs into; what it met can be asked for later.
             return None
 
     def _first(self, proposal: m.Proposal, receipt: m.Receipt) -> m.Outcome | None:
