@@ -537,6 +537,14 @@ class Catalog:
         )
         return rows[0][0] if rows else None
 
+    def decided_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
+        """By partition of the proposals, the offset after the last one whose outcome is applied; 0 where there is none."""
+        query: LiteralString = (
+            "SELECT source_offset + 1 FROM commitlog.outcomes WHERE source_partition = %s ORDER BY seq DESC LIMIT 1"
+        )
+        found = {partition: self._rows(query, (partition,)) for partition in partitions}
+        return {partition: rows[0][0] if rows else 0 for partition, rows in found.items()}
+
     def history(self, *, limit: int, before_seq: int | None = None) -> list[dict[str, Any]]:
         """The newest outcomes first, with the time, author and message of the snapshots they made."""
         return self._records(

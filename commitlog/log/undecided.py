@@ -1,11 +1,12 @@
-"""The proposals that wait for the sequencer, read without being one: for those who must not do what one of them forbids."""
+"""The proposals that wait for the sequencer, read without being one: for those who must not do what one of them forbids, and
+for those who look after the log."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from commitlog.config import Settings
-from commitlog.log.connection import end_offsets, first_offsets, make_admin
+from commitlog.log.connection import end_offsets, first_offsets, make_admin, offsets_since
 from commitlog.log.reading import read_through
 from commitlog.log.topics import topics_of
 
@@ -31,3 +32,25 @@ def undecided_proposals(settings: Settings, next_offsets: Mapping[int, int], par
     ends = end_offsets(settings, admin, topic, starts)
     unread = {partition: start for partition, start in starts.items() if start < ends[partition]}
     return (value or b"" for _, value in read_through(settings, topic, unread, ends))
+
+
+def sent_before(settings: Settings, partitions: int, before_ms: int) -> dict[int, int]:
+    """By partition, the offset below which all was sent before a time.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+    topic, admin = topics_of(settings.log).proposals, make_admin(settings)
+    ends = end_offsets(settings, admin, topic, range(partitions))
+    since = offsets_since(settings, admin, topic, range(partitions), before_ms)
+    return {partition: min(end, since[partition]) if since[partition] >= 0 else end for partition, end in ends.items()}
+
+
+def has_proposal(settings: Settings, next_offsets: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+    """Whether one lies between the first offset that is not decided yet, by partition, and an end.
+
+    What has an offset need not be one: the ends of somebody's Kafka transactions have theirs.
+    """
+    starts = {partition: next_offsets.get(partition, 0) for partition in ends}
+    unread = {partition: start for partition, start in starts.items() if start < ends[partition]}
+    return any(True for _ in read_through(settings, topics_of(settings.log).proposals, unread, ends))

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from commitlog.config import Settings
-from commitlog.ops.cli_options import json_option, print_json, settings_options
+from commitlog.ops.cli_options import current_catalog, json_option, print_json, settings_options
 
 REDRAW_S = 0.2
 DATABASE_TIMEOUT_S = 10.0
@@ -99,6 +99,9 @@ def export_command(
     """
     from commitlog.ops.export import ExportFormat, export_catalog
 
+    if snapshot_id is None:
+        with current_catalog(settings) as catalog:
+            snapshot_id = catalog.head_snapshot_id()
     made = export_catalog(
         settings.database_url, folder, snapshot_id=snapshot_id, form=ExportFormat(form), copy_files=copy_files
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from commitlog.config import Settings
-from commitlog.ops.cli_options import json_option, print_json, print_table, settings_options
+from commitlog.ops.cli_options import current_catalog, json_option, print_json, print_table, settings_options
 
 if TYPE_CHECKING:
     from commitlog.catalog.differing import Named, ObjectDifference
@@ -22,16 +22,9 @@ if TYPE_CHECKING:
 def diff_command(settings: Settings, first: int, last: int | None, as_json: bool) -> None:
     """Show what lies between snapshot A and snapshot B (else the newest): tables, columns, files and rows, by counts."""
     from commitlog.catalog.differing import differences
-    from commitlog.catalog.queries import Catalog
-    from commitlog.client import CommitLog
 
-    with CommitLog.connect(settings=settings) as log:
-        newest = log.wait_for_snapshot()
-    catalog = Catalog(settings.database_url)
-    try:
-        found = differences(catalog, first, newest if last is None else last)
-    finally:
-        catalog.close()
+    with current_catalog(settings) as catalog:
+        found = differences(catalog, first, catalog.head_snapshot_id() if last is None else last)
     if as_json:
         for each in found:
             print_json(_plain(each))

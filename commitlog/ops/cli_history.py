@@ -12,7 +12,7 @@ from commitlog.client.describing import describe_changes
 from commitlog.config import Settings
 from commitlog.domain.json_form import format_id, outcome_to_json
 from commitlog.domain.model import Outcome
-from commitlog.ops.cli_options import json_option, print_json, print_table, settings_options
+from commitlog.ops.cli_options import current_catalog, json_option, print_json, print_table, settings_options
 
 
 @click.command("log")
@@ -22,13 +22,8 @@ from commitlog.ops.cli_options import json_option, print_json, print_table, sett
 @settings_options
 def log_command(settings: Settings, limit: int, before_seq: int | None, as_json: bool) -> None:
     """Show the newest outcomes: who asked for what, when, and what became of it."""
-    from commitlog.catalog.queries import Catalog
-
-    catalog = Catalog(settings.database_url)
-    try:
-        rows = catalog.history(limit=limit, before_seq=before_seq) if catalog.exists() else []
-    finally:
-        catalog.close()
+    with current_catalog(settings) as catalog:
+        rows = catalog.history(limit=limit, before_seq=before_seq)
     if as_json:
         for row in rows:
             print_json(row)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from commitlog.config import Settings
+
+if TYPE_CHECKING:
+    from commitlog.catalog.queries import Catalog
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SETTINGS = {
@@ -39,6 +43,28 @@ def settings_options(command: F) -> F:
         made = click.option(f"--{name.replace('_', '-')}", f"setting_{name}", metavar="TEXT", help=text)(made)
     path = click.Path(path_type=Path)
     return click.option("--config", "config_file", type=path, help="Instead of commitlog.toml.")(made)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def current_catalog(settings: Settings) -> Iterator[Catalog]:
+    """The catalog, once it holds all that was acknowledged before.
+
+    Raises:
+        CatalogBehindError: it does not in time; the message says who is behind.
+        CatalogUnavailableError, LogUnavailableError: a server does not answer.
+    """
+    from commitlog.catalog.queries import Catalog
+    from commitlog.client import CommitLog
+
+    catalog = Catalog(settings.database_url)
+    try:
+        # PostgreSQL says at once that it is not there; Kafka is asked for seconds.
+        catalog.exists()
+        with CommitLog.connect(settings=settings) as log:
+            log.wait_for_snapshot()
+        yield catalog
+    finally:
+        catalog.close()
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")

@@ -6,7 +6,7 @@ import click
 
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
-from commitlog.ops.cli_options import json_option, print_json, print_table, settings_options
+from commitlog.ops.cli_options import current_catalog, json_option, print_json, print_table, settings_options
 
 
 @click.command("sql")
@@ -15,12 +15,9 @@ from commitlog.ops.cli_options import json_option, print_json, print_table, sett
 @settings_options
 def sql_command(settings: Settings, query: str, as_json: bool) -> None:
     """Run QUERY with the stock DuckDB client, which sees all that was committed before; it can only read."""
-    from commitlog.client import CommitLog
     from commitlog.ops.duck import open_lake
 
-    with CommitLog.connect(settings=settings) as log:
-        log.wait_for_snapshot()
-    with open_lake(settings.database_url) as connection:
+    with current_catalog(settings), open_lake(settings.database_url) as connection:
         import duckdb
 
         try:

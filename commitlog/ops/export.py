@@ -106,7 +106,8 @@ def export_catalog(
 
     Raises:
         SnapshotNotFoundError: there is no such snapshot.
-        ConfigurationError: the file is there already, DuckDB is not installed, or files to be copied are not local.
+        ConfigurationError: the file is there already, or others in ``folder/data``; DuckDB is not installed; or files to be
+            copied are not local.
         CatalogUnavailableError: the catalog could not be read.
     """
     import duckdb
@@ -114,6 +115,11 @@ def export_catalog(
     target = folder.absolute() / f"catalog.{form}"
     if target.exists():
         raise ConfigurationError(f"{target} is there already: choose another directory, or remove it")
+    data = target.parent / "data"
+    if copy_files and data.exists() and any(data.iterdir()):
+        raise ConfigurationError(
+            f"{data} holds files already, which copies could replace: choose another directory, or empty it"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     part.unlink(missing_ok=True)
@@ -126,7 +132,7 @@ def export_catalog(
                 conn.execute("BEGIN")
                 freezing = _Freezing(conn, form, snapshot_id)
                 freezing.copy_rows()
-                files = freezing.copy_files(target.parent / "data") if copy_files else 0
+                files = freezing.copy_files(data) if copy_files else 0
                 conn.execute("COMMIT")
                 conn.execute("DETACH frozen")
             except duckdb.Error as error:

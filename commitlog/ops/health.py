@@ -1,13 +1,15 @@
 """How a log is: whether somebody decides, how far readers are behind, and what services say is wrong. What `status` shows.
 
 Whether a log is served and read can be seen from anywhere: a sequencer's heartbeats are in the log, a projector's session is in
-PostgreSQL, and what it has not applied yet has the time of its decision. Services on this machine have left their last error
+PostgreSQL, and what it has not applied yet has the time of its decision. A heartbeat says that its sequencer can append, not
+that it reads: so what was proposed long ago must be decided, too. Services on this machine have left their last error
 in the home besides.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from commitlog.catalog.queries import AppliedPosition, Catalog
@@ -16,10 +18,12 @@ from commitlog.config import Settings
 from commitlog.errors import CommitLogError
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.topics import require_genesis
+from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.keeping import Notes
 
 HEARTBEAT_TIMEOUT_S = 1.5
 LAG_S_MAX = 10.0
+UNDECIDED_S_MAX = 10.0
 PROJECTOR_TIMEOUT_S = 3.0
 _POLL_S = 0.05
 
@@ -74,8 +78,10 @@ def log_health(settings: Settings) -> LogHealth:
         catalog = Catalog(settings.database_url)
         lookup = ResultsLookup(settings, catalog)
         try:
+            sent = sent_before(settings, genesis.partitions, int((time.time() - UNDECIDED_S_MAX) * 1000))
             epoch = _heard(listener, genesis.log_id)
             read = _reading(catalog, lookup, genesis.log_id)
+            stands_still = epoch is not None and _is_undecided(settings, catalog, read, sent)
         finally:
             listener.close()
             lookup.close()
@@ -83,7 +89,12 @@ def log_health(settings: Settings) -> LogHealth:
     except CommitLogError as error:
         return LogHealth(settings.log, errors=errors, problems=(str(error), *said))
     last = read.last
-    dead = () if epoch is not None else ("no sequencer is alive: run `commitlog serve` or `commitlog up`",)
+    unserved: tuple[str, ...] = ()
+    if epoch is None:
+        unserved = ("no sequencer is alive: run `commitlog serve` or `commitlog up`",)
+    elif stands_still:
+        since = f"for more than {UNDECIDED_S_MAX:.0f} s"
+        unserved = (f"proposals wait {since}, though a sequencer is alive: it is slow, or stuck; its log says more",)
     return LogHealth(
         settings.log,
         sequencer_alive=epoch is not None,
@@ -95,7 +106,7 @@ def log_health(settings: Settings) -> LogHealth:
         lag=None if read.applied_seq is None or last is None else max(0, last.seq - read.applied_seq),
         lag_s=read.lag_s,
         errors=errors,
-        problems=(*dead, *read.problems, *said),
+        problems=(*unserved, *read.problems, *said),
     )
 
 
@@ -126,6 +137,18 @@ def _reading(catalog: Catalog, lookup: ResultsLookup, log_id: bytes) -> _Reading
     if lag_s > LAG_S_MAX:
         problems.append(f"readers do not see what was decided {lag_s:.0f} s ago: the projector is slow, or stuck")
     return _Reading(alive, 0 if applied is None else applied.seq, lag_s, last, tuple(problems))
+
+
+def _is_undecided(settings: Settings, catalog: Catalog, read: _Reading, sent: dict[int, int]) -> bool:
+    """Whether a proposal below these offsets has no outcome, as far as the catalog knows all outcomes."""
+    if read.last is None or not may_wait(sent, read.last.seq) or read.applied_seq != read.last.seq:
+        return False
+    return has_proposal(settings, catalog.decided_offsets(sent), sent)
+
+
+def may_wait(sent: Mapping[int, int], decided_seq: int) -> bool:
+    """Whether not all below these offsets may be decided: each proposal has one outcome, which is counted by its seq."""
+    return sum(sent.values()) > decided_seq
 
 
 def _is_projected(catalog: Catalog) -> bool:

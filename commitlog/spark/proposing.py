@@ -72,7 +72,7 @@ def committed(
     to_log = connect() if log is None else log
     for remaining in range(attempts - 1, -1, -1):
         transaction = to_log.transaction(isolation=Isolation.SERIALIZABLE, message=message)
-        seen = None if source is None else read_at(source, target_of(transaction, table).definition.table_id)
+        seen = None if source is None else read_at(source, to_log, target_of(transaction, table).definition.table_id)
         if seen is not None and seen < transaction.base_snapshot_id:
             transaction = to_log.transaction(isolation=Isolation.SERIALIZABLE, message=message, base_snapshot_id=seen)
         base = base_of(spark, table, to_log, transaction)

@@ -32,6 +32,7 @@ from commitlog.spark.columns import FIELD_ID, default_expression, quoted, scan_s
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 NO_POSITIONS = FrozenBitMap64()
+NO_METADATA: Mapping[str, str] = {}
 FILE, POSITION = "_commitlog_file", "_commitlog_position"
 _ROW_ID_START = "_commitlog_row_id_start"
 _DELETED, _FILE_HASH = "_commitlog_deleted", "_commitlog_file_hash"
@@ -83,16 +84,18 @@ class Scan:
     inlined: pa.Table
 
 
-def dataframe(spark: SparkSession, scan: Scan) -> DataFrame:
-    """The rows of ``scan``, with the table's columns in its order."""
+def dataframe(spark: SparkSession, scan: Scan, metadata: Mapping[str, str] = NO_METADATA) -> DataFrame:
+    """The rows of ``scan``, with the table's columns in its order; ``metadata`` is what each of them carries."""
     spark.conf.set(FIELD_IDS, "true")
-    parts = [
-        part
-        for mapping, files in _by_mapping(scan.files).items()
-        for part in _live_rows(files, _by_field_id(spark, scan) if mapping is None else _by_name(spark, scan, mapping))
-    ]
+    parts: list[DataFrame] = []
+    for mapping, files in _by_mapping(scan.files).items():
+        if mapping is None:
+            load = _by_field_id(spark, scan, metadata=metadata)
+        else:
+            load = _by_name(spark, scan, mapping, metadata=metadata)
+        parts += _live_rows(files, load)
     if scan.inlined.num_rows or not parts:
-        parts.append(typed_rows(spark, scan.columns, scan.inlined))
+        parts.append(typed_rows(spark, scan.columns, scan.inlined, metadata=metadata))
     return reduce(DataFrame.union, parts)
 
 
@@ -203,7 +206,9 @@ def _numbered(rows: DataFrame, files: Sequence[ScanFile], names: Mapping[int, st
     return joined.withColumn(ROW_ID, sf.coalesce(ROW_ID, sf.col(_ROW_ID_START) + sf.col(POSITION))).drop(_ROW_ID_START)
 
 
-def _by_field_id(spark: SparkSession, scan: Scan, *, row_ids: bool = False) -> Load:
+def _by_field_id(
+    spark: SparkSession, scan: Scan, *, row_ids: bool = False, metadata: Mapping[str, str] = NO_METADATA
+) -> Load:
     """Reads by field id. Spark pushes filters down by *name* nevertheless, so a column takes a name that no file has
     when its own was another column's once: else a filter on it would be tried on that column's bounds.
     """
@@ -213,6 +218,8 @@ def _by_field_id(spark: SparkSession, scan: Scan, *, row_ids: bool = False) -> L
         if scan.names.get(fold(column.name), frozenset()) > {column.column_id}
     }
     schema = scan_schema(scan.columns, names)
+    for field in schema.fields:
+        field.metadata.update(metadata)
     chosen = [f"{quoted(field.name)} AS {quoted(c.name)}" for field, c in zip(schema.fields, scan.columns, strict=True)]
     if row_ids:
         schema = schema.add(st.StructField(ROW_ID, st.LongType(), True, {FIELD_ID: ROW_ID_FIELD}))
@@ -224,7 +231,14 @@ def _by_field_id(spark: SparkSession, scan: Scan, *, row_ids: bool = False) -> L
     return load
 
 
-def _by_name(spark: SparkSession, scan: Scan, mapping: tuple[MappedColumn, ...], *, row_ids: bool = False) -> Load:
+def _by_name(
+    spark: SparkSession,
+    scan: Scan,
+    mapping: tuple[MappedColumn, ...],
+    *,
+    row_ids: bool = False,
+    metadata: Mapping[str, str] = NO_METADATA,
+) -> Load:
     """Reads files without field ids by the names that they came with."""
     sources = {fold(each.column): each for each in mapping}
     found = [(column, sources[fold(column.name)]) for column in scan.columns if fold(column.name) in sources]
@@ -239,7 +253,7 @@ def _by_name(spark: SparkSession, scan: Scan, mapping: tuple[MappedColumn, ...],
             return sf.lit(None).cast(kind)
         return sf.expr(default_expression(kind, column.initial_default))
 
-    chosen = [value(column).alias(column.name) for column in scan.columns]
+    chosen = [value(column).alias(column.name, metadata={**metadata}) for column in scan.columns]
     if row_ids:
         chosen.append(sf.lit(None).cast("bigint").alias(ROW_ID))
 
@@ -278,11 +292,18 @@ def _mapped_type(column: Column, mapped: MappedColumn) -> st.DataType:
     return st.StructType([st.StructField(each.source_name, kind) for (_, each), kind in zip(inner, types, strict=True)])
 
 
-def typed_rows(spark: SparkSession, columns: Iterable[Column], rows: pa.Table, *more: str) -> DataFrame:
+def typed_rows(
+    spark: SparkSession,
+    columns: Iterable[Column],
+    rows: pa.Table,
+    *more: str,
+    metadata: Mapping[str, str] = NO_METADATA,
+) -> DataFrame:
     """Rows as text, with the columns' names, as the columns' types; ``more`` columns as they are."""
+    carried = {**metadata}
     if not rows.num_rows:
         # Text is cast to no nested type, not even where there is none.
-        nothing = [sf.lit(None).cast(spark_type(c.type)).alias(c.name) for c in columns]
+        nothing = [sf.lit(None).cast(spark_type(c.type)).alias(c.name, metadata=carried) for c in columns]
         return spark.range(0).select(*nothing, *[sf.lit(None).alias(name) for name in more])
-    values = [sf.col(quoted(c.name)).cast(spark_type(c.type)).alias(c.name) for c in columns]
+    values = [sf.col(quoted(c.name)).cast(spark_type(c.type)).alias(c.name, metadata=carried) for c in columns]
     return spark.createDataFrame(rows).select(*values, *more)

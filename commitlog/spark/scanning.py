@@ -20,7 +20,7 @@ from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundErr
 from commitlog.spark.arrow_rows import as_text, by_column_id, delete_positions
 from commitlog.spark.filters import Where, condition, conjunction
 from commitlog.spark.publishing import catalog_of, connect
-from commitlog.spark.queries import marked
+from commitlog.spark.queries import marked, marks
 from commitlog.spark.reading import NO_POSITIONS, Scan, ScanFile, dataframe
 
 
@@ -53,9 +53,11 @@ def read(
     """
     to_log = connect() if log is None else log
     scan = scan_at(catalog_of(to_log), table, snapshot_of(to_log, snapshot, timestamp), where=conjunction(where))
-    rows = dataframe(spark, scan)
     if snapshot is None and timestamp is None:
-        rows = marked(rows, scan.table_id, scan.snapshot_id)
+        read_now = marks(to_log, scan.table_id, scan.snapshot_id)
+        rows = marked(dataframe(spark, scan, read_now), read_now)
+    else:
+        rows = dataframe(spark, scan)
     return rows if where is None else rows.where(condition(where))
 
 

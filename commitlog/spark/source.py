@@ -33,7 +33,7 @@ from commitlog.spark.fitting import check_fit
 from commitlog.spark.options import SourceOptions
 from commitlog.spark.outcomes import OUTCOMES, OutcomesReader, OutcomesStream
 from commitlog.spark.publishing import QUERY_ID, RUN_ID, Key, Target, connect, create_if_missing, publish, target
-from commitlog.spark.queries import agreed_snapshot, query_of_task
+from commitlog.spark.queries import agreed_snapshot, columns_read_at, query_of_task
 from commitlog.spark.scanning import snapshot_of
 from commitlog.spark.source_reading import TableReader, TableStream, source_schema
 from commitlog.spark.workers import keep_imports, plainly
@@ -106,12 +106,14 @@ class BatchWriter(DataSourceArrowWriter):
     """A batch write: one file a task and partition, one proposal in all.
 
     Mode ``overwrite`` replaces all rows that the table had at the snapshot at which the same query reads tables, so what it
-    has not seen is not replaced by what it has: the write is refused when others came in between.
+    has not seen is not replaced by what it has: the write is refused when others came in between. Rows that `read` gave were
+    read before; the columns that come from there say when.
     """
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType, *, overwrite: bool = False) -> None:
         self._options = options
         self._overwrite = overwrite
+        self._schema = schema
         create = schema if options.flag("createTable") else None
         self._target = target(connect(options.settings), table, create)
         check_fit(schema, self._target.definition, by_arrow=True)
@@ -133,6 +135,8 @@ class BatchWriter(DataSourceArrowWriter):
         else:
             queries = {each.query for each in messages if isinstance(each, WrittenFiles)} - {None}
             read_at = min((agreed_snapshot(log, each) for each in queries if each), default=self._target.snapshot_id)
+            by_columns = columns_read_at(self._schema, log, self._target.definition.table_id)
+            read_at = read_at if by_columns is None else min(read_at, by_columns)
         # The files are written for the table as it was when the write was planned.
         return min(read_at, self._target.snapshot_id)
 

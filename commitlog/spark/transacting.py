@@ -130,7 +130,7 @@ class SparkTransaction:
                 "what is to become of its rows into one call, or into two transactions"
             )
         base = base_of(spark, table, self._log, self._transaction)
-        seen = None if source is None else read_at(source, base.definition.table_id)
+        seen = None if source is None else read_at(source, self._log, base.definition.table_id)
         if seen is not None and seen < self.base_snapshot_id:
             raise InvalidRequestError(
                 f"the rows for table {table} were made of its own at snapshot {seen}, and this transaction sees snapshot "

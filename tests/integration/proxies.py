@@ -1,4 +1,4 @@
-"""A TCP proxy before a broker, that makes the weather: it passes, is silent, or is not there."""
+"""A TCP proxy before a broker, that makes the weather: it passes, is late, is silent, or is not there."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ class KafkaProxy:
         self.port: int = self._listener.getsockname()[1]
         self._passes = threading.Event()
         self._passes.set()
+        self._in_time = threading.Event()
+        self._in_time.set()
+        self._late_s = 0.0
         self._refuses = False
         self._closed = False
         self._lock = threading.Lock()
@@ -31,6 +34,11 @@ class KafkaProxy:
     @property
     def bootstrap_servers(self) -> str:
         return f"{HOST}:{self.port}"
+
+    def be_late(self, seconds: float) -> None:
+        """Every answer comes so much later: a broker that is far away, or busy."""
+        self._late_s = seconds
+        self._in_time.clear()
 
     def be_silent(self) -> None:
         """Connections stay, new ones are taken, and nothing comes through: a broker that is frozen."""
@@ -45,6 +53,7 @@ class KafkaProxy:
         """All is as it was."""
         self._refuses = False
         self._passes.set()
+        self._in_time.set()
 
     def __enter__(self) -> KafkaProxy:
         return self
@@ -54,6 +63,7 @@ class KafkaProxy:
     ) -> None:
         self._closed = True
         self._passes.set()
+        self._in_time.set()
         self._listener.close()
         self._cut()
 
@@ -82,14 +92,16 @@ class KafkaProxy:
                 continue
             with self._lock:
                 self._sockets += [client, broker]
-            threading.Thread(target=self._relay, args=(client, broker), daemon=True).start()
-            threading.Thread(target=self._relay, args=(broker, client), daemon=True).start()
+            threading.Thread(target=self._relay, args=(client, broker, False), daemon=True).start()
+            threading.Thread(target=self._relay, args=(broker, client, True), daemon=True).start()
 
-    def _relay(self, source: socket.socket, sink: socket.socket) -> None:
+    def _relay(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
         theirs, ours = (f"{HOST}".encode() + struct.pack(">i", port) for port in (self._target, self.port))
         try:
             while frame := _frame(source):
                 self._passes.wait()
+                if is_answer:
+                    self._in_time.wait(self._late_s)
                 sink.sendall(frame.replace(theirs, ours))
         except OSError:
             pass

@@ -144,6 +144,8 @@ def test_export_with_files_then_it_needs_nothing_of_the_living_lake(lake: Lake, 
         expected = seen(living, everything)
     made = export_catalog(lake.database_url, tmp_path / "out", form=ExportFormat.DUCKDB, copy_files=True)
     assert made.files_copied > 5
+    with pytest.raises(ConfigurationError, match="holds files already"):
+        export_catalog(lake.database_url, tmp_path / "out", form=ExportFormat.SQLITE, copy_files=True)
     shutil.rmtree(lake.folder)
     with attached(made) as frozen:
         assert seen(frozen, everything) == expected

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,15 +18,19 @@ from typing import Any
 
 import psutil
 import pytest
-from log_running import serving, wait_until
+from log_running import serving, wait_until, write_raw
 from proxies import KafkaProxy
 
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.json_form import format_id
+from commitlog.log.batches import Incoming
+from commitlog.log.proposals import ProposalSource
 from commitlog.log.sequencer import Phase
+from commitlog.log.topics import init_log, topics_of
+from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops import health
-from commitlog.ops.health import log_health
+from commitlog.ops.health import log_health, may_wait
 from commitlog.ops.keeping import Notes
 from commitlog.ops.sequencer_fleet import Member
 
@@ -218,7 +223,13 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
         stuck = log_health(settings)
         assert (stuck.sequencer_alive, stuck.projector_alive, stuck.lag) == (True, True, 1)
         assert "readers do not see what was decided" in stuck.problems[0]
+        hasty = dataclasses.replace(settings, catalog_timeout_ms=100)
+        for command in (["log"], ["diff", "0"], ["catalog", "export", "--to", str(tmp_path / "out")]):
+            behind = run(hasty, *command)
+            assert behind.returncode == 1, command
+            assert "still behind the log" in behind.stderr, command
         projector.send_signal(signal.SIGCONT)
+        assert [each["seq"] for each in run_json(settings, "log")] == [1]
         wait_until(lambda: log_health(settings).is_well, "well again")
         projector.kill()
         projector.wait()
@@ -227,6 +238,41 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
         Notes(settings).leave("projector", "outcome 7 cannot be written")
         assert "projector: outcome 7 cannot be written" in log_health(settings).problems
         assert log_health(settings).as_dict()["well"] is False
+
+
+def test_status_when_the_sequencer_beats_and_does_not_decide_then_not_well(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "UNDECIDED_S_MAX", 0.5)
+    reads = threading.Event()
+    poll = ProposalSource.poll
+
+    def poll_when_it_reads(source: ProposalSource, records_max: int, timeout_s: float) -> list[Incoming]:
+        return poll(source, records_max, timeout_s) if reads.wait(timeout_s) else []
+
+    monkeypatch.setattr(ProposalSource, "poll", poll_when_it_reads)
+    run_json(settings, "init")
+    with serving(settings), process_of(settings, "projector", tmp_path):
+        wait_until(lambda: log_health(settings).is_well, "well")
+        run(settings, "submit", "-", "--timeout", "0.2", given=line(create("t")))
+        wait_until(lambda: not log_health(settings).is_well, "a stuck sequencer is seen")
+        stuck = log_health(settings)
+        assert (stuck.sequencer_alive, stuck.decided_seq, stuck.lag) == (True, 0, 0)
+        assert stuck.problems[0].startswith("proposals wait for more than")
+        reads.set()
+        wait_until(lambda: log_health(settings).decided_seq == 1 and log_health(settings).is_well, "well again")
+
+
+def test_waiting_when_proposals_were_sent_then_up_to_the_time_and_from_the_decided_on(settings: Settings) -> None:
+    init_log(settings)
+    before_ms = int(time.time() * 1000)
+    write_raw(settings, topics_of(settings.log).proposals, b"one", b"two", partition=1)
+    assert sum(sent_before(settings, settings.partitions, before_ms).values()) == 0
+    sent = sent_before(settings, settings.partitions, int(time.time() * 1000) + 1)
+    assert (sent[1], sum(sent.values())) == (2, 2)
+    assert (may_wait(sent, 1), may_wait(sent, 2)) == (True, False)
+    assert has_proposal(settings, {1: 1}, sent)
+    assert not has_proposal(settings, {1: 2}, sent)
 
 
 def test_standby_when_there_is_no_broker_for_long_then_waits_and_says_so_once(

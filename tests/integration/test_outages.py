@@ -24,6 +24,7 @@ from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings
 from commitlog.domain.json_form import format_id
+from commitlog.domain.model import Outcome
 from commitlog.errors import (
     CommitLogError,
     LogIntegrityError,
@@ -35,6 +36,7 @@ from commitlog.local import EmbeddedBroker
 from commitlog.log.connection import answered, make_admin
 from commitlog.log.publisher import Publisher
 from commitlog.log.reading import TopicLossError, TopicReader
+from commitlog.log.results import ResultsReader
 from commitlog.log.topics import init_log, topics_of
 
 WRITER = """
@@ -134,6 +136,26 @@ def test_lookups_when_the_broker_was_away_then_answer_again(
         proxy.heal()
         assert lookup.by_seq(seq) is not None
         assert find_queued(remote, settings.partitions, sent.proposal_id).found
+
+
+def test_client_when_every_answer_is_late_then_commits_looks_up_and_follows_all_the_same(
+    settings: Settings, remote: Settings, proxy: KafkaProxy, ids: Ids
+) -> None:
+    with serving(settings), Publisher(remote) as publisher, closing(ResultsLookup(remote)) as lookup:
+        first = publisher.submit(proposal(ids, 0, create_table()), timeout_s=60)
+        proxy.be_late(0.15)
+        sent, started = proposal(ids, 1, append("f")), time.monotonic()
+        with pytest.raises(OutcomeUnknownError):
+            publisher.submit(sent, timeout_s=0.1)
+        assert time.monotonic() - started < 5
+        assert publisher.submit(sent, timeout_s=60).answered_snapshot_id in (None, 2)
+        last = publisher.submit(proposal(ids, 2, append("g")), timeout_s=60)
+        assert last.snapshot_id == 3
+        assert [lookup.by_seq(each.seq) is not None for each in (first, last)] == [True, True]
+        assert find_queued(remote, settings.partitions, sent.proposal_id).found
+        with ResultsReader(remote) as reader:
+            followed = [record.value for records in reader.read_to_end() for record in records]
+    assert [each.snapshot_id for each in followed if isinstance(each, Outcome) and each.snapshot_id] == [1, 2, 3]
 
 
 def test_publisher_when_its_broker_is_frozen_killed_and_started_again_then_commits_each_time(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog, Transaction
 from commitlog.config import Settings
@@ -19,6 +22,7 @@ from commitlog.errors import ProposalRejectedError
 from commitlog.spark import append, compact, delete, merge, overwrite, read, transaction, update
 from commitlog.spark.arrow import write_batches
 from commitlog.spark.publishing import publish, target
+from commitlog.spark.queries import columns_read_at
 
 TABLE = "main.people"
 
@@ -170,6 +174,37 @@ def test_overwrite_when_its_rows_were_read_before_others_wrote_then_is_refused_u
         tx.overwrite(mine, TABLE)
     assert ids(read(spark, TABLE, log=log)) == [1, 2, 3]
     overwrite(read(spark, TABLE, before, log=log), TABLE, log=log)
+    assert ids(read(spark, TABLE, log=log)) == [1, 2]
+
+
+def test_format_when_overwritten_by_rows_that_were_read_before_others_wrote_then_is_refused(
+    spark: SparkSession, log: CommitLog, options: dict[str, str]
+) -> None:
+    before = seen(log, append(rows(spark, 1, 2), TABLE, log=log))
+    mine = read(spark, TABLE, log=log)
+    mine.createOrReplaceTempView("mine")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW people USING commitlog OPTIONS ({in_sql(options)})")
+    append(rows(spark, 3), TABLE, log=log)
+    made_of_them = (
+        mine,
+        mine.where("id < 9").repartition(2).withColumn("age", mine.age + 1),
+        mine.union(rows(spark, 9)),
+    )
+    for each in made_of_them:
+        with pytest.raises(PySparkException, match=r"CONFLICT.*appended to main\.people since base"):
+            each.write.format("commitlog").mode("overwrite").options(**options).save()
+    with pytest.raises(PySparkException, match=r"CONFLICT.*appended to main\.people since base"):
+        spark.sql("INSERT OVERWRITE people SELECT id, name, age + 1 AS age FROM mine")
+    assert ids(read(spark, TABLE, log=log)) == [1, 2, 3]
+    table_id = log.table(TABLE).definition.table_id
+    assert columns_read_at(mine.schema, log, table_id) == before
+    other = StructType.fromJson(
+        json.loads(re.sub("_commitlog_[0-9a-f]{32}", "_commitlog_" + "0" * 32, mine.schema.json()))
+    )
+    assert columns_read_at(other, log, table_id) is None
+    read(spark, TABLE, log=log).where("id > 1").write.format("commitlog").mode("overwrite").options(**options).save()
+    assert ids(read(spark, TABLE, log=log)) == [2, 3]
+    read(spark, TABLE, before, log=log).write.format("commitlog").mode("overwrite").options(**options).save()
     assert ids(read(spark, TABLE, log=log)) == [1, 2]
 
 

@@ -22,8 +22,12 @@ from commitlog.client.sequences import UnansweredProposals
 from commitlog.client.values import predicates, row_of
 from commitlog.domain import model as m
 from commitlog.errors import (
+    CatalogUnavailableError,
+    CommitLogError,
     ConfigurationError,
     HistoryUnavailableError,
+    LogIntegrityError,
+    LogUnavailableError,
     OutcomeUnknownError,
     ProposalRejectedError,
     ProposalTooLargeError,
@@ -93,6 +97,28 @@ def test_submit_all_when_one_answer_is_lost_then_the_others_come_in_order(log: I
     assert [each.proposal_id.bytes for each in answers if not isinstance(each, OutcomeUnknownError)] == [
         proposal.proposal_id for proposal in made[1:]
     ]
+
+
+@pytest.mark.parametrize(
+    "weather", [LogUnavailableError("k:1"), CatalogUnavailableError("p:1"), LogIntegrityError("x")]
+)
+def test_commit_when_what_it_met_cannot_be_looked_up_then_the_verdict_is_told(
+    log: InMemoryCommitLog, weather: CommitLogError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = log.transaction()
+    late.rename_table("t", "u")
+    with log.transaction() as tx:
+        tx.drop_table("t")
+
+    def raises(seq: int) -> None:
+        raise weather
+
+    monkeypatch.setattr(log._memory, "outcome_at", raises)
+    with pytest.raises(ProposalRejectedError) as raised:
+        late.commit()
+    assert (raised.value.outcome.reason, raised.value.outcome.conflicts) == (m.Reason.CONFLICT, ())
+    again = log.submit(late.proposal())
+    assert (again.verdict, again.reason, again.is_repeat) == (m.Verdict.REJECTED, m.Reason.CONFLICT, True)
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
