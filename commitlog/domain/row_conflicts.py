@@ -100,7 +100,7 @@ class RowCheck:
             self._check_references(image)
             for met_key, version in met.items():
                 self._refuse(Meeting(ConflictKind.MULTIPLE_UNIQUE, met_key, version.snapshot_id, version))
-            self._assume(image, None)
+            self._assume(image, None, None)
             return
         met_key, version = next(iter(met.items()))
         self._settle(Meeting(ConflictKind.INSERT_INSERT, met_key, version.snapshot_id, version), image)
@@ -193,6 +193,7 @@ class RowCheck:
     def _abort(self, meetings: list[Meeting], proposed: Row | None, detail: str = "") -> None:
         """Refuse what one change met, unless it could never be; later changes see it as it was meant."""
         own_key = None if isinstance(self.change, m.InsertRow) else given_key(self.known, self.change.key)
+        gone = None if own_key is None else self.rows.live(self.table, own_key)
         if proposed is not None:
             self._check_references(proposed)
         if proposed is not None and own_key is not None:
@@ -201,17 +202,18 @@ class RowCheck:
             self._refuse(meeting, detail)
         if proposed is not None and own_key is not None:
             self._refuse_holders(proposed, key_of(self.known, proposed), own_key)
-        self._assume(proposed, own_key)
-        if proposed is None and meetings[0].version is not None:
-            self._check_children(meetings[0].key, meetings[0].version)
+        self._assume(proposed, own_key, gone)
 
-    def _assume(self, image: Row | None, old_key: str | None) -> None:
-        """Overlay a refused change as it was meant, so that later ones are not blamed for its absence."""
+    def _assume(self, image: Row | None, old_key: str | None, old: RowVersion | None) -> None:
+        """Overlay a refused change as it was meant, so that later ones are not blamed for its absence; what refers to the
+        row that it was to end (``old``) is among what it meets."""
         if old_key is not None:
             self.rows.put(self.table, old_key, None)
         if image is not None:
             version = make_version(self.known, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
             self.rows.put(self.table, key_of(self.known, image), version)
+        if old_key is not None and old is not None:
+            self._check_children(old_key, old)
 
     def _proposed_wins(self, meeting: Meeting, proposed: Row | None) -> bool:
         """LAST_UPDATE_WINS against the row as it is at the head (ruling 18); KEEP_EXISTING never."""
@@ -292,7 +294,9 @@ class RowCheck:
     def _apply(self, image: Row, key: str, old_key: str | None, old: RowVersion | None) -> None:
         """Let ``image`` stand under ``key`` in the place of ``old`` (None: as a new row)."""
         self._check_references(image)
-        if not self._check_unique(image, key, old_key):
+        self._check_unique_unraced(image, key, old_key)
+        if self._refuse_holders(image, key, old_key):
+            self._assume(image, old_key, old)
             return
         replaced = self.rows.live(self.table, key) if key != old_key else None
         if replaced is not None:
@@ -330,14 +334,6 @@ class RowCheck:
                 keys.append(holder)
         versions = {met: self.rows.live(self.table, met) for met in dict.fromkeys(keys)}
         return {met: version for met, version in versions.items() if version is not None}
-
-    def _check_unique(self, image: Row, key: str, old_key: str | None) -> bool:
-        """Whether no other row holds one of the image's UNIQUE values; a raced holder makes a hit."""
-        self._check_unique_unraced(image, key, old_key)
-        if self._refuse_holders(image, key, old_key):
-            self._assume(image, old_key)
-            return False
-        return True
 
     def _refuse_holders(self, image: Row, key: str, old_key: str | None) -> bool:
         """Make a hit of every other row that holds one of the image's UNIQUE values; whether there was one."""

@@ -221,8 +221,6 @@ class _One:
             if image is not None and self.given() is not None:
                 self.holders(image, key, self.given(), live)
             self.assume(None if image is None else key_of(self.definition, image), image, self.given(), live)
-            if image is None and committed is not None:
-                self.children(key, committed)
             return
         later = committed is not None and (
             image is None
@@ -297,12 +295,15 @@ class _One:
                 raise InvalidChangeError("unique value taken")
 
     def assume(self, key: str | None, image: dict[str, Any] | None, old: str | None, live: dict[str, Row]) -> None:
+        ended = None
         if old is not None:
-            live.pop(old, None)
+            ended = live.pop(old, None)
             self.rows.mine.add((self.table.id, old))
         if key is not None and image is not None:
             live[key] = Row(-9, image, 0, (0, ""))
             self.rows.mine.add((self.table.id, key))
+        if old is not None and ended is not None:
+            self.children(old, ended)
 
     def gone(self, key: str, live: dict[str, Row]) -> None:
         old = live.pop(key)

@@ -45,6 +45,19 @@ def test_a_reference_to_a_unique_value_then_judged_by_it(log: DecidedLog) -> Non
     log.commit(delete_row(2, "p"))
 
 
+def test_an_update_that_is_refused_then_what_refers_to_the_row_it_was_to_end_is_met_too(log: DecidedLog) -> None:
+    base = log.head
+    changed, child = log.commit(update(1, "p", code=10, v="x")), log.commit(insert("d", id=1, ref=10))
+    log.conflict(f"FOREIGN_KEY@{child}", f"UPDATE_UPDATE@{changed}", on=update(1, "p", code=11), base=base)
+    log.conflict(f"UPDATE_UPDATE@{changed}", on=update(1, "p", code=10, v="y"), base=base)
+    log.refused("INVALID", update(1, "p", code=11), base=child)
+    other = log.commit(insert("d", id=2, ref=20))
+    taken = log.commit(insert("p", id=3, code=30))
+    log.conflict(f"FOREIGN_KEY@{other}", f"UNIQUE@{taken}", on=update(2, "p", code=30), base=child)
+    moved = {"kind": "UPDATE_ROW", "schema": "main", "table": "p", "key": {"id": 1}, "row": {"id": 9, "code": 9}}
+    log.conflict(f"FOREIGN_KEY@{child}", f"UPDATE_KEY@{changed}", on=moved, base=base)
+
+
 def test_a_parent_whose_unique_value_is_null_then_nobody_can_refer_to_it(log: DecidedLog) -> None:
     log.commit(insert("p", id=3, code=None))
     log.commit(delete_row(3, "p"))
