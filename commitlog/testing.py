@@ -29,13 +29,16 @@ from commitlog.client.dry_run import decided_unsent
 from commitlog.domain import model as m
 from commitlog.domain.definitions import InvalidChangeError, TableDefinition
 from commitlog.domain.row_conflicts import RowHandler
-from commitlog.domain.sequencing import decide, new_state, receipt_for, replay
+from commitlog.domain.sequencing import new_state, receipt_for, replay
 from commitlog.domain.settings import changed_settings
 from commitlog.domain.state import SequencerState, TableState
 from commitlog.domain.types import fold
 from commitlog.errors import ConfigurationError, OutcomeNotFoundError, OutcomeUnknownError, SnapshotNotFoundError
-from commitlog.log.codec import decode_proposal, decode_statistics, encode_proposal
+from commitlog.log.batches import Decider, Incoming
+from commitlog.log.codec import encode_proposal
 from commitlog.log.handlers import InstalledHandlers
+from commitlog.log.serving import DoubtError
+from commitlog.log.topics import topics_of
 
 __all__ = ["InMemoryCommitLog"]
 
@@ -71,13 +74,30 @@ class _InMemoryAccess:
         self._changed = threading.Condition()
         self._handlers = handlers
         self._genesis = m.Genesis(_LOG_ID, settings=settings, data_path=data_path)
-        self._state = new_state(self._genesis)
+        self._undecidable: dict[m.Position, Exception] = {}
+        self.outcomes: list[m.Outcome] = []
+        self._decider = self._new_decider()
         self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
         self._files: dict[int, LiveFile] = {}
         self._offset = 0
         self._closed = False
-        self.outcomes: list[m.Outcome] = []
         self.answers_to_lose = 0
+
+    @property
+    def _state(self) -> SequencerState:
+        return self._decider.state
+
+    def _new_decider(self) -> Decider:
+        """What a sequencer begins with after its start."""
+        return Decider(
+            reduce(replay, self.outcomes, new_state(self._genesis)),
+            prev_hash=bytes(32),
+            epoch=1,
+            topics=topics_of("memory"),
+            handlers=self._handlers,
+            schema_ids={},
+            undecidable=self._undecidable,
+        )
 
     @property
     def settings(self) -> m.LogSettings:
@@ -127,22 +147,21 @@ class _InMemoryAccess:
     def send(self, proposal: m.Proposal, *, timeout_s: float | None = None) -> _Answered:
         encoded = encode_proposal(proposal)
         with self._changed:
-            outcome = decide(
-                self._state,
-                decode_proposal(encoded),
-                now_ms=self._clock_ms(),
-                source=m.Position(0, self._offset),
-                proposal_bytes=encoded,
-                decode_statistics=decode_statistics,
-                handlers=self._handlers,
-            )
+            outcome = self._decided(Incoming(0, self._offset, None, encoded))
             self._offset += 1
-            self._state = replay(self._state, outcome)
             self._remember(outcome)
             lost = self.answers_to_lose > 0
             self.answers_to_lose -= lost
             self._changed.notify_all()
             return _Answered(proposal.proposal_id, None if lost else receipt_for(self._state, outcome))
+
+    def _decided(self, message: Incoming) -> m.Outcome:
+        try:
+            outcome, _ = self._decider.decide_one(message, now_ms=self._clock_ms(), told=0)
+        except DoubtError:
+            self._decider = self._new_decider()
+            outcome, _ = self._decider.decide_one(message, now_ms=self._clock_ms(), told=0)
+        return outcome
 
     def decide_unsent(self, proposal: m.Proposal) -> m.Outcome:
         with self._changed:

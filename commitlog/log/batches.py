@@ -109,9 +109,7 @@ class Decider:
             DoubtError: the state took an outcome half. Load it again and decide again, with the same ``undecidable``.
         """
         for message in messages:
-            outcome, encoded = self._answered(message, now_ms, told)
-            self._replay(outcome)
-            self.prev_hash = hash_record(encoded)
+            outcome, encoded = self.decide_one(message, now_ms=now_ms, told=told)
             batch.outcomes.append(encoded)
             batch.receipts[message.partition].append(receipt_for(self.state, outcome))
             batch.verdicts[outcome.verdict] += 1
@@ -120,6 +118,13 @@ class Decider:
             batch.internal += outcome.reason is Reason.INTERNAL
             if goes_to_dead_letters(outcome):
                 batch.dead_letters.append(self.dead_letter(message, outcome))
+
+    def decide_one(self, message: Incoming, *, now_ms: int | None, told: int) -> tuple[Outcome, bytes]:
+        """Decides one message; the outcome and its bytes. See ``decide_all``."""
+        outcome, encoded = self._answered(message, now_ms, told)
+        self._replay(outcome)
+        self.prev_hash = hash_record(encoded)
+        return outcome, encoded
 
     def letters(self, receipts: Mapping[int, list[Receipt]], dead_letters: Sequence[bytes]) -> list[Records]:
         """What is told of outcomes: their receipts by partition, and their dead letters."""

@@ -32,6 +32,7 @@ from commitlog.errors import (
     ProposalRejectedError,
     ProposalTooLargeError,
 )
+from commitlog.log import batches
 from commitlog.log.handlers import ROW_HANDLERS_GROUP, load_row_handlers
 from commitlog.testing import InMemoryCommitLog
 
@@ -119,6 +120,30 @@ def test_commit_when_what_it_met_cannot_be_looked_up_then_the_verdict_is_told(
     assert (raised.value.outcome.reason, raised.value.outcome.conflicts) == (m.Reason.CONFLICT, ())
     again = log.submit(late.proposal())
     assert (again.verdict, again.reason, again.is_repeat) == (m.Verdict.REJECTED, m.Reason.CONFLICT, True)
+
+
+@pytest.mark.parametrize("broken", ["decide", "encode_outcome", "replay"])
+def test_log_in_memory_when_something_unexpected_happens_then_it_answers_as_a_sequencer_does(
+    log: InMemoryCommitLog, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = log.head_snapshot_id()
+    with monkeypatch.context() as broken_so_long:
+
+        def fail(*given: Any, **_: Any) -> Any:
+            outcome = next((each for each in given if isinstance(each, m.Outcome)), None)
+            if outcome is not None and outcome.reason is m.Reason.INTERNAL:
+                return real(*given, **_)
+            raise OverflowError("nobody expected this")
+
+        real = getattr(batches, broken)
+        broken_so_long.setattr(batches, broken, fail)
+        with pytest.raises(ProposalRejectedError) as refused, log.transaction() as tx:
+            tx.append("t", [replace(FILE, path="b.parquet")])
+    assert refused.value.outcome.reason is m.Reason.INTERNAL
+    assert "OverflowError" in str(refused.value.outcome.detail)
+    with log.transaction() as tx:
+        tx.append("t", [replace(FILE, path="b.parquet")])
+    assert (tx.outcome.snapshot_id, log.outcomes[-1].seq) == (head + 1, len(log.outcomes))
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
