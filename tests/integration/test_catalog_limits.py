@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -17,62 +13,19 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from lakes import Lake
+from projecting import Projecting, records_of
 
 from commitlog.catalog import expiry
-from commitlog.catalog.projector import LOSSES_MAX, Projector, Session
+from commitlog.catalog.projector import LOSSES_MAX, Session
 from commitlog.catalog.shares import LOCKS_MAX
 from commitlog.catalog.writing import ROWS_WAITING_MAX
-from commitlog.config import Settings
 from commitlog.domain.model import Effect, Outcome
 from commitlog.errors import ProjectionError
-from commitlog.log.codec import decode_statistics
 from commitlog.log.results import ResultRecord
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
 
 from deciding import DecidedLog, append, change, create_table, data_file, delete, insert, keyed_table
-
-
-def records_of(log: DecidedLog) -> list[ResultRecord]:
-    """The log as a reader of the results would give it."""
-    values = [log.genesis, *log.outcomes]
-    return [
-        ResultRecord(value, offset, hashlib.sha256(str(offset).encode()).digest(), b"")
-        for offset, value in enumerate(values)
-    ]
-
-
-class Projecting:
-    """A projector that is given its records by the test."""
-
-    def __init__(self, database_url: str, folder: Path) -> None:
-        arguments = {"database_url": database_url, "data_path": str(folder), "home": str(folder.parent / "home")}
-        self.projector = Projector(Settings.load(environment={}, **arguments), decode_statistics=decode_statistics)
-
-    @contextmanager
-    def session(self) -> Iterator[Session]:
-        """A session that begins where the catalog is."""
-        with self.projector.connect() as conn:
-            position = self.projector._read_position(conn)
-            reader = SimpleNamespace(
-                position=position, next_offset=0 if position is None else position.results_offset + 1
-            )
-            yield Session(self.projector, conn, reader)  # type: ignore[arg-type]
-
-    def apply_rest(self, records: list[ResultRecord]) -> None:
-        """In a session of its own, what the catalog does not have."""
-        with self.session() as session:
-            start = 0 if session.position is None else session.position.seq + 1
-            session.apply(records[start:], len(records))
-
-    def applied_seq(self) -> int:
-        with psycopg.connect(self.projector.settings.database_url) as conn:
-            row = conn.execute(
-                "SELECT seq, (SELECT max(seq) FROM commitlog.outcomes) FROM commitlog.applied"
-            ).fetchone()
-        assert row is not None
-        assert row[0] == (row[1] or 0)
-        return int(row[0])
 
 
 @pytest.fixture

@@ -1,0 +1,101 @@
+"""What a writer waits for that goes on when its commit is visible: a small batch costs two round trips, and writes the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from projecting import Projecting, records_of
+
+from commitlog.errors import ProjectionError
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
+
+from deciding import DecidedLog, append, create_table, data_file, delete_whole
+
+ROUND_TRIPS_MAX = 2
+TABLES = (
+    "commitlog.outcomes",
+    "ducklake_data_file",
+    "ducklake_file_column_stats",
+    "ducklake_snapshot",
+    "ducklake_snapshot_changes",
+    "ducklake_table_stats",
+    "ducklake_table_column_stats",
+)
+
+
+@pytest.fixture
+def projecting(database_url: str, lake_dir: Path) -> Projecting:
+    return Projecting(database_url, lake_dir)
+
+
+def some_commits() -> DecidedLog:
+    """Appends to two tables, with statistics, and a refusal."""
+    log = DecidedLog()
+    log.commit(create_table(), create_table("u"))
+    for number in range(12):
+        low = {"column": "id", "min": number, "max": 40_000 + number, "null_count": 0}
+        text = {"column": "v", "min": "a%s", "max": None, "null_count": number}
+        file = data_file(10**number, path=f"f{number} %.parquet", statistics=[low, text])
+        log.commit(append(file, table="tu"[number % 2]), message="100 %")
+    log.refused("INVALID", delete_whole(99))
+    log.commit(append(data_file(path="a.parquet"), data_file(path="b.parquet")))
+    return log
+
+
+def content(database_url: str) -> dict[str, list[tuple[object, ...]]]:
+    with psycopg.connect(database_url) as conn:
+        return {table: conn.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3".encode()).fetchall() for table in TABLES}
+
+
+def test_apply_when_outcomes_come_one_by_one_then_the_catalog_is_as_when_they_come_together(
+    database_url: str, other_database_url: str, lake_dir: Path
+) -> None:
+    log = some_commits()
+    records = records_of(log)
+    Projecting(database_url, lake_dir).apply_rest(records)
+    with Projecting(other_database_url, lake_dir).session() as session:
+        for record in records:
+            session.apply([record], record.offset + 1)
+    together, one_by_one = content(database_url), content(other_database_url)
+    assert one_by_one == together
+    assert len(together["ducklake_file_column_stats"]) == 24
+
+
+def test_apply_when_one_append_has_come_then_it_takes_two_round_trips(projecting: Projecting, tmp_path: Path) -> None:
+    log = some_commits()
+    *before, last = records_of(log)
+    projecting.apply_rest(before)
+    log.commit(append(data_file(path="c.parquet")))
+    with projecting.session() as session, (tmp_path / "protocol").open("wb") as said:
+        # The first one reads what the session knows of the table from then on.
+        session.apply([last], last.offset + 1)
+        session.conn.pgconn.trace(said.fileno())
+        session.apply(records_of(log)[-1:], last.offset + 2)
+        session.conn.pgconn.untrace()
+    answered = (tmp_path / "protocol").read_text().count("ReadyForQuery")
+    assert 0 < answered <= ROUND_TRIPS_MAX
+    assert projecting.applied_seq() == log.outcomes[-1].seq
+
+
+def test_apply_when_the_catalog_takes_no_row_of_a_small_batch_then_nothing_of_it_is_there_and_it_goes_on_later(
+    projecting: Projecting,
+) -> None:
+    log = some_commits()
+    *before, last = records_of(log)
+    projecting.apply_rest(before)
+    url = projecting.projector.settings.database_url
+    with projecting.session() as session, psycopg.connect(url, autocommit=True) as other:
+        other.execute("ALTER TABLE ducklake_snapshot_changes RENAME TO away")
+        with pytest.raises(ProjectionError, match=rf"outcome {last.outcome.seq} .*ducklake_snapshot_changes"):
+            session.apply([last], last.offset + 1)
+        other.execute("ALTER TABLE away RENAME TO ducklake_snapshot_changes")
+    assert projecting.applied_seq() == last.outcome.seq - 1
+    projecting.apply_rest([*before, last])
+    assert projecting.applied_seq() == last.outcome.seq
