@@ -54,10 +54,16 @@ offsets.topic.num.partitions=4
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
-num.network.threads=2
-num.io.threads=4
+# What waits for work wakes up three times a second to look for it: no more threads than a small machine can use.
+num.network.threads=1
+num.io.threads=2
+group.coordinator.threads=1
+share.coordinator.threads=1
 log.cleaner.dedupe.buffer.size=16777216
-broker.heartbeat.interval.ms=500
+# No record without meaning twice a second: it is for controllers that others follow.
+metadata.max.idle.interval.ms=0
+# A broker that was killed is let in again when its session is over.
+broker.heartbeat.interval.ms=1000
 broker.session.timeout.ms=3000
 """
 

@@ -96,6 +96,10 @@ class HeartbeatListener:
                 except MalformedRecordError:
                     continue
 
+    def rest(self) -> None:
+        """Listens no more, at once: the active sequencer would hear itself, which costs a request each time."""
+        self._consumer.unassign()
+
     def close(self) -> None:
         """Ends listening."""
         self._consumer.close()

@@ -19,6 +19,9 @@ from commitlog.log.triage import Triage, in_words, triage
 READ_TIMEOUT_S = 30.0
 POLL_S = 0.5
 
+FETCH_WAIT_MS = 2_000
+"""How long the broker keeps a request to which it has nothing to answer yet."""
+
 
 class ProposalSource:
     """Proposals in the order of each partition; librdkafka fetches ahead by itself.
@@ -31,7 +34,7 @@ class ProposalSource:
     def __init__(self, settings: Settings, starts: Mapping[int, int]) -> None:
         self._settings = settings
         self._next = dict(starts)
-        self._consumer = make_consumer(settings, queued_min_messages=100_000)
+        self._consumer = make_consumer(settings, queued_min_messages=100_000, fetch_wait_max_ms=FETCH_WAIT_MS)
         topic = topics_of(settings.log).proposals
         assign(settings, self._consumer, [TopicPartition(topic, number, offset) for number, offset in starts.items()])
 

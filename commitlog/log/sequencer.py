@@ -329,10 +329,11 @@ class Sequencer:
     # --- serving ------------------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        replica, results, voice = self._replica, self._results, self._voice
+        replica, results, voice, heartbeats = self._replica, self._results, self._voice, self._heartbeats
         assert replica is not None
         assert results is not None
         assert voice is not None
+        assert heartbeats is not None
         chain, state, untold = replica.chain, replica.state, list(replica.untold)
         assert chain.instance is not None
         self._served_epoch = chain.epoch
@@ -346,6 +347,7 @@ class Sequencer:
             undecidable=self._undecidable,
         )
         serving, telling = Serving(chain, replica.next_offset), Telling(replica.told)
+        heartbeats.rest()
         replica.close()
         self._replica = None
         proposals = ProposalSource(self._settings, _next_offsets(state))

@@ -29,7 +29,7 @@ from commitlog.log.chain import Skip
 from commitlog.log.codec import Takeover, decode_record, encode_takeover
 from commitlog.log.producing import KafkaResults
 from commitlog.log.publisher import Publisher
-from commitlog.log.sequencer import EXIT_FENCED, TAKEOVER_AFTER_S, Phase
+from commitlog.log.sequencer import EXIT_FENCED, TAKEOVER_AFTER_S, Phase, Sequencer
 from commitlog.log.serving import Report
 from commitlog.log.topics import init_log, topics_of
 
@@ -81,6 +81,17 @@ def test_standby_when_the_active_one_is_killed_then_takes_over_and_not_before(se
             assert publisher.submit(proposal(ids, 4, append("after"))).snapshot_id == 5
             assert standby.status.phase is Phase.SERVING
     assert [outcome.epoch for outcome in all_outcomes(settings)] == [1, 1, 1, 1, 2]
+
+
+def test_heartbeats_when_it_serves_then_nobody_asks_for_its_own(settings: Settings) -> None:
+    with serving(settings) as active, serving(settings, standby=True) as standby:
+        assert _heard_partitions(active) == 0
+        assert _heard_partitions(standby) == 1
+
+
+def _heard_partitions(sequencer: Sequencer) -> int:
+    assert sequencer._heartbeats is not None
+    return len(sequencer._heartbeats._consumer.assignment())
 
 
 def test_fenced_when_it_comes_back_as_standby_then_the_new_one_goes_on(settings: Settings, ids: Ids) -> None:
