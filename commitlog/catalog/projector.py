@@ -359,10 +359,9 @@ class Session:
     def _write_position(self, position: LogPosition, next_offset: int) -> None:
         self.conn.execute(
             f"UPDATE {self.own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, "
-            "next_offset = %s, applied_at = clock_timestamp()".encode(),
+            "next_offset = %s, applied_at = clock_timestamp() RETURNING pg_notify('commitlog_applied', '')".encode(),
             (position.seq, position.epoch, position.hash, position.results_offset, next_offset),
         )
-        self.conn.execute("NOTIFY commitlog_applied")
 
 
 @contextmanager

@@ -125,10 +125,18 @@ class CopyBuffer:
             self._copy(rows_of, texts_of)
             return
         assert not texts_of
-        for table, rows in rows_of.items():
-            values = f"({', '.join(['%s'] * len(rows[0]))})"
-            insert = f"INSERT INTO {self._place(table)} VALUES {', '.join([values] * len(rows))}"
-            self._inserting.execute(insert.encode(), [value for row in rows for value in row])
+        if rows_of:
+            self._insert(self._inserting, rows_of)
+
+    def _insert(self, cursor: psycopg.Cursor[tuple[Any, ...]], rows_of: dict[str, list[Sequence[Any]]]) -> None:
+        """All in one statement: each costs its sender and PostgreSQL more than a row does."""
+        *before, last = [
+            f"INSERT INTO {self._place(table)} VALUES {', '.join([f'({_marks(rows[0])})'] * len(rows))}"
+            for table, rows in rows_of.items()
+        ]
+        named = ", ".join(f"insert_{number} AS ({insert})" for number, insert in enumerate(before))
+        statement = f"WITH {named} {last}" if before else last
+        cursor.execute(statement.encode(), [value for rows in rows_of.values() for row in rows for value in row])
 
     def _place(self, table: str) -> str:
         return table if table.startswith("ducklake_") else f"{self.own}.{table}"
@@ -151,3 +159,7 @@ class CopyBuffer:
         query = statement.encode() if isinstance(statement, str) else statement
         # With parameters a % in a name, as of a column "discount %", is taken for a placeholder; no parameters is None.
         return self.conn.execute(query, parameters or None)
+
+
+def _marks(row: Sequence[Any]) -> str:
+    return ", ".join(["%s"] * len(row))
