@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.error import KafkaException
 from live_lakes import live_lake
-from log_running import Ids, all_outcomes, append, create_table, proposal, seed_of, serving, write_raw
+from log_running import Ids, all_outcomes, append, create_table, proposal, seed_of, serving, wait_until, write_raw
 from proxies import KafkaProxy
 
 from commitlog.client.proposals_lookup import find_queued
@@ -350,4 +350,4 @@ def test_publisher_when_closed_then_its_threads_are_gone(settings: Settings) -> 
     publishers = [Publisher(settings) for _ in range(3)]
     for publisher in publishers:
         publisher.close()
-    assert len(os.listdir("/proc/self/task")) <= before
+    wait_until(lambda: len(os.listdir("/proc/self/task")) <= before, "the threads of what was closed to end")
