@@ -1,50 +1,33 @@
-"""Reading the catalog: for the client, the CLI and Spark. Nothing here writes the lake.
-
-``Catalog`` holds one connection, opened at first use and opened anew after a failure, so that a restarted PostgreSQL costs
-a reader one error at most. What takes several statements reads them in one SQL transaction (``at_once``), so that nothing
-that the projector writes meanwhile, such as an expiry, is seen by some of them only.
-"""
+"""What readers ask the catalog: for the client, the CLI and Spark. Nothing here writes the lake."""
 
 from __future__ import annotations
 
 import sys
-import threading
-import time
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, LiteralString, NamedTuple, ParamSpec, TypeVar
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 import psycopg
-from psycopg import IsolationLevel, sql
-from psycopg.pq import TransactionStatus
+from psycopg import sql
 from psycopg.rows import dict_row
 from pyroaring import FrozenBitMap64
 
-from commitlog.catalog.connecting import CONNECT_TIMEOUT_S, is_weather, told_plainly
 from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.query_snapshots import AGREE
+from commitlog.catalog.reader import CatalogReader, of_one_moment
 from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.dumping import load_definition
 from commitlog.domain.model import MappedColumn, Predicate
 from commitlog.domain.types import ColumnType, fold, parse_type
 from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
 
-if TYPE_CHECKING:
-    # A reader needs nothing of what writes the catalog, which takes half a second to import.
-    from commitlog.catalog.writing import Connection
-
-FULL_TIMEOUT_S = 30.0
 PROJECTOR_NAME = "commitlog projector"
 """What a projector's session is called, so that others see in PostgreSQL that it lives."""
 
-_FULL_PAUSE_S = 0.1
-_FULL = ("too many clients", "remaining connection slots", "too many connections")
 _FILE_COLUMNS: LiteralString = """SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,
     f.footer_size, f.row_id_start, f.begin_snapshot, f.mapping_id, f.partition_id"""
 _TABLE_AT: LiteralString = """
@@ -137,78 +120,8 @@ class Milepost:
     results_offset: int
 
 
-CatalogT = TypeVar("CatalogT", bound="Catalog")
-Parameters = ParamSpec("Parameters")
-Answer = TypeVar("Answer")
-
-
-def of_one_moment(
-    read: Callable[Concatenate[CatalogT, Parameters], Answer],
-) -> Callable[Concatenate[CatalogT, Parameters], Answer]:
-    """Let a function read everything that it asks the catalog, its first argument, as of one moment."""
-
-    @wraps(read)
-    def reading(catalog: CatalogT, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
-        with catalog.at_once():
-            return read(catalog, *args, **kwargs)
-
-    return reading
-
-
-class Catalog:
+class Catalog(CatalogReader):
     """The catalog of one log. Safe to share between threads: they take turns."""
-
-    def __init__(self, database_url: str) -> None:
-        self._url = database_url
-        self._conn: Connection | None = None
-        self._lock = threading.RLock()
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        with self._lock:
-            if self._conn is not None:
-                self._conn.close()
-                self._conn = None
-
-    @contextmanager
-    def connected(self) -> Iterator[Connection]:
-        """The connection, for one reader at a time.
-
-        Raises:
-            CatalogUnavailableError: PostgreSQL does not answer.
-            CatalogRefusedError: it answers and refuses: there is no catalog, or this user may not read it.
-        """
-        with self._lock, told_plainly(self._url):
-            try:
-                if self._conn is None or self._conn.closed:
-                    self._conn = _connected(self._url)
-                yield self._conn
-            except psycopg.Error as error:
-                if is_weather(error):
-                    self.close()
-                raise
-
-    @contextmanager
-    def at_once(self) -> Iterator[Connection]:
-        """Everything that is read in the block is as of one moment: one SQL transaction, one snapshot of the database."""
-        with self.connected() as conn:
-            if conn.info.transaction_status is TransactionStatus.INTRANS:
-                yield conn
-                return
-            with conn.transaction():
-                # Before anything is read: a rebuild that exchanges the tables then has done it, or waits for us.
-                conn.execute("LOCK TABLE ducklake_snapshot IN ACCESS SHARE MODE")
-                yield conn
-
-    def _rows(
-        self, query: LiteralString | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
-    ) -> list[tuple[Any, ...]]:
-        with self.connected() as conn:
-            return conn.execute(query, parameters).fetchall()
-
-    def _records(self, query: LiteralString, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        with self.connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(query, parameters).fetchall()
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
@@ -582,19 +495,3 @@ def _unpacked(packed: bytes) -> FrozenBitMap64:
     if sys.byteorder == "little":
         positions.byteswap()
     return FrozenBitMap64(positions)
-
-
-def _connected(url: str) -> Connection:
-    """A new connection; a server that has as many as it takes is asked again, for a while."""
-    deadline = time.monotonic() + FULL_TIMEOUT_S
-    while True:
-        try:
-            conn = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
-            conn.isolation_level = IsolationLevel.REPEATABLE_READ
-            conn.read_only = True
-            return conn
-        except psycopg.OperationalError as error:
-            # While it connects psycopg gives no SQLSTATE, only what the server says.
-            if not any(words in str(error) for words in _FULL) or time.monotonic() > deadline:
-                raise
-            time.sleep(_FULL_PAUSE_S)

@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, SparkSession
 
-from commitlog.catalog.queries import Catalog, CatalogFile, of_one_moment
+from commitlog.catalog.queries import Catalog, CatalogFile
+from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
 from commitlog.client.names import parse_table_name
 from commitlog.domain.definitions import Column, TableDefinition

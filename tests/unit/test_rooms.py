@@ -38,7 +38,8 @@ ROOMS = {
     "adoption": Room(_names("domain log.codec errors"), never=_names("confluent_kafka sqlalchemy psycopg pyspark")),
     "spark": Room(
         _names(
-            "client catalog.queries catalog.changed catalog.census domain log.results log.chain log.codec errors config"
+            "client catalog.queries catalog.reader catalog.changed catalog.census domain log.results log.chain log.codec "
+            "errors config"
         ),
         never=_names("sqlalchemy psycopg"),
     ),

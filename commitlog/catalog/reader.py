@@ -1,0 +1,118 @@
+"""A connection that only reads the catalog, opened at first use and opened anew after a failure.
+
+So a restarted PostgreSQL costs a reader one error at most. What takes several statements reads them in one SQL transaction
+(``at_once``), so that nothing that the projector writes meanwhile, such as an expiry, is seen by some of them only.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, LiteralString, ParamSpec, TypeVar
+
+import psycopg
+from psycopg import IsolationLevel, sql
+from psycopg.pq import TransactionStatus
+from psycopg.rows import dict_row
+
+from commitlog.catalog.connecting import CONNECT_TIMEOUT_S, is_weather, told_plainly
+
+if TYPE_CHECKING:
+    # A reader needs nothing of what writes the catalog, which takes half a second to import.
+    from commitlog.catalog.writing import Connection
+
+FULL_TIMEOUT_S = 30.0
+_FULL_PAUSE_S = 0.1
+_FULL = ("too many clients", "remaining connection slots", "too many connections")
+
+CatalogT = TypeVar("CatalogT", bound="CatalogReader")
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
+
+
+def of_one_moment(
+    read: Callable[Concatenate[CatalogT, Parameters], Answer],
+) -> Callable[Concatenate[CatalogT, Parameters], Answer]:
+    """Let a function read everything that it asks the catalog, its first argument, as of one moment."""
+
+    @wraps(read)
+    def reading(catalog: CatalogT, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
+        with catalog.at_once():
+            return read(catalog, *args, **kwargs)
+
+    return reading
+
+
+class CatalogReader:
+    """A connection to one log's catalog. Safe to share between threads: they take turns."""
+
+    def __init__(self, database_url: str) -> None:
+        self._url = database_url
+        self._conn: Connection | None = None
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with self._lock:
+            if self._conn is not None:
+                self._conn.close()
+                self._conn = None
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """The connection, for one reader at a time.
+
+        Raises:
+            CatalogUnavailableError: PostgreSQL does not answer.
+            CatalogRefusedError: it answers and refuses: there is no catalog, or this user may not read it.
+        """
+        with self._lock, told_plainly(self._url):
+            try:
+                if self._conn is None or self._conn.closed:
+                    self._conn = _connected(self._url)
+                yield self._conn
+            except psycopg.Error as error:
+                if is_weather(error):
+                    self.close()
+                raise
+
+    @contextmanager
+    def at_once(self) -> Iterator[Connection]:
+        """Everything that is read in the block is as of one moment: one SQL transaction, one snapshot of the database."""
+        with self.connected() as conn:
+            if conn.info.transaction_status is TransactionStatus.INTRANS:
+                yield conn
+                return
+            with conn.transaction():
+                # Before anything is read: a rebuild that exchanges the tables then has done it, or waits for us.
+                conn.execute("LOCK TABLE ducklake_snapshot IN ACCESS SHARE MODE")
+                yield conn
+
+    def _rows(
+        self, query: LiteralString | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
+    ) -> list[tuple[Any, ...]]:
+        with self.connected() as conn:
+            return conn.execute(query, parameters).fetchall()
+
+    def _records(self, query: LiteralString, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        with self.connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query, parameters).fetchall()
+
+
+def _connected(url: str) -> Connection:
+    """A new connection; a server that has as many as it takes is asked again, for a while."""
+    deadline = time.monotonic() + FULL_TIMEOUT_S
+    while True:
+        try:
+            conn = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+            conn.isolation_level = IsolationLevel.REPEATABLE_READ
+            conn.read_only = True
+            return conn
+        except psycopg.OperationalError as error:
+            # While it connects psycopg gives no SQLSTATE, only what the server says.
+            if not any(words in str(error) for words in _FULL) or time.monotonic() > deadline:
+                raise
+            time.sleep(_FULL_PAUSE_S)
