@@ -17,7 +17,7 @@ from commitlog.catalog.statistics import (
 from commitlog.catalog.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
-from commitlog.domain.definitions import Column, TableDefinition
+from commitlog.domain.definitions import Column, TableDefinition, partition_text
 from commitlog.domain.types import FLOATS, fold
 
 _END = 3
@@ -236,19 +236,11 @@ def _partition_rows(definition: TableDefinition, values: Sequence[m.Scalar] | No
     The stock client passes over files without the one bucket that it looks for, so a file whose bucket is unknown has all.
     """
     for index, key in enumerate(definition.partition_by):
-        text = None if values is None or values[index] is None else _partition_text(values[index])
-        if key.buckets is not None and (values is None or (text is not None and not _is_bucket(text, key.buckets))):
+        if key.buckets is not None and (values is None or key.hides_bucket(values[index])):
             yield from ((index, str(bucket)) for bucket in range(key.buckets))
         elif values is not None:
-            yield index, text
-
-
-def _is_bucket(text: str, buckets: int) -> bool:
-    return text.isascii() and text.isdigit() and str(int(text)) == text and int(text) < buckets
-
-
-def _partition_text(value: m.Scalar) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+            value = values[index]
+            yield index, None if value is None else partition_text(value)
 
 
 def widen_by_row(bounds: ColumnBounds, column: Column, value: m.RowValue) -> None:

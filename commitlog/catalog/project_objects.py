@@ -18,7 +18,8 @@ from commitlog.catalog.row_values import rows_table_column
 from commitlog.catalog.tracking import Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
-from commitlog.domain.definitions import Column, TableDefinition, alter, define, inlining_problem, reference
+from commitlog.domain.altering import alter
+from commitlog.domain.definitions import Column, TableDefinition, define, inlining_problem, reference
 from commitlog.domain.types import NESTED, fold
 
 ColumnRow = tuple[int, str, str, str | None, str | None, bool, int | None, str]

@@ -8,7 +8,8 @@ from dataclasses import replace
 from commitlog.client.access import TableAt
 from commitlog.client.names import TableName
 from commitlog.domain import model as m
-from commitlog.domain.definitions import TableDefinition, alter, define
+from commitlog.domain.altering import alter
+from commitlog.domain.definitions import TableDefinition, define
 from commitlog.domain.types import fold
 
 Lookup = Callable[[TableName], TableAt | None]

@@ -8,11 +8,11 @@ nested fields depth first, and are never reused; they are the field ids of the P
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from commitlog.domain.model import (
-    Alteration,
     AlterOp,
     ColumnSpec,
     CreateTable,
@@ -20,6 +20,7 @@ from commitlog.domain.model import (
     Granularity,
     PartitionSpec,
     RowValue,
+    Scalar,
 )
 from commitlog.domain.nested_text import check_nested_text
 from commitlog.domain.types import (
@@ -28,7 +29,6 @@ from commitlog.domain.types import (
     NESTED,
     TIMESTAMPS,
     ColumnType,
-    can_widen,
     canonical_value,
     check_json_type,
     fold,
@@ -80,6 +80,19 @@ class PartitionKey:
         bucket = _BUCKET.fullmatch(self.transform)
         return int(bucket[1]) if bucket else None
 
+    def hides_bucket(self, value: Scalar) -> bool:
+        """Whether there are buckets, and a file's value is none of them."""
+        if self.buckets is None or value is None:
+            return False
+        text = partition_text(value)
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(self.buckets))
+        return not is_number or str(int(text)) != text or int(text) >= self.buckets
+
+
+def partition_text(value: Scalar) -> str:
+    """A partition value as the catalog has it."""
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
@@ -106,6 +119,15 @@ class TableDefinition:
     partition_by: tuple[PartitionKey, ...] = ()
     comment: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    _by_name: dict[str, Column] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def unknown_buckets(self, values: Sequence[Scalar] | None) -> int:
+        """How many buckets the rows of a file may be in as far as its values tell; 0 for keys of which they tell it.
+
+        The catalog names each of them, because the stock client passes over files without the one that it looks for.
+        """
+        keys = enumerate(self.partition_by)
+        return sum(key.buckets or 0 for at, key in keys if values is None or key.hides_bucket(values[at]))
 
     @property
     def keyed(self) -> bool:
@@ -114,12 +136,22 @@ class TableDefinition:
 
     def column(self, name: str) -> Column:
         """Return the top-level column of that name, or raise InvalidChangeError naming the table's columns."""
-        folded = fold(name)
-        for column in self.columns:
-            if fold(column.name) == folded:
-                return column
-        known = ", ".join(column.name for column in self.columns[:20])
-        raise InvalidChangeError(f"table {self.name} has no column {name!r} (it has {known})")
+        column = self.by_name.get(fold(name))
+        if column is None:
+            raise no_such_column(self.name, name, self.columns)
+        return column
+
+    @property
+    def by_name(self) -> Mapping[str, Column]:
+        """The top-level columns by their folded names; made once, for a wide table is asked for each of its columns."""
+        if self._by_name is None:
+            self.index({fold(column.name): column for column in self.columns})
+        assert self._by_name is not None
+        return self._by_name
+
+    def index(self, by_name: dict[str, Column]) -> None:
+        """Take the columns by their folded names from who has them at hand."""
+        object.__setattr__(self, "_by_name", by_name)
 
     def column_by_id(self, column_id: int) -> Column:
         """Return the top-level column with that id."""
@@ -137,17 +169,25 @@ def quoted(name: str) -> str:
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
+def no_such_column(table: str, name: str, columns: Iterable[Column]) -> InvalidChangeError:
+    """What is said of a name that no column of a table has."""
+    known = ", ".join(column.name for column in islice(columns, 20))
+    return InvalidChangeError(f"table {table} has no column {name!r} (it has {known})")
+
+
 # --- making a definition ----------------------------------------------------------------------------------------------
 
 
-def _column_type(text: str) -> ColumnType:
+def column_type(text: str) -> ColumnType:
+    """A column's type from its text; raise InvalidChangeError when there is none such."""
     try:
         return parse_type(text)
     except ValueError as error:
         raise InvalidChangeError(str(error)) from None
 
 
-def _check_default(name: str, kind: ColumnType, default: str | None) -> None:
+def check_default(name: str, kind: ColumnType, default: str | None) -> None:
+    """Raise InvalidChangeError unless a default can be a value of the type."""
     if default is None:
         return
     if kind.name in NESTED:
@@ -175,8 +215,8 @@ def default_value(kind: ColumnType, default: str) -> RowValue:
 
 def build_column(spec: ColumnSpec, column_id: int, *, initial_default: str | None = None) -> Column:
     """Give ``spec`` and its nested fields ids from ``column_id`` on, depth first."""
-    kind = _column_type(spec.type)
-    _check_default(spec.name, kind, spec.default)
+    kind = column_type(spec.type)
+    check_default(spec.name, kind, spec.default)
     column, _ = _with_ids(spec.name, kind, column_id)
     return replace(column, nullable=spec.nullable, default=spec.default, initial_default=initial_default)
 
@@ -206,15 +246,16 @@ def _key_columns(table: TableDefinition, names: tuple[str, ...], what: str) -> t
     return ids
 
 
-def _partition_keys(table: TableDefinition, specs: tuple[PartitionSpec, ...]) -> tuple[PartitionKey, ...]:
-    keys: list[PartitionKey] = []
+def partition_keys(column_named: Callable[[str], Column], specs: tuple[PartitionSpec, ...]) -> tuple[PartitionKey, ...]:
+    """Resolve partition keys; raise InvalidChangeError when one cannot be, or is given twice."""
+    keys: dict[PartitionKey, None] = {}
     for spec in specs:
-        column = table.column(spec.column)
+        column = column_named(spec.column)
         _check_transform(column, spec.transform)
         key = PartitionKey(column.column_id, spec.transform)
         if key in keys:
             raise InvalidChangeError(f"partition key {spec.transform}({quoted(column.name)}) is given twice")
-        keys.append(key)
+        keys[key] = None
     return tuple(keys)
 
 
@@ -288,7 +329,7 @@ def define(change: CreateTable, *, table_id: int, schema_id: int, partition_id: 
         primary_key=primary_key,
         unique=tuple(_key_columns(table, names, "a UNIQUE constraint") for names in change.unique),
         partition_id=partition_id if change.partition_by else None,
-        partition_by=_partition_keys(table, change.partition_by),
+        partition_by=partition_keys(table.column, change.partition_by),
         properties=dict(change.properties),
     )
 
@@ -314,137 +355,6 @@ def reference(table: TableDefinition, spec: ForeignKeySpec, parent: TableDefinit
             )
     return ForeignKey(own, parent.table_id, theirs)
 
-
-# --- altering one -----------------------------------------------------------------------------------------------------
-
-
-def alter(
-    table: TableDefinition, alterations: tuple[Alteration, ...], *, partition_ids: tuple[int, ...]
-) -> TableDefinition:
-    """Apply alterations one after another; raise InvalidChangeError at the first that cannot be.
-
-    ``partition_ids`` are given in order to the SET_PARTITION_BY steps that set a key.
-    """
-    ids = iter(partition_ids)
-    for step in alterations:
-        table = _STEPS[step.op](table, step, ids)
-    return table
-
-
-def _replaced(table: TableDefinition, column: Column) -> TableDefinition:
-    columns = tuple(column if c.column_id == column.column_id else c for c in table.columns)
-    return replace(table, columns=columns)
-
-
-def _add_column(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    assert step.column is not None
-    if any(fold(c.name) == fold(step.column.name) for c in table.columns):
-        raise InvalidChangeError(f"table {quoted(table.name)} already has a column {quoted(step.column.name)}")
-    column = build_column(step.column, table.next_column_id, initial_default=step.column.default)
-    next_id = table.next_column_id + sum(1 for _ in column.walk())
-    return replace(table, columns=(*table.columns, column), next_column_id=next_id)
-
-
-def _drop_column(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    assert step.name is not None
-    column = table.column(step.name)
-    if len(table.columns) == 1:
-        raise InvalidChangeError(f"column {quoted(step.name)} is the last one of table {quoted(table.name)}")
-    if why := _use_of(table, column.column_id):
-        raise InvalidChangeError(f"column {quoted(step.name)} of table {quoted(table.name)} is {why}")
-    return replace(table, columns=tuple(c for c in table.columns if c is not column))
-
-
-def _use_of(table: TableDefinition, column_id: int) -> str | None:
-    if column_id in table.primary_key:
-        return "in the primary key"
-    if any(column_id in ids for ids in table.unique):
-        return "in a UNIQUE constraint"
-    if any(column_id in key.column_ids for key in table.foreign_keys):
-        return "in a foreign key"
-    if any(column_id == key.column_id for key in table.partition_by):
-        return "a partition key"
-    return None
-
-
-def _is_key(table: TableDefinition, column_id: int) -> bool:
-    constrained = (table.primary_key, *table.unique, *(key.column_ids for key in table.foreign_keys))
-    return any(column_id in ids for ids in constrained)
-
-
-def _rename_column(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    assert step.name is not None
-    assert step.new_name is not None
-    column = table.column(step.name)
-    if _is_key(table, column.column_id):
-        raise InvalidChangeError(
-            f"column {quoted(step.name)} of table {quoted(table.name)} is a key column: not renamed"
-        )
-    if any(fold(c.name) == fold(step.new_name) and c is not column for c in table.columns):
-        raise InvalidChangeError(f"table {quoted(table.name)} already has a column {quoted(step.new_name)}")
-    if column.name == step.new_name:
-        raise InvalidChangeError(f"column {quoted(step.name)} already has that name")
-    return _replaced(table, replace(column, name=step.new_name))
-
-
-def _set_type(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    assert step.name is not None
-    assert step.type is not None
-    column = table.column(step.name)
-    kind = _column_type(step.type)
-    if not can_widen(column.type, kind):
-        raise InvalidChangeError(f"column {quoted(step.name)} is {column.type} and cannot be widened to {kind}")
-    _check_default(step.name, kind, column.default)
-    return _replaced(table, replace(column, type=kind))
-
-
-def _set_nullable(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    assert step.name is not None
-    assert step.nullable is not None
-    column = table.column(step.name)
-    if step.nullable and column.column_id in table.primary_key:
-        raise InvalidChangeError(f"column {quoted(step.name)} is in the primary key and cannot be NULL")
-    return _replaced(table, replace(column, nullable=step.nullable))
-
-
-def _set_default(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    assert step.name is not None
-    column = table.column(step.name)
-    _check_default(step.name, column.type, step.default)
-    return _replaced(table, replace(column, default=step.default))
-
-
-def _set_partition_by(table: TableDefinition, step: Alteration, ids: Iterator[int]) -> TableDefinition:
-    keys = _partition_keys(table, step.partition_by)
-    return replace(table, partition_by=keys, partition_id=next(ids) if keys else None)
-
-
-def _set_comment(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    if step.name is None:
-        return replace(table, comment=step.comment)
-    return _replaced(table, replace(table.column(step.name), comment=step.comment))
-
-
-def _set_property(table: TableDefinition, step: Alteration, _: Iterator[int]) -> TableDefinition:
-    assert step.key is not None
-    check_property(step.key, step.value)
-    properties = {key: value for key, value in table.properties.items() if key != step.key}
-    if step.value is not None:
-        properties[step.key] = step.value
-    return replace(table, properties=properties)
-
-
-_STEPS = {
-    AlterOp.ADD_COLUMN: _add_column,
-    AlterOp.DROP_COLUMN: _drop_column,
-    AlterOp.RENAME_COLUMN: _rename_column,
-    AlterOp.SET_TYPE: _set_type,
-    AlterOp.SET_NULLABLE: _set_nullable,
-    AlterOp.SET_DEFAULT: _set_default,
-    AlterOp.SET_PARTITION_BY: _set_partition_by,
-    AlterOp.SET_COMMENT: _set_comment,
-    AlterOp.SET_PROPERTY: _set_property,
-}
 
 BENIGN_OPS = frozenset({AlterOp.SET_COMMENT, AlterOp.SET_DEFAULT, AlterOp.SET_PROPERTY})
 """Alterations that change no definition in the sense of DESIGN 12, rulings 2 and 20."""

@@ -45,18 +45,24 @@ def give_file_id(plan: Plan, file: m.DataFile, row_id_start: int | None) -> int:
 
 def _check_files(plan: Plan, table: TableState, files: tuple[m.DataFile, ...]) -> int:
     """Check new files; return how many rows they hold together."""
-    known = plan.definition(table)
     plan.count_files(len(files))
     rows = size = 0
     for file in files:
-        check_file(plan, table, file)
-        if known is not None:
-            _check_columns(known, file)
+        check_data_file(plan, table, file)
         rows += file.record_count
         size += file.file_size_bytes
     if size + table.file_bytes > m.BIGINT_MAX:
         raise InvalidChangeError(f"table {quoted(table.name)} would hold more bytes than a 64-bit number can count")
     return rows
+
+
+def check_data_file(plan: Plan, table: TableState, file: m.DataFile) -> None:
+    """Check what a new data file says of itself, and of the table's columns."""
+    check_file(plan, table, file)
+    known = plan.definition(table)
+    if known is not None:
+        _check_columns(known, file)
+        plan.count_bucket_values(known.unknown_buckets(file.partition_values))
 
 
 def check_file(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:

@@ -327,6 +327,7 @@ class LogSettings:
     duplicate_window_outcomes, duplicate_window_ms: an id is forgotten when both have passed in its partition.
     inlined_positions_max, changeset_positions_max: positions to delete without a delete file, of one data file and in all.
     changeset_objects_max: schemas, tables and views that a changeset touches by more than appends of files.
+    changeset_bucket_values_max: what the catalog writes down for files whose bucket is not known, one for each bucket.
     inlined_row_bytes_max: a row outside of files as PostgreSQL stores it, its long values elsewhere.
     expire_older_than_ms, expire_keep_snapshots: let the log raise the floor by itself; None is off.
     """
@@ -346,6 +347,7 @@ class LogSettings:
     inlined_positions_max: int = 100_000
     changeset_positions_max: int = 1_000_000
     changeset_objects_max: int = 500
+    changeset_bucket_values_max: int = 500_000
     inlined_row_bytes_max: int = 8_000
     keyed_rows_max: int = 10_000_000
     proposal_bytes_max: int = 1_048_576

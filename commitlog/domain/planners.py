@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from commitlog.domain import model as m
+from commitlog.domain.altering import alter
 from commitlog.domain.conflicts import Footprint
 from commitlog.domain.definitions import (
     HANDLER_PREFIX,
     ForeignKey,
     InvalidChangeError,
-    alter,
     define,
     quoted,
     reference,
@@ -317,11 +317,14 @@ def _alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
     partition_ids = tuple(plan.ids.catalog(plan.ids.partition_ids) for s in change.alterations if s.partition_by)
     known = plan.definition(table)
     if known is not None:
+        plan.count_altered(len(known.columns))
         altered = alter(known, change.alterations, partition_ids=partition_ids)
         for step in change.alterations:
             if step.key == "on_conflict":
                 _check_handler(plan, step.value)
         plan.definitions[table.table_id] = altered
+        if altered.partition_by != known.partition_by:
+            plan.count_bucket_values(altered.unknown_buckets(None) * len(table.live_files))
         if given := range(known.next_column_id, altered.next_column_id):
             plan.ids.column_ids.append(tuple(given))
     constrains = any(_constrains_rows(step) for step in change.alterations)

@@ -23,6 +23,8 @@ from commitlog.domain.state import Entry, SchemaState, SequencerState, TableStat
 from commitlog.domain.texts import check_name
 from commitlog.domain.types import fold
 
+ALTERED_COLUMNS_MAX = 1_000_000
+
 
 @dataclass(slots=True)
 class Ids:
@@ -82,6 +84,8 @@ class Plan:
         self.next_row_ids: dict[int, int] = {}
         self.files_added = 0
         self._positions = 0
+        self._altered = 0
+        self._bucket_values = 0
         self._objects: set[int] = set()
         self._decided_at_ms = decided_at_ms
         self.handlers = handlers
@@ -120,6 +124,17 @@ class Plan:
                 "files"
             )
 
+    def count_bucket_values(self, count: int) -> None:
+        """Count what the catalog writes down for files whose buckets are not known against the log's limit."""
+        self._bucket_values += count
+        limit = self.state.settings.changeset_bucket_values_max
+        if self._bucket_values > limit:
+            raise InvalidChangeError(
+                f"files whose buckets are not known take a value for each bucket: {self._bucket_values} in one changeset are "
+                f"more than {limit} (changeset_bucket_values_max): tell the buckets of new files, compact the table before it "
+                "is given buckets, or split the changeset"
+            )
+
     def count_object(self, object_id: int) -> None:
         """Count a schema, table or view, once, against the log's limit for a changeset: each takes locks in the catalog."""
         self._objects.add(object_id)
@@ -127,6 +142,15 @@ class Plan:
         if len(self._objects) > limit:
             raise InvalidChangeError(
                 f"one changeset touches more than {limit} schemas, tables and views (changeset_objects_max): split it"
+            )
+
+    def count_altered(self, columns: int) -> None:
+        """Count the columns that an ALTER_TABLE looks at: all of its table's, however little it changes."""
+        self._altered += columns
+        if self._altered > ALTERED_COLUMNS_MAX:
+            raise InvalidChangeError(
+                f"the ALTER_TABLEs of one changeset look at {self._altered} columns, more than {ALTERED_COLUMNS_MAX}: put what "
+                "becomes of a table into one of them, or split it"
             )
 
     # --- names --------------------------------------------------------------------------------------------------------

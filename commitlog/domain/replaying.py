@@ -13,7 +13,8 @@ from typing import Any
 from pyroaring import BitMap64
 
 from commitlog.domain import model as m
-from commitlog.domain.definitions import BENIGN_OPS, alter, complete_row, define, reference
+from commitlog.domain.altering import alter
+from commitlog.domain.definitions import BENIGN_OPS, complete_row, define, reference
 from commitlog.domain.forgetting import advance_window, expire_by_settings, raise_floor
 from commitlog.domain.model import ChangeKind, Effect, Outcome, Reason, Row, Verdict
 from commitlog.domain.partitioning import id_time_ms

@@ -18,7 +18,7 @@ from commitlog.domain.definitions import (
     inlining_problem,
     quoted,
 )
-from commitlog.domain.files import check_file, give_file_id
+from commitlog.domain.files import check_data_file, give_file_id
 from commitlog.domain.model import ConflictKind, Effect
 from commitlog.domain.row_conflicts import OWN, RowChange, RowCheck, RowHandler
 from commitlog.domain.row_width import check_row_width
@@ -217,7 +217,7 @@ class RowPlanner:
         self.plan.count_files(len(change.files))
         row_ids: list[int] = []
         for file in change.files:
-            check_file(self.plan, table, file)
+            check_data_file(self.plan, table, file)
             if file.row_ids is None or len(file.row_ids) != file.record_count:
                 raise InvalidChangeError(f"file {quoted(file.path)} gives another number of row ids than it has rows")
             if not file.row_ids:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from commitlog.domain import model as m
-from commitlog.domain.definitions import alter, define, reference
+from commitlog.domain.altering import alter
+from commitlog.domain.definitions import define, reference
 from commitlog.domain.types import fold
 
 from .judging_files import FileJudge

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from commitlog.domain import model as m
-from commitlog.domain.definitions import BENIGN_OPS, TableDefinition, alter, complete_row, define, reference
+from commitlog.domain.altering import alter
+from commitlog.domain.definitions import BENIGN_OPS, TableDefinition, complete_row, define, reference
 from commitlog.domain.rowkeys import canonical_text, given_key, key_of
 from commitlog.domain.types import fold
 

@@ -19,7 +19,9 @@ from deciding import (
     read_table,
 )
 
+from commitlog.domain import altering, definitions, planning
 from commitlog.domain.row_width import stored_width
+from commitlog.domain.types import fold
 from commitlog.errors import MalformedRecordError
 
 REFERS = [{"columns": ["v"], "ref_schema": "main", "ref_table": "p", "ref_columns": ["id"]}]
@@ -156,6 +158,7 @@ def test_flags_under_a_schema_that_is_gone_or_made_again_since_the_base_then_con
 
 # --- limits -----------------------------------------------------------------------------------------------------------
 
+FIVE_BUCKETS = [{"column": "id", "transform": "bucket(5)"}]
 WIDE_COLUMNS = "a int64, b varchar, c boolean, d timetz, e list(int64)"
 WIDE_ROW = {"a": 1, "b": "x" * 30, "c": True, "d": "12:00:00+01", "e": None}
 
@@ -189,6 +192,27 @@ def test_appends_to_any_number_of_tables_and_one_table_altered_often_then_commit
     log.commit(*drops, change("DROP_TABLE", "a"), change("DROP_TABLE", "b"))
 
 
+def test_a_wide_table_altered_column_by_column_then_in_one_change_or_not_too_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folded: list[str] = []
+    for module in (altering, definitions):
+        monkeypatch.setattr(module, "fold", lambda name: folded.append(name) or fold(name))
+    log = DecidedLog()
+    log.commit(create_table(columns=", ".join(f"c{n} int64" for n in range(500))))
+    folded.clear()
+    steps = [{"op": "RENAME_COLUMN", "name": f"c{n}", "new_name": f"d{n}"} for n in range(500)]
+    log.commit(
+        change("ALTER_TABLE", alterations=[*steps, *[{"op": "DROP_COLUMN", "name": f"d{n}"} for n in range(499)]])
+    )
+    assert len(folded) < 20 * 500, "the work grows with the columns, not with their square"
+    monkeypatch.setattr(planning, "ALTERED_COLUMNS_MAX", 5)
+    log.commit(*[alter("SET_COMMENT", name=None, comment=str(n)) for n in range(5)])
+    refused = log.refused("INVALID", *[alter("SET_COMMENT", name=None, comment=str(n)) for n in range(6)])
+    assert "6 columns, more than 5" in str(refused.detail)
+    log.check_replay()
+
+
 @pytest.mark.parametrize(
     ("setting", "limit", "changes", "fields"),
     [
@@ -207,6 +231,13 @@ def test_appends_to_any_number_of_tables_and_one_table_altered_often_then_commit
         ("keyed_rows_max", 2, [insert(id=7), insert(id=8)], {}),
         ("changeset_positions_max", 3, [delete({0: [1, 2], 1: [3, 4]})], {}),
         ("changeset_objects_max", 2, [create_table("a"), create_table("b"), insert(id=7)], {}),
+        (
+            "changeset_bucket_values_max",
+            9,
+            [append(data_file(), data_file(partition_values=["9" * 5_000]), table="five")],
+            {},
+        ),
+        ("changeset_bucket_values_max", 9, [alter("SET_PARTITION_BY", partition_by=FIVE_BUCKETS)], {}),
         ("inlined_row_bytes_max", 80, [change("INSERT_ROW", "wide", row=WIDE_ROW)], {}),
     ],
 )
@@ -215,7 +246,7 @@ def test_more_than_a_limit_then_invalid_and_the_text_gives_it(
 ) -> None:
     log = DecidedLog()
     log.commit(create_table(), append(data_file(), data_file()), keyed_table(), create_table("wide", WIDE_COLUMNS))
-    log.commit(insert(id=1))
+    log.commit(insert(id=1), create_table("five", partition_by=FIVE_BUCKETS))
     log.commit({"kind": "CONFIGURE", "settings": {setting: limit}})
     assert str(limit) in str(log.refused("INVALID", *changes, **fields).detail)
     log.commit(append())

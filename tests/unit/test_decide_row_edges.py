@@ -136,6 +136,7 @@ def flush(*row_ids: int, table: str = "k", **fields: Any) -> dict[str, Any]:
         (flush(-1), "row id -1 is negative"),
         (flush(0, 0), "is flushed twice"),
         (flush(7), "row id 7 of table k is no row outside of files"),
+        (flush(0, partition_values=["a"]), "has 1 partition values, table k has 0 partition keys"),
     ],
 )
 def test_a_flush_that_cannot_be_then_invalid_and_the_text_says_why(log: DecidedLog, request_: dict, why: str) -> None:
