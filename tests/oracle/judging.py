@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from commitlog.domain import model as m
 from commitlog.domain.altering import alter
@@ -118,7 +119,7 @@ class Judge(FileJudge):
                 self.look(parent, index, "ALTER", benign=False)
             if self.known(parent) or parent.id in self.mine:
                 key = reference(made, spec, parent.definition)
-                made = made.__class__(**{**_fields(made), "foreign_keys": (*made.foreign_keys, key)})
+                made = replace(made, foreign_keys=(*made.foreign_keys, key))
                 table.definition = made
         if schema_id not in self.mine_schemas:
             self.look_name(schema_id, change.table, index)
@@ -238,10 +239,6 @@ class Judge(FileJudge):
 
     def on_configure(self, _: m.Configure, __: int) -> None:
         """The histories only set what may be set."""
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 def _constrains(step: m.Alteration) -> bool:
