@@ -24,11 +24,20 @@ class Writers:
     """Threads that send one proposal after the other; one that is not answered in time is sent again.
 
     `waited_s` is by the seq that answered how long its writer has waited, since it was sent for the last time.
+
+    Args:
+        settings: which log, and where.
+        seed: of the ids.
+        timeout_s: how long each waits for an answer.
+        pause_s: after an answer, so that the log of a long run stays short, which every new sequencer loads.
     """
 
-    def __init__(self, settings: Settings, seed: int, *, timeout_s: float = SUBMIT_TIMEOUT_S) -> None:
+    def __init__(
+        self, settings: Settings, seed: int, *, timeout_s: float = SUBMIT_TIMEOUT_S, pause_s: float = 0.0
+    ) -> None:
         self._settings = settings
         self._timeout_s = timeout_s
+        self._pause_s = pause_s
         self._stop = threading.Event()
         self._sent_s = [0.0] * WRITERS
         self.receipts: list[m.Receipt] = []
@@ -63,7 +72,7 @@ class Writers:
         try:
             with Publisher(self._settings) as publisher:
                 count = 0
-                while not self._stop.is_set():
+                while not self._stop.wait(self._pause_s):
                     count += 1
                     each = proposal(ids, 0, m.CreateSchema(f"s{number}_{count}"), writer=f"w{number}")
                     sent_s = time.monotonic()
