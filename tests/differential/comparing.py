@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import duckdb
-from histories import History, Table
+from histories import History
 from sides import quote, text
+from steps import Table
 
 CATALOG = {
     "schemas": "SELECT schema_name FROM duckdb_schemas() WHERE database_name = '{side}'",

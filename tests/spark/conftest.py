@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from people import TABLE
 
 from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
@@ -42,3 +43,10 @@ def log(settings: Settings) -> Iterator[CommitLog]:
         for thread in threads:
             thread.join(timeout=30)
             assert not thread.is_alive(), f"the {thread.name} did not stop"
+
+
+@pytest.fixture
+def people(log: CommitLog) -> None:
+    """An empty table: id, name, age."""
+    with log.transaction() as tx:
+        tx.create_table(TABLE, {"id": "int64", "name": "varchar", "age": "int32"})

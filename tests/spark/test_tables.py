@@ -8,16 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException, StreamingQueryException
+from people import TABLE, committed, duck_ids, files_below, files_now, ids, newest, rows, source_options
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.domain.model import Verdict
 from commitlog.errors import DataFileError, KeyReusedError, OutcomeUnknownError, ProposalRejectedError
 from commitlog.ops.duck import open_lake
 from commitlog.spark import (
@@ -30,61 +27,12 @@ from commitlog.spark import (
     overwrite,
     proposing,
     read,
-    stream_into,
     transaction,
     update,
 )
 from commitlog.spark.options import SourceOptions
-from commitlog.spark.publishing import catalog_of
-from commitlog.spark.reading import Scan, ScanFile, positions
-from commitlog.spark.scanning import scan_at
+from commitlog.spark.reading import Scan, positions
 from commitlog.spark.source import BatchWriter
-
-TABLE = "main.people"
-
-
-@pytest.fixture
-def people(log: CommitLog) -> None:
-    """An empty table: id, name, age."""
-    with log.transaction() as tx:
-        tx.create_table(TABLE, {"id": "int64", "name": "varchar", "age": "int32"})
-
-
-def rows(spark: SparkSession, *ids: int) -> DataFrame:
-    values = ", ".join(f"({i}L)" for i in ids)
-    query = f"SELECT id, concat('n', id) AS name, CAST(id % 90 AS INT) AS age FROM VALUES {values} AS t(id)"
-    return spark.sql(query).coalesce(1)
-
-
-def committed(outcome: object) -> int:
-    snapshot = getattr(outcome, "snapshot_id", None)
-    assert isinstance(snapshot, int)
-    return snapshot
-
-
-def ids(spark: SparkSession, log: CommitLog, snapshot: int | None = None) -> list[int]:
-    return sorted(row.id for row in read(spark, TABLE, snapshot, log=log).collect())
-
-
-def newest(log: CommitLog) -> int:
-    """The last snapshot in the log, once readers see it; other processes may have committed it."""
-    snapshot = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))
-    log.wait_for_snapshot(snapshot)
-    return snapshot
-
-
-def duck_ids(settings: Settings, snapshot: int) -> list[int]:
-    with open_lake(settings.database_url) as connection:
-        found = connection.execute(f"SELECT id FROM {TABLE} AT (VERSION => {snapshot}) ORDER BY id").fetchall()
-    return [row[0] for row in found]
-
-
-def files_now(log: CommitLog) -> tuple[ScanFile, ...]:
-    return scan_at(catalog_of(log), TABLE, log.transaction().base_snapshot_id).files
-
-
-def files_below(settings: Settings) -> list[Path]:
-    return sorted(Path(settings.data_path).rglob("*.parquet"))
 
 
 @pytest.mark.usefixtures("people")
@@ -398,113 +346,6 @@ def test_compact_when_files_are_small_and_rows_deleted_then_one_file_has_the_liv
     [outcome] = compact(spark, TABLE, log=log)
     assert ids(spark, log) == ids(spark, log, before) == duck_ids(settings, committed(outcome))
     assert compact(spark, TABLE, log=log) == []
-
-
-def feed(spark: SparkSession, directory: Path) -> DataFrame:
-    schema = "id bigint, name string, age int"
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory))
-
-
-def write_feed(spark: SparkSession, directory: Path, *batches: list[int]) -> None:
-    for batch in batches:
-        rows(spark, *batch).write.mode("append").parquet(str(directory))
-
-
-def forget_last_commit(checkpoint: Path) -> None:
-    """As if Spark had been killed after the sink's commit and before it was noted in the checkpoint."""
-    newest = max(
-        (path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()), key=lambda p: int(p.name)
-    )
-    newest.unlink()
-    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
-
-
-def source_options(settings: Settings) -> dict[str, str]:
-    names = ("log", "bootstrap_servers", "database_url", "data_path")
-    return {"table": TABLE, **{name: str(getattr(settings, name)) for name in names}}
-
-
-@pytest.mark.usefixtures("people")
-def test_format_when_written_in_batch_twice_under_one_key_then_commits_once_and_says_what_does_not_fit(
-    spark: SparkSession, log: CommitLog, settings: Settings
-) -> None:
-    for _ in range(2):
-        writer = rows(spark, 1, 2).write.format("commitlog").options(**source_options(settings))
-        writer.option("key", "load:1").mode("append").save()
-    assert ids(spark, log, newest(log)) == [1, 2]
-    assert len(files_below(settings)) == 1
-    wrong = spark.sql("SELECT 'x' AS id").write.format("commitlog").options(**source_options(settings))
-    with pytest.raises(PySparkException, match=r"column id: expected bigint \(int64\), found string"):
-        wrong.mode("append").save()
-
-
-@pytest.mark.usefixtures("people")
-def test_format_when_written_in_mode_overwrite_then_replaces_all_rows_unless_some_came_in_meanwhile(
-    spark: SparkSession, log: CommitLog, settings: Settings
-) -> None:
-    def overwritten(df: DataFrame) -> None:
-        df.write.format("commitlog").options(**source_options(settings)).mode("overwrite").save()
-
-    overwritten(rows(spark, 1, 2))
-    overwritten(rows(spark, 3))
-    assert ids(spark, log, newest(log)) == duck_ids(settings, newest(log)) == [3]
-    options = SourceOptions(source_options(settings))
-    late = BatchWriter(options, TABLE, rows(spark, 4).schema, overwrite=True)
-    files = late.write(iter(rows(spark, 4).toArrow().to_batches()))
-    append(rows(spark, 5), TABLE, log=log)
-    with pytest.raises(ProposalRejectedError, match=r"appended to main\.people since base"):
-        late.commit([files])
-    assert not [path for path in files.paths if Path(path).exists()]
-    assert ids(spark, log, newest(log)) == [3, 5]
-    overwritten(rows(spark, 6).where("false"))
-    assert ids(spark, log, newest(log)) == []
-    at_the_end = newest(log)
-    overwritten(rows(spark, 6).where("false"))
-    assert newest(log) == at_the_end
-
-
-def drain_source(spark: SparkSession, log: CommitLog, settings: Settings, directory: Path, checkpoint: Path) -> None:
-    options = {**source_options(settings), "checkpointLocation": str(checkpoint)}
-    writer = feed(spark, directory).writeStream.format("commitlog").options(**options)
-    writer.trigger(availableNow=True).start().awaitTermination()
-
-
-def drain_foreach_batch(
-    spark: SparkSession, log: CommitLog, settings: Settings, directory: Path, checkpoint: Path
-) -> None:
-    writer = feed(spark, directory).writeStream.foreachBatch(stream_into(TABLE, log=log))
-    writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
-
-
-@pytest.mark.usefixtures("people")
-@pytest.mark.parametrize("drain", [drain_source, drain_foreach_batch])
-def test_stream_when_restarted_on_its_checkpoint_after_a_crash_then_gives_no_second_rows(
-    spark: SparkSession,
-    log: CommitLog,
-    settings: Settings,
-    tmp_path: Path,
-    drain: Callable[[SparkSession, CommitLog, Settings, Path, Path], None],
-) -> None:
-    write_feed(spark, tmp_path / "feed", [1, 2], [3, 4])
-    drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
-    assert ids(spark, log, newest(log)) == [1, 2, 3, 4]
-    forget_last_commit(tmp_path / "checkpoint")
-    drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
-    verdicts = [outcome.verdict for outcome in log.subscribe(follow=False)]
-    assert verdicts.count(Verdict.DUPLICATE) == 1
-    write_feed(spark, tmp_path / "feed", [5])
-    drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
-    assert ids(spark, log, newest(log)) == [1, 2, 3, 4, 5]
-    assert len(files_below(settings)) == 3
-    # The batch comes again with other rows, as of a source that cannot give the same ones twice.
-    forget_last_commit(tmp_path / "checkpoint")
-    latest = max((tmp_path / "feed").glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
-    latest.with_name(f".{latest.name}.crc").unlink()
-    pq.write_table(pa.table({"id": [6], "name": ["n6"], "age": pa.array([6], pa.int32())}), latest)
-    with pytest.raises(StreamingQueryException, match="was used before for another write"):
-        drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
-    assert ids(spark, log, newest(log)) == [1, 2, 3, 4, 5]
-    assert len(files_below(settings)) == 3
 
 
 @pytest.mark.usefixtures("people")

@@ -1,0 +1,61 @@
+"""The table main.people as Spark, the stock DuckDB client and the folder have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.ops.duck import open_lake
+from commitlog.spark import (
+    read,
+)
+from commitlog.spark.publishing import catalog_of
+from commitlog.spark.reading import ScanFile
+from commitlog.spark.scanning import scan_at
+
+TABLE = "main.people"
+
+
+def rows(spark: SparkSession, *ids: int) -> DataFrame:
+    values = ", ".join(f"({i}L)" for i in ids)
+    query = f"SELECT id, concat('n', id) AS name, CAST(id % 90 AS INT) AS age FROM VALUES {values} AS t(id)"
+    return spark.sql(query).coalesce(1)
+
+
+def committed(outcome: object) -> int:
+    snapshot = getattr(outcome, "snapshot_id", None)
+    assert isinstance(snapshot, int)
+    return snapshot
+
+
+def ids(spark: SparkSession, log: CommitLog, snapshot: int | None = None) -> list[int]:
+    return sorted(row.id for row in read(spark, TABLE, snapshot, log=log).collect())
+
+
+def newest(log: CommitLog) -> int:
+    """The last snapshot in the log, once readers see it; other processes may have committed it."""
+    snapshot = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))
+    log.wait_for_snapshot(snapshot)
+    return snapshot
+
+
+def duck_ids(settings: Settings, snapshot: int) -> list[int]:
+    with open_lake(settings.database_url) as connection:
+        found = connection.execute(f"SELECT id FROM {TABLE} AT (VERSION => {snapshot}) ORDER BY id").fetchall()
+    return [row[0] for row in found]
+
+
+def files_now(log: CommitLog) -> tuple[ScanFile, ...]:
+    return scan_at(catalog_of(log), TABLE, log.transaction().base_snapshot_id).files
+
+
+def files_below(settings: Settings) -> list[Path]:
+    return sorted(Path(settings.data_path).rglob("*.parquet"))
+
+
+def source_options(settings: Settings) -> dict[str, str]:
+    names = ("log", "bootstrap_servers", "database_url", "data_path")
+    return {"table": TABLE, **{name: str(getattr(settings, name)) for name in names}}
