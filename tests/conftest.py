@@ -14,7 +14,8 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,12 @@ CONTAINERS = os.environ.get("COMMITLOG_TEST_CONTAINERS") == "1"
 KAFKA_IMAGE = "apache/kafka:4.3.1"
 POSTGRES_IMAGE = "postgres:18"
 DIRECTORY_PREFIX = "commitlog-test-"
+
+NewDatabase = Callable[[], AbstractContextManager[str]]
+
+
+# Logs in memory are for the tests of all folders.
+sys.path.insert(0, str(Path(__file__).parent / "unit"))
 
 
 @pytest.fixture(scope="session")
@@ -71,28 +78,34 @@ def postgres(servers_dir: Path) -> Iterator[str]:
             yield server.url
 
 
+@pytest.fixture(scope="session")
+def new_database(postgres: str) -> NewDatabase:
+    """Makes an empty database, which is dropped at the end; gives its URL."""
+
+    @contextlib.contextmanager
+    def made() -> Iterator[str]:
+        name = f"test_{uuid.uuid4().hex[:12]}"
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        yield f"{postgres.rpartition('/')[0]}/{name}"
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    return made
+
+
 @pytest.fixture
-def database_url(postgres: str) -> Iterator[str]:
+def database_url(new_database: NewDatabase) -> Iterator[str]:
     """The URL of an empty database of this test's own."""
-    with _database(postgres) as url:
+    with new_database() as url:
         yield url
 
 
 @pytest.fixture
-def other_database_url(postgres: str) -> Iterator[str]:
+def other_database_url(new_database: NewDatabase) -> Iterator[str]:
     """The URL of another one."""
-    with _database(postgres) as url:
+    with new_database() as url:
         yield url
-
-
-@contextlib.contextmanager
-def _database(postgres: str) -> Iterator[str]:
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    yield f"{postgres.rpartition('/')[0]}/{name}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @pytest.fixture

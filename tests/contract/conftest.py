@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from commitlog.client import CommitLog
 from commitlog.client.kafka_access import KafkaAccess
@@ -27,8 +25,12 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         with InMemoryCommitLog(data_path=lake) as memory:
             yield memory
         return
-    servers = request.getfixturevalue("kafka"), request.getfixturevalue("postgres")
-    with _served(*servers, lake) as settings, CommitLog.connect(settings=settings, writer_id="test") as connected:
+    kafka, new_database = request.getfixturevalue("kafka"), request.getfixturevalue("new_database")
+    with (
+        new_database() as database_url,
+        _served(kafka, database_url, lake) as settings,
+        CommitLog.connect(settings=settings, writer_id="test") as connected,
+    ):
         yield connected
 
 
@@ -51,13 +53,13 @@ def table() -> str:
 
 
 @contextmanager
-def _served(kafka: str, postgres: str, lake: Path) -> Iterator[Settings]:
+def _served(kafka: str, database_url: str, lake: Path) -> Iterator[Settings]:
     from commitlog.catalog.projector import Projector
     from commitlog.log.codec import decode_statistics
     from commitlog.log.sequencer import run_sequencer
     from commitlog.log.topics import init_log
 
-    with _database(postgres) as database_url, ExitStack() as services:
+    with ExitStack() as services:
         settings = Settings.load(
             environment={},
             log=f"contract-{uuid.uuid4().hex[:12]}",
@@ -81,13 +83,3 @@ def _running(run: Callable[[threading.Event], object]) -> Iterator[None]:
         yield
         stop.set()
         done.result()
-
-
-@contextmanager
-def _database(postgres: str) -> Iterator[str]:
-    name = f"contract_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    yield f"{postgres.rpartition('/')[0]}/{name}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))

@@ -6,7 +6,6 @@ a catalog takes longer than a short history.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,11 +16,8 @@ import duckdb
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
-from psycopg import sql
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
 from deciding import DecidedLog
+from psycopg import sql
 
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog

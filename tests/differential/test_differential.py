@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
-import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import duckdb
 import psycopg
 import pytest
-from psycopg import sql
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from comparing import differences
 from histories import STEPS_WEIGHED, History
 from sides import Client, Ours, Reusable, Stock
@@ -72,17 +66,13 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    names = [f"{side}_{uuid.uuid4().hex[:12]}" for side in ("stock", "ours")]
-    with psycopg.connect(postgres, autocommit=True) as conn:
-        for name in names:
-            conn.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        stock_url, our_url = (f"{postgres.rpartition('/')[0]}/{name}" for name in names)
+def world(
+    new_database: Callable[[], AbstractContextManager[str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    with new_database() as stock_url, new_database() as our_url:
         world = World(stock_url, our_url, tmp_path_factory.mktemp("differential"))
         yield world
         world.close()
-        for name in names:
-            conn.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,17 +13,20 @@ import duckdb
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deciding import DecidedLog, change
 
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projection import Projection
 from commitlog.ops.duck import open_lake
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import DecidedLog, change
-
+TYPES = {"id": pa.int64(), "v": pa.string()}
 ROW_ID = "_ducklake_internal_row_id"
+
+
+def some(*ids: int) -> list[dict[str, object]]:
+    """Rows of TYPES."""
+    return [{"id": i, "v": f"v{i}"} for i in ids]
 
 
 def _anywhere(request: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -17,6 +18,7 @@ from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.log.results import ResultRecord, ResultsReader
 from commitlog.log.sequencer import Phase, Sequencer
+from commitlog.log.topics import init_log
 
 DEADLINE_S = 60.0
 
@@ -49,6 +51,13 @@ class Ids:
         head = (time.time_ns() // 1_000_000).to_bytes(6, "big")
         tail = self._chance.randbytes(10)
         return head + bytes([0x70 | tail[0] & 0x0F, tail[1], 0x80 | tail[2] & 0x3F]) + tail[3:]
+
+
+def make_log(kafka: str, name: str, home: Path, **more: object) -> Settings:
+    """A new log of two partitions, without a catalog."""
+    settings = Settings.load(environment={}, log=name, bootstrap_servers=kafka, home=home, partitions=2, **more)
+    init_log(settings)
+    return settings
 
 
 def proposal(ids: Ids, base: int, *changes: m.Change, writer: str = "w1", **more: object) -> m.Proposal:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import psycopg
+from deciding import DecidedLog
 
 from commitlog.catalog.projector import Projector, Session
 from commitlog.config import Settings
 from commitlog.log.codec import decode_statistics
 from commitlog.log.results import ResultRecord
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import DecidedLog
 
 
 def records_of(log: DecidedLog) -> list[ResultRecord]:

@@ -6,37 +6,16 @@ reads the right rows. What it does wrong by itself is in each docstring (measure
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from lakes import ROW_ID, Lake
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
 from deciding import change, create_table, delete, insert, keyed_table, read_table
+from lakes import ROW_ID, TYPES, Lake, some
 
 from commitlog.domain.model import Outcome, Verdict
 
-TYPES = {"id": pa.int64(), "v": pa.string()}
 GRANULARITIES = ("TABLE", "FILE", "ROW")
-
-
-@pytest.fixture
-def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
-    lake = Lake(database_url, lake_dir)
-    yield lake
-    lake.close()
-
-
-def some(*ids: int) -> list[dict[str, object]]:
-    return [{"id": i, "v": f"v{i}"} for i in ids]
 
 
 def make_table(lake: Lake, rows: int, granularity: str) -> None:

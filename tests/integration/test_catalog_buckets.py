@@ -6,35 +6,17 @@ its own rows too, when a table that has files is given buckets.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from lakes import Lake
+from deciding import alter, change, create_table
+from lakes import TYPES, Lake
 
 from commitlog.catalog.queries import Catalog
 from commitlog.domain.model import FilterOp, Predicate
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import alter, change, create_table
-
-TYPES = {"id": pa.int64(), "v": pa.string()}
 ROWS: list[dict[str, Any]] = [{"id": number, "v": f"v{number}"} for number in range(8)]
 BUCKETS = [{"column": "v", "transform": "bucket(4)"}]
-
-
-@pytest.fixture
-def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
-    lake = Lake(database_url, lake_dir)
-    yield lake
-    lake.close()
 
 
 def check_every_row_is_found(lake: Lake) -> None:

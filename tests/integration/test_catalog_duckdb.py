@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from lakes import Lake
-
-from commitlog.ops.duck import connection_text, extension_file
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
 from deciding import (
     alter,
     change,
@@ -31,19 +18,9 @@ from deciding import (
     keyed_table,
     update,
 )
+from lakes import TYPES, Lake, some
 
-TYPES = {"id": pa.int64(), "v": pa.string()}
-
-
-@pytest.fixture
-def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
-    lake = Lake(database_url, lake_dir)
-    yield lake
-    lake.close()
-
-
-def some(*ids: int) -> list[dict[str, object]]:
-    return [{"id": i, "v": f"v{i}"} for i in ids]
+from commitlog.ops.duck import connection_text, extension_file
 
 
 def test_appends_then_rows_filters_snapshots_and_changes(lake: Lake) -> None:

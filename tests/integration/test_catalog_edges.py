@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,30 +10,12 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from lakes import Lake
+from deciding import alter, change, create_table, delete, delete_row, insert, keyed_table, update
+from lakes import TYPES, Lake, some
 
 from commitlog.catalog.queries import Catalog
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import alter, change, create_table, delete, delete_row, insert, keyed_table, update
-
-TYPES = {"id": pa.int64(), "v": pa.string()}
 VERSIONED = ("table", "column", "view", "schema", "data_file", "delete_file", "partition_info", "tag", "column_tag")
-
-
-@pytest.fixture
-def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
-    lake = Lake(database_url, lake_dir)
-    yield lake
-    lake.close()
-
-
-def some(*ids: int) -> list[dict[str, object]]:
-    return [{"id": i, "v": f"v{i}"} for i in ids]
 
 
 def query(lake: Lake, text: str) -> list[tuple[Any, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parent))
-
+from deciding import alter, change, create_table, insert, keyed_table, update
 from lakes import Lake
 from test_catalog_history import History
 
@@ -24,10 +21,6 @@ from commitlog.errors import ConfigurationError, SnapshotNotFoundError
 from commitlog.ops.cli import cli
 from commitlog.ops.duck import open_duckdb, open_lake
 from commitlog.ops.export import Export, ExportFormat, export_catalog
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import alter, change, create_table, insert, keyed_table, update
 
 TYPES = {
     "b": "boolean", "i8": "int8", "u32": "uint32", "u64": "uint64", "h": "int128", "f": "float32", "d": "float64",

@@ -7,25 +7,18 @@ are made by a seed, decided by the real core, projected as the projector does it
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
+from deciding import DecidedLog, change
 from test_catalog_limits import Projecting, records_of
 
 from commitlog.domain.model import Verdict
 from commitlog.errors import MalformedRecordError
 from commitlog.ops.duck import open_lake
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import DecidedLog, change
 
 BATCH = 200
 READ_TABLES = 60

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,9 +12,6 @@ import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
 from deciding import change, create_table, delete, insert, keyed_table
 from lakes import Lake
 from psycopg import sql

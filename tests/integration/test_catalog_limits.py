@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
+from deciding import DecidedLog, append, change, create_table, data_file, delete, insert, keyed_table
 from lakes import Lake
 from projecting import Projecting, records_of
 
@@ -22,10 +19,6 @@ from commitlog.catalog.writing import ROWS_WAITING_MAX
 from commitlog.domain.model import Effect, Outcome
 from commitlog.errors import ProjectionError
 from commitlog.log.results import ResultRecord
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import DecidedLog, append, change, create_table, data_file, delete, insert, keyed_table
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -11,12 +10,9 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from catalog_shape import shape
 from click.testing import CliRunner
 from psycopg import sql
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from catalog_shape import shape
 
 from commitlog.catalog import migrations
 from commitlog.catalog.guard import install_guard, mark_projector

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
+from deciding import append, create_table, data_file, delete, delete_whole, insert, keyed_table
 from lakes import Lake
 
 from commitlog.catalog.census import census
 from commitlog.catalog.changed import TableChanges
 from commitlog.catalog.queries import Catalog
 from commitlog.errors import CatalogRefusedError, CatalogUnavailableError, SnapshotNotFoundError
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import append, create_table, data_file, delete, delete_whole, insert, keyed_table
 
 
 @pytest.fixture

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+from deciding import DecidedLog, change, create_table
 
 from commitlog.catalog.row_values import literal
 from commitlog.domain.definitions import InvalidChangeError, complete_row, define
 from commitlog.domain.model import ColumnSpec, CreateTable
 from commitlog.domain.types import ColumnType, parse_type
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import DecidedLog, change, create_table
 
 ALPHABET = "[]{}()'\"\\,=: ab"
 

@@ -7,30 +7,22 @@ tell the same number.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pyarrow as pa
 import pytest
-from psycopg import sql
-
-sys.path.insert(0, str(Path(__file__).parent))
-
+from deciding import change, create_table, insert, keyed_table, update
 from lakes import Lake
+from psycopg import sql
 
 from commitlog.catalog.guard import READER_ROLE
 from commitlog.ops.duck import open_lake
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import change, create_table, insert, keyed_table, update
 
 COMMITS = 6000
 COMMITS_A_SECOND = 1000
@@ -44,13 +36,6 @@ NUMBERS = """SELECT (SELECT n FROM latest), (SELECT count(*) FROM every), (SELEC
     (SELECT sum(id) FROM every)"""
 FILED = """SELECT (SELECT n FROM latest), count(*), min(n), max(n), sum(n), (SELECT count(*) FROM {second}),
     (SELECT min(n) FROM {second}), (SELECT max(n) FROM {second}), (SELECT sum(n) FROM {second}) FROM {first}"""
-
-
-@pytest.fixture
-def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
-    lake = Lake(database_url, lake_dir)
-    yield lake
-    lake.close()
 
 
 @pytest.fixture

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from catalog_shape import shape
 from click.testing import CliRunner
 from psycopg import errors
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from catalog_shape import shape
 from test_catalog_history import contents
 from test_projector import applied_head, projecting, running, sequencing, until
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import psycopg
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
+from deciding import DecidedLog, append, create_table, data_file, delete_whole
 from projecting import Projecting, records_of
 
 from commitlog.errors import ProjectionError
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
-from deciding import DecidedLog, append, create_table, data_file, delete_whole
 
 ROUND_TRIPS_MAX = 2
 TABLES = (

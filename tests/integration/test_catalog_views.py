@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import psycopg
-import pyarrow as pa
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-
 from deciding import (
     change,
     compact,
@@ -27,19 +20,11 @@ from deciding import (
     make_id,
     update,
 )
-from lakes import Lake
+from lakes import TYPES, Lake
 
 from commitlog.catalog.tables import VIEWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalog-views.md"
-TYPES = {"id": pa.int64(), "v": pa.string()}
-
-
-@pytest.fixture
-def lake(database_url: str, tmp_path: Path) -> Iterator[Lake]:
-    lake = Lake(database_url, tmp_path / "lake")
-    yield lake
-    lake.close()
 
 
 def sections() -> dict[str, tuple[list[tuple[str, str]], list[str]]]:

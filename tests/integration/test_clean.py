@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 from click.testing import CliRunner, Result
 from live_lakes import DAY_S, LiveLake, live_lake
-from log_running import Ids, seed_of, write_raw
+from log_running import Ids, write_raw
 
 from commitlog.client import CommitLog
 from commitlog.client.lake import MARKER, new_name
@@ -37,11 +37,6 @@ def lake(settings: Settings) -> Iterator[LiveLake]:
     with live_lake(settings) as lake:
         lake.age(*lake.folder.rglob("*.parquet"))
         yield lake
-
-
-@pytest.fixture
-def ids(request: pytest.FixtureRequest) -> Ids:
-    return Ids(seed_of(request.node.name))
 
 
 def ours(lake: LiveLake, folder: str = "main/t") -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from log_running import Ids, all_outcomes, all_records, append, create_table, proposal, seed_of, serving, write_raw
+from log_running import Ids, all_outcomes, all_records, append, create_table, make_log, proposal, serving, write_raw
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
@@ -20,19 +20,12 @@ from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of, load_check
 from commitlog.log.codec import encode_proposal
 from commitlog.log.publisher import Publisher
 from commitlog.log.replica import Replica
-from commitlog.log.topics import init_log, topics_of
+from commitlog.log.topics import topics_of
 
 
 @pytest.fixture
 def settings(kafka: str, log_name: str, tmp_path: Path) -> Settings:
-    made = Settings.load(environment={}, log=log_name, bootstrap_servers=kafka, home=tmp_path, partitions=2)
-    init_log(made)
-    return made
-
-
-@pytest.fixture
-def ids(request: pytest.FixtureRequest) -> Ids:
-    return Ids(seed_of(request.node.name))
+    return make_log(kafka, log_name, tmp_path)
 
 
 def decide_some(settings: Settings, ids: Ids, start: int, count: int) -> None:

@@ -16,6 +16,7 @@ from log_running import (
     all_outcomes,
     append,
     create_table,
+    make_log,
     messages_of,
     proposal,
     seed_of,
@@ -51,27 +52,12 @@ from commitlog.log.publisher import PendingProposal, Publisher
 from commitlog.log.results import ResultsReader
 from commitlog.log.sequencer import LEGAL_MOVES, Phase
 from commitlog.log.serving import Report
-from commitlog.log.topics import init_log, topics_of
+from commitlog.log.topics import topics_of
 
 
 @pytest.fixture
 def settings(kafka: str, log_name: str, tmp_path: Path) -> Settings:
-    made = Settings.load(
-        environment={},
-        log=log_name,
-        bootstrap_servers=kafka,
-        home=tmp_path,
-        partitions=2,
-        receipts_timeout_ms=60_000,
-        proposal_bytes_max=100_000,
-    )
-    init_log(made)
-    return made
-
-
-@pytest.fixture
-def ids(request: pytest.FixtureRequest) -> Ids:
-    return Ids(seed_of(request.node.name))
+    return make_log(kafka, log_name, tmp_path, receipts_timeout_ms=60_000, proposal_bytes_max=100_000)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from log_running import (
     all_outcomes,
     append,
     create_table,
+    make_log,
     proposal,
-    seed_of,
     sequencer_process,
     serving,
     wait_until,
@@ -31,28 +31,14 @@ from commitlog.log.producing import KafkaResults
 from commitlog.log.publisher import Publisher
 from commitlog.log.sequencer import EXIT_FENCED, TAKEOVER_AFTER_S, Phase, Sequencer
 from commitlog.log.serving import Report
-from commitlog.log.topics import init_log, topics_of
+from commitlog.log.topics import topics_of
 
 OnReport = Callable[[int, Report], None]
 
 
 @pytest.fixture
 def settings(kafka: str, log_name: str, tmp_path: Path) -> Settings:
-    made = Settings.load(
-        environment={},
-        log=log_name,
-        bootstrap_servers=kafka,
-        home=tmp_path,
-        partitions=2,
-        receipts_timeout_ms=60_000,
-    )
-    init_log(made)
-    return made
-
-
-@pytest.fixture
-def ids(request: pytest.FixtureRequest) -> Ids:
-    return Ids(seed_of(request.node.name))
+    return make_log(kafka, log_name, tmp_path, receipts_timeout_ms=60_000)
 
 
 def test_sequencer_when_another_one_starts_then_it_is_fenced_and_exits_with_its_code(

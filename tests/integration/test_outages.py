@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.error import KafkaException
 from live_lakes import live_lake
-from log_running import Ids, all_outcomes, append, create_table, proposal, seed_of, serving, wait_until, write_raw
+from log_running import Ids, all_outcomes, append, create_table, proposal, serving, wait_until, write_raw
 from proxies import KafkaProxy
 
 from commitlog.client.proposals_lookup import find_queued
@@ -79,11 +79,6 @@ def remote(settings: Settings, proxy: KafkaProxy) -> Settings:
     """The settings of a client that reaches the broker through the proxy alone."""
     init_log(settings)
     return dataclasses.replace(settings, bootstrap_servers=proxy.bootstrap_servers)
-
-
-@pytest.fixture
-def ids(request: pytest.FixtureRequest) -> Ids:
-    return Ids(seed_of(request.node.name))
 
 
 @pytest.mark.parametrize("weather", ["be_silent", "refuse"])
