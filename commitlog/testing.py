@@ -112,10 +112,13 @@ class _InMemoryAccess:
     def hear(self, receipt: m.Receipt) -> None:
         pass
 
-    def known_table(self, schema: str, table: str) -> KnownTable | None:
+    def newest_known_table(self, schema: str, table: str) -> KnownTable | None:
         head = self._state.head_snapshot_id
         at = self.table_at(schema, table, head)
         return None if at is None else KnownTable(head, at)
+
+    def known_table(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        return None
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
         with self._changed:

@@ -109,8 +109,15 @@ class LogAccess(Protocol):
         """Take note of what an answer says of the head."""
         ...
 
-    def known_table(self, schema: str, table: str) -> KnownTable | None:
-        """A table as it was at the head not long ago, by what answers have said; None asks nobody to find out."""
+    def newest_known_table(self, schema: str, table: str) -> KnownTable | None:
+        """A table as it was at the head not long ago, by what answers have said; None where somebody would have to be asked.
+
+        Its properties may be older.
+        """
+        ...
+
+    def known_table(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        """The same as of a snapshot; None where somebody would have to be asked."""
         ...
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:

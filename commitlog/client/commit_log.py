@@ -211,7 +211,7 @@ class CommitLog:
         if options.get("proposal_id") is not None:
             return self.run(lambda tx: tx.append(table, given), attempts=1, **options)
         parsed = parse_table_name(table)
-        known = self._access.known_table(parsed.schema, parsed.name)
+        known = self._access.newest_known_table(parsed.schema, parsed.name)
         if known is not None:
             transaction = self.transaction(base_snapshot_id=known.snapshot_id, **options)
             transaction.take_as_known(parsed, known.table)
@@ -234,7 +234,7 @@ class CommitLog:
             TableNotFoundError: there is no such table.
         """
         parsed = parse_table_name(table)
-        known = self._access.known_table(parsed.schema, parsed.name)
+        known = self._access.newest_known_table(parsed.schema, parsed.name)
         return self.new_files.below(table, self.table(table).path if known is None else known.table.path)
 
     def submit(self, proposal: m.Proposal, *, timeout_ms: int | None = None) -> SubmittedOutcome:
@@ -409,6 +409,10 @@ class CommitLog:
     def table_at(self, name: TableName, snapshot_id: int) -> TableAt | None:
         """A table as of a snapshot; None when there is none of that name."""
         return self._access.table_at(name.schema, name.name, snapshot_id)
+
+    def known_table(self, name: TableName, snapshot_id: int) -> TableAt | None:
+        """A table as of a snapshot but for its properties, if it is known without asking anybody."""
+        return self._access.known_table(name.schema, name.name, snapshot_id)
 
     def new_table_path(self, name: TableName) -> str | None:
         """Where the files of a table will be that does not exist yet; None when that is not known."""

@@ -177,8 +177,11 @@ class KafkaAccess:
     def hear(self, receipt: Receipt) -> None:
         self._tables.see(receipt.head_snapshot_id, receipt.assigned.schema_version)
 
-    def known_table(self, schema: str, table: str) -> KnownTable | None:
+    def newest_known_table(self, schema: str, table: str) -> KnownTable | None:
         return self._tables.at_head(schema, table)
+
+    def known_table(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        return self._tables.at(schema, table, snapshot_id)
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
         catalog, shown = self.catalog(), self._connections.watch.shown

@@ -50,3 +50,10 @@ class KnownTables:
         with self._lock:
             at = self._tables.get((fold(schema), fold(table)))
             return None if at is None else KnownTable(self._head_snapshot_id, at)
+
+    def at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        """The table as of a snapshot; None when it was not looked up at the snapshot's schema version."""
+        with self._lock:
+            if self._versions.get(snapshot_id) != self._schema_version:
+                return None
+            return self._tables.get((fold(schema), fold(table)))

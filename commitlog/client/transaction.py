@@ -310,7 +310,7 @@ class Transaction:
             TableNotFoundError: there is no such table at the base.
             DataFileError: where the files of the table will be is not known yet.
         """
-        return self._log.new_files.below(table, self.table(table).path)
+        return self._log.new_files.below(table, self._shape(parse_table_name(table)).path)
 
     def delete(
         self,
@@ -495,10 +495,22 @@ class Transaction:
         return row
 
     def _table(self, name: TableName) -> TableAt:
-        found = table_after(self._changes, name, self._lookup, self._log.new_table_path)
+        return self._table_by(self._lookup, name)
+
+    def _shape(self, name: TableName) -> TableAt:
+        """A table whose columns, partitions and folder matter, and not its properties: perhaps nobody need be asked."""
+        return self._table_by(self._lookup_shape, name)
+
+    def _table_by(self, lookup: Callable[[TableName], TableAt | None], name: TableName) -> TableAt:
+        found = table_after(self._changes, name, lookup, self._log.new_table_path)
         if found is None:
             raise TableNotFoundError(str(name), snapshot_id=self.base_snapshot_id)
         return found
+
+    def _lookup_shape(self, name: TableName) -> TableAt | None:
+        if name in self._at_base:
+            return self._at_base[name]
+        return self._log.known_table(name, self.base_snapshot_id) or self._lookup(name)
 
     def _lookup(self, name: TableName) -> TableAt | None:
         if name not in self._at_base:
@@ -521,7 +533,7 @@ class Transaction:
         return described
 
     def _read(self, name: TableName, given: Sequence[object], *, carry_row_ids: bool) -> tuple[m.DataFile, ...]:
-        at = self._table(name)
+        at = self._shape(name)
 
         def describe(file: object) -> m.DataFile:
             if isinstance(file, m.DataFile):

@@ -104,6 +104,7 @@ NOT_ASKED = {
     "settings",
     "table_at",
     "new_table_path",
+    "known_table",
 }
 
 

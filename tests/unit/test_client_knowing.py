@@ -27,6 +27,7 @@ def test_known_tables_when_the_schema_version_stays_then_the_table_is_that_of_ev
     known.see(8, 2)
     assert known.at_head("main", "t") == KnownTable(9, AT)
     assert known.at_head("main", "u") is None
+    assert [known.at("main", "t", snapshot_id) for snapshot_id in (3, 4, 8, 9)] == [None, AT, AT, AT]
 
 
 def test_known_tables_when_a_schema_has_changed_then_nothing_is_known() -> None:
@@ -38,6 +39,7 @@ def test_known_tables_when_a_schema_has_changed_then_nothing_is_known() -> None:
     known.see(4, 2)
     known.add("main", "t", 4, AT)
     assert known.at_head("main", "t") is None
+    assert known.at("main", "t", 4) is None
 
 
 def test_known_tables_when_a_snapshots_schema_version_was_never_told_then_its_tables_are_not_kept() -> None:
