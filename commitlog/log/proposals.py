@@ -19,8 +19,9 @@ from commitlog.log.triage import Triage, in_words, triage
 READ_TIMEOUT_S = 30.0
 POLL_S = 0.5
 
-FETCH_WAIT_MS = 2_000
-"""How long the broker keeps a request to which it has nothing to answer yet."""
+FETCH_WAIT_MS = 300
+"""How long the broker keeps a request to which it has nothing to answer yet. The first one may go out before the client
+knows of all partitions, and the others wait for it: writers of theirs wait so much longer after a takeover."""
 
 
 class ProposalSource:

@@ -5,6 +5,7 @@ Real processes, real ports, real signals. Each test has a home of its own.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -126,7 +127,9 @@ def test_up_when_everything_was_killed_then_starts_from_what_is_left(home: Setti
     leave_traces(status(home))
     family = [process.pid, *(child.pid for child in psutil.Process(process.pid).children(recursive=True))]
     for pid in family:
-        os.kill(pid, signal.SIGKILL)
+        # PostgreSQL's own children come and go.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
 
     start_up()
