@@ -1,4 +1,4 @@
-"""Owners and grants of tables and views, carried over to others that take their place."""
+"""Owners, grants, triggers and row policies of tables and views, carried over to others that take their place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from psycopg import sql
 
+from commitlog.catalog.guard import TRIGGER
 from commitlog.catalog.writing import Connection
 
 _TOGETHER = 200
@@ -30,13 +31,51 @@ _OWNERS = """
     JOIN pg_roles o ON o.oid = c.relowner"""
 
 
-def carry_over(conn: Connection, relations: Sequence[tuple[str, str]], successor: str) -> None:
-    """Give relations of the same names in the schema ``successor`` the owners and grants of these (schema, name)."""
-    asked = {
+_RELATIONS = """
+    SELECT c.oid, c.relname, c.relkind, w.place, c.relrowsecurity, c.relforcerowsecurity FROM pg_class c
+    JOIN unnest(%(schemas)s::text[], %(names)s::text[]) AS w(place, name)
+        ON c.relnamespace = to_regnamespace(quote_ident(w.place)) AND c.relname = w.name
+    WHERE EXISTS (SELECT 1 FROM pg_class n WHERE n.relnamespace = %(successor)s::regnamespace AND n.relname = c.relname)"""
+_ON_RELATIONS = f"""
+    WITH wanted AS ({_RELATIONS}),
+    policies AS (
+        SELECT w.oid, format('CREATE POLICY %%I ON %%I.%%I AS %%s FOR %%s TO %%s', policyname, place, relname, permissive, cmd,
+                (SELECT string_agg(CASE role WHEN 'public' THEN 'PUBLIC' ELSE quote_ident(role) END, ', ')
+                 FROM unnest(roles) role))
+            || coalesce(' USING (' || qual || ')', '') || coalesce(' WITH CHECK (' || with_check || ')', '') AS statement
+        FROM wanted w JOIN pg_policies p ON p.schemaname = w.place AND p.tablename = w.relname)
+    SELECT 1, statement FROM policies
+    UNION ALL SELECT 2, format('ALTER TABLE %%I.%%I ENABLE ROW LEVEL SECURITY', place, relname) FROM wanted WHERE relrowsecurity
+    UNION ALL
+    SELECT 3, format('ALTER TABLE %%I.%%I FORCE ROW LEVEL SECURITY', place, relname) FROM wanted WHERE relforcerowsecurity
+    UNION ALL
+    SELECT 4, pg_get_triggerdef(t.oid) FROM wanted w JOIN pg_trigger t ON t.tgrelid = w.oid
+    WHERE NOT t.tgisinternal AND t.tgname <> %(ours)s
+    UNION ALL
+    SELECT 5, format('ALTER TABLE %%I.%%I %%s TRIGGER %%I', place, relname,
+        CASE tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, tgname)
+    FROM wanted w JOIN pg_trigger t ON t.tgrelid = w.oid
+    WHERE NOT t.tgisinternal AND t.tgname <> %(ours)s AND t.tgenabled <> 'O' ORDER BY 1, 2"""
+
+
+def made_on(conn: Connection, relations: Sequence[tuple[str, str]], successor: str) -> list[str]:
+    """The statements that make triggers and row policies of users on these (schema, name) anew, once those of the schema
+    ``successor`` stand in their places."""
+    asked = {**_asked(relations, successor), "ours": TRIGGER}
+    return [statement for _, statement in conn.execute(_ON_RELATIONS.encode(), asked).fetchall()]
+
+
+def _asked(relations: Sequence[tuple[str, str]], successor: str) -> dict[str, object]:
+    return {
         "schemas": [schema for schema, _ in relations],
         "names": [name for _, name in relations],
         "successor": successor,
     }
+
+
+def carry_over(conn: Connection, relations: Sequence[tuple[str, str]], successor: str) -> None:
+    """Give relations of the same names in the schema ``successor`` the owners and grants of these (schema, name)."""
+    asked = _asked(relations, successor)
     for name, kind, owner in conn.execute(_OWNERS, asked).fetchall():
         conn.execute(
             sql.SQL("ALTER {} {} OWNER TO {}").format(

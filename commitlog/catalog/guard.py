@@ -20,7 +20,7 @@ from commitlog.catalog.writing import Connection
 READER_ROLE = "commitlog_reader"
 PROJECTOR_ROLE = "commitlog_projector"
 _SETTING = "commitlog.projector"
-_TRIGGER = "commitlog_guard"
+TRIGGER = "commitlog_guard"
 _PRIVILEGES = {READER_ROLE: "SELECT", PROJECTOR_ROLE: "SELECT, INSERT, UPDATE, DELETE, TRUNCATE"}
 _SCHEMA_PRIVILEGES = {READER_ROLE: "USAGE", PROJECTOR_ROLE: "USAGE, CREATE"}
 
@@ -110,7 +110,7 @@ def guard_statement(table: str) -> sql.Composed:
         "CREATE OR REPLACE TRIGGER {trigger} BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table} "
         "FOR EACH STATEMENT EXECUTE FUNCTION commitlog.refuse_foreign_commit(); "
         "ALTER TABLE {table} ENABLE TRIGGER {trigger}"
-    ).format(trigger=sql.Identifier(_TRIGGER), table=sql.Identifier(table))
+    ).format(trigger=sql.Identifier(TRIGGER), table=sql.Identifier(table))
 
 
 def unguarded_tables(conn: Connection) -> list[str]:
@@ -122,7 +122,7 @@ def unguarded_tables(conn: Connection) -> list[str]:
            AND NOT EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = %s AND t.tgtype = %s
                            AND t.tgenabled IN ('O', 'A')
                            AND t.tgfoid = to_regproc('commitlog.refuse_foreign_commit')) ORDER BY 1""",
-        ([f"ducklake_{name}" for name in DUCKLAKE_COLUMNS], _TRIGGER, _TRIGGER_TYPE),
+        ([f"ducklake_{name}" for name in DUCKLAKE_COLUMNS], TRIGGER, _TRIGGER_TYPE),
     ).fetchall()
     return [name for (name,) in rows]
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from psycopg import errors, sql
 
 from commitlog.catalog.connecting import connect, told_plainly
-from commitlog.catalog.grants import carry_over
+from commitlog.catalog.grants import carry_over, made_on
 from commitlog.catalog.guard import install_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, migrate
 from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, few_collections
@@ -354,7 +354,9 @@ def _set_lock_timeout(live: Connection, timeout_ms: int) -> None:
 def _exchange(live: Connection, tables: list[tuple[str, str]], staying: set[str]) -> None:
     """Drop the live tables and views, and move the second schema's to where they were."""
     views = _relations(live, SECOND_SCHEMA, "v")
-    carry_over(live, [*tables, *((OWN_SCHEMA, name) for name in views)], SECOND_SCHEMA)
+    going = [*tables, *((OWN_SCHEMA, name) for name in views)]
+    carry_over(live, going, SECOND_SCHEMA)
+    made_by_users = made_on(live, going, SECOND_SCHEMA)
     try:
         for name in views:
             live.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(OWN_SCHEMA, name)))
@@ -379,3 +381,5 @@ def _exchange(live: Connection, tables: list[tuple[str, str]], staying: set[str]
                     sql.Identifier(place),
                 )
             )
+    for statement in made_by_users:
+        live.execute(statement.encode())

@@ -280,7 +280,9 @@ def role(postgres: str) -> Iterator[str]:
         conn.execute(f"DROP ROLE {name}".encode())
 
 
-def test_rebuild_then_owners_and_grants_of_users_are_as_before(settings: Settings, role: str) -> None:
+def test_rebuild_then_owners_grants_triggers_and_row_policies_of_users_are_as_before(
+    settings: Settings, role: str
+) -> None:
     with writing(settings) as writer, running(projecting(settings)):
         writer.commit(1)
     project(settings)
@@ -291,12 +293,20 @@ def test_rebuild_then_owners_and_grants_of_users_are_as_before(settings: Setting
         "GRANT SELECT ON commitlog.outcomes, ducklake_inlined_data_2_1 TO PUBLIC",
         f"ALTER TABLE ducklake_view OWNER TO {role}",
         f"ALTER TABLE ducklake_tag OWNER TO {role}",
+        "CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        "CREATE TRIGGER told AFTER INSERT ON ducklake_view FOR EACH ROW WHEN (NEW.view_id > 5) EXECUTE FUNCTION noted()",
+        "CREATE TRIGGER quiet AFTER DELETE ON commitlog.outcomes FOR EACH STATEMENT EXECUTE FUNCTION noted()",
+        "ALTER TABLE commitlog.outcomes DISABLE TRIGGER quiet",
+        "ALTER TABLE ducklake_view ENABLE ROW LEVEL SECURITY",
+        f"CREATE POLICY few ON ducklake_view AS RESTRICTIVE FOR SELECT TO {role}, PUBLIC USING (view_name <> 'x''y')",
+        "CREATE POLICY none ON commitlog.outcomes FOR INSERT TO PUBLIC WITH CHECK (verdict = 'COMMITTED')",
     )
     with psycopg.connect(url) as conn:
         for statement in granted:
             conn.execute(statement.encode())
-    before = {name: privileges(url, name) for name in ("table", "column", "owner")}
+    before = {name: privileges(url, name) for name in _PRIVILEGES}
     assert any(role in line for line in before["column"])
+    assert (len(before["policy"]), sum("told" in line or "quiet" in line for line in before["trigger"])) == (2, 2)
     oid = catalog_oid(url)
     rebuild(settings).run()
     assert catalog_oid(url) != oid
@@ -312,6 +322,10 @@ _PRIVILEGES = {
     "column": """SELECT concat_ws(' ', c.oid::regclass, attname, grantee::regrole, privilege_type, is_grantable)
                  FROM pg_class c JOIN pg_attribute t ON t.attrelid = c.oid, aclexplode(attacl) WHERE {where}""",
     "owner": "SELECT concat_ws(' ', c.oid::regclass, c.relowner::regrole) FROM pg_class c WHERE {where}",
+    "security": "SELECT concat_ws(' ', c.oid::regclass, relrowsecurity, relforcerowsecurity) FROM pg_class c WHERE {where}",
+    "policy": "SELECT p::text FROM pg_policies p",
+    "trigger": """SELECT concat_ws(' ', tgenabled, pg_get_triggerdef(t.oid))
+                  FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid WHERE NOT tgisinternal AND {where}""",
 }
 
 

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from live_lakes import DAY_S, LiveLake, live_lake
 from log_running import Ids, write_raw
+from pyarrow import fs
 
 from commitlog.client import CommitLog
 from commitlog.client.lake import MARKER, new_name
@@ -24,6 +25,7 @@ from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.codec import encode_proposal
 from commitlog.log.topics import find_genesis
 from commitlog.ops import cleaning as cleaning_module
+from commitlog.ops import storage
 from commitlog.ops.cleaning import Cleaning, Removable
 from commitlog.ops.cli import cli
 from commitlog.ops.doctor import examine
@@ -119,6 +121,36 @@ def test_clean_when_somebodys_own_file_was_refused_then_it_goes_only_when_asked_
     assert why.startswith("no writer of ours made it; refused: INVALID, proposal ")
     assert [each.is_foreign for each in remove_all(lake, include_foreign=True)] == [True]
     assert not mine.exists()
+
+
+def test_clean_and_doctor_when_proposals_name_other_stores_then_nobody_asks_these(
+    lake: LiveLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be asked with the rights of whoever runs the command."""
+    asked: list[str] = []
+    monkeypatch.setattr(storage, "filesystem_of", lambda path: asked.append(path) or fs.SubTreeFileSystem("/", local))
+    local = fs.LocalFileSystem()
+    places = [m.DataFile(f"s3://elsewhere/{name}.parquet", 10, 1000, path_is_relative=False) for name in "abc"]
+    with lake.log.transaction() as tx:
+        tx.alter("main.t").set_property("foreign_paths", "true")
+    with lake.log.transaction() as tx:
+        tx.append("main.t", files=places[:2])
+    first = tx.outcome.assigned.data_file_ids[0]
+    late = lake.log.transaction()
+    late.append("main.t", files=places[2:])
+    late.create_table("main.k", schema={"id": "int64"})
+    with pytest.raises(ProposalRejectedError):
+        late.commit()
+    with lake.log.transaction() as tx:
+        tx.delete("main.t", whole_files=[first])
+    with lake.log.transaction() as tx:
+        tx.expire_snapshots(tx.base_snapshot_id)
+    lake.settle()
+    assert lake.sql("SELECT count(*) FROM ducklake_files_scheduled_for_deletion WHERE path LIKE 's3://%'") == [(1,)]
+    remove_all(lake, include_foreign=True)
+    found = [finding.what for result in examine(lake.settings, footers=100) for finding in result.findings]
+    assert any("1 live files are in another store than the lake and were not looked at" in what for what in found)
+    assert asked == []
 
 
 def test_clean_when_the_data_path_is_another_logs_or_nobodys_then_removes_nothing(lake: LiveLake) -> None:
