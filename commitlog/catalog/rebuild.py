@@ -38,6 +38,8 @@ NEAR_RECORDS = 5_000
 """So near the end of the log the live projector can be made to wait for the rest."""
 SWITCH_TIMEOUT_S = 120.0
 SWITCH_PAUSE_S = 1.0
+ENDED_TIMEOUT_S = 3.0
+ENDED_PAUSE_S = 0.05
 _INLINED = "^ducklake_inlined_(data|delete)_[0-9_]+$"
 _TOGETHER = 200
 """Tables that one SQL transaction drops, analyzes or looks at."""
@@ -119,8 +121,7 @@ class Rebuild:
         """A connection to the live catalog, which no other rebuild has at this time."""
         with connect(self.settings.database_url, autocommit=True) as live:
             mark_projector(live)
-            mine = live.execute("SELECT pg_try_advisory_lock(hashtext('commitlog.rebuild'))").fetchone()
-            if mine != (True,):
+            if not _has_lock_in_time(live):
                 raise CatalogMismatchError("another rebuild of this catalog runs: let it end, or stop it")
             foreign = live.execute("SELECT to_regclass('ducklake_snapshot') IS NOT NULL").fetchone() == (True,)
             if foreign and not catalog_exists(live):
@@ -345,6 +346,16 @@ def _staying(live: Connection) -> set[str]:
 def _lock(live: Connection, tables: list[tuple[str, str]], mode: str) -> None:
     if tables:
         live.execute(sql.SQL("LOCK TABLE {} IN {} MODE").format(_listed(tables), sql.SQL(mode)))
+
+
+def _has_lock_in_time(live: Connection) -> bool:
+    """Whether no other rebuild runs; PostgreSQL may notice a little later that one has ended, or was killed."""
+    deadline = time.monotonic() + ENDED_TIMEOUT_S
+    while live.execute("SELECT pg_try_advisory_lock(hashtext('commitlog.rebuild'))").fetchone() != (True,):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(ENDED_PAUSE_S)
+    return True
 
 
 def _set_lock_timeout(live: Connection, timeout_ms: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -171,6 +172,24 @@ def test_rebuild_when_interrupted_then_goes_on_where_it_was(
     rebuild(settings, on_progress=lambda progress: told.append(progress.applied_seq)).run(restart=True)
     assert min(told) <= 2
     assert rows_of(settings.database_url) == live
+
+
+def test_rebuild_when_another_one_runs_then_says_so_and_when_that_ends_in_time_then_goes_on(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init_log(settings)
+    project(settings)
+    trying = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%try_advisory_lock%' AND pid <> pg_backend_pid()"
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(settings.database_url) as other:
+        other.execute("SELECT pg_advisory_lock(hashtext('commitlog.rebuild'))")
+        monkeypatch.setattr(rebuild_module, "ENDED_TIMEOUT_S", 0)
+        with pytest.raises(CatalogMismatchError, match="another rebuild of this catalog runs"):
+            rebuild(settings).run()
+        monkeypatch.setattr(rebuild_module, "ENDED_TIMEOUT_S", 60)
+        rebuilding = pool.submit(rebuild(settings).run)
+        until("the rebuild to try", lambda: one(settings.database_url, trying) > 0)
+        other.close()
+        assert rebuilding.result() == 0
 
 
 def test_rebuild_when_the_live_catalog_is_damaged_then_all_is_well_and_the_projector_has_forgotten_it(
