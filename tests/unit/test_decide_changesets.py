@@ -192,6 +192,21 @@ def test_appends_to_any_number_of_tables_and_one_table_altered_often_then_commit
     log.commit(*drops, change("DROP_TABLE", "a"), change("DROP_TABLE", "b"))
 
 
+def test_what_a_changeset_did_in_a_schema_that_was_made_again_then_holds_when_a_flag_finds_the_new_one() -> None:
+    log = DecidedLog()
+    log.commit(schema("CREATE_SCHEMA"), view("CREATE_VIEW"))
+    log.commit(schema("DROP_SCHEMA", cascade=True))
+    log.commit(schema("CREATE_SCHEMA"), view("CREATE_VIEW", "w"), create_table(schema="s"))
+    finds = create_table(schema="s", if_not_exists=True)
+    refused = log.refused("INVALID", view("CREATE_VIEW", "y"), finds, view("CREATE_VIEW", "y"), base=1)
+    assert "view s.y already exists" in str(refused.detail)
+    refused = log.refused("INVALID", view("CREATE_VIEW", "y"), finds, view("DROP_VIEW", "y"), base=1)
+    assert "y is created by this changeset" in str(refused.detail)
+    log.conflict("VIEW_DROPPED@2", on=[view("DROP_VIEW"), finds, view("DROP_VIEW", if_exists=True)], base=1)
+    log.commit(view("DROP_VIEW", if_exists=True), finds, view("CREATE_VIEW"), base=1)
+    log.check_replay()
+
+
 def test_a_wide_table_altered_column_by_column_then_in_one_change_or_not_too_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
