@@ -6,10 +6,12 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chains import Written, outcome, takeover
 from deciding import (
     START_MS,
     alter,
@@ -31,12 +33,22 @@ from deciding import (
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
+from commitlog.domain.definitions import InvalidChangeError
 from commitlog.domain.json_form import outcome_to_json, proposal_from_json
 from commitlog.domain.sequencing import new_state, replay, state_hash
+from commitlog.domain.settings import changed_settings
 from commitlog.log import batches
 from commitlog.log.batches import Batch, Decider, Incoming
+from commitlog.log.chain import Accepted, Chain, Skip
 from commitlog.log.checkpoint import checkpoint_dir_of, load_checkpoints, write_checkpoint
-from commitlog.log.codec import decode_dead_letter, decode_record, encode_proposal
+from commitlog.log.codec import (
+    decode_dead_letter,
+    decode_receipts,
+    decode_record,
+    encode_genesis,
+    encode_proposal,
+    encode_receipts,
+)
 from commitlog.log.results import LogPosition
 from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
@@ -91,6 +103,10 @@ PROPOSALS: list[dict[str, Any]] = [
     {"changes": [{"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": 1}]},
     {"changes": [{"kind": "CONFIGURE", "settings": {"duplicate_window_ms": 7}}]},
 ]
+OUTCOME_INTEGERS = (
+    "decided_at_ms", "head_snapshot_id", "snapshot_id", "snapshot_time_us", "conflict_count", "next_catalog_id",
+    "next_file_id", "original_seq", "content_hash",
+)  # fmt: skip
 SETTINGS = [name for name in m.LogSettings.__dataclass_fields__ if name not in ("conflict_granularity", "on_conflict")]
 BOUNDS = (-(2**63), -(2**63) + 1, -(2**31) - 1, -1, 0, 1, 2**31 - 1, 2**31, 2**53, 2**63 - 2, 2**63 - 1)
 
@@ -98,7 +114,8 @@ BOUNDS = (-(2**63), -(2**63) + 1, -(2**31) - 1, -1, 0, 1, 2**31 - 1, 2**31, 2**5
 class Log:
     """Messages in, records out, by the real ``Decider``, and every outcome read back into a second state."""
 
-    def __init__(self) -> None:
+    def __init__(self, genesis: m.Genesis = GENESIS) -> None:
+        self.genesis = genesis
         self.undecidable: dict[m.Position, Exception] = {}
         self.records: list[bytes] = []
         self.dead: list[bytes] = []
@@ -108,7 +125,7 @@ class Log:
 
     def load(self) -> None:
         """The state at the end of what was accepted, as a sequencer loads it."""
-        state = new_state(GENESIS)
+        state = new_state(self.genesis)
         for record in self.records:
             replay(state, decode_record(record).outcome)
         self.decider = Decider(
@@ -126,8 +143,9 @@ class Log:
         number = self.sent = self.sent + 1
         head = self.decider.state.head_snapshot_id
         fields = {"proposal_id": make_id(number), "writer_id": "w1", "base_snapshot_id": head, **value}
-        if head and "writer_epoch" not in value:
-            fields["writer_epoch"] = self.decider.state.writers["w1"].epoch
+        writer = self.decider.state.writers.get("w1")
+        if writer is not None and "writer_epoch" not in value:
+            fields["writer_epoch"] = writer.epoch
         message = Incoming(0, number, b"w1", encode_proposal(proposal_from_json(fields)))
         batch = Batch()
         self.decider.decide_all([message], batch, now_ms=START_MS + number, told=0)
@@ -201,6 +219,56 @@ def test_an_integer_at_its_bounds_then_it_is_answered_and_the_log_goes_on(
 def test_what_is_taken_to_its_bounds_then_commits_as_it_is(value: dict[str, Any]) -> None:
     outcome = made().propose(value)
     assert outcome.verdict is m.Verdict.COMMITTED, outcome.detail
+
+
+# --- our own records --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_genesis_with_a_setting_at_its_bounds_then_the_log_answers_all_the_same(name: str) -> None:
+    taken = 0
+    for number in (*BOUNDS, 1024, 2**26):
+        try:
+            settings = changed_settings(m.LogSettings(), {name: number})
+        except InvalidChangeError:
+            continue
+        genesis = decode_record(encode_genesis(m.Genesis(b"L" * 16, settings=settings)))
+        assert isinstance(genesis, m.Genesis)
+        assert genesis.settings == settings
+        log = Log(genesis)
+        for value in (*HISTORY, *PROPOSALS):
+            log.propose(value)
+        assert log.internal == 0
+        state = log.decider.state
+        log.load()
+        assert state_hash(log.decider.state) == state_hash(state)
+        taken += 1
+    assert taken > 0
+
+
+@pytest.mark.parametrize("number", BOUNDS)
+def test_records_of_the_log_with_an_integer_at_its_bounds_then_every_reader_takes_or_skips_them(number: int) -> None:
+    """Nobody but a sequencer writes them; a zombie's, or what a defect has made, must not end every reader."""
+    written = Written()
+    written.take_over()
+    written.decide(2)
+    records = [
+        outcome(number, written.hash, source=m.Position(0, 0)),
+        outcome(3, written.hash, epoch=number),
+        outcome(3, written.hash, told=number),
+        *(outcome(3, written.hash, **{name: number}) for name in OUTCOME_INTEGERS),
+        takeover(number),
+    ]
+    for record in records:
+        chain = Chain()
+        for offset, before in enumerate(written.records):
+            chain.take(before, offset)
+        assert isinstance(chain.take(record, len(written.records)), Accepted | Skip)
+    receipt = m.Receipt(1, m.Position(0, 0), b"P" * 16, m.Verdict.COMMITTED, 1, 1, None, None, m.Assigned(), 5)
+    for name in ("seq", "snapshot_id", "head_snapshot_id", "decided_at_ms", "original_seq", "answered_snapshot_id"):
+        one = replace(receipt, **{name: number})
+        (told,) = decode_receipts(encode_receipts([one], log_id=b"L" * 16, partition=0)).receipts
+        assert told == one
 
 
 # --- what nobody expected ---------------------------------------------------------------------------------------------
