@@ -27,6 +27,7 @@ from commitlog.client.checking import (
     checked_text_or_none,
     shown,
 )
+from commitlog.client.describing_files import Files
 from commitlog.client.explaining import explain
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
@@ -35,7 +36,7 @@ from commitlog.client.new_files import NewFiles
 from commitlog.client.outcomes import SubmittedOutcome, answered, answered_before
 from commitlog.client.repeats import check_repeat
 from commitlog.client.sequences import UnansweredProposals
-from commitlog.client.transaction import Files, Transaction, make_options
+from commitlog.client.transaction import Transaction, make_options
 from commitlog.domain import model as m
 from commitlog.errors import (
     CommitLogError,

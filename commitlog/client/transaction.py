@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from commitlog.client.access import TableAt
@@ -28,10 +27,8 @@ from commitlog.client.checking import (
     checked_schema,
     checked_text,
     checked_version,
-    is_frame,
-    shown,
 )
-from commitlog.client.datafiles import read_data_file
+from commitlog.client.describing_files import Files, checked_files, described_files
 from commitlog.client.file_paths import PathKey, check_not_live, check_paths
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.names import TableName, parse_table_name
@@ -57,8 +54,6 @@ from commitlog.errors import (
 if TYPE_CHECKING:
     from commitlog.client.commit_log import CommitLog
 
-Files: TypeAlias = "Iterable[str | Path | m.DataFile]"
-_FOOTER_READERS_MAX = 8
 ON_CONFLICT = "on_conflict"
 
 
@@ -518,43 +513,15 @@ class Transaction:
         return self._at_base[name]
 
     def _described(self, name: TableName, files: Files, *, carry_row_ids: bool = False) -> tuple[m.DataFile, ...]:
-        if isinstance(files, str | Path):
-            raise InvalidRequestError(f"files is a list of paths, not one path: write files=[{str(files)!r}]")
-        if is_frame(files):
-            raise InvalidRequestError(
-                f"files is a list of paths of Parquet files, not {shown(files)}: write its rows to a file first"
-            )
-        given = checked_items("files", files, (str, Path, m.DataFile), "paths or DataFiles")
+        given = checked_files(files)
         self._log.claim_data_path()
-        described = tuple(file for file in given if isinstance(file, m.DataFile))
-        if len(described) < len(given):
-            described = self._read(name, given, carry_row_ids=carry_row_ids)
+        described, unsure = described_files(given, lambda: self._shape(name), self._log.new_files, carry_row_ids)
+        if unsure:
+            ending = {each for change in self._changes if isinstance(change, m.Delete) for each in change.whole_files}
+            own = (self._options.proposal_id, self._options.writer_id, self._options.writer_seq)
+            check_not_live(name, self._shape(name), unsure, ending, own, self._log.live_files)
         check_paths(name, described, self._named_paths, lambda: self._table(name))
         return described
-
-    def _read(self, name: TableName, given: Sequence[object], *, carry_row_ids: bool) -> tuple[m.DataFile, ...]:
-        at = self._shape(name)
-
-        def describe(file: object) -> m.DataFile:
-            if isinstance(file, m.DataFile):
-                return file
-            assert isinstance(file, str | Path)
-            return read_data_file(file, at.definition, table_path=at.path, carries_row_ids=carry_row_ids)
-
-        described = _described_all(describe, given)
-        ending = {each for change in self._changes if isinstance(change, m.Delete) for each in change.whole_files}
-        own = (self._options.proposal_id, self._options.writer_id, self._options.writer_seq)
-        new = self._log.new_files.take(place for place in given if isinstance(place, str | Path))
-        named_before = [file for place, file in zip(given, described, strict=True) if place not in new]
-        check_not_live(name, at, named_before, ending, own, self._log.live_files)
-        return described
-
-
-def _described_all(describe: Callable[[object], m.DataFile], given: Sequence[object]) -> tuple[m.DataFile, ...]:
-    if len(given) == 1:
-        return (describe(given[0]),)
-    with ThreadPoolExecutor(min(len(given), _FOOTER_READERS_MAX)) as pool:
-        return tuple(pool.map(describe, given))
 
 
 def make_options(**options: Any) -> TransactionOptions:
