@@ -247,18 +247,18 @@ class ObjectProjection:
             if after.comment is not None:
                 self.buffer.add("ducklake_tag", (after.table_id, self.snapshot_id, None, "comment", after.comment))
         old = {column.column_id: column.comment for column in before.columns}
-        for column in after.columns:
-            if old.get(column.column_id) != column.comment:
-                changed = True
-                self.buffer.execute(
-                    "UPDATE ducklake_column_tag SET end_snapshot = %s WHERE table_id = %s AND column_id = %s "
-                    "AND end_snapshot IS NULL",
-                    (self.snapshot_id, after.table_id, column.column_id),
-                )
-                if column.comment is not None:
-                    row = (after.table_id, column.column_id, self.snapshot_id, None, "comment", column.comment)
-                    self.buffer.add("ducklake_column_tag", row)
-        return changed
+        commented = [column for column in after.columns if old.get(column.column_id) != column.comment]
+        if commented:
+            self.buffer.execute(
+                "UPDATE ducklake_column_tag SET end_snapshot = %s WHERE table_id = %s AND column_id = ANY(%s) "
+                "AND end_snapshot IS NULL",
+                (self.snapshot_id, after.table_id, [column.column_id for column in commented]),
+            )
+        for column in commented:
+            if column.comment is not None:
+                row = (after.table_id, column.column_id, self.snapshot_id, None, "comment", column.comment)
+                self.buffer.add("ducklake_column_tag", row)
+        return changed or bool(commented)
 
     # --- views --------------------------------------------------------------------------------------------------------
 
