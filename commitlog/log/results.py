@@ -32,6 +32,9 @@ END_TIMEOUT_S = 60.0
 READ_RECORDS_MAX = 5_000
 POLL_TIMEOUT_S = 0.2
 
+FETCH_WAIT_MS = 2_000
+"""How long the broker keeps a request to which it has nothing to answer yet: an idle log costs a request each time."""
+
 
 class ResultRecord(NamedTuple):
     """One accepted record: the genesis (seq 0) or an outcome, its offset, its hash and its bytes; up to which seq all had
@@ -76,7 +79,7 @@ class ResultsReader:
         self._takeovers: tuple[bytes, ...] = ()
         self._failure: LogIntegrityError | RulesVersionError | None = None
         self._admin = make_admin(settings)
-        self._reader = TopicReader(settings, self._topic)
+        self._reader = TopicReader(settings, self._topic, fetch_wait_max_ms=FETCH_WAIT_MS)
         try:
             self._start(after)
             if after is not None:
