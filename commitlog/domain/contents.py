@@ -17,13 +17,14 @@ from commitlog.domain.json_form import to_json
 from commitlog.domain.types import fold
 
 _to_text = JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
+_REWRITES = (m.Delete, m.Compact, m.Flush)
 _HALF = 0xFFFF
 _TABLES_MAX = 4_096
 
 
 def content_of(proposal: m.Proposal) -> int:
     """What a proposal asks for, as a signed 64-bit number; times, texts about it, reads and statistics do not count."""
-    rewrites = any(isinstance(change, m.Delete | m.Compact | m.Flush) for change in proposal.changes)
+    rewrites = any(isinstance(change, _REWRITES) for change in proposal.changes)
     # Texts of JSON that are joined: one text of all takes three times as long to make, for every proposal.
     wanted = ["true" if proposal.open_writer else "false"]
     computed: list[str] = []
@@ -72,7 +73,7 @@ def _of_table(kind: str, schema: str, table: str) -> str:
 
 
 def _rows(files: Iterable[m.DataFile]) -> str:
-    return str(sum(file.record_count for file in files))
+    return str(sum([file.record_count for file in files]))
 
 
 def _positions(rows: m.RowPositions) -> object:

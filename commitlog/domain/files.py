@@ -20,6 +20,8 @@ _DELETE, _COMPACT = m.ChangeKind.DELETE, m.ChangeKind.COMPACT
 _NO_ROWS = FrozenBitMap64()
 _NO_PARTS = frozenset({"", ".", ".."})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_PLAIN = re.compile(r"[\w=-][\w.=-]*(?:/[\w=-][\w.=-]*)*", re.ASCII)
+"""What most paths are like, and what is right about a relative one without a closer look."""
 
 
 def plan_append(plan: Plan, table: TableState, change: m.Append) -> None:
@@ -79,6 +81,15 @@ def check_file(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -
 def _check_path(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:
     """Whose a file is must be seen from its path, and no file may be taken twice (DESIGN 12, ruling 31)."""
     path = file.path
+    if not (file.path_is_relative and _PLAIN.fullmatch(path)):
+        _look_closely_at_path(plan, table, file)
+    if path in plan.paths:
+        raise InvalidChangeError(f"file {quoted(path)} is given twice in this changeset")
+    plan.paths.add(path)
+
+
+def _look_closely_at_path(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:
+    path = file.path
     if not path:
         raise InvalidChangeError("a file has an empty path")
     check_text(path, "a file's path")
@@ -93,9 +104,6 @@ def _check_path(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) 
                 f"file {quoted(path)} may lie outside of the folder of table {quoted(table.name)}: write it there and name it "
                 f"relative to it, or set the table's property {FOREIGN_PATHS} to true"
             )
-    if path in plan.paths:
-        raise InvalidChangeError(f"file {quoted(path)} is given twice in this changeset")
-    plan.paths.add(path)
 
 
 def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
