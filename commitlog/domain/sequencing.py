@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from commitlog.domain import model as m
-from commitlog.domain.conflicts import attempt_text, check_footprint, make_conflict, sorted_conflicts
+from commitlog.domain.conflicts import attempt_text, make_conflict, sorted_conflicts
 from commitlog.domain.contents import content_of, is_same_content
 from commitlog.domain.definitions import InvalidChangeError, quoted
 from commitlog.domain.dumping import dump_state, load_state, state_hash
+from commitlog.domain.matrix import check_footprint
 from commitlog.domain.model import Outcome, Position, Proposal, Reason, Verdict
 from commitlog.domain.partitioning import id_time_ms, partition_for
 from commitlog.domain.planners import plan_changes

@@ -14,7 +14,18 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from oracle.histories import run_seed
 
-from commitlog.domain import conflicts, files, planners, reads, replaying, row_conflicts, rows, sequencing
+from commitlog.domain import (
+    conflict_rules,
+    conflicts,
+    files,
+    matrix,
+    planners,
+    reads,
+    replaying,
+    row_conflicts,
+    rows,
+    sequencing,
+)
 from commitlog.domain.definitions import InvalidChangeError, complete_row
 from commitlog.domain.model import AlterOp, ChangeKind, DeleteRow, Granularity, ResolutionAction
 from commitlog.domain.state import LOCAL, KeyedRows, SequencerState
@@ -36,8 +47,8 @@ def caught() -> bool:
 
 def without(proposed: ChangeKind, *committed: ChangeKind) -> dict[ChangeKind, Any]:
     """The rules of one kind without some cells of the matrix."""
-    kept = tuple((kind, check) for kind, check in conflicts.RULES_OF[proposed] if kind not in committed)
-    return {**conflicts.RULES_OF, proposed: kept}
+    kept = tuple((kind, check) for kind, check in matrix.RULES_OF[proposed] if kind not in committed)
+    return {**matrix.RULES_OF, proposed: kept}
 
 
 def skip_the_read_set(patch: pytest.MonkeyPatch) -> None:
@@ -45,15 +56,15 @@ def skip_the_read_set(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_renamed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conflicts, "RULES_OF", without(K.APPEND, K.RENAME_TABLE))
+    patch.setattr(matrix, "RULES_OF", without(K.APPEND, K.RENAME_TABLE))
 
 
 def drop_does_not_mind_renames(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conflicts, "RULES_OF", without(K.DROP_TABLE, K.RENAME_TABLE))
+    patch.setattr(matrix, "RULES_OF", without(K.DROP_TABLE, K.RENAME_TABLE))
 
 
 def off_by_one_at_the_base(patch: pytest.MonkeyPatch) -> None:
-    real = conflicts.check_footprint
+    real = matrix.check_footprint
     patch.setattr(sequencing, "check_footprint", lambda state, footprint, base: real(state, footprint, base - 1))
 
 
@@ -77,20 +88,20 @@ def additions_do_not_count_as_altered(patch: pytest.MonkeyPatch) -> None:
 
 
 def compactions_are_not_seen_by_deletes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conflicts, "RULES_OF", without(K.DELETE, K.COMPACT))
+    patch.setattr(matrix, "RULES_OF", without(K.DELETE, K.COMPACT))
 
 
 def deletes_are_not_seen_by_compactions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conflicts, "RULES_OF", without(K.COMPACT, K.DELETE))
+    patch.setattr(matrix, "RULES_OF", without(K.COMPACT, K.DELETE))
 
 
 def rows_of_a_file_never_overlap(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conflicts, "_rows_text", lambda rows: "")
-    patch.setattr(conflicts, "granularity_of", lambda state, table, base: Granularity.ROW)
+    patch.setattr(conflict_rules, "_rows_text", lambda rows: "")
+    patch.setattr(conflict_rules, "granularity_of", lambda state, table, base: Granularity.ROW)
 
 
 def every_delete_is_judged_by_file(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conflicts, "granularity_of", lambda state, table, base: Granularity.FILE)
+    patch.setattr(conflict_rules, "granularity_of", lambda state, table, base: Granularity.FILE)
 
 
 def ended_files_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -140,10 +151,10 @@ def created_and_dropped_again_is_forgotten(patch: pytest.MonkeyPatch) -> None:
             yield conflicts.Hit(conflicts.hit_kind(entry, committed), entry.created_at, conflicts.object_of(entry))
 
     rules = {
-        kind: tuple((c, name if check is conflicts._name else check) for c, check in found)
-        for kind, found in conflicts.RULES_OF.items()
+        kind: tuple((c, name if check is conflict_rules._name else check) for c, check in found)
+        for kind, found in matrix.RULES_OF.items()
     }
-    patch.setattr(conflicts, "RULES_OF", rules)
+    patch.setattr(matrix, "RULES_OF", rules)
 
 
 def nan_is_ignored_in_filters(patch: pytest.MonkeyPatch) -> None:
@@ -204,7 +215,7 @@ def every_transform_is_a_proof(patch: pytest.MonkeyPatch) -> None:
 
 
 def partitioning_does_not_constrain_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conflicts, "RULES_OF", without(K.ALTER_TABLE, K.APPEND, *conflicts.ROW_CHANGES))
+    patch.setattr(matrix, "RULES_OF", without(K.ALTER_TABLE, K.APPEND, *conflicts.ROW_CHANGES))
 
 
 def the_handlers_answer_is_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -239,11 +250,11 @@ def a_handler_may_answer_with_any_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_flush_ignores_changed_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conflicts, "RULES_OF", without(K.FLUSH, *conflicts.ROW_CHANGES))
+    patch.setattr(matrix, "RULES_OF", without(K.FLUSH, *conflicts.ROW_CHANGES))
 
 
 def a_flush_ignores_flushes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conflicts, "RULES_OF", without(K.FLUSH, K.FLUSH))
+    patch.setattr(matrix, "RULES_OF", without(K.FLUSH, K.FLUSH))
 
 
 def a_flush_takes_rows_that_are_in_files(patch: pytest.MonkeyPatch) -> None:

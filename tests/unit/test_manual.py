@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commitlog.domain.conflicts import CONFLICT_MATRIX
-from commitlog.domain.model import ChangeKind
 from commitlog.ops.manual import conflict_page
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -14,7 +12,3 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 def test_what_conflicts_with_what_then_as_the_matrix_prints_it() -> None:
     written = (DOCS / "what-conflicts-with-what.md").read_text()
     assert written == conflict_page(), "print it anew: commitlog manual > docs/what-conflicts-with-what.md"
-
-
-def test_the_matrix_then_has_a_rule_for_every_pair() -> None:
-    assert set(CONFLICT_MATRIX) == {(p, c) for p in ChangeKind for c in ChangeKind}
