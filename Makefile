@@ -11,11 +11,12 @@ PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 INSTALL := install --constraint constraints.txt
 CORE_TESTS := tests/unit tests/scenarios
 
-.PHONY: help prerequisites env test demo lint types nightly constraints clean
+.PHONY: help prerequisites env check test demo lint types nightly constraints clean
 
 help:
 	@echo "make demo     run the main job: start Kafka and PostgreSQL, commit from many writers, read it with DuckDB"
 	@echo "make test     lint, types and all tests"
+	@echo "make check    lint, types and the fast tests, in two to three minutes"
 	@echo "make env      only create .venv and fetch the Kafka jars"
 	@echo "make lint | types | nightly | constraints | clean"
 
@@ -70,9 +71,11 @@ types: env
 
 # Two runs, so that only the fast tests of the decision core count for its coverage: whatever else passes through it,
 # a real log or a stream, would hide a branch that no test looks at.
-test: lint types
+check: lint types
 	@echo "[test] coverage of domain/: every branch by tests/unit and tests/scenarios"
 	@$(BIN)/pytest $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
+
+test: check
 	@echo "[test] pytest, all other tests: real Kafka, PostgreSQL and Spark are started by the tests that need them"
 	@$(BIN)/pytest $(addprefix --ignore=,$(CORE_TESTS))
 
