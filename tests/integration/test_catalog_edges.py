@@ -13,7 +13,8 @@ import pytest
 from deciding import alter, change, create_table, delete, delete_row, insert, keyed_table, update
 from lakes import TYPES, Lake, some
 
-from commitlog.catalog.queries import Catalog
+from commitlog.catalog.queries import Catalog, Shown
+from commitlog.catalog.watching import CatalogWatch
 
 VERSIONED = ("table", "column", "view", "schema", "data_file", "delete_file", "partition_info", "tag", "column_tag")
 
@@ -127,20 +128,21 @@ def test_a_commit_between_looking_and_listening_then_waiting_ends_without_a_sign
     catalog = Catalog(lake.database_url)
     looked: list[int] = []
 
-    def look() -> int:
-        looked.append(Catalog.head_snapshot_id(catalog))
+    def look() -> Shown:
+        looked.append(catalog.head_snapshot_id())
         if len(looked) == 1:
             lake.commit(create_table())
-        return looked[-1]
+        return Shown(0, 0, looked[-1], 0)
 
     def hear(*_: Any, **__: Any) -> Iterator[psycopg.Notify]:
         raise AssertionError("waited for a signal that had come before")
 
-    monkeypatch.setattr(catalog, "head_snapshot_id", look)
+    monkeypatch.setattr(catalog, "shown", look)
     monkeypatch.setattr(psycopg.Connection, "notifies", hear)
-    assert catalog.wait_for_snapshot(1, timeout_s=5)
+    watch = CatalogWatch(catalog)
+    assert watch.wait_until(lambda shown: shown.snapshot_id == 1, timeout_s=60)
     assert looked == [0, 1]
-    catalog.close()
+    watch.close()
 
 
 def test_column_added_with_a_default_then_old_rows_are_found_by_it(lake: Lake) -> None:

@@ -95,9 +95,13 @@ def test_checkpoint_when_broken_then_the_one_before_is_taken(settings: Settings,
     decide_some(settings, ids, 0, 2)
     before = told(settings)
     checkpoint_now(settings)
-    decide_some(settings, ids, 2, 2)
+    decided = 2
+    while told(settings) == before:
+        # What was told is known when the receipts are acknowledged, perhaps after the next decision.
+        decide_some(settings, ids, decided, 2)
+        decided += 2
     newest = checkpoint_now(settings)
-    assert loaded(settings, with_checkpoints=True)[0] == told(settings) > before
+    assert loaded(settings, with_checkpoints=True)[0] == told(settings)
     data = bytearray(newest.read_bytes())
     match damage:
         case "changed":
