@@ -141,9 +141,6 @@ class Rebuild:
             _drop_second(live)  # What a rebuild has left that died after it had switched.
         live.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SECOND_SCHEMA)))
         with projector.connect() as conn:
-            # What a crash loses is projected again; the switch itself waits for the disk.
-            conn.execute("SET synchronous_commit = off")
-            conn.commit()
             try:
                 reader = projector.reader(conn)
             except LogIntegrityError:

@@ -33,6 +33,9 @@ COPY_TYPES: dict[str, tuple[str, ...]] = {
     "flushed_rows": ("int8", "int8", "int8", "int8"),
 }
 ROWS_WAITING_MAX = 20_000
+VALUES_MAX = 32_000
+"""PostgreSQL counts the values of a statement in 16 bits."""
+
 _TIME_MAX = datetime(9999, 12, 31, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_US_MAX = 253_402_214_400_000_000
@@ -125,8 +128,8 @@ class CopyBuffer:
             self._copy(rows_of, texts_of)
             return
         assert not texts_of
-        if rows_of:
-            self._insert(self._inserting, rows_of)
+        for some in _parted(rows_of):
+            self._insert(self._inserting, some)
 
     def _insert(self, cursor: psycopg.Cursor[tuple[Any, ...]], rows_of: dict[str, list[Sequence[Any]]]) -> None:
         """All in one statement: each costs its sender and PostgreSQL more than a row does."""
@@ -163,3 +166,18 @@ class CopyBuffer:
 
 def _marks(row: Sequence[Any]) -> str:
     return ", ".join(["%s"] * len(row))
+
+
+def _parted(rows_of: dict[str, list[Sequence[Any]]]) -> Iterator[dict[str, list[Sequence[Any]]]]:
+    """Rows by table, no more at a time than one statement can have values."""
+    part: dict[str, list[Sequence[Any]]] = {}
+    values = 0
+    for table, rows in rows_of.items():
+        for row in rows:
+            if values + len(row) > VALUES_MAX:
+                yield part
+                part, values = {}, 0
+            part.setdefault(table, []).append(row)
+            values += len(row)
+    if part:
+        yield part

@@ -27,7 +27,7 @@ from commitlog.client.checking import (
     checked_text_or_none,
     shown,
 )
-from commitlog.client.describing_files import Files
+from commitlog.client.describing_files import Files, checked_files
 from commitlog.client.explaining import explain
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
@@ -172,8 +172,7 @@ class CommitLog:
         """
         if not callable(fn):
             raise InvalidRequestError(f"fn must be a function of a transaction, not {shown(fn)}")
-        if checked_count("attempts", attempts) < 1:
-            raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
+        _check_attempts(attempts)
         for remaining in range(attempts - 1, -1, -1):
             transaction = self.transaction(**options)
             fn(transaction)
@@ -208,14 +207,14 @@ class CommitLog:
                 raise InvalidRequestError(
                     f"append relies on nothing that was read: use log.transaction({name}=...) instead"
                 )
-        given = files if isinstance(files, str) or not isinstance(files, Iterable) else tuple(files)
+        given = checked_files(files)
+        _check_attempts(attempts)
         if options.get("proposal_id") is not None:
             return self.run(lambda tx: tx.append(table, given), attempts=1, **options)
         parsed = parse_table_name(table)
         known = self._access.newest_known_table(parsed.schema, parsed.name)
         if known is not None:
             transaction = self.transaction(base_snapshot_id=known.snapshot_id, **options)
-            transaction.take_as_known(parsed, known.table)
             try:
                 transaction.append(table, given)
                 return transaction.commit()
@@ -499,6 +498,11 @@ class CommitLog:
 
     def _is_decided(self, proposal_id: m.ProposalId) -> bool:
         return self._access.find(proposal_id).state is OutcomeState.DECIDED
+
+
+def _check_attempts(attempts: int) -> None:
+    if checked_count("attempts", attempts) < 1:
+        raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
 
 
 def _left_s(deadline: float) -> float:

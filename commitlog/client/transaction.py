@@ -473,10 +473,6 @@ class Transaction:
         """
         return self._table(parse_table_name(table))
 
-    def take_as_known(self, name: TableName, at: TableAt) -> None:
-        """Spare looking a table up that the caller knows as of the base."""
-        self._at_base[name] = at
-
     def _row(self, name: TableName, values: Mapping[str, Any]) -> m.Row:
         row = row_of(values)
         if naive := naive_times(values):

@@ -9,6 +9,7 @@ import pytest
 from deciding import DecidedLog, append, create_table, data_file, delete_whole
 from projecting import Projecting, records_of
 
+from commitlog.catalog.projector import SMALL_BYTES
 from commitlog.errors import ProjectionError
 
 ROUND_TRIPS_MAX = 2
@@ -92,3 +93,16 @@ def test_apply_when_the_catalog_takes_no_row_of_a_small_batch_then_nothing_of_it
     assert projecting.applied_seq() == last.outcome.seq - 1
     projecting.apply_rest([*before, last])
     assert projecting.applied_seq() == last.outcome.seq
+
+
+def test_apply_when_a_few_bytes_are_many_rows_then_all_of_them_are_written(projecting: Projecting) -> None:
+    log = DecidedLog()
+    log.commit(create_table(partition_by=[{"column": "id", "transform": "bucket(4096)"}]))
+    projecting.apply_rest(records_of(log))
+    log.commit(append(*(data_file(path=f"f{number}.parquet") for number in range(12))))
+    last = records_of(log)[-1]
+    assert len(last.raw) < SMALL_BYTES
+    with projecting.session() as session:
+        session.apply([last], last.offset + 1)
+    with psycopg.connect(projecting.projector.settings.database_url) as conn:
+        assert conn.execute("SELECT count(*) FROM ducklake_file_partition_value").fetchone() == (12 * 4096,)

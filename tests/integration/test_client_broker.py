@@ -11,13 +11,18 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from log_running import Ids, all_records, create_table, proposal, seed_of, serving
 
 from commitlog.catalog.projector import Projector
+from commitlog.catalog.reader import CatalogReader
 from commitlog.client import CommitLog, OutcomeState
+from commitlog.client.log_end import LogEnd
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings
 from commitlog.domain.model import Reason
@@ -201,6 +206,25 @@ def test_head_when_the_log_ends_with_what_is_no_outcome_then_the_catalog_gets_th
                 assert log.submit(proposal(Ids(seed_of("ends")), 0)).reason is Reason.INVALID
             project(made)
             assert log.head_snapshot_id() == 0
+
+
+def test_append_when_no_schema_has_changed_then_asks_neither_the_log_nor_the_catalog(
+    made: Settings, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: object) -> NoReturn:
+        raise AssertionError("was asked")
+
+    def new_file() -> str:
+        pq.write_table(pa.table({"id": [1]}), path := log.new_file("t"))
+        return path
+
+    with serving(made):
+        assert log.submit(proposal(Ids(1), 0, create_table())).committed
+        project(made)
+        assert log.append("t", [new_file()]).committed
+        monkeypatch.setattr(LogEnd, "offset", asked)
+        monkeypatch.setattr(CatalogReader, "connected", asked)
+        assert log.append("t", [new_file()]).committed
 
 
 def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log: CommitLog) -> None:

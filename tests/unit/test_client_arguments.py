@@ -140,7 +140,7 @@ def public(of: type) -> set[str]:
 
 def test_table_of_calls_then_has_them_all() -> None:
     assert public(CommitLog) - NOT_ASKED == STARTED_BY.keys()
-    assert public(Transaction) - {"proposal", "commit", "take_as_known"} == BUILT_BY.keys()
+    assert public(Transaction) - {"proposal", "commit"} == BUILT_BY.keys()
     assert public(TableAlteration) == STEPS_BY.keys()
 
 
