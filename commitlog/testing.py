@@ -27,16 +27,17 @@ from commitlog.client.access import KnownTable, LiveFile, OutcomeState, Proposal
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.dry_run import decided_unsent
 from commitlog.domain import model as m
-from commitlog.domain.definitions import InvalidChangeError, TableDefinition
-from commitlog.domain.row_conflicts import RowHandler
-from commitlog.domain.sequencing import new_state, receipt_for, replay
-from commitlog.domain.settings import changed_settings
-from commitlog.domain.state import SequencerState, TableState
-from commitlog.domain.types import fold
+from commitlog.domain.deciding.decide import receipt_for
+from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition
+from commitlog.domain.model.settings import changed_settings
+from commitlog.domain.model.types import fold
+from commitlog.domain.state.index import SequencerState, TableState, new_state
+from commitlog.domain.state.replaying import replay
 from commitlog.errors import ConfigurationError, OutcomeNotFoundError, OutcomeUnknownError, SnapshotNotFoundError
 from commitlog.log.batches import Decider, Incoming
 from commitlog.log.codec import encode_proposal
-from commitlog.log.handlers import InstalledHandlers
+from commitlog.log.row_handlers import InstalledHandlers
 from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
 

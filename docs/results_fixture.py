@@ -15,7 +15,6 @@ from typing import Any
 
 from commitlog.domain import model as m
 from commitlog.errors import CommitLogError
-from commitlog.log._framing import BY_HEADER
 from commitlog.log.chain import Accepted, Chain, hash_after_takeover
 from commitlog.log.codec import (
     Heartbeat,
@@ -27,6 +26,7 @@ from commitlog.log.codec import (
     encode_takeover,
     hash_record,
 )
+from commitlog.log.codec.framing import BY_HEADER
 
 FILE = Path(__file__).with_name("results-fixture.json")
 LOG_ID, OTHER_LOG_ID = bytes(range(16)), bytes(range(16, 32))

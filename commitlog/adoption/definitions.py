@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from commitlog.adoption.source import Row, SourceLake, alive, quoted
 from commitlog.domain import model as m
-from commitlog.domain.definitions import FOREIGN_PATHS
-from commitlog.domain.types import quote
+from commitlog.domain.model.definitions import FOREIGN_PATHS
+from commitlog.domain.model.types import quote
 
 PLACEHOLDER = "commitlog_dropped_{}"
 _SQL_TYPES = {

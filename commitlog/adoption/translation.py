@@ -23,10 +23,12 @@ from commitlog.adoption.rowids import RowIds
 from commitlog.adoption.rows import Piece, RowHistory, TableRows
 from commitlog.adoption.source import Row, SourceLake, find_obstacles
 from commitlog.domain import model as m
-from commitlog.domain.definitions import Column
-from commitlog.domain.partitioning import partition_for
-from commitlog.domain.sequencing import decide, new_state, replay
-from commitlog.domain.types import NESTED
+from commitlog.domain.deciding.decide import decide
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.ids import partition_for
+from commitlog.domain.model.types import NESTED
+from commitlog.domain.state.index import new_state
+from commitlog.domain.state.replaying import replay
 from commitlog.errors import AdoptionError
 from commitlog.log.codec import decode_proposal, encode_proposal
 

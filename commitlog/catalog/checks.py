@@ -18,10 +18,10 @@ from pyroaring import BitMap64
 from commitlog.catalog import guard
 from commitlog.catalog.statistics import bound, leaves
 from commitlog.catalog.writing import Connection
-from commitlog.domain.definitions import Column
-from commitlog.domain.dumping import load_definition
-from commitlog.domain.state import SequencerState, TableState
-from commitlog.domain.types import FLOATS
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import FLOATS
+from commitlog.domain.state.dumping import load_definition
+from commitlog.domain.state.index import SequencerState, TableState
 
 BEHIND_MS_MAX = 10_000
 """How long an outcome may wait for the catalog before somebody should look at the projector."""

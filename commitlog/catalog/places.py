@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from commitlog.catalog.writing import Connection
-from commitlog.domain.types import fold
+from commitlog.domain.model.types import fold
 from commitlog.errors import CatalogMismatchError
 
 

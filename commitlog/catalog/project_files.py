@@ -17,8 +17,8 @@ from commitlog.catalog.statistics import (
 from commitlog.catalog.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
-from commitlog.domain.definitions import Column, TableDefinition, partition_text
-from commitlog.domain.types import FLOATS, fold
+from commitlog.domain.model.definitions import Column, TableDefinition, partition_text
+from commitlog.domain.model.types import FLOATS, fold
 
 _END = 3
 """Where end_snapshot stands in a row of a data file or delete file."""

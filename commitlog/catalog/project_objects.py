@@ -18,9 +18,9 @@ from commitlog.catalog.row_values import rows_table_column
 from commitlog.catalog.tracking import Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
-from commitlog.domain.altering import alter
-from commitlog.domain.definitions import Column, TableDefinition, define, inlining_problem, reference
-from commitlog.domain.types import NESTED, fold
+from commitlog.domain.model.altering import alter
+from commitlog.domain.model.definitions import Column, TableDefinition, define, inlining_problem, reference
+from commitlog.domain.model.types import NESTED, fold
 
 ColumnRow = tuple[int, str, str, str | None, str | None, bool, int | None, str]
 

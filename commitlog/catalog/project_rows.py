@@ -13,7 +13,7 @@ from commitlog.catalog.row_values import to_rows_table
 from commitlog.catalog.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
-from commitlog.domain.definitions import complete_row, inlining_problem
+from commitlog.domain.model.definitions import complete_row, inlining_problem
 
 
 class RowProjection:

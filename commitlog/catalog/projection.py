@@ -21,8 +21,8 @@ from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.tracking import Tracker
 from commitlog.catalog.writing import Connection, CopyBuffer, to_time
 from commitlog.domain import model as m
-from commitlog.domain.json_form import conflict_to_json, to_json
 from commitlog.domain.model import ChangeKind, Outcome, Verdict
+from commitlog.domain.model.json_form import conflict_to_json, to_json
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 

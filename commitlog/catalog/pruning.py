@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from commitlog.domain.definitions import Column, TableDefinition
+from commitlog.domain.deciding.reads import is_vacuous
 from commitlog.domain.model import FilterOp, Predicate, Scalar
-from commitlog.domain.reads import is_vacuous
-from commitlog.domain.types import FLOATS, INTEGER_BITS, canonical_value, value_text
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, canonical_value, value_text
 
 _NUMBER = r"^-?\d+(\.\d+)?([eE][-+]?\d+)?$"
 _DAY = r"^\d{4}-\d{2}-\d{2}"

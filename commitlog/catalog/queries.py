@@ -19,10 +19,10 @@ from pyroaring import FrozenBitMap64
 from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.query_snapshots import AGREE
 from commitlog.catalog.reader import CatalogReader, of_one_moment
-from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
-from commitlog.domain.dumping import load_definition
 from commitlog.domain.model import MappedColumn, Predicate
-from commitlog.domain.types import ColumnType, fold, parse_type
+from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
+from commitlog.domain.model.types import ColumnType, fold, parse_type
+from commitlog.domain.state.dumping import load_definition
 from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
 
 PROJECTOR_NAME = "commitlog projector"

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from commitlog.domain.model import RowValue
-from commitlog.domain.types import INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, value_text
+from commitlog.domain.model.types import INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, value_text
 
 _COLUMNS = {
     "boolean": "boolean", "int8": "smallint", "int16": "smallint", "int32": "integer", "int64": "bigint",

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.model import ColumnStatistics, RowValue, Scalar, Statistics
-from commitlog.domain.types import FLOATS, NESTED, TIMESTAMPS, ColumnType, canonical_value, fold, value_text
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import FLOATS, NESTED, TIMESTAMPS, ColumnType, canonical_value, fold, value_text
 
 StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[ColumnStatistics, ...]]
 

@@ -12,9 +12,9 @@ from psycopg.types.json import Jsonb
 from commitlog.catalog.guard import guard_statement
 from commitlog.catalog.statistics import TableStatistics, bound, leaves
 from commitlog.catalog.writing import CopyBuffer
-from commitlog.domain.definitions import Column, TableDefinition
-from commitlog.domain.dumping import dump_definition, load_definition
-from commitlog.domain.types import FLOATS
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import FLOATS
+from commitlog.domain.state.dumping import dump_definition, load_definition
 
 TABLES_KNOWN_MAX = 20_000
 """More are forgotten between two batches, and read again when they are touched."""

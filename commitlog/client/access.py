@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import LogSettings, Outcome, Position, Proposal, ProposalId, Receipt
-from commitlog.domain.state import SequencerState
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.state.index import SequencerState
 
 
 class OutcomeState(StrEnum):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from commitlog.client.describing import describe_change, describe_read, shown_table, shown_value
-from commitlog.domain import alternatives as a
 from commitlog.domain import model as m
-from commitlog.domain.alternatives import Alternative
-from commitlog.domain.definitions import quoted
-from commitlog.domain.narrowing import Narrowing
+from commitlog.domain.again import alternatives as a
+from commitlog.domain.again.alternatives import Alternative
+from commitlog.domain.again.narrowing import Narrowing
+from commitlog.domain.model.definitions import quoted
 
 _NAMED_MAX = 3
 _FILES_NAMED_MAX = 10

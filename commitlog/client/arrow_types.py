@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from commitlog.domain.model import ColumnSpec
-from commitlog.domain.types import ColumnType, can_widen, parse_type, quote
+from commitlog.domain.model.types import ColumnType, can_widen, parse_type, quote
 from commitlog.errors import DataFileError
 
 _PLAIN = {

@@ -21,9 +21,9 @@ from pyarrow import fs
 from commitlog.client.arrow_types import fields_of, fits, is_list, leaf_count
 from commitlog.client.partitions import partition_values_of
 from commitlog.client.statistics import column_statistics
-from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.model import ColumnStatistics, DataFile, MappedColumn, Scalar
-from commitlog.domain.types import ColumnType, fold
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import ColumnType, fold
 from commitlog.errors import DataFileError
 
 ROW_ID, ROW_ID_FIELD = "_ducklake_internal_row_id", 2147483540

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from commitlog.client.names import TableName
 from commitlog.domain import model as m
-from commitlog.domain.definitions import quoted
+from commitlog.domain.model.definitions import quoted
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d[\d:.+\-Z]*)?")
 

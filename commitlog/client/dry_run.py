@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from commitlog.domain.handlers import NotingHandlers
+from commitlog.domain.again.noting_handlers import NotingHandlers
+from commitlog.domain.deciding.decide import decide
+from commitlog.domain.deciding.row_conflicts import RowHandler
 from commitlog.domain.model import Outcome, Position, Proposal
-from commitlog.domain.partitioning import partition_for
-from commitlog.domain.row_conflicts import RowHandler
-from commitlog.domain.sequencing import decide
-from commitlog.domain.state import SequencerState
+from commitlog.domain.model.ids import partition_for
+from commitlog.domain.state.index import SequencerState
 from commitlog.log.codec import decode_proposal, decode_statistics, encode_proposal
 
 

@@ -13,8 +13,8 @@ from commitlog.client.access import LogAccess, OutcomeState, ProposalStatus
 from commitlog.client.advising import advise
 from commitlog.client.describing import describe_change, describe_read
 from commitlog.domain import model as m
-from commitlog.domain.alternatives import Alternative, alternatives_to
-from commitlog.domain.json_form import format_id
+from commitlog.domain.again.alternatives import Alternative, alternatives_to
+from commitlog.domain.model.json_form import format_id
 from commitlog.errors import HistoryUnavailableError
 from commitlog.log.codec import decode_statistics
 

@@ -13,8 +13,8 @@ from commitlog.client.access import LiveFile, TableAt
 from commitlog.client.datafiles import normal_path
 from commitlog.client.names import TableName
 from commitlog.domain import model as m
-from commitlog.domain.definitions import FOREIGN_PATHS
-from commitlog.domain.types import fold
+from commitlog.domain.model.definitions import FOREIGN_PATHS
+from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
 
 PathKey: TypeAlias = tuple[str, ...]

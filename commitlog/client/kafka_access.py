@@ -22,7 +22,7 @@ from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings, without_password
 from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
-from commitlog.domain.state import SequencerState
+from commitlog.domain.state.index import SequencerState
 from commitlog.errors import (
     CatalogBehindError,
     CatalogMismatchError,
@@ -32,10 +32,10 @@ from commitlog.errors import (
 )
 from commitlog.log.checkpoint import load_checkpoints, state_after
 from commitlog.log.codec import encode_proposal
-from commitlog.log.handlers import InstalledHandlers
 from commitlog.log.publisher import Publisher
 from commitlog.log.replica import Replica
 from commitlog.log.results import LogPosition, ResultsReader
+from commitlog.log.row_handlers import InstalledHandlers
 from commitlog.log.topics import topics_of
 
 REPLAYED_OUTCOMES_MAX = 2_000_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 
 from commitlog.client.access import KnownTable, TableAt
-from commitlog.domain.types import fold
+from commitlog.domain.model.types import fold
 
 TABLES_MAX = 1_000
 VERSIONS_MAX = 100

@@ -8,9 +8,9 @@ from dataclasses import replace
 from commitlog.client.access import TableAt
 from commitlog.client.names import TableName
 from commitlog.domain import model as m
-from commitlog.domain.altering import alter
-from commitlog.domain.definitions import TableDefinition, define
-from commitlog.domain.types import fold
+from commitlog.domain.model.altering import alter
+from commitlog.domain.model.definitions import TableDefinition, define
+from commitlog.domain.model.types import fold
 
 Lookup = Callable[[TableName], TableAt | None]
 _UNASSIGNED = -1

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from commitlog.client.checking import checked_items
-from commitlog.domain.definitions import PartitionKey, TableDefinition
 from commitlog.domain.model import ColumnStatistics, PartitionSpec, Scalar
-from commitlog.domain.texts import check_text
-from commitlog.domain.types import FLOATS
+from commitlog.domain.model.definitions import PartitionKey, TableDefinition
+from commitlog.domain.model.texts import check_text
+from commitlog.domain.model.types import FLOATS
 
 _TRANSFORM = re.compile(r"(year|month|day|hour)\((.+)\)")
 _BUCKET = re.compile(r"bucket\((\d{1,9}),\s*(.+)\)")

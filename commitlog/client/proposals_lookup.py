@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from commitlog.config import Settings
 from commitlog.domain.model import Position, ProposalId
-from commitlog.domain.partitioning import id_time_ms
+from commitlog.domain.model.ids import id_time_ms
 from commitlog.log.codec import readable_ids
 from commitlog.log.connection import end_offsets, make_admin, offsets_since
 from commitlog.log.reading import read_through

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from commitlog.client.names import TableName, quote_part
 from commitlog.domain import model as m
-from commitlog.domain.types import fold
+from commitlog.domain.model.types import fold
 from commitlog.errors import KeyReusedError
 from commitlog.log.codec import decode_statistics
 

@@ -16,9 +16,9 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from commitlog.domain.definitions import Column
 from commitlog.domain.model import BIGINT_MAX, ColumnStatistics, Scalar
-from commitlog.domain.types import TIMESTAMPS, ColumnType, value_text
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import TIMESTAMPS, ColumnType, value_text
 
 TEXT_BYTES_MAX = 256
 """Longer text is no bound: cut, it would not be exact, and whole, it would fill the proposal."""

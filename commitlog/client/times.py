@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from commitlog.domain.types import ColumnType
+from commitlog.domain.model.types import ColumnType
 
 
 def naive_times(values: Mapping[str, Any]) -> list[str]:

@@ -40,8 +40,8 @@ from commitlog.client.times import naive_times, takes_zoned
 from commitlog.client.values import predicates, row_of
 from commitlog.client.views import checked_view
 from commitlog.domain import model as m
-from commitlog.domain.json_form import row_positions
-from commitlog.domain.types import fold
+from commitlog.domain.model.json_form import row_positions
+from commitlog.domain.model.types import fold
 from commitlog.errors import (
     InvalidChangeError,
     InvalidRequestError,

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from commitlog.domain.deciding.decide import decide, receipt_for, refuse_internal
+from commitlog.domain.deciding.row_conflicts import RowHandler
 from commitlog.domain.model import MalformedProposal, Outcome, Position, Proposal, Reason, Receipt, Verdict
-from commitlog.domain.row_conflicts import RowHandler
-from commitlog.domain.sequencing import decide, receipt_for, refuse_internal, replay
-from commitlog.domain.state import SequencerState
+from commitlog.domain.state.index import SequencerState
+from commitlog.domain.state.replaying import replay
 from commitlog.errors import MalformedRecordError
 from commitlog.log.codec import (
     DeadLetter,

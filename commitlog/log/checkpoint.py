@@ -23,10 +23,10 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.model import RULES_VERSION
-from commitlog.domain.sequencing import dump_state, load_state
-from commitlog.domain.state import SequencerState
+from commitlog.domain.state.dumping import dump_state, load_state
+from commitlog.domain.state.index import SequencerState
 from commitlog.errors import HistoryUnavailableError, LogIntegrityError, LogLossError
-from commitlog.log._framing import NEWEST
+from commitlog.log.codec.framing import NEWEST
 from commitlog.log.connection import REQUEST_TIMEOUT_S, first_offsets, make_admin
 from commitlog.log.replica import Replica, SavedState
 from commitlog.log.results import LogPosition

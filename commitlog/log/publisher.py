@@ -24,7 +24,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Position, Proposal, ProposalId, Reason, Receipt
-from commitlog.domain.partitioning import partition_for
+from commitlog.domain.model.ids import partition_for
 from commitlog.errors import (
     CommitLogError,
     LogIntegrityError,

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from commitlog.config import Settings
+from commitlog.domain.deciding.decide import receipt_for
 from commitlog.domain.model import Genesis, Outcome, Receipt
-from commitlog.domain.sequencing import new_state, receipt_for, replay
-from commitlog.domain.state import SequencerState
+from commitlog.domain.state.index import SequencerState, new_state
+from commitlog.domain.state.replaying import replay
 from commitlog.errors import ConfigurationError, LogIntegrityError, LogLossError, LogUnavailableError
 from commitlog.log.batches import goes_to_dead_letters
 from commitlog.log.chain import ChainState, Skip

@@ -19,21 +19,21 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from commitlog.config import Settings
+from commitlog.domain.deciding.row_conflicts import RowHandler
 from commitlog.domain.model import Position, Verdict
-from commitlog.domain.row_conflicts import RowHandler
-from commitlog.domain.state import SequencerState
+from commitlog.domain.state.index import SequencerState
 from commitlog.errors import FencedError, LogUnavailableError
 from commitlog.log.active import Active, Limits
 from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.chain import Skip
 from commitlog.log.checkpoint import load_checkpoints
-from commitlog.log.handlers import load_row_handlers
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.losses import check_proposals, check_told, last_told
 from commitlog.log.ports import Ports
 from commitlog.log.producing import APPEND_TIMEOUT_MS, KafkaResults, KafkaVoice
 from commitlog.log.proposals import ProposalSource, read_proposals
 from commitlog.log.replica import Replica, Untold
+from commitlog.log.row_handlers import load_row_handlers
 from commitlog.log.serving import DoubtError, Report, SentBatch, Serving, TakeoverAttempt, Telling
 from commitlog.log.topics import allow_proposal_bytes, check_topics, topic_message_bytes_max, topics_of
 

@@ -23,10 +23,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from commitlog.config import Settings
-from commitlog.domain.definitions import InvalidChangeError
-from commitlog.domain.json_form import format_id
 from commitlog.domain.model import Genesis, LogSettings
-from commitlog.domain.settings import changed_settings
+from commitlog.domain.model.definitions import InvalidChangeError
+from commitlog.domain.model.json_form import format_id
+from commitlog.domain.model.settings import changed_settings
 from commitlog.errors import ConfigurationError, LogIntegrityError, LogRefusedError, LogUnavailableError
 from commitlog.log.codec import encode_genesis
 from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, answered, make_admin, make_producer

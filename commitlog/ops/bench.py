@@ -29,7 +29,7 @@ from commitlog.client.ids import new_proposal_id
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.domain.partitioning import partition_for
+from commitlog.domain.model.ids import partition_for
 from commitlog.errors import LogUnavailableError
 from commitlog.local.home import EmbeddedHome
 from commitlog.log.codec import encode_proposal

@@ -23,7 +23,9 @@ from commitlog.catalog.projection import project
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.writing import Connection
 from commitlog.domain import model as m
-from commitlog.domain.sequencing import decide, new_state, replay
+from commitlog.domain.deciding.decide import decide
+from commitlog.domain.state.index import new_state
+from commitlog.domain.state.replaying import replay
 from commitlog.local.postgres import EmbeddedPostgres
 
 LIVE = 1_000

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from commitlog.domain import model as m
-from commitlog.domain.sequencing import decide, new_state, replay
+from commitlog.domain.deciding.decide import decide
+from commitlog.domain.state.index import new_state
+from commitlog.domain.state.replaying import replay
 
 TABLES = 1_000
 PROBES = 2_000

@@ -37,7 +37,7 @@ from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.model import Outcome, Verdict
-from commitlog.domain.types import fold
+from commitlog.domain.model.types import fold
 from commitlog.errors import (
     CatalogMismatchError,
     ConfigurationError,

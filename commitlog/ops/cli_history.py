@@ -10,8 +10,8 @@ import click
 from commitlog.client import CommitLog
 from commitlog.client.describing import describe_changes
 from commitlog.config import Settings
-from commitlog.domain.json_form import format_id, outcome_to_json
 from commitlog.domain.model import Outcome
+from commitlog.domain.model.json_form import format_id, outcome_to_json
 from commitlog.ops.cli_options import current_catalog, json_option, print_json, print_table, settings_options
 
 

@@ -11,8 +11,7 @@ import click
 from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome
 from commitlog.client.ids import as_proposal_id
 from commitlog.config import Settings
-from commitlog.domain import json_form
-from commitlog.domain.model import MalformedProposal, Outcome, Proposal
+from commitlog.domain.model import MalformedProposal, Outcome, Proposal, json_form
 from commitlog.errors import KeyReusedError, MalformedRecordError, OutcomeUnknownError
 from commitlog.log.codec import with_statistics_expanded
 from commitlog.ops.cli_options import json_option, print_json, print_table, settings_options

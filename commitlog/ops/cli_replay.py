@@ -13,15 +13,17 @@ from typing import BinaryIO
 
 import click
 
-from commitlog.domain import json_form
 from commitlog.domain import model as m
-from commitlog.domain.definitions import InvalidChangeError, check_policy
-from commitlog.domain.handlers import NotingHandlers
-from commitlog.domain.other_rules import OtherRules
-from commitlog.domain.partitioning import id_time_ms
-from commitlog.domain.row_conflicts import RowHandler
-from commitlog.domain.sequencing import decide, new_state, refuse_internal, replay
-from commitlog.log.handlers import InstalledHandlers
+from commitlog.domain.again.noting_handlers import NotingHandlers
+from commitlog.domain.again.other_rules import OtherRules
+from commitlog.domain.deciding.decide import decide, refuse_internal
+from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.model import json_form
+from commitlog.domain.model.definitions import InvalidChangeError, check_policy
+from commitlog.domain.model.ids import id_time_ms
+from commitlog.domain.state.index import new_state
+from commitlog.domain.state.replaying import replay
+from commitlog.log.row_handlers import InstalledHandlers
 
 _GENESIS = m.Genesis(bytes(16))
 _AS_THEY_SAY = OtherRules()

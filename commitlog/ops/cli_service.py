@@ -40,7 +40,7 @@ def init_command(settings: Settings, source: str | None, dry_run: bool, as_json:
     With --adopt the history of a lake that the stock DuckLake client made becomes the log's first outcomes. Its data files
     stay where they are and are not changed; stop writing to it before.
     """
-    from commitlog.domain.json_form import format_id, to_json
+    from commitlog.domain.model.json_form import format_id, to_json
     from commitlog.log.durability import weaknesses
     from commitlog.log.topics import require_genesis
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from commitlog.catalog.connecting import plain
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
 from commitlog.config import without_password
-from commitlog.domain.definitions import Column
-from commitlog.domain.types import INTEGER_BITS, ColumnType, parse_type
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import INTEGER_BITS, ColumnType, parse_type
 from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
 from commitlog.ops.duck import attach, open_duckdb, quoted
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from commitlog.catalog.checks import LogSide
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome
-from commitlog.domain.sequencing import new_state, replay
-from commitlog.domain.state import SequencerState
+from commitlog.domain.state.index import SequencerState, new_state
+from commitlog.domain.state.replaying import replay
 from commitlog.errors import LogIntegrityError
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.results import LogPosition, ResultRecord, ResultsReader

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from commitlog.domain.conflict_rules import NEVER
-from commitlog.domain.matrix import CONFLICT_MATRIX
+from commitlog.domain.deciding.conflict_rules import NEVER
+from commitlog.domain.deciding.matrix import CONFLICT_MATRIX
 from commitlog.domain.model import ChangeKind
 
 _HEAD = """\
@@ -11,7 +11,7 @@ _HEAD = """\
 
 A proposal conflicts with what was committed after its base. The rows are the proposed change, the columns what another
 proposal committed since; an empty cell means that both commit. This page is printed from `CONFLICT_MATRIX` in
-`commitlog/domain/matrix.py`.
+`commitlog/domain/deciding/matrix.py`.
 """
 
 

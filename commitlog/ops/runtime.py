@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from commitlog.config import Settings, without_password
-from commitlog.domain.json_form import format_id
+from commitlog.domain.model.json_form import format_id
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.home import (
     SERVICE_MARKER,

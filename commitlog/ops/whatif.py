@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from commitlog.domain import model as m
+from commitlog.domain.again.other_rules import OtherRules
+from commitlog.domain.deciding.decide import decide
+from commitlog.domain.deciding.row_conflicts import RowHandler
 from commitlog.domain.model import Outcome, Verdict
-from commitlog.domain.other_rules import OtherRules
-from commitlog.domain.row_conflicts import RowHandler
-from commitlog.domain.sequencing import decide, new_state, replay
+from commitlog.domain.state.index import new_state
+from commitlog.domain.state.replaying import replay
 
 if TYPE_CHECKING:
     from commitlog.config import Settings
-    from commitlog.domain.reads import StatisticsDecoder
-    from commitlog.domain.state import SequencerState
+    from commitlog.domain.deciding.reads import StatisticsDecoder
+    from commitlog.domain.state.index import SequencerState
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from commitlog.client.lake import new_name
-from commitlog.domain.definitions import Column, TableDefinition
-from commitlog.domain.types import FLOATS, ColumnType
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import FLOATS, ColumnType
 from commitlog.errors import DataFileError
 from commitlog.spark.arrow_partitions import by_partition
 from commitlog.spark.conforming import by_name, conformed, missing

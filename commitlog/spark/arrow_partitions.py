@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
-from commitlog.domain.types import canonical_value, value_text
+from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
+from commitlog.domain.model.types import canonical_value, value_text
 from commitlog.spark.partitioning import DIRECTORY, is_computed, is_plain
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

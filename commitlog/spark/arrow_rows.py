@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from commitlog.domain.definitions import Column
 from commitlog.domain.model import MappedColumn
-from commitlog.domain.types import fold
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
 from commitlog.spark.conforming import Find, conformed, missing
 

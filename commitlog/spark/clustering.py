@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from commitlog.domain.definitions import Column, TableDefinition
-from commitlog.domain.types import FLOATS, NESTED, TIMESTAMPS
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import FLOATS, NESTED, TIMESTAMPS
 from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.columns import quoted
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql import types as st
 
-from commitlog.domain.definitions import Column
 from commitlog.domain.model import ColumnSpec
-from commitlog.domain.types import ColumnType, quote
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import ColumnType, quote
 from commitlog.errors import DataFileError
 
 FIELD_ID = "parquet.field.id"

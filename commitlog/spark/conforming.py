@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from commitlog.domain.definitions import Column, default_value
-from commitlog.domain.types import fold
+from commitlog.domain.model.definitions import Column, default_value
+from commitlog.domain.model.types import fold
 
 Find: TypeAlias = "Callable[[Column, Sequence[pa.Field]], int | None]"
 """Which of the fields is the column's; None when it is missing."""

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from commitlog.domain.definitions import Column, TableDefinition
-from commitlog.domain.types import fold
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import FIELD_ID, default_expression, identified_type, quoted, spark_type
 

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from commitlog.client import Transaction
-from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import DataFile, Scalar
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError
 from commitlog.spark.files import remove_files
 from commitlog.spark.fitting import fit

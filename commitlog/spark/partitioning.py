@@ -19,9 +19,9 @@ from pyspark.sql import functions as sf
 
 from commitlog.client.datafiles import read_data_file
 from commitlog.client.partitions import is_storable
-from commitlog.domain.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model import ColumnStatistics, DataFile, Scalar
-from commitlog.domain.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
+from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
 from commitlog.spark.columns import quoted
 from commitlog.spark.files import new_directory, remove_directory, write_parquet
 

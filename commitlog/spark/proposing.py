@@ -15,8 +15,8 @@ from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
-from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import Isolation, Reason
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import InvalidRequestError, ProposalRejectedError
 from commitlog.spark.files import remove_files, write_delete_file
 from commitlog.spark.filters import Where, condition

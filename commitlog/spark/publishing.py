@@ -22,7 +22,6 @@ from commitlog.client.datafiles import normal_path
 from commitlog.client.kafka_access import KafkaAccess
 from commitlog.client.names import TableName, parse_table_name
 from commitlog.config import Settings
-from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import (
     Append,
     Change,
@@ -36,7 +35,8 @@ from commitlog.domain.model import (
     Proposal,
     Reason,
 )
-from commitlog.domain.types import fold
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.types import fold
 from commitlog.errors import (
     ConfigurationError,
     DataFileError,

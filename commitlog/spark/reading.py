@@ -24,9 +24,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from commitlog.client.datafiles import ROW_ID, ROW_ID_FIELD
-from commitlog.domain.definitions import Column
 from commitlog.domain.model import MappedColumn
-from commitlog.domain.types import fold
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import FIELD_ID, default_expression, quoted, scan_schema, spark_type
 

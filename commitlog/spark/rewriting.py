@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
-from commitlog.domain.types import fold
+from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.filters import Rows, conjunction, filter_of
 from commitlog.spark.fitting import conform, fit

@@ -14,9 +14,9 @@ from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
 from commitlog.client.names import parse_table_name
-from commitlog.domain.definitions import Column, TableDefinition
 from commitlog.domain.model import Predicate
-from commitlog.domain.types import NESTED
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import NESTED
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
 from commitlog.spark.arrow_rows import as_text, by_column_id, delete_positions
 from commitlog.spark.filters import Where, condition, conjunction

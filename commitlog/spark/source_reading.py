@@ -27,8 +27,8 @@ from commitlog.catalog.changed import ChangedFile, ChangedRow, TableChanges
 from commitlog.catalog.queries import Catalog, CatalogTable
 from commitlog.client import CommitLog
 from commitlog.client.names import parse_table_name
-from commitlog.domain.definitions import Column
-from commitlog.domain.types import fold
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import fold
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
 from commitlog.spark.arrow_rows import FileRows, by_column_id, read_rows, text_array
 from commitlog.spark.columns import scan_schema

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.names import parse_table_name
 from commitlog.domain.model import Isolation
-from commitlog.domain.types import fold
+from commitlog.domain.model.types import fold
 from commitlog.errors import InvalidRequestError, TableNotFoundError
 from commitlog.spark.fencing import fenced
 from commitlog.spark.files import remove_files

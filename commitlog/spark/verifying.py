@@ -1,7 +1,7 @@
 """Is the log what its own rules make of it, and the catalog what the log says? Spark's tasks share the work.
 
 Every record's place in the chain of hashes is checked in ranges of the results; then the proposals are decided again in
-shares that have no table in common (`commitlog.domain.verifying`); last, the tables that this gives are counted in the
+shares that have no table in common (`commitlog.domain.again.verifying`); last, the tables that this gives are counted in the
 catalog.
 """
 
@@ -19,8 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.catalog.census import census, count_outcomes
 from commitlog.client import CommitLog
-from commitlog.domain.model import Genesis
-from commitlog.domain.verifying import (
+from commitlog.domain.again.verifying import (
     Entities,
     Finding,
     TableTotals,
@@ -30,6 +29,7 @@ from commitlog.domain.verifying import (
     thin,
     touched,
 )
+from commitlog.domain.model import Genesis
 from commitlog.log.chain import hash_after_takeover
 from commitlog.log.codec import OutcomeRecord, decode_record, decode_statistics, hash_record
 from commitlog.spark.outcomes import raw_records

@@ -10,9 +10,9 @@ import pytest
 from deciding import DecidedLog, change, create_table
 
 from commitlog.catalog.row_values import literal
-from commitlog.domain.definitions import InvalidChangeError, complete_row, define
 from commitlog.domain.model import ColumnSpec, CreateTable
-from commitlog.domain.types import ColumnType, parse_type
+from commitlog.domain.model.definitions import InvalidChangeError, complete_row, define
+from commitlog.domain.model.types import ColumnType, parse_type
 
 ALPHABET = "[]{}()'\"\\,=: ab"
 

@@ -11,8 +11,8 @@ import pytest
 from lakes import Lake, change
 
 from commitlog.catalog.queries import Catalog
+from commitlog.domain.deciding.reads import excludes
 from commitlog.domain.model import Append, DataFile, FilterOp, Predicate
-from commitlog.domain.reads import excludes
 
 VALUES: dict[str, list[Any]] = {
     "i": [-3, 0, 1, 2, 5, 10, 11],

@@ -12,8 +12,10 @@ from log_running import Ids, all_outcomes, all_records, append, create_table, ma
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.domain.partitioning import partition_for
-from commitlog.domain.sequencing import new_state, replay, state_hash
+from commitlog.domain.model.ids import partition_for
+from commitlog.domain.state.dumping import state_hash
+from commitlog.domain.state.index import new_state
+from commitlog.domain.state.replaying import replay
 from commitlog.errors import HistoryUnavailableError, LogLossError
 from commitlog.log import checkpoint
 from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of, load_checkpoints, state_after, write_checkpoint

@@ -28,14 +28,13 @@ from log_running import (
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.domain.partitioning import partition_for
+from commitlog.domain.model.ids import partition_for
 from commitlog.errors import (
     LogIntegrityError,
     LogLossError,
     OutcomeUnknownError,
     ProposalTooLargeError,
 )
-from commitlog.log._framing import NEWEST
 from commitlog.log.chain import Skip
 from commitlog.log.codec import (
     OutcomeRecord,
@@ -47,6 +46,7 @@ from commitlog.log.codec import (
     encode_takeover,
     hash_record,
 )
+from commitlog.log.codec.framing import NEWEST
 from commitlog.log.producing import KafkaResults, KafkaVoice
 from commitlog.log.publisher import PendingProposal, Publisher
 from commitlog.log.results import ResultsReader

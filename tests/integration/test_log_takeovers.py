@@ -24,9 +24,9 @@ from log_running import (
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.errors import FencedError
-from commitlog.log._framing import NEWEST
 from commitlog.log.chain import Skip
 from commitlog.log.codec import Takeover, decode_record, encode_takeover
+from commitlog.log.codec.framing import NEWEST
 from commitlog.log.producing import KafkaResults
 from commitlog.log.publisher import Publisher
 from commitlog.log.sequencer import EXIT_FENCED, TAKEOVER_AFTER_S, Phase, Sequencer

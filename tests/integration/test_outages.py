@@ -23,8 +23,8 @@ from proxies import KafkaProxy
 from commitlog.client.proposals_lookup import find_queued
 from commitlog.client.results_lookup import ResultsLookup
 from commitlog.config import Settings
-from commitlog.domain.json_form import format_id
 from commitlog.domain.model import Outcome
+from commitlog.domain.model.json_form import format_id
 from commitlog.errors import (
     CommitLogError,
     LogIntegrityError,

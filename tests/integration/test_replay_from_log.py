@@ -14,7 +14,7 @@ from pyroaring import FrozenBitMap64
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.domain.partitioning import partition_for
+from commitlog.domain.model.ids import partition_for
 from commitlog.local.processes import free_port
 from commitlog.log.publisher import Publisher
 from commitlog.log.topics import init_log, topics_of

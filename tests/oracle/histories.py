@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from commitlog.domain.json_form import parse_proposal
+from commitlog.domain.deciding.decide import decide
 from commitlog.domain.model import (
     Genesis,
     Granularity,
@@ -23,8 +23,10 @@ from commitlog.domain.model import (
     Reason,
     Verdict,
 )
-from commitlog.domain.sequencing import decide, dump_state, load_state, new_state, replay, state_hash
-from commitlog.domain.state import SequencerState, TableState
+from commitlog.domain.model.json_form import parse_proposal
+from commitlog.domain.state.dumping import dump_state, load_state, state_hash
+from commitlog.domain.state.index import SequencerState, TableState, new_state
+from commitlog.domain.state.replaying import replay
 
 from . import values
 from .oracle import Expected, Oracle

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from commitlog.domain import model as m
-from commitlog.domain.altering import alter
-from commitlog.domain.definitions import define, reference
-from commitlog.domain.types import fold
+from commitlog.domain.model.altering import alter
+from commitlog.domain.model.definitions import define, reference
+from commitlog.domain.model.types import fold
 
 from .judging_files import FileJudge
 from .meeting import RowJudge

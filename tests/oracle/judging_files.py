@@ -7,7 +7,7 @@ from posixpath import normpath
 from typing import Any
 
 from commitlog.domain import model as m
-from commitlog.domain.types import fold
+from commitlog.domain.model.types import fold
 
 from .proving import stored_point
 from .sight import NAMED, Sight, refuse

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from commitlog.domain import model as m
-from commitlog.domain.definitions import InvalidChangeError, complete_row
-from commitlog.domain.rowkeys import canonical_text, given_key, key_of
+from commitlog.domain.model.definitions import InvalidChangeError, complete_row
+from commitlog.domain.state.row_keys import canonical_text, given_key, key_of
 
 from .world import Row, Table, unique_values
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from commitlog.domain import model as m
-from commitlog.domain.definitions import InvalidChangeError
+from commitlog.domain.model.definitions import InvalidChangeError
 
 from .judging import Judge
 from .reading import read_conflicts

@@ -11,8 +11,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from commitlog.domain import model as m
-from commitlog.domain.definitions import TableDefinition
-from commitlog.domain.types import fold
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.types import fold
 
 BELOW, ABOVE = (-1,), (1,)
 Point = tuple[Any, ...]

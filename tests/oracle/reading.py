@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from commitlog.domain import model as m
-from commitlog.domain.definitions import InvalidChangeError
-from commitlog.domain.rowkeys import given_key
-from commitlog.domain.types import fold
+from commitlog.domain.model.definitions import InvalidChangeError
+from commitlog.domain.model.types import fold
+from commitlog.domain.state.row_keys import given_key
 
 from .proving import no_row_matches
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from commitlog.domain.json_form import format_id
 from commitlog.domain.model import Outcome, RenameTable, Verdict
-from commitlog.domain.state import SequencerState, TableState
+from commitlog.domain.model.json_form import format_id
+from commitlog.domain.state.index import SequencerState, TableState
 
 from . import values
 from .oracle import Oracle

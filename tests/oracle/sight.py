@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from commitlog.domain import model as m
-from commitlog.domain.definitions import InvalidChangeError
-from commitlog.domain.types import fold
+from commitlog.domain.model.definitions import InvalidChangeError
+from commitlog.domain.model.types import fold
 
 from .world import Table
 

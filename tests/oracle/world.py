@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from commitlog.domain import model as m
-from commitlog.domain.altering import alter
-from commitlog.domain.definitions import BENIGN_OPS, TableDefinition, complete_row, define, reference
-from commitlog.domain.rowkeys import canonical_text, given_key, key_of
-from commitlog.domain.types import fold
+from commitlog.domain.model.altering import alter
+from commitlog.domain.model.definitions import BENIGN_OPS, TableDefinition, complete_row, define, reference
+from commitlog.domain.model.types import fold
+from commitlog.domain.state.row_keys import canonical_text, given_key, key_of
 
 K = m.ChangeKind
 

@@ -18,10 +18,11 @@ from oracle.histories import PROPOSALS, History, Run
 from oracle.requests import POLICIES_WITHOUT_HANDLER, START_MS
 
 from commitlog.client.advising import advise
-from commitlog.domain.alternatives import Alternative, ListedFiles, NarrowerReads, TableRule, alternatives_to
-from commitlog.domain.json_form import parse_proposal
+from commitlog.domain.again.alternatives import Alternative, ListedFiles, NarrowerReads, TableRule, alternatives_to
+from commitlog.domain.deciding.decide import decide, find_conflicts
 from commitlog.domain.model import ConflictKind, Outcome, Proposal, Reason, TableRead, Verdict
-from commitlog.domain.sequencing import decide, dump_state, find_conflicts, load_state, state_hash
+from commitlog.domain.model.json_form import parse_proposal
+from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 
 HISTORIES = 250
 FIRST_SEED = 7_000_000

@@ -30,9 +30,12 @@ from oracle.histories import HANDLERS, History, Run
 from oracle.requests import START_MS
 from oracle.values import TYPES
 
-from commitlog.domain.json_form import parse_proposal
+from commitlog.domain.deciding.decide import decide
 from commitlog.domain.model import Granularity, Isolation, LogSettings, Position, Proposal, Verdict
-from commitlog.domain.sequencing import decide, dump_state, load_state, new_state, replay, state_hash
+from commitlog.domain.model.json_form import parse_proposal
+from commitlog.domain.state.dumping import dump_state, load_state, state_hash
+from commitlog.domain.state.index import new_state
+from commitlog.domain.state.replaying import replay
 
 MACHINES, STEPS = 180, 40
 POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING", "handler:merge", "handler:propose", "handler:fail")

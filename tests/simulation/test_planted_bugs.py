@@ -14,21 +14,21 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from oracle.histories import run_seed
 
-from commitlog.domain import (
+from commitlog.domain.deciding import (
     conflict_rules,
     conflicts,
+    decide,
     files,
     matrix,
     planners,
     reads,
-    replaying,
     row_conflicts,
     rows,
-    sequencing,
 )
-from commitlog.domain.definitions import InvalidChangeError, complete_row
 from commitlog.domain.model import AlterOp, ChangeKind, DeleteRow, Granularity, ResolutionAction
-from commitlog.domain.state import LOCAL, KeyedRows, SequencerState
+from commitlog.domain.model.definitions import InvalidChangeError, complete_row
+from commitlog.domain.state import replaying
+from commitlog.domain.state.index import LOCAL, KeyedRows, SequencerState
 
 HISTORIES = 2_000
 K = ChangeKind
@@ -52,7 +52,7 @@ def without(proposed: ChangeKind, *committed: ChangeKind) -> dict[ChangeKind, An
 
 
 def skip_the_read_set(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sequencing, "find_read_hits", lambda *args: ())
+    patch.setattr(decide, "find_read_hits", lambda *args: ())
 
 
 def skip_renamed(patch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def drop_does_not_mind_renames(patch: pytest.MonkeyPatch) -> None:
 
 def off_by_one_at_the_base(patch: pytest.MonkeyPatch) -> None:
     real = matrix.check_footprint
-    patch.setattr(sequencing, "check_footprint", lambda state, footprint, base: real(state, footprint, base - 1))
+    patch.setattr(decide, "check_footprint", lambda state, footprint, base: real(state, footprint, base - 1))
 
 
 def forget_the_windows_edge(patch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from commitlog.domain.definitions import TableDefinition, define
 from commitlog.domain.model import ColumnSpec, CreateTable
+from commitlog.domain.model.definitions import TableDefinition, define
 from commitlog.errors import DataFileError
 from commitlog.spark.arrow import write_batches
 from commitlog.spark.arrow_partitions import bucket

@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql import types as st
 
-from commitlog.domain.definitions import build_column
 from commitlog.domain.model import ColumnSpec
-from commitlog.domain.types import parse_type
+from commitlog.domain.model.definitions import build_column
+from commitlog.domain.model.types import parse_type
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import column_specs, ducklake_type, scan_schema, spark_type
 

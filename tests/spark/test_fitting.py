@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from commitlog.client.datafiles import read_data_file
-from commitlog.domain.definitions import TableDefinition, define
 from commitlog.domain.model import ColumnSpec, CreateTable
+from commitlog.domain.model.definitions import TableDefinition, define
 from commitlog.errors import DataFileError
 from commitlog.spark.arrow import write_batches
 from commitlog.spark.arrow_rows import FileRows, read_rows

@@ -10,8 +10,8 @@ import pytest
 from pyroaring import FrozenBitMap64
 from pyspark.sql import SparkSession
 
-from commitlog.domain.definitions import Column, build_column
 from commitlog.domain.model import ColumnSpec, MappedColumn
+from commitlog.domain.model.definitions import Column, build_column
 from commitlog.errors import DataFileError
 from commitlog.spark.reading import Scan, ScanFile, dataframe, positions, with_positions
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from commitlog.domain.json_form import parse_id, proposal_from_json
+from commitlog.domain.deciding.decide import decide
 from commitlog.domain.model import Genesis, LogSettings, Outcome, Position, Reason, Verdict
-from commitlog.domain.sequencing import decide, dump_state, load_state, new_state, replay, state_hash
+from commitlog.domain.model.json_form import parse_id, proposal_from_json
+from commitlog.domain.state.dumping import dump_state, load_state, state_hash
+from commitlog.domain.state.index import new_state
+from commitlog.domain.state.replaying import replay
 
 START_MS = 1_732_201_315_328
 _NUMBERS = count()

@@ -11,7 +11,7 @@ from chains import Written
 from deciding import START_MS, make_id
 
 from commitlog.domain import model as m
-from commitlog.domain.sequencing import new_state
+from commitlog.domain.state.index import new_state
 from commitlog.errors import FencedError
 from commitlog.log.active import HEARTBEAT_INTERVAL_S, LOOK_INTERVAL_S, TELL_AGAIN_S, Active, Limits
 from commitlog.log.batches import Decider, Incoming

@@ -21,7 +21,7 @@ from deciding import (
     update,
 )
 
-from commitlog.domain.alternatives import (
+from commitlog.domain.again.alternatives import (
     Alternative,
     ListedFiles,
     NarrowerReads,
@@ -31,11 +31,12 @@ from commitlog.domain.alternatives import (
     Without,
     alternatives_to,
 )
-from commitlog.domain.handlers import NotingHandlers
+from commitlog.domain.again.noting_handlers import NotingHandlers
+from commitlog.domain.again.other_rules import OtherRules
 from commitlog.domain.model import ColumnStatistics, Granularity, Isolation, Outcome
-from commitlog.domain.other_rules import OtherRules
-from commitlog.domain.sequencing import new_state, replay, state_hash
-from commitlog.domain.state import SequencerState
+from commitlog.domain.state.dumping import state_hash
+from commitlog.domain.state.index import SequencerState, new_state
+from commitlog.domain.state.replaying import replay
 
 COLUMNS = "id int64, d date, v varchar"
 SERIALIZABLE: dict[str, Any] = {"isolation": "SERIALIZABLE"}

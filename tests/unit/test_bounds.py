@@ -33,10 +33,12 @@ from deciding import (
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.domain.definitions import InvalidChangeError
-from commitlog.domain.json_form import outcome_to_json, proposal_from_json
-from commitlog.domain.sequencing import new_state, replay, state_hash
-from commitlog.domain.settings import changed_settings
+from commitlog.domain.model.definitions import InvalidChangeError
+from commitlog.domain.model.json_form import outcome_to_json, proposal_from_json
+from commitlog.domain.model.settings import changed_settings
+from commitlog.domain.state.dumping import state_hash
+from commitlog.domain.state.index import new_state
+from commitlog.domain.state.replaying import replay
 from commitlog.log import batches
 from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.chain import Accepted, Chain, Skip

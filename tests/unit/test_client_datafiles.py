@@ -16,7 +16,6 @@ import pytest
 from commitlog.client.arrow_types import columns_of
 from commitlog.client.datafiles import read_data_file
 from commitlog.client.overlay import altered_by, define_new
-from commitlog.domain.definitions import TableDefinition
 from commitlog.domain.model import (
     Alteration,
     AlterOp,
@@ -27,6 +26,7 @@ from commitlog.domain.model import (
     MappedColumn,
     PartitionSpec,
 )
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError
 
 

@@ -12,7 +12,7 @@ from commitlog.client.known_tables import KnownTables
 from commitlog.client.log_end import LogEnd
 from commitlog.client.new_files import NewFiles
 from commitlog.config import Settings
-from commitlog.domain.definitions import TableDefinition
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError, LogUnavailableError
 
 AT = TableAt(TableDefinition(7, 1, "t", (), 1), "/lake/main/t/")

@@ -33,7 +33,7 @@ from commitlog.errors import (
     ProposalTooLargeError,
 )
 from commitlog.log import batches
-from commitlog.log.handlers import ROW_HANDLERS_GROUP, load_row_handlers
+from commitlog.log.row_handlers import ROW_HANDLERS_GROUP, load_row_handlers
 from commitlog.testing import InMemoryCommitLog
 
 FILE = m.DataFile("a.parquet", record_count=10, file_size_bytes=100)

@@ -18,10 +18,11 @@ from pyroaring import BitMap64, FrozenBitMap64
 
 from commitlog.domain import model as m
 from commitlog.errors import MalformedRecordError
-from commitlog.log import _changes, codec
-from commitlog.log._direct import outcome_bytes
-from commitlog.log._framing import HEADER_SIZE_BYTES, MARKER, NEWEST, load_schemas, schemas_dir, writer_of
-from commitlog.log._outcomes import outcome_to_avro
+from commitlog.log import codec
+from commitlog.log.codec import _changes
+from commitlog.log.codec._direct import outcome_bytes
+from commitlog.log.codec._outcomes import outcome_to_avro
+from commitlog.log.codec.framing import HEADER_SIZE_BYTES, MARKER, NEWEST, load_schemas, schemas_dir, writer_of
 
 BIGINTS = st.integers(m.BIGINT_MIN, m.BIGINT_MAX)
 INTS = st.integers(-(2**31), 2**31 - 1)

@@ -25,10 +25,11 @@ from deciding import (
     update,
 )
 
-from commitlog.domain.json_form import parse_proposal
+from commitlog.domain.deciding.decide import decide, receipt_for
 from commitlog.domain.model import MalformedProposal, Outcome, Position, Reason, Verdict
-from commitlog.domain.partitioning import partition_for
-from commitlog.domain.sequencing import decide, receipt_for, replay
+from commitlog.domain.model.ids import partition_for
+from commitlog.domain.model.json_form import parse_proposal
+from commitlog.domain.state.replaying import replay
 
 
 def flush(*row_ids: int) -> dict[str, Any]:

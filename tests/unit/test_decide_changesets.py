@@ -19,9 +19,10 @@ from deciding import (
     read_table,
 )
 
-from commitlog.domain import altering, definitions, planning
-from commitlog.domain.row_width import stored_width
-from commitlog.domain.types import fold
+from commitlog.domain.deciding import planning
+from commitlog.domain.model import altering, definitions
+from commitlog.domain.model.row_width import stored_width
+from commitlog.domain.model.types import fold
 from commitlog.errors import MalformedRecordError
 
 REFERS = [{"columns": ["v"], "ref_schema": "main", "ref_table": "p", "ref_columns": ["id"]}]

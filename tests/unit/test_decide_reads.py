@@ -27,10 +27,12 @@ from deciding import (
     update,
 )
 
-from commitlog.domain.json_form import proposal_from_json
+from commitlog.domain.deciding.decide import decide, find_conflicts
+from commitlog.domain.deciding.reads import excludes
 from commitlog.domain.model import Append, ColumnStatistics, DataFile, FilterOp, Predicate
-from commitlog.domain.reads import excludes
-from commitlog.domain.sequencing import decide, dump_state, find_conflicts, load_state, replay
+from commitlog.domain.model.json_form import proposal_from_json
+from commitlog.domain.state.dumping import dump_state, load_state
+from commitlog.domain.state.replaying import replay
 
 COLUMNS = "i int64, f float64, s varchar, d date, c decimal(9,2), b boolean, ts timestamp, l blob"
 

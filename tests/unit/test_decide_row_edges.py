@@ -21,8 +21,9 @@ from deciding import (
     update,
 )
 
-from commitlog.domain.json_form import proposal_from_json
-from commitlog.domain.sequencing import decide, replay
+from commitlog.domain.deciding.decide import decide
+from commitlog.domain.model.json_form import proposal_from_json
+from commitlog.domain.state.replaying import replay
 
 ORIGIN = {"node": "n", "tick": 1, "stamp_ms": 5, "priority": 1}
 

@@ -21,14 +21,14 @@ from deciding import (
     update,
 )
 
-from commitlog.domain.json_form import (
+from commitlog.domain.model import MalformedProposal, Proposal
+from commitlog.domain.model.json_form import (
     outcome_to_json,
     parse_proposal,
     proposal_from_json,
     proposal_to_json,
     to_json,
 )
-from commitlog.domain.model import MalformedProposal, Proposal
 from commitlog.errors import MalformedRecordError
 
 BEYOND = 2**63

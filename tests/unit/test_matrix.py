@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from commitlog.domain import conflict_rules as rules
-from commitlog.domain.matrix import _TABLE, CONFLICT_MATRIX, read_matrix
+from commitlog.domain.deciding import conflict_rules as rules
+from commitlog.domain.deciding.matrix import _TABLE, CONFLICT_MATRIX, read_matrix
 from commitlog.domain.model import ChangeKind as K
 
 

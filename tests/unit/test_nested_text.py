@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from deciding import DecidedLog, insert, keyed_table
 
-from commitlog.domain.definitions import PartitionKey
+from commitlog.domain.model.definitions import PartitionKey
 
 
 @pytest.mark.parametrize(

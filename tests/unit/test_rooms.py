@@ -135,12 +135,12 @@ def _reads_environment(path: Path) -> bool:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("domain.sequencing", "import time"),
-        ("domain.sequencing", "from os import path"),
-        ("domain.sequencing", "from uuid import uuid4"),
-        ("domain.sequencing", "import numpy"),
-        ("domain.sequencing", "from commitlog.config import Settings"),
-        ("domain.sequencing", "def f():\n    from commitlog.log import codec"),
+        ("domain.deciding.decide", "import time"),
+        ("domain.deciding.decide", "from os import path"),
+        ("domain.deciding.decide", "from uuid import uuid4"),
+        ("domain.deciding.decide", "import numpy"),
+        ("domain.deciding.decide", "from commitlog.config import Settings"),
+        ("domain.deciding.decide", "def f():\n    from commitlog.log import codec"),
         ("log.sequencer", "from commitlog import catalog"),
         ("log.sequencer", "import sqlalchemy.exc"),
         ("catalog.queries", "from commitlog.log.results import read"),
@@ -158,8 +158,8 @@ def test_breaches_when_a_wall_is_passed_then_names_it(module: str, source: str) 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("domain.sequencing", "from commitlog.errors import MalformedRecordError\nfrom pyroaring import BitMap64"),
-        ("domain.sequencing", "from . import model\nfrom uuid import UUID"),
+        ("domain.deciding.decide", "from commitlog.errors import MalformedRecordError\nfrom pyroaring import BitMap64"),
+        ("domain.deciding.decide", "from ... import errors\nfrom .. import model\nfrom uuid import UUID"),
         ("catalog.projector", "from commitlog.log.results import read"),
         ("catalog.projector", "from commitlog.log import results"),
         ("client.transaction", "from commitlog.catalog import queries\nfrom ..catalog.queries import x"),

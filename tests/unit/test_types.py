@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from commitlog.domain.types import canonical_value, check_json_type, parse_type, value_text
+from commitlog.domain.model.types import canonical_value, check_json_type, parse_type, value_text
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,7 @@ from deciding import (
     update,
 )
 
-from commitlog.domain.json_form import proposal_from_json
-from commitlog.domain.model import MalformedProposal, Outcome, Reason, Verdict
-from commitlog.domain.sequencing import decide, replay
-from commitlog.domain.verifying import (
+from commitlog.domain.again.verifying import (
     Entities,
     TableTotals,
     Verifier,
@@ -35,6 +32,10 @@ from commitlog.domain.verifying import (
     thin,
     touched,
 )
+from commitlog.domain.deciding.decide import decide
+from commitlog.domain.model import MalformedProposal, Outcome, Reason, Verdict
+from commitlog.domain.model.json_form import proposal_from_json
+from commitlog.domain.state.replaying import replay
 
 
 def handler(kind: str, committed: Any, proposed: Any) -> Any:

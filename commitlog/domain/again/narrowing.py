@@ -1,0 +1,207 @@
+"""Which narrower filter of a read would have kept files appended since its base out of it.
+
+Each file tells by its partition values or statistics which range of a column it holds. A column tells the appended files
+apart from what was read when one comparison lies beyond the range of all of them. Which of its two sides is offered
+follows the files that were there to be read, as far as the window remembers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from commitlog.domain import model as m
+from commitlog.domain.deciding.reads import (
+    Comparable,
+    StatisticsDecoder,
+    comparable,
+    definition_hits,
+    excludes,
+    may_be_cut,
+)
+from commitlog.domain.model import FilterOp, Predicate, Scalar
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import FLOATS, ColumnType, fold
+from commitlog.domain.state.index import SequencerState, TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """One more condition for a read, and why it helps: the appended files hold the column from ``low`` to ``high``.
+
+    low, high: as the files' writers gave them; None is unknown, both None that they hold only NULL.
+    """
+
+    read: int
+    schema: str
+    table: str
+    predicate: Predicate
+    low: Scalar
+    high: Scalar
+
+
+class _Bound(NamedTuple):
+    order: Comparable
+    given: Scalar
+    exact: bool
+
+
+class _Span(NamedTuple):
+    """What a set of files holds of a column; a bound is None when it is not known."""
+
+    low: _Bound | None
+    high: _Bound | None
+
+
+_Statistics = dict[str, m.ColumnStatistics]
+_File = tuple[m.DataFile, _Statistics]
+
+
+def narrowings(
+    state: SequencerState, index: int, read: m.TableRead, base: int, decode: StatisticsDecoder | None
+) -> tuple[Narrowing, ...]:
+    """The conditions of one column each that would have kept what was appended since the base out of a read that met it.
+
+    Columns that the read filters on come first, then those that tell the appended files from the ones that were read,
+    then those of which only the appended files are known.
+    """
+    schema = state.schema_at(fold(read.schema), base)
+    table = None if schema is None else state.entry_at(schema, fold(read.table), base)
+    if not isinstance(table, TableState) or base < state.index_floor or any(definition_hits(table, base)):
+        return ()
+    definition = table.definition
+    met: list[_File] = []
+    held: list[_File] = []
+    for snapshot_id, data_file_id, file in table.appended:
+        if snapshot_id <= base and read.files is not None and data_file_id not in read.files:
+            continue
+        if not excludes(definition, file, read.filter, decode):
+            (held if snapshot_id <= base else met).append((file, _statistics_of(file, decode)))
+    assert met, "no file was appended since, so nothing was to be kept out"
+    filtered = list(dict.fromkeys(definition.column(each.column).column_id for each in read.filter))
+    found = [
+        (rank, Narrowing(index, read.schema, read.table, predicate, *_given(span)))
+        for column in definition.columns
+        if (span := _span_of(definition, column, met)) is not None
+        for rank, predicate in _predicates(definition, column, read, span, held, column.column_id in filtered)
+    ]
+    return tuple(narrowing for _, narrowing in sorted(found, key=lambda each: each[0]))
+
+
+def _statistics_of(file: m.DataFile, decode: StatisticsDecoder | None) -> _Statistics:
+    statistics = file.statistics
+    if isinstance(statistics, bytes):
+        statistics = () if decode is None else decode(statistics)
+    return {fold(column.column): column for column in statistics}
+
+
+def _given(span: _Span) -> tuple[Scalar, Scalar]:
+    return (None if span.low is None else span.low.given, None if span.high is None else span.high.given)
+
+
+# --- which side -------------------------------------------------------------------------------------------------------
+
+_FILTERED, _TELLS_APART, _UNKNOWN = range(3)
+_EMPTY = _Span(None, None)
+
+
+def _predicates(
+    table: TableDefinition, column: Column, read: m.TableRead, span: _Span, held: list[_File], is_filtered: bool
+) -> Iterator[tuple[int, Predicate]]:
+    """The condition on one column that leaves the span out and something of the read in, with its rank; or none."""
+    own = [each for each in read.filter if fold(each.column) == fold(column.name)]
+    if span is _EMPTY:
+        if not any(each.op is FilterOp.IS_NULL for each in own):
+            yield (_FILTERED if is_filtered else _UNKNOWN), Predicate(column.name, FilterOp.IS_NOT_NULL)
+        return
+    sides = [side for side in _sides(span) if all(_leaves_something(column.type, each, side) for each in own)]
+    there = _span_of(table, column, held) if held else None
+    apart = [side for side in sides if there is not None and there is not _EMPTY and _holds(side, there)]
+    if apart:
+        yield (_FILTERED if is_filtered else _TELLS_APART), Predicate(column.name, apart[0].op, apart[0].bound.given)
+    elif sides and (is_filtered or not held):
+        yield (_FILTERED if is_filtered else _UNKNOWN), Predicate(column.name, sides[0].op, sides[0].bound.given)
+
+
+class _Side(NamedTuple):
+    op: FilterOp
+    bound: _Bound
+
+
+def _sides(span: _Span) -> Iterator[_Side]:
+    if span.low is not None:
+        yield _Side(FilterOp.LT, span.low)
+    if span.high is not None and (span.high.exact or not may_be_cut(span.high.order)):
+        yield _Side(FilterOp.GT, span.high)
+
+
+def _leaves_something(kind: ColumnType, predicate: Predicate, side: _Side) -> bool:
+    """Whether a condition of the read can be met beyond the bound."""
+    first, last = _limits(kind, predicate)
+    if predicate.op is FilterOp.IS_NULL:
+        return False
+    if side.op is FilterOp.LT:
+        return first is None or first < side.bound.order  # type: ignore[operator]
+    return last is None or last > side.bound.order  # type: ignore[operator]
+
+
+def _limits(kind: ColumnType, predicate: Predicate) -> tuple[Comparable | None, Comparable | None]:
+    values = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
+    known = [each for each in (comparable(kind, value) for value in values) if each is not None]
+    if not known:
+        return None, None
+    match predicate.op:
+        case FilterOp.LT | FilterOp.LE:
+            return None, known[0]
+        case FilterOp.GT | FilterOp.GE:
+            return known[0], None
+        case _:
+            return min(known), max(known)
+
+
+def _holds(side: _Side, there: _Span) -> bool:
+    """Whether all that was there lies beyond the bound."""
+    if side.op is FilterOp.LT:
+        return there.high is not None and there.high.order < side.bound.order  # type: ignore[operator]
+    return there.low is not None and there.low.order > side.bound.order  # type: ignore[operator]
+
+
+# --- ranges -----------------------------------------------------------------------------------------------------------
+
+
+def _span_of(table: TableDefinition, column: Column, files: list[_File]) -> _Span | None:
+    """What the files hold of a column together; None when nothing is known, ``_EMPTY`` when they hold only NULL."""
+    spans = [_span_in(table, column, *file) for file in files]
+    full = [span for span in spans if span is not _EMPTY]
+    if not full:
+        return _EMPTY
+    lows = [None if span is None else span.low for span in full]
+    highs = [None if span is None else span.high for span in full]
+    low = None if None in lows else min((b for b in lows if b), key=lambda bound: bound.order)
+    high = None if None in highs else max((b for b in highs if b), key=lambda bound: bound.order)
+    return None if low is None and high is None else _Span(low, high)
+
+
+def _span_in(table: TableDefinition, column: Column, file: m.DataFile, statistics: _Statistics) -> _Span | None:
+    kind = column.type
+    for key, value in zip(table.partition_by, file.partition_values or (), strict=False):
+        if key.column_id == column.column_id and key.transform == "identity":
+            if value is None:
+                return _EMPTY
+            if (order := comparable(kind, value)) is not None:
+                point = _Bound(order, value, exact=True)
+                return _Span(point, point)
+    known = statistics.get(fold(column.name))
+    if known is None:
+        return None
+    if known.value_count == 0 or known.null_count == file.record_count:
+        return _EMPTY
+    low = _bound(kind, known.min)
+    high = None if kind.name in FLOATS and known.contains_nan is not False else _bound(kind, known.max)
+    return None if low is None and high is None else _Span(low, high)
+
+
+def _bound(kind: ColumnType, given: Scalar) -> _Bound | None:
+    order = comparable(kind, given)
+    return None if order is None else _Bound(order, given, exact=False)

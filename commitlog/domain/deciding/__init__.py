@@ -1,0 +1,1 @@
+"""How a verdict is reached: what a proposal's names mean, what it touches, what that conflicts with."""

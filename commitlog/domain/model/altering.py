@@ -1,0 +1,170 @@
+"""What ALTER_TABLE makes of a table's definition, in time that grows with the steps and the columns, not with their product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from commitlog.domain.model import Alteration, AlterOp
+from commitlog.domain.model.definitions import (
+    Column,
+    PartitionKey,
+    TableDefinition,
+    build_column,
+    check_default,
+    check_property,
+    column_type,
+    no_such_column,
+    partition_keys,
+    quoted,
+)
+from commitlog.domain.model.types import can_widen, fold
+from commitlog.errors import InvalidChangeError
+
+
+def alter(
+    table: TableDefinition, alterations: tuple[Alteration, ...], *, partition_ids: tuple[int, ...]
+) -> TableDefinition:
+    """Apply alterations one after another; raise InvalidChangeError at the first that cannot be.
+
+    ``partition_ids`` are given in order to the SET_PARTITION_BY steps that set a key.
+    """
+    altering = _Altering(table, iter(partition_ids))
+    for step in alterations:
+        _STEPS[step.op](altering, step)
+    return altering.done()
+
+
+class _Altering:
+    """A definition while steps change it: its columns by id, in their order, and their ids by folded name."""
+
+    def __init__(self, table: TableDefinition, partition_ids: Iterator[int]) -> None:
+        self.table = table
+        self.partition_ids = partition_ids
+        self.next_column_id = table.next_column_id
+        self.columns = {column.column_id: column for column in table.columns}
+        self.ids = {folded: column.column_id for folded, column in table.by_name.items()}
+        self.keys = {
+            *table.primary_key,
+            *(column_id for ids in table.unique for column_id in ids),
+            *(column_id for key in table.foreign_keys for column_id in key.column_ids),
+        }
+
+    def done(self) -> TableDefinition:
+        made = replace(self.table, columns=tuple(self.columns.values()), next_column_id=self.next_column_id)
+        made.index({folded: self.columns[column_id] for folded, column_id in self.ids.items()})
+        return made
+
+    def column(self, name: str | None) -> Column:
+        assert name is not None
+        column_id = self.ids.get(fold(name))
+        if column_id is None:
+            raise no_such_column(self.table.name, name, self.columns.values())
+        return self.columns[column_id]
+
+    def use_of(self, column_id: int) -> str | None:
+        table = self.table
+        if column_id in self.keys:
+            if column_id in table.primary_key:
+                return "in the primary key"
+            if any(column_id in ids for ids in table.unique):
+                return "in a UNIQUE constraint"
+            return "in a foreign key"
+        return "a partition key" if any(column_id == key.column_id for key in table.partition_by) else None
+
+
+def _add_column(altering: _Altering, step: Alteration) -> None:
+    assert step.column is not None
+    folded = fold(step.column.name)
+    if folded in altering.ids:
+        raise InvalidChangeError(f"table {quoted(altering.table.name)} already has a column {quoted(step.column.name)}")
+    column = build_column(step.column, altering.next_column_id, initial_default=step.column.default)
+    altering.next_column_id += sum(1 for _ in column.walk())
+    altering.columns[column.column_id] = column
+    altering.ids[folded] = column.column_id
+
+
+def _drop_column(altering: _Altering, step: Alteration) -> None:
+    column, table = altering.column(step.name), altering.table
+    if len(altering.columns) == 1:
+        raise InvalidChangeError(f"column {quoted(column.name)} is the last one of table {quoted(table.name)}")
+    if why := altering.use_of(column.column_id):
+        raise InvalidChangeError(f"column {quoted(column.name)} of table {quoted(table.name)} is {why}")
+    del altering.columns[column.column_id]
+    del altering.ids[fold(column.name)]
+
+
+def _rename_column(altering: _Altering, step: Alteration) -> None:
+    assert step.new_name is not None
+    column, table = altering.column(step.name), altering.table
+    if column.column_id in altering.keys:
+        raise InvalidChangeError(
+            f"column {quoted(column.name)} of table {quoted(table.name)} is a key column: not renamed"
+        )
+    if altering.ids.get(fold(step.new_name), column.column_id) != column.column_id:
+        raise InvalidChangeError(f"table {quoted(table.name)} already has a column {quoted(step.new_name)}")
+    if column.name == step.new_name:
+        raise InvalidChangeError(f"column {quoted(column.name)} already has that name")
+    del altering.ids[fold(column.name)]
+    altering.ids[fold(step.new_name)] = column.column_id
+    altering.columns[column.column_id] = replace(column, name=step.new_name)
+
+
+def _set_type(altering: _Altering, step: Alteration) -> None:
+    assert step.type is not None
+    column = altering.column(step.name)
+    kind = column_type(step.type)
+    if not can_widen(column.type, kind):
+        raise InvalidChangeError(f"column {quoted(column.name)} is {column.type} and cannot be widened to {kind}")
+    check_default(column.name, kind, column.default)
+    altering.columns[column.column_id] = replace(column, type=kind)
+
+
+def _set_nullable(altering: _Altering, step: Alteration) -> None:
+    assert step.nullable is not None
+    column = altering.column(step.name)
+    if step.nullable and column.column_id in altering.table.primary_key:
+        raise InvalidChangeError(f"column {quoted(column.name)} is in the primary key and cannot be NULL")
+    altering.columns[column.column_id] = replace(column, nullable=step.nullable)
+
+
+def _set_default(altering: _Altering, step: Alteration) -> None:
+    column = altering.column(step.name)
+    check_default(column.name, column.type, step.default)
+    altering.columns[column.column_id] = replace(column, default=step.default)
+
+
+def _set_partition_by(altering: _Altering, step: Alteration) -> None:
+    keys: tuple[PartitionKey, ...] = partition_keys(altering.column, step.partition_by)
+    partition_id = next(altering.partition_ids) if keys else None
+    altering.table = replace(altering.table, partition_by=keys, partition_id=partition_id)
+
+
+def _set_comment(altering: _Altering, step: Alteration) -> None:
+    if step.name is None:
+        altering.table = replace(altering.table, comment=step.comment)
+    else:
+        column = altering.column(step.name)
+        altering.columns[column.column_id] = replace(column, comment=step.comment)
+
+
+def _set_property(altering: _Altering, step: Alteration) -> None:
+    assert step.key is not None
+    check_property(step.key, step.value)
+    properties = {key: value for key, value in altering.table.properties.items() if key != step.key}
+    if step.value is not None:
+        properties[step.key] = step.value
+    altering.table = replace(altering.table, properties=properties)
+
+
+_STEPS = {
+    AlterOp.ADD_COLUMN: _add_column,
+    AlterOp.DROP_COLUMN: _drop_column,
+    AlterOp.RENAME_COLUMN: _rename_column,
+    AlterOp.SET_TYPE: _set_type,
+    AlterOp.SET_NULLABLE: _set_nullable,
+    AlterOp.SET_DEFAULT: _set_default,
+    AlterOp.SET_PARTITION_BY: _set_partition_by,
+    AlterOp.SET_COMMENT: _set_comment,
+    AlterOp.SET_PROPERTY: _set_property,
+}

@@ -1,0 +1,87 @@
+"""What a proposal asks for in 64 bits, by which a repetition is told from another write under the same key (ruling 33).
+
+A writer that does its work again makes new files, of other names, sizes and numbers, and may do so from a newer base. So
+the upper half is of what it wants whatever the base; then come 16 bits of the base, and 16 of what was computed from it,
+such as ids of files and positions, which are compared only between proposals from one base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
+from json import JSONEncoder
+
+from commitlog.domain import model as m
+from commitlog.domain.model.json_form import to_json
+from commitlog.domain.model.types import fold
+
+_to_text = JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
+_REWRITES = (m.Delete, m.Compact, m.Flush)
+_HALF = 0xFFFF
+_TABLES_MAX = 4_096
+
+
+def content_of(proposal: m.Proposal) -> int:
+    """What a proposal asks for, as a signed 64-bit number; times, texts about it, reads and statistics do not count."""
+    rewrites = any(isinstance(change, _REWRITES) for change in proposal.changes)
+    # Texts of JSON that are joined: one text of all takes three times as long to make, for every proposal.
+    wanted = ["true" if proposal.open_writer else "false"]
+    computed: list[str] = []
+    for change in proposal.changes:
+        match change:
+            case m.Append():
+                wanted.append(_of_table(change.kind, change.schema, change.table))
+                (computed if rewrites else wanted).append(_rows(change.files))
+            case m.InsertRow():
+                wanted += (_of_table(change.kind, change.schema, change.table), _to_text(change.row))
+            case m.UpdateRow():
+                wanted += (
+                    _of_table(change.kind, change.schema, change.table),
+                    _to_text(change.key),
+                    _to_text(change.row),
+                )
+            case m.DeleteRow():
+                wanted += (_of_table(change.kind, change.schema, change.table), _to_text(change.key))
+            case m.Delete():
+                wanted.append(_of_table(change.kind, change.schema, change.table))
+                computed.append(_to_text([[each.data_file_id, _positions(each.rows)] for each in change.positions]))
+                computed.append(_to_text([[each.data_file_id, _positions(each.rows)] for each in change.delete_files]))
+                computed.append(_to_text(change.whole_files))
+            case m.Compact():
+                wanted.append(_of_table(change.kind, change.schema, change.table))
+                computed += (_to_text(change.replaced), _rows(change.files))
+            case m.Flush():
+                wanted.append(_of_table(change.kind, change.schema, change.table))
+                computed += (_to_text(file.row_ids) for file in change.files)
+            case _:
+                wanted.append(_to_text(to_json(change)))
+    base = (proposal.base_snapshot_id & _HALF).to_bytes(2)
+    return int.from_bytes(_hash(wanted, 4) + base + (_hash(computed, 2) if computed else _NOTHING), signed=True)
+
+
+def is_same_content(first: int, second: int) -> bool:
+    """Whether two proposals ask for the same, as far as ``content_of`` them tells."""
+    differ = first ^ second
+    same_base = not differ >> 16 & _HALF
+    return not differ >> 32 and not (same_base and differ & _HALF)
+
+
+@lru_cache(maxsize=_TABLES_MAX)
+def _of_table(kind: str, schema: str, table: str) -> str:
+    return _to_text([kind, fold(schema), fold(table)])
+
+
+def _rows(files: Iterable[m.DataFile]) -> str:
+    return str(sum([file.record_count for file in files]))
+
+
+def _positions(rows: m.RowPositions) -> object:
+    return rows if isinstance(rows, tuple) else rows.serialize().hex()
+
+
+def _hash(texts: Iterable[str], size: int) -> bytes:
+    return blake2b(f"[{','.join(texts)}]".encode(), digest_size=size).digest()
+
+
+_NOTHING = _hash((), 2)

@@ -1,0 +1,58 @@
+"""CONFIGURE: which settings a log has, what each may be, and the settings after a change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from commitlog.domain.model import Granularity, LogSettings, Scalar
+from commitlog.domain.model.definitions import InvalidChangeError, check_policy
+from commitlog.domain.model.row_width import POSTGRESQL_ROW_BYTES_MAX
+
+_OPTIONAL = frozenset({"expire_older_than_ms", "expire_keep_snapshots"})
+_AT_LEAST = {
+    "proposal_bytes_max": 1024,
+    "name_length_max": 1,
+    "changes_max": 1,
+    "files_max": 1,
+    "changeset_objects_max": 1,
+    "expire_keep_snapshots": 1,
+}
+_AT_MOST = {
+    "window_snapshots": 10_000_000,
+    "proposal_bytes_max": 64 * 1024 * 1024,
+    "inlined_row_bytes_max": POSTGRESQL_ROW_BYTES_MAX,
+}
+_BOUND_MAX = 2**53
+
+
+def changed_settings(settings: LogSettings, changes: Mapping[str, Scalar]) -> LogSettings:
+    """Return the settings after a CONFIGURE; raise InvalidChangeError that names the setting and what it takes."""
+    if not changes:
+        raise InvalidChangeError("CONFIGURE without settings: nothing to commit")
+    values: dict[str, Any] = {}
+    known = {f.name for f in fields(LogSettings)}
+    for key, value in changes.items():
+        if key not in known:
+            raise InvalidChangeError(f"unknown setting {key!r}; known are {', '.join(sorted(known))}")
+        values[key] = _checked(key, value)
+    return replace(settings, **values)
+
+
+def _checked(key: str, value: Scalar) -> object:
+    if key == "conflict_granularity":
+        if value not in tuple(Granularity):
+            raise InvalidChangeError(f"conflict_granularity is TABLE, FILE or ROW, not {value!r}")
+        return Granularity(str(value))
+    if key == "on_conflict":
+        if not isinstance(value, str):
+            raise InvalidChangeError(f"on_conflict is a text, not {value!r}")
+        check_policy(value)
+        return value
+    if value is None and key in _OPTIONAL:
+        return None
+    low, high = _AT_LEAST.get(key, 0), _AT_MOST.get(key, _BOUND_MAX)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise InvalidChangeError(f"{key} is a whole number from {low} to {high}, not {value!r}")
+    return value

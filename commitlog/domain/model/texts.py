@@ -1,0 +1,61 @@
+"""Which text may enter the log: what PostgreSQL, Avro and a stock reader can all hold (DESIGN 12, rulings 5 and 26)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from commitlog.domain.model import TIME_US_MAX, TIME_US_MIN, RowValue
+from commitlog.domain.model.definitions import InvalidChangeError, quoted
+from commitlog.domain.model.json_form import is_nested_deeper
+
+_NESTING_MAX = 64
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_FORBIDDEN_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def check_text(text: str | None, what: str, *, multiline: bool = False) -> None:
+    """Raise InvalidChangeError for control characters or lone surrogates; ``multiline`` allows newline and tab."""
+    if text is None or (text.isascii() and text.isprintable()):
+        return
+    found = (_FORBIDDEN_IN_LINES if multiline else _FORBIDDEN).search(text)
+    if found is not None:
+        raise InvalidChangeError(f"{what} holds the character U+{ord(found[0]):04X}, which no text here may hold")
+
+
+def check_name(name: str, what: str, length_max: int) -> None:
+    """Raise InvalidChangeError for an empty, too long or unprintable name."""
+    if not name:
+        raise InvalidChangeError(f"the {what} name is empty")
+    if len(name) > length_max:
+        raise InvalidChangeError(f"the {what} name {quoted(name)} is longer than {length_max} characters")
+    if not (name.isascii() and name.isprintable()):
+        check_text(name, f"the {what} name")
+
+
+def check_row_text(row: Mapping[str, RowValue], what: str) -> None:
+    """Raise InvalidChangeError for text in a row image that may not enter the log, and for values nested too deep."""
+    for name, value in row.items():
+        check_text(name, f"a column name of {what}")
+        if isinstance(value, list | dict) and is_nested_deeper(value, _NESTING_MAX):
+            raise InvalidChangeError(f"a value of {what} is nested deeper than {_NESTING_MAX}")
+        check_value_text(value, what)
+
+
+def check_value_text(value: RowValue, what: str) -> None:
+    """Raise InvalidChangeError for text in a (nested) value that may not enter the log."""
+    if isinstance(value, str):
+        check_text(value, f"a value of {what}", multiline=True)
+    elif isinstance(value, list):
+        for item in value:
+            check_value_text(item, what)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            check_text(key, f"a field name of {what}", multiline=True)
+            check_value_text(item, what)
+
+
+def check_time_ms(what: str, time_ms: int | None) -> None:
+    """Raise InvalidChangeError for a time, ms since 1970, that PostgreSQL cannot hold."""
+    if time_ms is not None and not TIME_US_MIN <= time_ms * 1000 <= TIME_US_MAX:
+        raise InvalidChangeError(f"{what} {time_ms} is beyond PostgreSQL's times")

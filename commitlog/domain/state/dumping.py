@@ -1,0 +1,453 @@
+"""The state as plain values and back: what a checkpoint holds, and what the state's hash is taken of.
+
+Plain are dict, list, str, bytes, int, float, bool and None. ``load_state(dump_state(s))`` decides like ``s`` for ever after.
+Objects that refer to each other are written by id; tables and views share one id space.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from dataclasses import astuple, fields
+from hashlib import sha256
+from typing import Any
+
+from pyroaring import AbstractBitMap64, BitMap64
+
+from commitlog.domain import model as m
+from commitlog.domain.model import ChangeKind
+from commitlog.domain.model.definitions import Column, ForeignKey, PartitionKey, TableDefinition
+from commitlog.domain.model.types import parse_type
+from commitlog.domain.state import index as s
+
+Plain = Any
+
+
+def _bits(bitmap: AbstractBitMap64) -> bytes:
+    return bitmap.serialize()
+
+
+def _unbits(data: bytes) -> BitMap64:
+    return BitMap64.deserialize(data)
+
+
+# --- definitions ------------------------------------------------------------------------------------------------------
+
+
+def _dump_column(column: Column) -> Plain:
+    return [
+        column.column_id,
+        column.name,
+        str(column.type),
+        column.nullable,
+        column.default,
+        column.initial_default,
+        column.comment,
+        [_dump_column(child) for child in column.children],
+    ]
+
+
+def _load_column(plain: Plain) -> Column:
+    column_id, name, kind, nullable, default, initial_default, comment, children = plain
+    loaded = tuple(_load_column(child) for child in children)
+    return Column(column_id, name, parse_type(kind), nullable, default, initial_default, comment, loaded)
+
+
+def dump_definition(table: TableDefinition) -> dict[str, Plain]:
+    """A table's definition as plain values, which JSON can hold."""
+    return {
+        "table_id": table.table_id,
+        "schema_id": table.schema_id,
+        "name": table.name,
+        "columns": [_dump_column(column) for column in table.columns],
+        "next_column_id": table.next_column_id,
+        "primary_key": list(table.primary_key),
+        "unique": [list(ids) for ids in table.unique],
+        "foreign_keys": [[list(k.column_ids), k.ref_table_id, list(k.ref_column_ids)] for k in table.foreign_keys],
+        "partition_id": table.partition_id,
+        "partition_by": [[key.column_id, key.transform] for key in table.partition_by],
+        "comment": table.comment,
+        "properties": dict(table.properties),
+    }
+
+
+def load_definition(plain: dict[str, Plain]) -> TableDefinition:
+    """The definition that ``dump_definition`` wrote."""
+    return TableDefinition(
+        table_id=plain["table_id"],
+        schema_id=plain["schema_id"],
+        name=plain["name"],
+        columns=tuple(_load_column(column) for column in plain["columns"]),
+        next_column_id=plain["next_column_id"],
+        primary_key=tuple(plain["primary_key"]),
+        unique=tuple(tuple(ids) for ids in plain["unique"]),
+        foreign_keys=tuple(ForeignKey(tuple(own), ref, tuple(theirs)) for own, ref, theirs in plain["foreign_keys"]),
+        partition_id=plain["partition_id"],
+        partition_by=tuple(PartitionKey(column_id, transform) for column_id, transform in plain["partition_by"]),
+        comment=plain["comment"],
+        properties=dict(plain["properties"]),
+    )
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _dump_file(file: m.DataFile) -> Plain:
+    opaque = isinstance(file.statistics, bytes)
+    statistics = file.statistics if opaque else [list(astuple(column)) for column in file.statistics]  # type: ignore[arg-type]
+    return [
+        file.path,
+        file.record_count,
+        file.file_size_bytes,
+        statistics,
+        None if file.partition_values is None else list(file.partition_values),
+    ]
+
+
+def _load_file(plain: Plain) -> m.DataFile:
+    path, record_count, size, statistics, values = plain
+    if not isinstance(statistics, bytes):
+        statistics = tuple(m.ColumnStatistics(*column) for column in statistics)
+    partition_values = None if values is None else tuple(values)
+    return m.DataFile(path, record_count, size, statistics=statistics, partition_values=partition_values)
+
+
+def _dump_version(version: s.RowVersion | None) -> Plain:
+    if version is None:
+        return None
+    image = None if version.image is None else dict(version.image)
+    return [
+        version.row_id,
+        version.snapshot_id,
+        version.time_us,
+        list(version.origin),
+        list(version.unique),
+        list(version.references),
+        image,
+    ]
+
+
+def _load_version(plain: Plain) -> s.RowVersion | None:
+    if plain is None:
+        return None
+    row_id, snapshot_id, time_us, origin, unique, references, image = plain
+    return s.RowVersion(row_id, snapshot_id, time_us, s.Origin(*origin), tuple(unique), tuple(references), image)
+
+
+def _dump_rows(rows: s.KeyedRows | None) -> Plain:
+    if rows is None:
+        return None
+    return {
+        "live": [[key, _dump_version(version)] for key, version in sorted(rows.live.items())],
+        "history": [
+            [key, [[snapshot_id, _dump_version(version)] for snapshot_id, version in versions]]
+            for key, versions in sorted(rows.history.items())
+        ],
+        "row_touches": [[row_id, at, str(kind)] for row_id, (at, kind) in rows.row_touches.items()],
+        "inlined": _bits(rows.inlined),
+    }
+
+
+def _load_rows(plain: Plain, definition: TableDefinition) -> s.KeyedRows | None:
+    if plain is None:
+        return None
+    rows = s.KeyedRows(unique=[{} for _ in definition.unique], referring=[{} for _ in definition.foreign_keys])
+    for key, version_plain in plain["live"]:
+        version = _load_version(version_plain)
+        assert version is not None
+        rows.live[key] = version
+        for holders, value in zip(rows.unique, version.unique, strict=True):
+            if value is not None:
+                holders[value] = key
+        for children, value in zip(rows.referring, version.references, strict=True):
+            if value is not None:
+                children.setdefault(value, set()).add(key)
+    for key, versions in plain["history"]:
+        rows.history[key] = [(snapshot_id, _load_version(version)) for snapshot_id, version in versions]
+    rows.row_touches = {row_id: (at, ChangeKind(kind)) for row_id, at, kind in plain["row_touches"]}
+    rows.inlined = _unbits(plain["inlined"])
+    return rows
+
+
+def _dump_last(last: dict[ChangeKind, int]) -> Plain:
+    return sorted([str(kind), snapshot_id] for kind, snapshot_id in last.items())
+
+
+def _load_last(plain: Plain) -> dict[ChangeKind, int]:
+    return {ChangeKind(kind): snapshot_id for kind, snapshot_id in plain}
+
+
+def _dump_table(table: s.TableState) -> Plain:
+    return {
+        "definition": dump_definition(table.definition),
+        "created_at": table.created_at,
+        "dropped_at": table.dropped_at,
+        "last": _dump_last(table.last),
+        "definition_changed_at": table.definition_changed_at,
+        "next_row_id": table.next_row_id,
+        "file_bytes": table.file_bytes,
+        "live_files": _bits(table.live_files),
+        "appended": [[a.snapshot_id, a.data_file_id, _dump_file(a.file)] for a in table.appended],
+        "rows": _dump_rows(table.rows),
+    }
+
+
+def _load_table(plain: Plain, schemas: dict[int, s.SchemaState]) -> s.TableState:
+    definition = load_definition(plain["definition"])
+    return s.TableState(
+        definition,
+        schemas[definition.schema_id],
+        plain["created_at"],
+        plain["dropped_at"],
+        _load_last(plain["last"]),
+        plain["definition_changed_at"],
+        plain["next_row_id"],
+        plain["file_bytes"],
+        _unbits(plain["live_files"]),
+        deque(s.AppendedFile(at, file_id, _load_file(file)) for at, file_id, file in plain["appended"]),
+        _load_rows(plain["rows"], definition),
+    )
+
+
+def _entry_id(entry: s.Entry | None) -> int | None:
+    if entry is None:
+        return None
+    return entry.table_id if isinstance(entry, s.TableState) else entry.view_id
+
+
+def _dump_answer(answer: s.Answer) -> Plain:
+    reason = answer.reason and str(answer.reason)
+    return [answer.seq, str(answer.verdict), answer.snapshot_id, reason, answer.detail, answer.content_hash]
+
+
+def _load_answer(plain: Plain) -> s.Answer:
+    seq, verdict, snapshot_id, reason, detail, content_hash = plain
+    known = None if reason is None else m.Reason(reason)
+    return s.Answer(seq, m.Verdict(verdict), snapshot_id, known, detail, content_hash)
+
+
+def _dump_retired(what: Any) -> Plain:
+    if isinstance(what, str):
+        return ["schema_name", what]
+    if isinstance(what, tuple):
+        return ["name", *what]
+    if isinstance(what, s.SchemaState):
+        return ["schema", what.schema_id]
+    return ["entry", _entry_id(what)]
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+_COUNTERS = (
+    "log_id", "partitions", "next_seq", "epoch", "head_snapshot_id", "floor_snapshot_id", "index_floor", "decided_at_ms",
+    "snapshot_time_us", "schema_version", "next_catalog_id", "next_file_id", "keyed_rows",
+)  # fmt: skip
+
+
+def dump_settings(settings: m.LogSettings) -> dict[str, Plain]:
+    """A log's settings as plain values."""
+    return {f.name: _scalar(getattr(settings, f.name)) for f in fields(settings)}
+
+
+def _scalar(value: Any) -> Plain:
+    return str(value) if isinstance(value, str) else value
+
+
+def load_settings(plain: dict[str, Plain]) -> m.LogSettings:
+    """The settings that ``dump_settings`` wrote."""
+    return m.LogSettings(**{**plain, "conflict_granularity": m.Granularity(plain["conflict_granularity"])})
+
+
+def dump_state(state: s.SequencerState) -> dict[str, Plain]:
+    """The whole state as plain values."""
+    return {
+        **{name: getattr(state, name) for name in _COUNTERS},
+        "settings": dump_settings(state.settings),
+        "next_offsets": sorted([p, offset] for p, offset in state.next_offsets.items()),
+        "schemas": [
+            [
+                x.schema_id,
+                x.name,
+                x.created_at,
+                x.dropped_at,
+                sorted(x.names),
+                _dump_last(x.entry_created_at),
+                list(x.entries),
+            ]
+            for _, x in sorted(state.schemas.items())
+        ],
+        "tables": [_dump_table(table) for _, table in sorted(state.tables.items())],
+        "views": [
+            [v.view_id, v.schema.schema_id, v.name, v.created_at, v.dropped_at, _dump_last(v.last)]
+            for _, v in sorted(state.views.items())
+        ],
+        "schema_names": [
+            [name, [[e.snapshot_id, None if e.schema is None else e.schema.schema_id] for e in events]]
+            for name, events in sorted(state.schema_names.items())
+        ],
+        "names": [
+            [schema_id, name, [[e.snapshot_id, _entry_id(e.entry), str(e.kind)] for e in events]]
+            for (schema_id, name), events in sorted(state.names.items())
+        ],
+        "referrers": [
+            [table_id, [[child.table_id, number] for child, number in children]]
+            for table_id, children in sorted(state.referrers.items())
+        ],
+        "record_counts": [[number, chunk.tobytes()] for number, chunk in sorted(state.record_counts.chunks())],
+        "deletes": [[f, _bits(d.filed), _bits(d.inlined)] for f, d in sorted(state.deletes.items())],
+        "file_history": [
+            [
+                f,
+                h.table_id,
+                h.compacted_at,
+                h.ended_at,
+                [[d.snapshot_id, _bits(d.rows), d.every_row] for d in h.deletes],
+            ]
+            for f, h in sorted(state.file_history.items())
+        ],
+        "commits": [
+            [
+                at,
+                commit.proposal_id,
+                commit.writer_id,
+                [t.table_id for t in commit.tables if t.table_id in state.tables],
+                list(commit.files),
+                [[t.table_id, key] for t, key in commit.rows if t.table_id in state.tables],
+            ]
+            for at, commit in state.commits.items()
+        ],
+        "writers": [
+            [name, w.epoch, None if w.committed_seqs is None else _bits(w.committed_seqs), _dump_answers(w.answers)]
+            for name, w in sorted(state.writers.items())
+        ],
+        "duplicates": [
+            [
+                p,
+                w.outcomes,
+                w.expired_time_ms,
+                [[*recent, _dump_answer(w.answers[recent.proposal_id])] for recent in w.recent],
+            ]
+            for p, w in sorted(state.duplicates.items())
+        ],
+        "retired": [[at, _dump_retired(what)] for at, what in state.retired],
+        "snapshot_times": [list(pair) for pair in state.snapshot_times],
+    }
+
+
+def _dump_answers(answers: dict[int, s.Answer]) -> Plain:
+    return [[writer_seq, _dump_answer(answer)] for writer_seq, answer in sorted(answers.items())]
+
+
+def load_state(plain: dict[str, Plain]) -> s.SequencerState:
+    """The state that ``dump_state`` wrote."""
+    state = s.SequencerState(
+        log_id=plain["log_id"], partitions=plain["partitions"], settings=load_settings(plain["settings"])
+    )
+    for name in _COUNTERS:
+        setattr(state, name, plain[name])
+    state.next_offsets = dict(plain["next_offsets"])
+    _load_objects(state, plain)
+    _load_files(state, plain)
+    for at, proposal_id, writer_id, tables, files, rows in plain["commits"]:
+        state.commits[at] = s.Commit(
+            proposal_id,
+            writer_id,
+            tuple(state.tables[t] for t in tables),
+            tuple(files),
+            tuple((state.tables[t], key) for t, key in rows),
+        )
+    for name, epoch, seqs, answers in plain["writers"]:
+        known = {writer_seq: _load_answer(answer) for writer_seq, answer in answers}
+        state.writers[name] = s.WriterState(epoch, None if seqs is None else _unbits(seqs), known)
+    for partition, outcomes, expired_time_ms, recent in plain["duplicates"]:
+        window = s.DuplicateWindow(outcomes=outcomes, expired_time_ms=expired_time_ms)
+        for *entry, answer in recent:
+            window.recent.append(s.RecentId(*entry))
+            window.answers[entry[0]] = _load_answer(answer)
+        state.duplicates[partition] = window
+    state.snapshot_times = deque((at, time_us) for at, time_us in plain["snapshot_times"])
+    return state
+
+
+def _load_objects(state: s.SequencerState, plain: dict[str, Plain]) -> None:
+    state.schemas = {}
+    for schema_id, name, created_at, dropped_at, names, created, _ in plain["schemas"]:
+        state.schemas[schema_id] = s.SchemaState(
+            schema_id, name, created_at, dropped_at, names=set(names), entry_created_at=_load_last(created)
+        )
+    for table_plain in plain["tables"]:
+        table = _load_table(table_plain, state.schemas)
+        state.tables[table.table_id] = table
+    for view_id, schema_id, name, created_at, dropped_at, last in plain["views"]:
+        state.views[view_id] = s.ViewState(
+            view_id, state.schemas[schema_id], name, created_at, dropped_at, _load_last(last)
+        )
+    entries: dict[int, s.Entry] = {**state.tables, **state.views}
+    for schema_id, *_, entry_ids in plain["schemas"]:
+        state.schemas[schema_id].entries = {entry_id: entries[entry_id] for entry_id in entry_ids}
+    state.schema_names = {
+        name: [s.SchemaEvent(at, None if schema_id is None else state.schemas[schema_id]) for at, schema_id in events]
+        for name, events in plain["schema_names"]
+    }
+    state.names = {
+        (schema_id, name): [
+            s.NameEvent(at, None if entry_id is None else entries[entry_id], ChangeKind(kind))
+            for at, entry_id, kind in events
+        ]
+        for schema_id, name, events in plain["names"]
+    }
+    state.referrers = {
+        table_id: [(state.tables[child], number) for child, number in children]
+        for table_id, children in plain["referrers"]
+    }
+    for at, what in plain["retired"]:
+        state.retired.append((at, _load_retired(state, entries, what)))
+
+
+def _load_retired(state: s.SequencerState, entries: dict[int, s.Entry], plain: Plain) -> Any:
+    match plain:
+        case ["schema_name", name]:
+            return name
+        case ["name", schema_id, name]:
+            return schema_id, name
+        case ["schema", schema_id]:
+            return state.schemas[schema_id]
+        case _:
+            return entries[plain[1]]
+
+
+def _load_files(state: s.SequencerState, plain: dict[str, Plain]) -> None:
+    for number, data in plain["record_counts"]:
+        chunk: array[int] = array("q")
+        chunk.frombytes(data)
+        state.record_counts.put_chunk(number, chunk)
+    for data_file_id, filed, inlined in plain["deletes"]:
+        state.deletes[data_file_id] = s.FileDeletes(_unbits(filed), _unbits(inlined))
+    for data_file_id, table_id, compacted_at, ended_at, deletes in plain["file_history"]:
+        state.file_history[data_file_id] = s.FileHistory(
+            table_id, [s.RowsDeleted(at, _unbits(rows), every) for at, rows, every in deletes], compacted_at, ended_at
+        )
+
+
+def state_hash(state: s.SequencerState) -> bytes:
+    """SHA-256 over the plain form: equal for states that hold the same."""
+    digest = sha256()
+    _feed(digest, dump_state(state))
+    return digest.digest()
+
+
+def _feed(digest: Any, value: Plain) -> None:
+    if isinstance(value, dict):
+        digest.update(b"{%d" % len(value))
+        for key in sorted(value):
+            _feed(digest, key)
+            _feed(digest, value[key])
+    elif isinstance(value, list | tuple):
+        digest.update(b"[%d" % len(value))
+        for item in value:
+            _feed(digest, item)
+    elif isinstance(value, bytes):
+        digest.update(b"b%d:" % len(value) + value)
+    else:
+        text = repr(str(value) if isinstance(value, str) else value).encode("utf-8", "backslashreplace")
+        digest.update(type(value).__name__.encode()[:1] + b"%d:" % len(text) + text)

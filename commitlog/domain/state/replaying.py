@@ -1,0 +1,498 @@
+"""replay: the only way in which the state changes, live and at start alike (DESIGN 1).
+
+It applies a committed changeset in order to the head. Ids come from the outcome (``assigned``, ``effects``), never from
+looking names up as ``decide`` does: nothing conflicted, so at the head the names mean what they meant to the writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyroaring import BitMap64
+
+from commitlog.domain import model as m
+from commitlog.domain.deciding.rows import new_keyed_rows
+from commitlog.domain.model import ChangeKind, Effect, Outcome, Reason, Row, Verdict
+from commitlog.domain.model.altering import alter
+from commitlog.domain.model.definitions import BENIGN_OPS, complete_row, define, reference
+from commitlog.domain.model.ids import id_time_ms
+from commitlog.domain.model.settings import changed_settings
+from commitlog.domain.model.types import fold
+from commitlog.domain.state.forgetting import advance_window, expire_by_settings, raise_floor
+from commitlog.domain.state.index import (
+    LOCAL,
+    Answer,
+    AppendedFile,
+    Commit,
+    DuplicateWindow,
+    Entry,
+    FileDeletes,
+    FileHistory,
+    KeyedRows,
+    NameEvent,
+    Origin,
+    RecentId,
+    RowsDeleted,
+    RowVersion,
+    SchemaEvent,
+    SchemaState,
+    SequencerState,
+    TableState,
+    ViewState,
+    WriterState,
+)
+from commitlog.domain.state.row_keys import given_key, key_of, make_version
+
+_UNANSWERED = frozenset({Reason.MALFORMED, Reason.PROPOSAL_EXPIRED})
+_TIME_GRAIN_US = 1_000_000
+
+
+def replay(state: SequencerState, outcome: Outcome) -> SequencerState:
+    """Apply an outcome; return the same state, changed. Asserts that the outcome is the next one, and refuses nothing."""
+    assert outcome.seq == state.next_seq, f"outcome {outcome.seq} does not follow {state.next_seq - 1}"
+    state.next_seq += 1
+    state.epoch = outcome.epoch
+    state.decided_at_ms = outcome.decided_at_ms
+    partition, offset = outcome.source
+    state.next_offsets[partition] = max(state.next_offsets.get(partition, 0), offset + 1)
+    proposal = outcome.proposal
+    if outcome.verdict is Verdict.COMMITTED:
+        assert proposal is not None
+        assert outcome.snapshot_id == state.head_snapshot_id + 1
+        _Replay(state, outcome, proposal).run()
+        _give_epoch(state, outcome, proposal)
+    _remember_answer(state, outcome)
+    return state
+
+
+# --- writers and duplicates -------------------------------------------------------------------------------------------
+
+
+def _give_epoch(state: SequencerState, outcome: Outcome, proposal: m.Proposal) -> None:
+    """An epoch is only ever given by the log."""
+    if outcome.assigned.writer_epoch is not None:
+        state.writers.setdefault(proposal.writer_id, WriterState()).epoch = outcome.assigned.writer_epoch
+
+
+def _remember_answer(state: SequencerState, outcome: Outcome) -> None:
+    """Keep the answer for repeats, and let ids leave the window when enough outcomes *and* time have passed."""
+    partition = outcome.source.partition
+    window = state.duplicates.get(partition)
+    if window is None:
+        window = state.duplicates[partition] = DuplicateWindow()
+    window.outcomes += 1
+    proposal = outcome.proposal
+    if proposal is not None and outcome.verdict is not Verdict.DUPLICATE and outcome.reason not in _UNANSWERED:
+        answer = Answer(
+            outcome.seq, outcome.verdict, outcome.snapshot_id, outcome.reason, outcome.detail, outcome.content_hash
+        )
+        window.answers[proposal.proposal_id] = answer
+        committed = outcome.verdict is Verdict.COMMITTED and proposal.writer_seq is not None
+        writer_seq = proposal.writer_seq if committed else None
+        window.recent.append(
+            RecentId(proposal.proposal_id, proposal.writer_id, writer_seq, outcome.decided_at_ms, window.outcomes)
+        )
+        if writer_seq is not None:
+            writer = state.writers.setdefault(proposal.writer_id, WriterState())
+            if writer.committed_seqs is None:
+                writer.committed_seqs = BitMap64()
+            writer.committed_seqs.add(writer_seq)
+            writer.answers[writer_seq] = answer
+    _expire_answers(state, window, outcome.decided_at_ms)
+
+
+def _expire_answers(state: SequencerState, window: DuplicateWindow, now_ms: int) -> None:
+    settings = state.settings
+    recent = window.recent
+    while (
+        recent
+        and window.outcomes - recent[0].number > settings.duplicate_window_outcomes
+        and now_ms - recent[0].decided_at_ms > settings.duplicate_window_ms
+    ):
+        oldest = recent.popleft()
+        del window.answers[oldest.proposal_id]
+        if oldest.writer_seq is not None:
+            state.writers[oldest.writer_id].answers.pop(oldest.writer_seq, None)
+        # An id from beyond the skew was refused for that; its time must not shut out the honest ids before it.
+        made_at_ms = id_time_ms(oldest.proposal_id)
+        if made_at_ms is not None and made_at_ms <= oldest.decided_at_ms + settings.clock_skew_ms_max:
+            window.expired_time_ms = max(window.expired_time_ms, made_at_ms)
+
+
+# --- a committed changeset --------------------------------------------------------------------------------------------
+
+
+class _Replay:
+    """One committed changeset on its way into the state."""
+
+    def __init__(self, state: SequencerState, outcome: Outcome, proposal: m.Proposal) -> None:
+        assert outcome.snapshot_id is not None
+        assert outcome.snapshot_time_us is not None
+        self.state = state
+        self.outcome = outcome
+        self.proposal = proposal
+        self.snapshot_id = outcome.snapshot_id
+        self.table_ids = iter(outcome.assigned.table_ids)
+        self.partition_ids = iter(outcome.assigned.partition_ids)
+        self.data_file_ids = iter(outcome.assigned.data_file_ids)
+        self.images = {r.change: r.row for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED}
+        self.tables: list[TableState] = []
+        self.files: list[int] = []
+        self.rows: list[tuple[TableState, str]] = []
+
+    def run(self) -> None:
+        """Apply the changes in order, then move the head, the window and the floor."""
+        state, outcome = self.state, self.outcome
+        for index, (change, effect) in enumerate(zip(self.proposal.changes, outcome.effects, strict=True)):
+            if not effect.skipped:
+                _APPLY[change.kind](self, change, effect, index)
+        state.head_snapshot_id = self.snapshot_id
+        assert outcome.snapshot_time_us is not None
+        state.snapshot_time_us = outcome.snapshot_time_us
+        state.schema_version = outcome.assigned.schema_version
+        state.next_catalog_id = outcome.next_catalog_id
+        state.next_file_id = outcome.next_file_id
+        state.commits[self.snapshot_id] = Commit(
+            self.proposal.proposal_id, self.proposal.writer_id, tuple(self.tables), tuple(self.files), tuple(self.rows)
+        )
+        if not state.snapshot_times or outcome.snapshot_time_us - state.snapshot_times[-1][1] >= _TIME_GRAIN_US:
+            state.snapshot_times.append((self.snapshot_id, outcome.snapshot_time_us))
+        advance_window(state)
+        expire_by_settings(state)
+
+    # --- names and objects --------------------------------------------------------------------------------------------
+
+    def schema(self, name: str) -> SchemaState:
+        """The schema of that name after the earlier changes."""
+        schema = self.state.schema_at(fold(name), self.snapshot_id)
+        assert schema is not None
+        return schema
+
+    def table(self, effect: Effect) -> TableState:
+        """The table that a change worked on."""
+        assert effect.object_id is not None
+        return self.state.tables[effect.object_id]
+
+    def bind(self, schema: SchemaState, name: str, entry: Entry | None, kind: ChangeKind) -> None:
+        """From this snapshot on a name means ``entry``."""
+        key = schema.schema_id, fold(name)
+        self.state.names.setdefault(key, []).append(NameEvent(self.snapshot_id, entry, kind))
+        schema.names.add(key[1])
+        self.state.retired.append((self.snapshot_id, key))
+
+    def bind_schema(self, name: str, schema: SchemaState | None) -> None:
+        """From this snapshot on a schema name means ``schema``."""
+        self.state.schema_names.setdefault(fold(name), []).append(SchemaEvent(self.snapshot_id, schema))
+        self.state.retired.append((self.snapshot_id, fold(name)))
+
+    def create_schema(self, change: m.CreateSchema, effect: Effect, _: int) -> None:
+        assert effect.object_id is not None
+        schema = SchemaState(effect.object_id, change.schema, self.snapshot_id)
+        self.state.schemas[schema.schema_id] = schema
+        self.bind_schema(change.schema, schema)
+
+    def drop_schema(self, change: m.DropSchema, effect: Effect, _: int) -> None:
+        assert effect.object_id is not None
+        schema = self.state.schemas[effect.object_id]
+        for entry in list(schema.entries.values()):
+            if entry.dropped_at is None:
+                self.drop_entry(entry, change.kind)
+        schema.dropped_at = self.snapshot_id
+        self.bind_schema(schema.name, None)
+        self.state.retired.append((self.snapshot_id, schema))
+
+    def drop_entry(self, entry: Entry, kind: ChangeKind) -> None:
+        """Take a table or view out of the live objects."""
+        self.bind(entry.schema, entry.name, None, kind)
+        entry.dropped_at = self.snapshot_id
+        entry.last[kind] = self.snapshot_id
+        self.state.retired.append((self.snapshot_id, entry))
+        if isinstance(entry, TableState):
+            self.forget_contents(entry)
+
+    def forget_contents(self, table: TableState) -> None:
+        """Free what is kept per file and row of a dropped table; its conflicts need none of it."""
+        state = self.state
+        for data_file_id in table.live_files:
+            state.record_counts.drop(data_file_id)
+            state.deletes.pop(data_file_id, None)
+        table.live_files = BitMap64()
+        table.appended.clear()
+        if table.rows is not None:
+            state.keyed_rows -= len(table.rows.live)
+            for key in table.definition.foreign_keys:
+                children = state.referrers.get(key.ref_table_id, [])
+                state.referrers[key.ref_table_id] = [pair for pair in children if pair[0] is not table]
+                if not state.referrers[key.ref_table_id]:
+                    del state.referrers[key.ref_table_id]
+            table.rows = new_keyed_rows(table.definition)
+
+    def create_table(self, change: m.CreateTable, effect: Effect, _: int) -> None:
+        assert effect.object_id is not None
+        schema = self.schema(change.schema)
+        partition_id = next(self.partition_ids) if change.partition_by else None
+        definition = define(change, table_id=effect.object_id, schema_id=schema.schema_id, partition_id=partition_id)
+        table = TableState(definition, schema, self.snapshot_id, rows=new_keyed_rows(definition))
+        self.state.tables[effect.object_id] = table
+        self.add_entry(schema, change.table, table, change.kind)
+        for spec in change.foreign_keys:
+            parent = self.state.entry_at(self.schema(spec.ref_schema), fold(spec.ref_table), self.snapshot_id)
+            assert isinstance(parent, TableState)
+            key = reference(table.definition, spec, parent.definition)
+            self.state.referrers.setdefault(parent.table_id, []).append((table, len(table.definition.foreign_keys)))
+            table.definition = replace(table.definition, foreign_keys=(*table.definition.foreign_keys, key))
+        table.rows = new_keyed_rows(table.definition)
+
+    def add_entry(self, schema: SchemaState, name: str, entry: Entry, kind: ChangeKind) -> None:
+        """Put a new table or view into its schema."""
+        schema.entries[entry.table_id if isinstance(entry, TableState) else entry.view_id] = entry
+        schema.entry_created_at[kind] = self.snapshot_id
+        self.bind(schema, name, entry, kind)
+
+    def drop_table(self, change: m.DropTable | m.DropView, effect: Effect, _: int) -> None:
+        assert effect.object_id is not None
+        objects: Mapping[int, Entry] = self.state.tables if isinstance(change, m.DropTable) else self.state.views
+        self.drop_entry(objects[effect.object_id], change.kind)
+
+    def rename_table(self, change: m.RenameTable, effect: Effect, _: int) -> None:
+        table = self.table(effect)
+        self.bind(table.schema, table.name, None, change.kind)
+        table.definition = replace(table.definition, name=change.new_table)
+        table.last[change.kind] = self.snapshot_id
+        self.bind(table.schema, change.new_table, table, change.kind)
+
+    def alter_table(self, change: m.AlterTable, effect: Effect, _: int) -> None:
+        table = self.table(effect)
+        keys = sum(1 for step in change.alterations if step.partition_by)
+        partition_ids = tuple(next(self.partition_ids) for _ in range(keys))
+        table.definition = alter(table.definition, change.alterations, partition_ids=partition_ids)
+        table.last[change.kind] = self.snapshot_id
+        if any(step.op not in BENIGN_OPS for step in change.alterations):
+            table.definition_changed_at = self.snapshot_id
+
+    def create_view(self, change: m.CreateView, effect: Effect, _: int) -> None:
+        assert effect.object_id is not None
+        schema = self.schema(change.schema)
+        view = ViewState(effect.object_id, schema, change.view, self.snapshot_id)
+        self.state.views[view.view_id] = view
+        self.add_entry(schema, change.view, view, change.kind)
+
+    def replace_view(self, change: m.ReplaceView, effect: Effect, _: int) -> None:
+        assert effect.object_id is not None
+        self.state.views[effect.object_id].last[change.kind] = self.snapshot_id
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def touch(self, table: TableState, kind: ChangeKind) -> None:
+        """Note that this snapshot did something of this kind to a table."""
+        table.last[kind] = self.snapshot_id
+        self.tables.append(table)
+
+    def add_files(self, table: TableState, files: tuple[m.DataFile, ...]) -> Iterator[tuple[int, m.DataFile]]:
+        """Make new files live."""
+        for file in files:
+            data_file_id = next(self.data_file_ids)
+            self.state.record_counts.put(data_file_id, file.record_count)
+            table.live_files.add(data_file_id)
+            table.file_bytes += file.file_size_bytes
+            yield data_file_id, file
+
+    def append(self, change: m.Append, effect: Effect, _: int) -> None:
+        table = self.table(effect)
+        for data_file_id, file in self.add_files(table, change.files):
+            table.next_row_id += file.record_count
+            table.appended.append(AppendedFile(self.snapshot_id, data_file_id, file))
+        self.touch(table, change.kind)
+
+    def history(self, table: TableState, data_file_id: int) -> FileHistory:
+        """The window's entry of a file that this snapshot touches."""
+        self.files.append(data_file_id)
+        history = self.state.file_history.get(data_file_id)
+        if history is None:
+            history = self.state.file_history[data_file_id] = FileHistory(table.table_id)
+        return history
+
+    def end_file(self, table: TableState, data_file_id: int, history: FileHistory) -> None:
+        """Take a file out of the live ones."""
+        history.ended_at = self.snapshot_id
+        table.live_files.discard(data_file_id)
+        self.state.record_counts.drop(data_file_id)
+        self.state.deletes.pop(data_file_id, None)
+
+    def delete(self, change: m.Delete, effect: Effect, _: int) -> None:
+        table = self.table(effect)
+        deletes = self.state.deletes
+        for positions in change.positions:
+            assert not isinstance(positions.rows, tuple)
+            deletes.setdefault(positions.data_file_id, FileDeletes()).inlined |= positions.rows
+            history = self.history(table, positions.data_file_id)
+            history.deletes.append(RowsDeleted(self.snapshot_id, positions.rows, False))
+        for delete_file in change.delete_files:
+            assert not isinstance(delete_file.rows, tuple)
+            known = deletes.setdefault(delete_file.data_file_id, FileDeletes())
+            added = BitMap64(delete_file.rows) - known.filed
+            known.filed |= added
+            self.history(table, delete_file.data_file_id).deletes.append(RowsDeleted(self.snapshot_id, added, True))
+        for data_file_id in change.whole_files:
+            history = self.history(table, data_file_id)
+            history.deletes.append(RowsDeleted(self.snapshot_id, BitMap64(), True))
+            self.end_file(table, data_file_id, history)
+        self.touch(table, change.kind)
+
+    def compact(self, change: m.Compact, effect: Effect, _: int) -> None:
+        table = self.table(effect)
+        for data_file_id in change.replaced:
+            history = self.history(table, data_file_id)
+            history.compacted_at = self.snapshot_id
+            self.end_file(table, data_file_id, history)
+        for _new in self.add_files(table, change.files):
+            pass
+        self.touch(table, change.kind)
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def row(self, change: m.InsertRow | m.UpdateRow | m.DeleteRow, effect: Effect, index: int) -> None:
+        table = self.table(effect)
+        if effect.row_id is not None:
+            table.next_row_id = max(table.next_row_id, effect.row_id + 1)
+        if table.rows is None:
+            self.touch(table, change.kind)
+            return
+        if effect.ended_row_id is None and effect.row_id is None:
+            return
+        self.touch(table, change.kind)
+        image = self.image(table, change, index)
+        if effect.ended_row_id is not None:
+            self.end_row(table, table.rows, self.find_key(table, table.rows, change, effect.ended_row_id), change.kind)
+        if effect.row_id is not None:
+            assert image is not None
+            self.start_row(table, table.rows, change, image, effect.row_id)
+
+    def image(self, table: TableState, change: m.InsertRow | m.UpdateRow | m.DeleteRow, index: int) -> Row | None:
+        """The image that stands after a row change."""
+        if index in self.images:
+            image = self.images[index]
+            return None if image is None else complete_row(table.definition, image)
+        return None if isinstance(change, m.DeleteRow) else complete_row(table.definition, change.row)
+
+    def find_key(
+        self, table: TableState, rows: KeyedRows, change: m.InsertRow | m.UpdateRow | m.DeleteRow, row_id: int
+    ) -> str:
+        """The key of the row that a change ended: the one it names, or one that it met through a UNIQUE value."""
+        candidates: list[str] = []
+        if not isinstance(change, m.InsertRow):
+            candidates.append(given_key(table.definition, change.key))
+        if not isinstance(change, m.DeleteRow):
+            image = complete_row(table.definition, change.row)
+            candidates.append(key_of(table.definition, image))
+            probe = make_version(table.definition, image, row_id=-1, snapshot_id=-1, time_us=0, origin=LOCAL)
+            for holders, value in zip(rows.unique, probe.unique, strict=True):
+                if value is not None and value in holders:
+                    candidates.append(holders[value])
+        for key in candidates:
+            version = rows.live.get(key)
+            if version is not None and version.row_id == row_id:
+                return key
+        raise AssertionError(f"row {row_id} of table {table.table_id} is not where the outcome says")
+
+    def note_row(self, table: TableState, rows: KeyedRows, key: str, version: RowVersion | None) -> None:
+        """Keep a key's change in the window."""
+        versions = rows.history.get(key)
+        if versions is None:
+            before = rows.live.get(key)
+            versions = rows.history[key] = [(-1 if before is None else before.snapshot_id, before)]
+        if versions[-1][0] == self.snapshot_id:
+            versions[-1] = (self.snapshot_id, version)
+        else:
+            versions.append((self.snapshot_id, version))
+        self.rows.append((table, key))
+
+    def touch_row(self, rows: KeyedRows, row_id: int, kind: ChangeKind) -> None:
+        """Note a row's last change, the newest at the end."""
+        rows.row_touches.pop(row_id, None)
+        rows.row_touches[row_id] = (self.snapshot_id, kind)
+
+    def end_row(self, table: TableState, rows: KeyedRows, key: str, kind: ChangeKind) -> None:
+        """Take a row out of the live ones."""
+        self.note_row(table, rows, key, None)
+        version = rows.live.pop(key)
+        rows.inlined.discard(version.row_id)
+        self.touch_row(rows, version.row_id, kind)
+        self.state.keyed_rows -= 1
+        for holders, value in zip(rows.unique, version.unique, strict=True):
+            if value is not None and holders.get(value) == key:
+                del holders[value]
+        for children, value in zip(rows.referring, version.references, strict=True):
+            if value is not None:
+                children[value].discard(key)
+                if not children[value]:
+                    del children[value]
+
+    def start_row(
+        self,
+        table: TableState,
+        rows: KeyedRows,
+        change: m.InsertRow | m.UpdateRow | m.DeleteRow,
+        image: Row,
+        row_id: int,
+    ) -> None:
+        """Make a row live; one that stood under its key has been ended."""
+        key = key_of(table.definition, image)
+        assert key not in rows.live
+        time_us = self.outcome.decided_at_ms * 1000 if change.row_time_us is None else change.row_time_us
+        origin = LOCAL if change.origin is None else Origin(change.origin.priority, change.origin.node)
+        version = make_version(
+            table.definition, image, row_id=row_id, snapshot_id=self.snapshot_id, time_us=time_us, origin=origin
+        )
+        self.note_row(table, rows, key, version)
+        rows.live[key] = version
+        rows.inlined.add(row_id)
+        self.touch_row(rows, row_id, change.kind)
+        self.state.keyed_rows += 1
+        for holders, value in zip(rows.unique, version.unique, strict=True):
+            if value is not None:
+                holders[value] = key
+        for children, value in zip(rows.referring, version.references, strict=True):
+            if value is not None:
+                children.setdefault(value, set()).add(key)
+
+    def flush(self, change: m.Flush, effect: Effect, _: int) -> None:
+        table = self.table(effect)
+        assert table.rows is not None
+        for _id, file in self.add_files(table, change.files):
+            for row_id in file.row_ids or ():
+                table.rows.inlined.discard(row_id)
+                self.touch_row(table.rows, row_id, change.kind)
+        self.touch(table, change.kind)
+
+    # --- the log itself -----------------------------------------------------------------------------------------------
+
+    def expire(self, change: m.ExpireSnapshots, _: Effect, __: int) -> None:
+        raise_floor(self.state, change.older_than_snapshot_id)
+
+    def configure(self, change: m.Configure, _: Effect, __: int) -> None:
+        self.state.settings = changed_settings(self.state.settings, change.settings)
+
+
+_APPLY: dict[ChangeKind, Callable[[_Replay, Any, Effect, int], None]] = {
+    ChangeKind.CREATE_SCHEMA: _Replay.create_schema,
+    ChangeKind.DROP_SCHEMA: _Replay.drop_schema,
+    ChangeKind.CREATE_TABLE: _Replay.create_table,
+    ChangeKind.DROP_TABLE: _Replay.drop_table,
+    ChangeKind.RENAME_TABLE: _Replay.rename_table,
+    ChangeKind.ALTER_TABLE: _Replay.alter_table,
+    ChangeKind.CREATE_VIEW: _Replay.create_view,
+    ChangeKind.REPLACE_VIEW: _Replay.replace_view,
+    ChangeKind.DROP_VIEW: _Replay.drop_table,
+    ChangeKind.APPEND: _Replay.append,
+    ChangeKind.DELETE: _Replay.delete,
+    ChangeKind.COMPACT: _Replay.compact,
+    ChangeKind.INSERT_ROW: _Replay.row,
+    ChangeKind.UPDATE_ROW: _Replay.row,
+    ChangeKind.DELETE_ROW: _Replay.row,
+    ChangeKind.FLUSH: _Replay.flush,
+    ChangeKind.EXPIRE_SNAPSHOTS: _Replay.expire,
+    ChangeKind.CONFIGURE: _Replay.configure,
+}

@@ -1,0 +1,84 @@
+"""Keys, UNIQUE values and references of row images in one canonical text each, by which rows meet (DESIGN 12, 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from commitlog.domain.model import Row, RowValue
+from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
+from commitlog.domain.model.types import canonical_value, check_json_type, fold, value_text
+from commitlog.domain.state.index import Origin, RowVersion
+
+_SEPARATOR = "\x1f"
+"""Stands between the parts of a composite key; no text in the log can hold it."""
+
+
+def canonical_text(table: TableDefinition, column_ids: tuple[int, ...], image: Mapping[str, RowValue]) -> str | None:
+    """The values of some columns as one text; None when one of them is NULL."""
+    parts: list[str] = []
+    for column_id in column_ids:
+        column = table.column_by_id(column_id)
+        value = canonical_value(column.type, image[column.name])
+        if value is None:
+            return None
+        parts.append(value_text(column.type, value))
+    return _SEPARATOR.join(parts)
+
+
+def key_of(table: TableDefinition, image: Mapping[str, RowValue]) -> str:
+    """The canonical key of a complete image."""
+    key = canonical_text(table, table.primary_key, image)
+    assert key is not None, "key columns are not nullable"
+    return key
+
+
+def given_key(table: TableDefinition, key: Row) -> str:
+    """The canonical form of a key as a change or read names it; InvalidChangeError when it is not the table's key."""
+    by_name = {fold(name): value for name, value in key.items()}
+    columns = [table.column_by_id(column_id) for column_id in table.primary_key]
+    if len(by_name) != len(key) or by_name.keys() != {fold(column.name) for column in columns}:
+        names = ", ".join(column.name for column in columns)
+        raise InvalidChangeError(f"a key of table {quoted(table.name)} gives exactly its key columns: {names}")
+    image: dict[str, RowValue] = {}
+    for column in columns:
+        value = by_name[fold(column.name)]
+        if value is None:
+            raise InvalidChangeError(f"key column {quoted(column.name)} of table {quoted(table.name)} cannot be NULL")
+        try:
+            check_json_type(column.type, value)
+            canonical_value(column.type, value)
+        except ValueError as error:
+            raise InvalidChangeError(
+                f"key column {quoted(column.name)}: the value {quoted(str(value))!r} {error}"
+            ) from None
+        image[column.name] = value
+    return key_of(table, image)
+
+
+def shown_key(key: str) -> str:
+    """A canonical key as people see it."""
+    return key.replace(_SEPARATOR, ", ")
+
+
+def make_version(
+    table: TableDefinition, image: Row, *, row_id: int, snapshot_id: int, time_us: int, origin: Origin
+) -> RowVersion:
+    """The version of a row with this complete image."""
+    return RowVersion(
+        row_id=row_id,
+        snapshot_id=snapshot_id,
+        time_us=time_us,
+        origin=origin,
+        unique=tuple(canonical_text(table, column_ids, image) for column_ids in table.unique),
+        references=tuple(canonical_text(table, key.column_ids, image) for key in table.foreign_keys),
+        image=image,
+    )
+
+
+def provided_value(
+    parent: TableDefinition, ref_column_ids: tuple[int, ...], key: str, version: RowVersion
+) -> str | None:
+    """What a row of ``parent`` offers to references to ``ref_column_ids``."""
+    if ref_column_ids == parent.primary_key:
+        return key
+    return version.unique[parent.unique.index(ref_column_ids)]
