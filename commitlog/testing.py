@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from commitlog.client.access import KnownTable, LiveFile, OutcomeState, ProposalStatus, TableAt
+from commitlog.client.access.dry_run import decided_unsent
+from commitlog.client.access.log_access import OutcomeState, ProposalStatus
 from commitlog.client.commit_log import CommitLog
-from commitlog.client.dry_run import decided_unsent
+from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import receipt_for
 from commitlog.domain.deciding.row_conflicts import RowHandler

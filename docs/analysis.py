@@ -4,7 +4,7 @@
     python docs/analysis.py                  # makes docs/images/*.png anew
 
 Several writers append, delete, compact and alter for some seconds, and get in each other's way; every number in the
-pictures then comes from `commitlog.spark.outcomes`, which is what one would ask of a log of one's own.
+pictures then comes from `commitlog.spark.source.outcomes`, which is what one would ask of a log of one's own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from commitlog.client import CommitLog, Transaction
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.errors import ProposalRejectedError
-from commitlog.ops.bench import own_servers, service_process
+from commitlog.ops.bench.throughput import own_servers, service_process
 from commitlog.spark import outcomes
 
 FILE_TABLES = ("orders", "clicks")

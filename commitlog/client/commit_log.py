@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from commitlog.client.access import LiveFile, LogAccess, OutcomeState, PendingAnswer, ProposalStatus, TableAt
-from commitlog.client.checking import (
+from commitlog.client.access.log_access import LogAccess, OutcomeState, PendingAnswer, ProposalStatus
+from commitlog.client.access.unanswered import UnansweredProposals
+from commitlog.client.arguments import (
     checked_count,
     checked_count_or_none,
     checked_flag,
@@ -27,15 +28,15 @@ from commitlog.client.checking import (
     checked_text_or_none,
     shown,
 )
-from commitlog.client.describing_files import Files, checked_files
-from commitlog.client.explaining import explain
+from commitlog.client.files.given_files import Files, checked_files
+from commitlog.client.files.new_files import NewFiles
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
-from commitlog.client.names import TableName, parse_table_name
-from commitlog.client.new_files import NewFiles
-from commitlog.client.outcomes import SubmittedOutcome, answered, answered_before
-from commitlog.client.repeats import check_repeat
-from commitlog.client.sequences import UnansweredProposals
+from commitlog.client.outcomes.explaining import explain
+from commitlog.client.outcomes.repeats import check_repeat
+from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answered_before
+from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.client.transaction import Transaction, make_options
 from commitlog.domain import model as m
 from commitlog.errors import (
@@ -89,7 +90,7 @@ class CommitLog:
             ConfigurationError: a setting is wrong; the message names it and its source.
             LogUnavailableError: the broker does not answer.
         """
-        from commitlog.client.kafka_access import KafkaAccess
+        from commitlog.client.access.kafka_access import KafkaAccess
         from commitlog.config import Settings
 
         given = settings.pop("settings", None)

@@ -7,7 +7,7 @@ import threading
 import time
 from uuid import UUID
 
-from commitlog.client.checking import shown
+from commitlog.client.arguments import shown
 from commitlog.errors import InvalidRequestError
 
 _COUNTER_BITS = 12

@@ -14,9 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from commitlog.client.access import TableAt
-from commitlog.client.alterations import TableAlteration
-from commitlog.client.checking import (
+from commitlog.client.arguments import (
     checked_count,
     checked_flag,
     checked_ids,
@@ -28,17 +26,19 @@ from commitlog.client.checking import (
     checked_text,
     checked_version,
 )
-from commitlog.client.describing_files import Files, checked_files, described_files
-from commitlog.client.file_paths import PathKey, check_not_live, check_paths
+from commitlog.client.files.file_paths import PathKey, check_not_live, check_paths
+from commitlog.client.files.given_files import Files, checked_files, described_files
 from commitlog.client.ids import new_proposal_id
-from commitlog.client.names import TableName, parse_table_name
-from commitlog.client.outcomes import SubmittedOutcome
-from commitlog.client.overlay import define_new, table_after
-from commitlog.client.partitions import partition_specs
-from commitlog.client.schemas import Columns, columns_from
-from commitlog.client.times import naive_times, takes_zoned
-from commitlog.client.values import predicates, row_of
-from commitlog.client.views import checked_view
+from commitlog.client.outcomes.submitted import SubmittedOutcome
+from commitlog.client.tables.alterations import TableAlteration
+from commitlog.client.tables.naive_times import naive_times, takes_zoned
+from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.client.tables.overlay import define_new, table_after
+from commitlog.client.tables.partitions import partition_specs
+from commitlog.client.tables.schemas import Columns, columns_from
+from commitlog.client.tables.table_at import TableAt
+from commitlog.client.tables.values import predicates, row_of
+from commitlog.client.tables.views import checked_view
 from commitlog.domain import model as m
 from commitlog.domain.model.json_form import row_positions
 from commitlog.domain.model.types import fold

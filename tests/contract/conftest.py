@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from commitlog.client import CommitLog
-from commitlog.client.kafka_access import KafkaAccess
+from commitlog.client.access.kafka_access import KafkaAccess
 from commitlog.config import Settings
 from commitlog.testing import InMemoryCommitLog
 

@@ -22,12 +22,12 @@ from psycopg import sql
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projection import Projection
-from commitlog.client.datafiles import read_data_file
+from commitlog.client.files.data_files import read_data_file
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.json_form import to_json
 from commitlog.domain.model.types import FLOATS, parse_type
-from commitlog.ops.duck import connection_text, extension_file
+from commitlog.ops.duckdb_client import connection_text, extension_file
 
 ROW_ID = "_ducklake_internal_row_id"
 _ROW_ID_FIELD = 2147483540

@@ -18,8 +18,8 @@ from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projection import Projection
 from commitlog.domain import model as m
 from commitlog.log.codec import decode_statistics
-from commitlog.ops.adopt import open_source
-from commitlog.ops.duck import connection_text, extension_file, open_lake
+from commitlog.ops.duckdb_client import connection_text, extension_file, open_lake
+from commitlog.ops.maintenance.adopt import open_source
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from commitlog.config import Settings
 from commitlog.domain.model import Genesis
 from commitlog.errors import AdoptionError
 from commitlog.log.codec import decode_statistics
-from commitlog.ops import adopt as adopt_module
-from commitlog.ops.adopt import open_source
-from commitlog.ops.duck import open_lake
+from commitlog.ops.duckdb_client import open_lake
+from commitlog.ops.maintenance import adopt as adopt_module
+from commitlog.ops.maintenance.adopt import open_source
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
 

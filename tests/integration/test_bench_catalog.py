@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from commitlog.ops.bench_catalog import LIVE, run_catalog_bench
+from commitlog.ops.bench.catalog import LIVE, run_catalog_bench
 
 
 def test_bench_catalog_then_every_list_holds_the_live_files() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from commitlog.config import Settings
-from commitlog.ops.bench_loop import run_loop_bench
+from commitlog.ops.bench.loop import run_loop_bench
 
 
 @pytest.mark.nightly

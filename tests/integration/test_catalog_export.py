@@ -19,8 +19,8 @@ from test_catalog_history import History
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, SnapshotNotFoundError
 from commitlog.ops.cli import cli
-from commitlog.ops.duck import open_duckdb, open_lake
-from commitlog.ops.export import Export, ExportFormat, export_catalog
+from commitlog.ops.duckdb_client import open_duckdb, open_lake
+from commitlog.ops.maintenance.export import Export, ExportFormat, export_catalog
 
 TYPES = {
     "b": "boolean", "i8": "int8", "u32": "uint32", "u64": "uint64", "h": "int128", "f": "float32", "d": "float64",

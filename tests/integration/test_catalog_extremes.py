@@ -18,7 +18,7 @@ from test_catalog_limits import Projecting, records_of
 
 from commitlog.domain.model import Verdict
 from commitlog.errors import MalformedRecordError
-from commitlog.ops.duck import open_lake
+from commitlog.ops.duckdb_client import open_lake
 
 BATCH = 200
 READ_TABLES = 60

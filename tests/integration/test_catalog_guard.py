@@ -28,7 +28,7 @@ from commitlog.catalog.guard import (
 )
 from commitlog.catalog.queries import Catalog
 from commitlog.errors import ConfigurationError
-from commitlog.ops.duck import connection_text, extension_file, open_lake
+from commitlog.ops.duckdb_client import connection_text, extension_file, open_lake
 
 TYPES = {"id": pa.int64(), "v": pa.string()}
 

@@ -20,7 +20,7 @@ from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projection import Projection
 from commitlog.catalog.queries import Catalog
-from commitlog.ops.duck import open_lake
+from commitlog.ops.duckdb_client import open_lake
 
 STEPS = 40
 ROW_ID = "_ducklake_internal_row_id"

@@ -64,7 +64,7 @@ def test_files_at_when_snapshots_expire_between_its_statements_then_no_deleted_r
 def test_scan_when_snapshots_expire_in_the_middle_then_it_is_whole_and_the_next_one_is_refused(
     lake: Lake, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from commitlog.spark.scanning import scan_at
+    from commitlog.spark.reading.scan import scan_at
 
     expire_before(lake, monkeypatch, Catalog, "column_names_ever")
     scan = scan_at(catalog, "t", 3)

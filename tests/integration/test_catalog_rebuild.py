@@ -28,7 +28,7 @@ from commitlog.errors import CatalogMismatchError, CatalogUnavailableError
 from commitlog.log.codec import decode_statistics
 from commitlog.log.topics import init_log
 from commitlog.ops.cli import cli
-from commitlog.ops.duck import open_lake
+from commitlog.ops.duckdb_client import open_lake
 
 
 class Writer:

@@ -17,19 +17,19 @@ from log_running import Ids, write_raw
 from pyarrow import fs
 
 from commitlog.client import CommitLog
-from commitlog.client.lake import MARKER, new_name
+from commitlog.client.files.lake import MARKER, new_name
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.errors import CatalogMismatchError, ConfigurationError, DataFileError, ProposalRejectedError
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.codec import encode_proposal
 from commitlog.log.topics import find_genesis
-from commitlog.ops import cleaning as cleaning_module
-from commitlog.ops import storage
-from commitlog.ops.cleaning import Cleaning, Removable
 from commitlog.ops.cli import cli
-from commitlog.ops.doctor import examine
-from commitlog.ops.serve import prepare
+from commitlog.ops.maintenance import clean as cleaning_module
+from commitlog.ops.maintenance import storage
+from commitlog.ops.maintenance.clean import Cleaning, Removable
+from commitlog.ops.maintenance.doctor import examine
+from commitlog.ops.service.serve import prepare
 
 WEEK_MS = 7 * DAY_S * 1000
 

@@ -29,10 +29,10 @@ from commitlog.log.proposals import ProposalSource
 from commitlog.log.sequencer import Phase
 from commitlog.log.topics import init_log, topics_of
 from commitlog.log.undecided import has_proposal, sent_before
-from commitlog.ops import health
-from commitlog.ops.health import log_health, may_wait
-from commitlog.ops.keeping import Notes
-from commitlog.ops.sequencer_fleet import Member
+from commitlog.ops.bench.sequencer_fleet import Member
+from commitlog.ops.service import health
+from commitlog.ops.service.health import log_health, may_wait
+from commitlog.ops.service.keeping import Notes
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
 DEADLINE_S = 60.0

@@ -22,8 +22,8 @@ from log_running import Ids, all_records, create_table, proposal, seed_of, servi
 from commitlog.catalog.projector import Projector
 from commitlog.catalog.reader import CatalogReader
 from commitlog.client import CommitLog, OutcomeState
-from commitlog.client.log_end import LogEnd
-from commitlog.client.results_lookup import ResultsLookup
+from commitlog.client.access.log_end import LogEnd
+from commitlog.client.access.results_lookup import ResultsLookup
 from commitlog.config import Settings
 from commitlog.domain.model import Reason
 from commitlog.errors import (

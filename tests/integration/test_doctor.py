@@ -17,8 +17,8 @@ from commitlog.config import Settings
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.topics import init_log
 from commitlog.ops.cli import cli
-from commitlog.ops.doctor import DURABILITY, STORAGE, CheckResult, examine, examine_on
-from commitlog.ops.log_side import read_log_side
+from commitlog.ops.maintenance.doctor import DURABILITY, STORAGE, CheckResult, examine, examine_on
+from commitlog.ops.maintenance.log_side import read_log_side
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_doctor_when_the_catalog_is_damaged_then_the_check_that_is_for_it_says_s
             conn.execute(statement.encode())
             with monkeypatch.context() as patched:
                 if check != "position":
-                    patched.setattr("commitlog.ops.doctor.read_log_side", lambda settings, **applied: log)
+                    patched.setattr("commitlog.ops.maintenance.doctor.read_log_side", lambda settings, **applied: log)
                 result = wrong(examine_on(conn, lake.settings))
             conn.rollback()
         if told not in result.get(check, ""):

@@ -22,7 +22,7 @@ from commitlog.config import Settings
 from commitlog.local.broker import EmbeddedBroker
 from commitlog.log.sequencer import Phase
 from commitlog.log.topics import init_log
-from commitlog.ops.sequencer_fleet import Fleet
+from commitlog.ops.bench.sequencer_fleet import Fleet
 
 SEQUENCERS = 3
 STARTED_S = 60.0

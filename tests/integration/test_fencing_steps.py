@@ -15,13 +15,13 @@ from writing_on import WELL_AGAIN_S, Writers, check
 from commitlog.config import Settings
 from commitlog.log.sequencer import EXIT_FENCED, Phase
 from commitlog.log.topics import init_log
-from commitlog.ops.sequencer_fleet import Fleet
+from commitlog.ops.bench.sequencer_fleet import Fleet
 
 STOPS_AT_A_STEP = """
 import os, signal, sys
 from commitlog.config import Settings
 from commitlog.log import active, producing, sequencer, serving
-from commitlog.ops.logs import log_as_json
+from commitlog.ops.service.json_logs import log_as_json
 
 owner, name, when, left = eval(sys.argv[1]), sys.argv[2], sys.argv[3], [int(sys.argv[4])]
 real = getattr(owner, name)

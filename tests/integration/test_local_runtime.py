@@ -25,14 +25,14 @@ from commitlog.config import Settings
 from commitlog.errors import LocalRuntimeError
 from commitlog.local import EmbeddedBroker, EmbeddedPostgres
 from commitlog.local.home import stop_orphans
-from commitlog.ops.runtime import RuntimeStatus, down, status, up
+from commitlog.ops.service.runtime import RuntimeStatus, down, status, up
 
 StartUp = Callable[[], subprocess.Popen[bytes]]
 
 UP = """\
 import sys
 from commitlog.config import Settings
-from commitlog.ops.runtime import Service, up
+from commitlog.ops.service.runtime import Service, up
 
 def services(settings):
     wait = (sys.executable, "-c", "import time; time.sleep(3600)")

@@ -20,8 +20,8 @@ from live_lakes import live_lake
 from log_running import Ids, all_outcomes, append, create_table, proposal, serving, wait_until, write_raw
 from proxies import KafkaProxy
 
-from commitlog.client.proposals_lookup import find_queued
-from commitlog.client.results_lookup import ResultsLookup
+from commitlog.client.access.proposals_lookup import find_queued
+from commitlog.client.access.results_lookup import ResultsLookup
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome
 from commitlog.domain.model.json_form import format_id

@@ -16,8 +16,8 @@ from commitlog.errors import CommitLogError
 from commitlog.local.processes import free_port
 from commitlog.log.topics import init_log
 from commitlog.ops.cli import cli
-from commitlog.ops.duck import open_lake
-from commitlog.ops.export import export_catalog
+from commitlog.ops.duckdb_client import open_lake
+from commitlog.ops.maintenance.export import export_catalog
 
 PASSWORD, WRITTEN = "hush p@ss/'w", "hush%20p%40ss%2F%27w"
 WAYS: dict[str, Callable[[int], str]] = {

@@ -17,7 +17,7 @@ from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.log.sequencer import Phase
 from commitlog.log.topics import init_log
-from commitlog.ops.sequencer_fleet import Fleet, Member
+from commitlog.ops.bench.sequencer_fleet import Fleet, Member
 
 TIMEOUT_S = 20.0
 """Of the writers. A successor serves after two seconds, on a busy machine some more, and may end before it tells, too."""
@@ -29,7 +29,7 @@ from commitlog.config import Settings
 from commitlog.log import active, producing, sequencer
 from commitlog.log.codec import decode_receipts
 from commitlog.log.topics import topics_of
-from commitlog.ops.logs import log_as_json
+from commitlog.ops.service.json_logs import log_as_json
 
 settings, (where, left, *arguments) = Settings.load(), sys.argv[1:]
 left, is_asked = [int(left)], []

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from oracle.histories import PROPOSALS, History, Run
 from oracle.requests import POLICIES_WITHOUT_HANDLER, START_MS
 
-from commitlog.client.advising import advise
+from commitlog.client.outcomes.advising import advise
 from commitlog.domain.again.alternatives import Alternative, ListedFiles, NarrowerReads, TableRule, alternatives_to
 from commitlog.domain.deciding.decide import decide, find_conflicts
 from commitlog.domain.model import ConflictKind, Outcome, Proposal, Reason, TableRead, Verdict

@@ -23,7 +23,9 @@ from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.spark import appending, source, stream_into
+from commitlog.spark import stream_into
+from commitlog.spark.source import data_source
+from commitlog.spark.writing import append as appending
 
 STEPS = ("before write", "after write", "after publish", "after the verdict", "before the checkpoint")
 FUNCTION_TABLE, FORMAT_TABLE = "main.by_function", "main.by_format"
@@ -95,7 +97,7 @@ def dying_write(write: Callable[..., Any], death: Death) -> Callable[..., Any]:
     return dying
 
 
-class DyingWriter(source.StreamWriter):
+class DyingWriter(data_source.StreamWriter):
     """The product's writer, whose tasks and commits die."""
 
     orders: Orders
@@ -120,7 +122,7 @@ class DyingWriter(source.StreamWriter):
         death.at("before the checkpoint")
 
 
-class DyingSource(source.CommitLogDataSource):
+class DyingSource(data_source.CommitLogDataSource):
     """`format("dying")`."""
 
     @classmethod

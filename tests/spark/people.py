@@ -8,13 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.ops.duck import open_lake
+from commitlog.ops.duckdb_client import open_lake
 from commitlog.spark import (
     read,
 )
-from commitlog.spark.publishing import catalog_of
-from commitlog.spark.reading import ScanFile
-from commitlog.spark.scanning import scan_at
+from commitlog.spark.connection import catalog_of
+from commitlog.spark.reading.dataframes import ScanFile
+from commitlog.spark.reading.scan import scan_at
 
 TABLE = "main.people"
 

@@ -11,8 +11,8 @@ import pytest
 from commitlog.domain.model import ColumnSpec, CreateTable
 from commitlog.domain.model.definitions import TableDefinition, define
 from commitlog.errors import DataFileError
-from commitlog.spark.arrow import write_batches
-from commitlog.spark.arrow_partitions import bucket
+from commitlog.spark.writing.arrow_files import write_batches
+from commitlog.spark.writing.arrow_partitions import bucket
 
 
 def table(*specs: ColumnSpec) -> TableDefinition:

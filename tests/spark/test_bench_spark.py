@@ -3,7 +3,7 @@
 import pytest
 
 from commitlog.config import Settings
-from commitlog.ops.bench_spark import run_spark_bench
+from commitlog.ops.bench.spark import run_spark_bench
 
 
 @pytest.mark.nightly

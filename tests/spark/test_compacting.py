@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import DataFileError
-from commitlog.ops.duck import open_lake
+from commitlog.ops.duckdb_client import open_lake
 from commitlog.spark import append, compact, delete, read
-from commitlog.spark.clustering import RANK_BITS, quantiles
+from commitlog.spark.maintaining.z_order import RANK_BITS, quantiles
 
 POINTS = "main.points"
 SIDE = 64

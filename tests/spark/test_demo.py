@@ -10,8 +10,9 @@ from rich.console import Console
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.ops import demo, duck
-from commitlog.ops.flights import Facts, unpack
+from commitlog.ops import duckdb_client as duck
+from commitlog.ops.demo import story as demo
+from commitlog.ops.demo.flights import Facts, unpack
 
 
 @pytest.fixture

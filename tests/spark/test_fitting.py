@@ -11,16 +11,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from commitlog.client.datafiles import read_data_file
+from commitlog.client.files.data_files import read_data_file
 from commitlog.domain.model import ColumnSpec, CreateTable
 from commitlog.domain.model.definitions import TableDefinition, define
 from commitlog.errors import DataFileError
-from commitlog.spark.arrow import write_batches
-from commitlog.spark.arrow_rows import FileRows, read_rows
 from commitlog.spark.columns import scan_schema
-from commitlog.spark.files import write_parquet
-from commitlog.spark.fitting import check_fit, fit
-from commitlog.spark.reading import Scan, ScanFile, dataframe
+from commitlog.spark.reading.arrow_rows import FileRows, read_rows
+from commitlog.spark.reading.dataframes import Scan, ScanFile, dataframe
+from commitlog.spark.writing.arrow_files import write_batches
+from commitlog.spark.writing.column_fit import check_fit, fit
+from commitlog.spark.writing.parquet_files import write_parquet
 
 
 def table(*columns: ColumnSpec) -> TableDefinition:

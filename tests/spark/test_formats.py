@@ -20,8 +20,8 @@ from commitlog.spark import (
     append,
     stream_into,
 )
-from commitlog.spark.options import SourceOptions
-from commitlog.spark.source import BatchWriter
+from commitlog.spark.source.data_source import BatchWriter
+from commitlog.spark.source.options import SourceOptions
 
 
 def feed(spark: SparkSession, directory: Path) -> DataFrame:

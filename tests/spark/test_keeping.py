@@ -12,7 +12,7 @@ from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Flush, Reason
 from commitlog.errors import DataFileError, SnapshotNotFoundError
-from commitlog.ops.duck import open_lake
+from commitlog.ops.duckdb_client import open_lake
 from commitlog.spark import expire, flush, read
 
 STOCK = "main.stock"

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
-from commitlog.ops.cleaning import Cleaning
-from commitlog.ops.duck import open_lake
+from commitlog.ops.duckdb_client import open_lake
+from commitlog.ops.maintenance.clean import Cleaning
 from commitlog.spark import stream_into
 
 ROWS_OF_A_FILE = 10

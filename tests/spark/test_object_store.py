@@ -14,18 +14,18 @@ from pyarrow import fs
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from commitlog.client import CommitLog
-from commitlog.client.datafiles import read_data_file
-from commitlog.client.lake import MARKER, check_free
+from commitlog.client.files.data_files import read_data_file
+from commitlog.client.files.lake import MARKER, check_free
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.local.processes import free_port
-from commitlog.ops.cleaning import Cleaning
-from commitlog.spark.arrow import write_batches
-from commitlog.spark.files import remove_files
-from commitlog.spark.options import SourceOptions
-from commitlog.spark.publishing import target
-from commitlog.spark.source import BatchWriter, WrittenFiles
-from commitlog.spark.source_reading import TableReader
+from commitlog.ops.maintenance.clean import Cleaning
+from commitlog.spark.source.data_source import BatchWriter, WrittenFiles
+from commitlog.spark.source.options import SourceOptions
+from commitlog.spark.source.table_reader import TableReader
+from commitlog.spark.writing.arrow_files import write_batches
+from commitlog.spark.writing.parquet_files import remove_files
+from commitlog.spark.writing.target import target
 
 TABLE = "main.people"
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})

@@ -13,7 +13,7 @@ from commitlog.config import Settings
 from commitlog.errors import ProposalRejectedError
 from commitlog.log.results import LogPosition
 from commitlog.spark import outcomes
-from commitlog.spark.outcomes import ranges_after
+from commitlog.spark.source.outcomes import ranges_after
 
 NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
 

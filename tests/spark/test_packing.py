@@ -4,8 +4,8 @@ import random
 
 from pyroaring import FrozenBitMap64
 
-from commitlog.spark.packing import bins
-from commitlog.spark.reading import ScanFile
+from commitlog.spark.maintaining.compact_bins import bins
+from commitlog.spark.reading.dataframes import ScanFile
 
 
 def file(data_file_id: int, size: int, deleted: int = 0) -> ScanFile:

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import DataFileError, ProposalRejectedError
-from commitlog.ops.duck import open_lake
+from commitlog.ops.duckdb_client import open_lake
 from commitlog.spark import append, compact, overwrite, read
-from commitlog.spark.publishing import catalog_of
-from commitlog.spark.scanning import scan_at
+from commitlog.spark.connection import catalog_of
+from commitlog.spark.reading.scan import scan_at
 
 SALES = "main.sales"
 

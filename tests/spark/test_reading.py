@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from commitlog.domain.model import ColumnSpec, MappedColumn
 from commitlog.domain.model.definitions import Column, build_column
 from commitlog.errors import DataFileError
-from commitlog.spark.reading import Scan, ScanFile, dataframe, positions, with_positions
+from commitlog.spark.reading.dataframes import Scan, ScanFile, dataframe, positions, with_positions
 
 ID = build_column(ColumnSpec("id", "int64"), 1)
 NAME = build_column(ColumnSpec("name", "varchar"), 2)

@@ -20,9 +20,10 @@ from commitlog.client import CommitLog, Transaction
 from commitlog.config import Settings
 from commitlog.errors import ProposalRejectedError
 from commitlog.spark import append, compact, delete, merge, overwrite, read, transaction, update
-from commitlog.spark.arrow import write_batches
-from commitlog.spark.publishing import publish, target
-from commitlog.spark.queries import columns_read_at
+from commitlog.spark.reading.snapshots import columns_read_at
+from commitlog.spark.writing.arrow_files import write_batches
+from commitlog.spark.writing.publish import publish
+from commitlog.spark.writing.target import target
 
 TABLE = "main.people"
 

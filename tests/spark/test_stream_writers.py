@@ -15,14 +15,19 @@ from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
 from commitlog.errors import FencedError, OutcomeUnknownError, ProposalRejectedError
-from commitlog.ops.cleaning import Cleaning
-from commitlog.ops.duck import open_lake
-from commitlog.spark import appending, fencing, publishing, stream_into
-from commitlog.spark.arrow import write_batches
-from commitlog.spark.fencing import stream_key
-from commitlog.spark.options import SourceOptions
-from commitlog.spark.publishing import QUERY_ID, publish, target
-from commitlog.spark.source import StreamWriter, WrittenFiles
+from commitlog.ops.duckdb_client import open_lake
+from commitlog.ops.maintenance.clean import Cleaning
+from commitlog.spark import stream_into
+from commitlog.spark.source.data_source import StreamWriter, WrittenFiles
+from commitlog.spark.source.options import SourceOptions
+from commitlog.spark.writing import append as appending
+from commitlog.spark.writing import publish as publish_module
+from commitlog.spark.writing import stream_runs
+from commitlog.spark.writing.arrow_files import write_batches
+from commitlog.spark.writing.key import QUERY_ID
+from commitlog.spark.writing.publish import publish
+from commitlog.spark.writing.stream_runs import stream_key
+from commitlog.spark.writing.target import target
 
 TABLE = "main.people"
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
@@ -70,10 +75,10 @@ def test_format_when_a_later_run_has_opened_then_the_older_is_fenced_in_whatever
 
     for batch_id in (0, 1):
         commit("older", batch_id)
-        fencing._epoch_of_run.cache_clear()
+        stream_runs._epoch_of_run.cache_clear()
     assert epochs(log) == [1]
     commit("newer", 2)
-    fencing._epoch_of_run.cache_clear()
+    stream_runs._epoch_of_run.cache_clear()
     late = task_file(log, 3)
     with pytest.raises(FencedError, match="a later one runs the same streaming query"):
         writer.commit([WrittenFiles((late,), "query", "older")], 3)
@@ -121,7 +126,7 @@ def test_clean_when_spark_wrote_files_that_were_refused_or_never_proposed_then_f
     stale = target(log, TABLE)
     with log.transaction() as tx:
         tx.alter(TABLE).add_column("city", "varchar")
-    monkeypatch.setattr(publishing, "remove_files", lambda paths: None)
+    monkeypatch.setattr(publish_module, "remove_files", lambda paths: None)
     with pytest.raises(ProposalRejectedError):
         publish(log, stale, [refused])
     monkeypatch.undo()

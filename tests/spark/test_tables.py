@@ -16,23 +16,23 @@ from pyspark.sql import functions as sf
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import DataFileError, KeyReusedError, OutcomeUnknownError, ProposalRejectedError
-from commitlog.ops.duck import open_lake
+from commitlog.ops.duckdb_client import open_lake
 from commitlog.spark import (
     Key,
     append,
     compact,
     delete,
-    files,
     merge,
     overwrite,
-    proposing,
     read,
     transaction,
     update,
 )
-from commitlog.spark.options import SourceOptions
-from commitlog.spark.reading import Scan, positions
-from commitlog.spark.source import BatchWriter
+from commitlog.spark.changing import matching
+from commitlog.spark.reading.dataframes import Scan, positions
+from commitlog.spark.source.data_source import BatchWriter
+from commitlog.spark.source.options import SourceOptions
+from commitlog.spark.writing import parquet_files
 
 
 @pytest.mark.usefixtures("people")
@@ -61,13 +61,13 @@ def test_append_when_rows_do_not_fit_then_says_why_and_writes_nothing(
 def test_append_when_tasks_wrote_to_a_folder_of_their_own_machine_then_says_so_and_commits_nothing(
     spark: SparkSession, log: CommitLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_may_be_elsewhere", lambda session, directory: True)
+    monkeypatch.setattr(parquet_files, "_may_be_elsewhere", lambda session, directory: True)
     append(rows(spark, 1, 2, 3), TABLE, log=log)
     assert append(rows(spark, 1).where("false"), TABLE, log=log) is None
-    listed = files._listed
+    listed = parquet_files._listed
     # As if one of two tasks, or both, had run on another machine, whose files are not here.
     for missing in (1, 2):
-        monkeypatch.setattr(files, "_listed", lambda directory, n=missing: sorted(listed(directory))[n:])
+        monkeypatch.setattr(parquet_files, "_listed", lambda directory, n=missing: sorted(listed(directory))[n:])
         with pytest.raises(DataFileError, match=r"written 8 rows, and this process finds \d of them .* set data_path"):
             append(spark.range(8, numPartitions=2).selectExpr("id"), TABLE, log=log)
     monkeypatch.undo()
@@ -245,7 +245,7 @@ def test_change_when_it_meets_others_then_reads_again_only_the_files_that_they_t
             with log.transaction() as tx:
                 tx.delete(TABLE, {second: [1]})
 
-    monkeypatch.setattr(proposing, "positions", spy)
+    monkeypatch.setattr(matching, "positions", spy)
     with _Interrupted.connect(settings=settings) as late:
         late.meanwhile = others
         if operation is delete:

@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 
 from commitlog.catalog.guard import mark_projector
 from commitlog.client import CommitLog
-from commitlog.client.archive import archive, archived_paths, archived_position
+from commitlog.client.outcomes.archive import archive, archived_paths, archived_position
 from commitlog.config import Settings
 from commitlog.domain.deciding import decide
 from commitlog.domain.model import DataFile
 from commitlog.errors import ConfigurationError, ProposalRejectedError
-from commitlog.ops.cli_verify import archive_command
+from commitlog.ops.cli.verify import archive_command
 from commitlog.spark import append, delete, verify
 
 

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.errors import DataFileError
-from commitlog.spark.workers import plainly
+from commitlog.spark.source.workers import plainly
 
-SOURCE = "commitlog.spark.source"
+SOURCE = "commitlog.spark.source.data_source"
 
 
 def test_keep_imports_when_the_source_is_imported_then_holds_for_workers_and_not_for_the_driver(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from commitlog.errors import CommitLogError
-from commitlog.ops.bench_loop import summed
-from commitlog.ops.bench_loop_writer import Loops, _Took, measured
+from commitlog.ops.bench.loop import summed
+from commitlog.ops.bench.loop_writer import Loops, _Took, measured
 
 
 class _Scripted:

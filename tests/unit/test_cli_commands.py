@@ -15,9 +15,8 @@ import pytest
 from commitlog import errors
 from commitlog.local.processes import free_port
 from commitlog.ops.cli import cli, exit_code
-from commitlog.ops.cli_runtime import services
-from commitlog.ops.logs import JsonFormatter
-from commitlog.ops.serve import SERVICES
+from commitlog.ops.service.json_logs import JsonFormatter
+from commitlog.ops.service.serve import SERVICES
 
 MAIN = "from commitlog.ops.cli import main; main()"
 SOME_ID = "01934f3e-7c00-7000-8000-000000000001"
@@ -111,7 +110,6 @@ def test_exit_code_when_an_error_leaves_then_tells_its_kind(error: errors.Commit
 
 
 def test_services_when_run_by_up_then_those_of_serve() -> None:
-    assert services.__module__ == "commitlog.ops.cli_runtime"
     assert [each.name for each in SERVICES] == ["sequencer", "projector", "checkpointer"]
     sequencer = SERVICES[0]
     assert sequencer.line(sequencer.arguments_after[75])[-2:] == ("sequencer", "--standby")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from commitlog.ops import cli_replay
+from commitlog.ops.cli import replay as cli_replay
 
 MAIN = "from commitlog.ops.cli import main; main()"
 FIRST_ID = "01934f3e-7c00-7000-8000-{:012x}"

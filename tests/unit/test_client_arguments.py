@@ -14,7 +14,7 @@ import pytest
 
 from commitlog import errors
 from commitlog.client import CommitLog, Transaction
-from commitlog.client.alterations import TableAlteration
+from commitlog.client.tables.alterations import TableAlteration
 from commitlog.domain import model as m
 from commitlog.errors import CommitLogError, InvalidChangeError, InvalidRequestError
 from commitlog.testing import InMemoryCommitLog

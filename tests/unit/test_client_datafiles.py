@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from commitlog.client.arrow_types import columns_of
-from commitlog.client.datafiles import read_data_file
-from commitlog.client.overlay import altered_by, define_new
+from commitlog.client.files.data_files import read_data_file
+from commitlog.client.tables.arrow_types import columns_of
+from commitlog.client.tables.overlay import altered_by, define_new
 from commitlog.domain.model import (
     Alteration,
     AlterOp,

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import FrozenBitMap64
 
-from commitlog.client.lake import is_named_by_us
+from commitlog.client.files.lake import is_named_by_us
 from commitlog.domain import model as m
 from commitlog.errors import DataFileError, OutcomeUnknownError
 from commitlog.testing import InMemoryCommitLog

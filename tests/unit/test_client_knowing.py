@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from commitlog.client.access import KnownTable, TableAt
-from commitlog.client.known_tables import KnownTables
-from commitlog.client.log_end import LogEnd
-from commitlog.client.new_files import NewFiles
+from commitlog.client.access.log_end import LogEnd
+from commitlog.client.files.new_files import NewFiles
+from commitlog.client.tables.known_tables import KnownTables
+from commitlog.client.tables.table_at import KnownTable, TableAt
 from commitlog.config import Settings
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError, LogUnavailableError

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from commitlog.client.lake import MARKER, check_free, check_owner, claim, is_named_by_us, new_name, owner_of
+from commitlog.client.files.lake import MARKER, check_free, check_owner, claim, is_named_by_us, new_name, owner_of
 from commitlog.errors import ConfigurationError
 
 MINE, YOURS = bytes(range(16)), bytes(range(1, 17))

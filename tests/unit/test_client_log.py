@@ -14,12 +14,12 @@ import pytest
 
 import commitlog
 from commitlog.client import CommitLog, OutcomeState
-from commitlog.client.describing import describe_changes, describe_read
-from commitlog.client.explaining import explain, explain_status, way_out
+from commitlog.client.access.unanswered import UnansweredProposals
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.limits import check_limits
-from commitlog.client.sequences import UnansweredProposals
-from commitlog.client.values import predicates, row_of
+from commitlog.client.outcomes.describing import describe_changes, describe_read
+from commitlog.client.outcomes.explaining import explain, explain_status, way_out
+from commitlog.client.tables.values import predicates, row_of
 from commitlog.domain import model as m
 from commitlog.errors import (
     CatalogUnavailableError,

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from commitlog.client.ids import as_proposal_id, id_at, new_proposal_id
-from commitlog.client.names import TableName, parse_table_name
+from commitlog.client.tables.names import TableName, parse_table_name
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pyroaring import FrozenBitMap64
 
 from commitlog.client import Transaction
 from commitlog.client.ids import new_proposal_id
-from commitlog.client.repeats import differences
+from commitlog.client.outcomes.repeats import differences
 from commitlog.domain import model as m
 from commitlog.errors import InvalidRequestError, KeyReusedError, ProposalRejectedError
 from commitlog.log.codec import decode_proposal, encode_proposal

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from commitlog.domain.deciding.digest import Comparison, DigestEntry, Newer, Side, Triplet, compare
-from commitlog.ops.cli_digest import digest_command
+from commitlog.ops.cli.digest import digest_command
 
 D1 = {"N1": DigestEntry(6, 1), "N2": DigestEntry(7, 2), "N3": DigestEntry(9, 3)}
 D2 = {"N1": DigestEntry(5, 1), "N2": DigestEntry(8, 2), "N3": DigestEntry(8, 3)}

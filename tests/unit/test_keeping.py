@@ -15,8 +15,8 @@ from commitlog.errors import ConfigurationError, LocalRuntimeError, LogUnavailab
 from commitlog.local import home as home_module
 from commitlog.local.home import EmbeddedHome
 from commitlog.log.connection import make_consumer
-from commitlog.ops import keeping
-from commitlog.ops.keeping import EXIT_CANNOT_PROJECT, Notes, Restarts, because, keep_trying
+from commitlog.ops.service import keeping
+from commitlog.ops.service.keeping import EXIT_CANNOT_PROJECT, Notes, Restarts, because, keep_trying
 
 
 def settings_of(home: Path, **given: Any) -> Settings:

@@ -10,7 +10,7 @@ import pytest
 
 from commitlog.config import Settings, without_password
 from commitlog.errors import ConfigurationError
-from commitlog.ops.runtime import RuntimeStatus
+from commitlog.ops.service.runtime import RuntimeStatus
 
 
 @pytest.fixture(autouse=True)

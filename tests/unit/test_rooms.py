@@ -29,23 +29,44 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-EVERYTHING = _names("domain log catalog client adoption spark replication local ops errors config testing")
+EVERYTHING = _names("domain log catalog client adoption spark replication local errors config testing")
+SPARK_OUTSIDE = _names(
+    "client catalog.queries catalog.reader catalog.changed catalog.census domain log.results log.chain log.codec errors config"
+)
+SPARK_TOOLS = _names("spark.arrow_columns spark.columns spark.connection spark.filters spark.jobs")
+OPS_TOOLS = _names("ops.duckdb_client ops.local_spark ops.manual")
+# A room within a room says all that it may import; what the outer one never imports, it does not either.
 ROOMS = {
     "domain": Room(_names("errors"), never=_names("time random os logging secrets"), packages=_names("pyroaring")),
     "log": Room(_names("domain errors config"), never=_names("sqlalchemy psycopg pyspark")),
     "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(_names("domain log catalog.queries catalog.watching errors config"), never=_names("pyspark")),
-    "adoption": Room(_names("domain log.codec errors"), never=_names("confluent_kafka sqlalchemy psycopg pyspark")),
-    "spark": Room(
-        _names(
-            "client catalog.queries catalog.reader catalog.changed catalog.census domain log.results log.chain log.codec "
-            "errors config"
-        ),
-        never=_names("sqlalchemy psycopg"),
+    "client.tables": Room(_names("client.arguments domain errors")),
+    "client.files": Room(_names("client.arguments client.tables domain errors")),
+    "client.access": Room(
+        _names("client.arguments client.tables client.files domain log catalog.queries catalog.watching errors config")
     ),
+    "client.outcomes": Room(_names("client.arguments client.tables client.access domain log errors config")),
+    **{f"client.{tool}": Room(_names("client.arguments domain errors")) for tool in ("arguments", "ids", "limits")},
+    "adoption": Room(_names("domain log.codec errors"), never=_names("confluent_kafka sqlalchemy psycopg pyspark")),
+    "spark": Room(SPARK_OUTSIDE, never=_names("sqlalchemy psycopg")),
+    "spark.reading": Room(SPARK_TOOLS | SPARK_OUTSIDE),
+    "spark.writing": Room(SPARK_TOOLS | SPARK_OUTSIDE),
+    "spark.changing": Room(_names("spark.reading spark.writing") | SPARK_TOOLS | SPARK_OUTSIDE),
+    "spark.source": Room(_names("spark.reading spark.writing") | SPARK_TOOLS | SPARK_OUTSIDE),
+    "spark.maintaining": Room(
+        _names("spark.reading spark.writing spark.changing spark.source.outcomes") | SPARK_TOOLS | SPARK_OUTSIDE
+    ),
+    **{tool: Room(SPARK_TOOLS | SPARK_OUTSIDE) for tool in SPARK_TOOLS},
     "replication": Room(_names("client domain catalog.queries errors config"), never=_names("pyspark")),
     "local": Room(_names("config errors")),
     "ops": Room(EVERYTHING),
+    "ops.service": Room(EVERYTHING),
+    "ops.maintenance": Room(OPS_TOOLS | EVERYTHING),
+    "ops.bench": Room(_names("ops.service") | OPS_TOOLS | EVERYTHING),
+    "ops.demo": Room(_names("ops.service") | OPS_TOOLS | EVERYTHING),
+    "ops.cli": Room(_names("ops.service ops.maintenance ops.bench ops.demo") | OPS_TOOLS | EVERYTHING),
+    **{tool: Room(EVERYTHING) for tool in OPS_TOOLS},
 }
 # A module that may pass a wall that the rest of its room may not.
 DOORS = {"catalog.projector": _names("log.results"), "catalog.rebuild": _names("log.results")}
@@ -76,25 +97,32 @@ def imports_of(source: str, module: str) -> Iterator[Import]:
 
 def breaches(source: str, module: str) -> list[str]:
     """What a module of the package imports that its room may not; `module` is its dotted name without `commitlog.`."""
-    name = module.split(".")[0]
-    room = ROOMS.get(name)
-    if room is None:
+    name = _room_of(module)
+    if name is None:
         return []
     own = f"commitlog.{module}"
     return [
         f"{own}:{found.line} imports {found.module}{'.' + found.name if found.name else ''}"
         for found in imports_of(source, own)
-        if not _allowed(found, name, room, DOORS.get(module, frozenset()))
+        if not _allowed(found, name, DOORS.get(module, frozenset()))
     ]
 
 
-def _allowed(found: Import, name: str, room: Room, doors: frozenset[str]) -> bool:
+def _room_of(module: str) -> str | None:
+    """The innermost room that a module is in."""
+    parts = module.split(".")
+    outer = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((name for name in outer if name in ROOMS), None)
+
+
+def _allowed(found: Import, name: str, doors: frozenset[str]) -> bool:
+    room, outer = ROOMS[name], name.split(".")[0]
     top = found.module.split(".")[0]
     if top == "commitlog":
         inner = found.module.removeprefix("commitlog").lstrip(".")
         target = inner if "." in inner or not found.name else f"{inner}.{found.name}".lstrip(".")
         return any(target == way or target.startswith(f"{way}.") for way in {name, *room.modules, *doors})
-    if top in room.never or (found.module, found.name) in FORBIDDEN_NAMES.get(name, frozenset()):
+    if top in ROOMS[outer].never or (found.module, found.name) in FORBIDDEN_NAMES.get(outer, frozenset()):
         return False
     return room.packages is None or top in sys.stdlib_module_names or top in room.packages
 
@@ -147,6 +175,16 @@ def _reads_environment(path: Path) -> bool:
         ("catalog.projector", "from commitlog.log import codec"),
         ("catalog.projector", "import confluent_kafka"),
         ("client.transaction", "from ..catalog.projector import x"),
+        ("client.tables.names", "from commitlog.client import CommitLog"),
+        ("client.files.lake", "from commitlog.client.access import log_access"),
+        ("client.access.log_end", "import pyspark"),
+        ("client.access.log_end", "from commitlog.client.outcomes.explaining import explain"),
+        ("spark.reading.scan", "from commitlog.spark.writing.publish import commit"),
+        ("spark.columns", "from commitlog.spark.reading import scan"),
+        ("spark.changing.delete", "import sqlalchemy"),
+        ("ops.service.serve", "from commitlog.ops.cli import options"),
+        ("ops.maintenance.doctor", "from commitlog.ops.cli.options import print_json"),
+        ("ops.bench.loop", "from commitlog.ops import cli"),
         ("spark.sink", "from commitlog.log import sequencer"),
         ("local.broker", "from commitlog.domain import model"),
     ],
@@ -164,6 +202,15 @@ def test_breaches_when_a_wall_is_passed_then_names_it(module: str, source: str) 
         ("catalog.projector", "from commitlog.log import results"),
         ("client.transaction", "from commitlog.catalog import queries\nfrom ..catalog.queries import x"),
         ("spark.sink", "import pyspark\nfrom commitlog.log import results, codec"),
+        (
+            "spark.changing.delete",
+            "from commitlog.spark.writing import publish\nfrom commitlog.spark.filters import Rows",
+        ),
+        ("client.outcomes.explaining", "from commitlog.client.access.log_access import LogAccess"),
+        (
+            "ops.cli.doctor",
+            "from commitlog.ops.maintenance.doctor import examine\nfrom commitlog.ops import local_spark",
+        ),
     ],
 )
 def test_breaches_when_within_the_walls_then_none(module: str, source: str) -> None:

@@ -1,0 +1,318 @@
+"""A log on a broker with its catalog: the ``LogAccess`` of programs that are not tests."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from weakref import WeakSet
+
+from commitlog.catalog.queries import Catalog, Shown
+from commitlog.catalog.watching import CatalogWatch
+from commitlog.client.access.dry_run import decided_unsent
+from commitlog.client.access.log_access import OutcomeState, PendingAnswer, ProposalStatus
+from commitlog.client.access.log_end import LogEnd
+from commitlog.client.access.proposals_lookup import find_queued
+from commitlog.client.access.results_lookup import ResultsLookup
+from commitlog.client.files.lake import claim
+from commitlog.client.tables.known_tables import KnownTables
+from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
+from commitlog.config import Settings, without_password
+from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
+from commitlog.domain.state.index import SequencerState
+from commitlog.errors import (
+    CatalogBehindError,
+    CatalogMismatchError,
+    CatalogUnavailableError,
+    OutcomeNotFoundError,
+    SnapshotNotFoundError,
+)
+from commitlog.log.checkpoint import load_checkpoints, state_after
+from commitlog.log.codec import encode_proposal
+from commitlog.log.publisher import Publisher
+from commitlog.log.replica import Replica
+from commitlog.log.results import LogPosition, ResultsReader
+from commitlog.log.row_handlers import InstalledHandlers
+from commitlog.log.topics import topics_of
+
+REPLAYED_OUTCOMES_MAX = 2_000_000
+_POLL_S = 0.05
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class _Connections:
+    """What one process has open to one log."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.publisher = Publisher(settings)
+        self.catalog = Catalog(settings.database_url)
+        self.watch = CatalogWatch(Catalog(settings.database_url))
+        self.lookup = ResultsLookup(settings, self.catalog)
+        self.end = LogEnd(settings)
+
+    def close(self) -> None:
+        self.publisher.close()
+        self.catalog.close()
+        self.watch.close()
+        self.lookup.close()
+        self.end.close()
+
+
+class KafkaAccess:
+    """A log on a broker. Thread-safe; a process made by fork connects anew.
+
+    Args:
+        settings: which log, and where it and its catalog are.
+
+    Raises:
+        ConfigurationError: there is no such log.
+        LogUnavailableError: the broker does not answer.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._handlers = InstalledHandlers()
+        self._begin_unconnected()
+        assert self._connections.publisher
+        _accesses.add(self)
+
+    def _begin_unconnected(self) -> None:
+        self._connected: _Connections | None = None
+        self._connecting = threading.Lock()
+        self._lock = threading.Lock()
+        self._catalog_checked = False
+        self._data_path_claimed = False
+        self._current_at_s = -math.inf
+        self._tables = KnownTables()
+        self._replica: Replica | None = None
+        self._replica_lock = threading.Lock()
+
+    @property
+    def _connections(self) -> _Connections:
+        if self._connected is None:
+            with self._connecting:
+                if self._connected is None:
+                    self._connected = _Connections(self._settings)
+        return self._connected
+
+    def leave_to_parent(self) -> None:
+        """In a process made by fork: let the connections alone, which are the parent's, and make others when needed.
+
+        Kafka's clients have no threads here, so that to end them would wait for ever; to close PostgreSQL's connection would
+        close the parent's. So nothing of it is ever let go.
+        """
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._connected, self._replica)))
+        self._begin_unconnected()
+
+    @property
+    def connected_by(self) -> Settings:
+        """The settings that say which log, and where it and its catalog are."""
+        return self._settings
+
+    @property
+    def settings(self) -> LogSettings:
+        return self._connections.publisher.genesis.settings
+
+    def close(self) -> None:
+        if self._connected is not None:
+            self._connected.close()
+        if self._replica is not None:
+            self._replica.close()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def encoded_size(self, proposal: Proposal) -> int:
+        return len(encode_proposal(proposal))
+
+    def send(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingAnswer:
+        return self._connections.publisher.publish(proposal, timeout_s=timeout_s)
+
+    def decide_unsent(self, proposal: Proposal) -> Outcome:
+        """Replays the log here, which takes its time at first and is kept in step from then on."""
+        with self._replica_lock:
+            if self._replica is None:
+                self._replica = Replica(self._settings, checkpoints=load_checkpoints(self._settings))
+            for _ in self._replica.follow_to_end():
+                pass
+            return decided_unsent(self._replica.state, proposal, handlers=self._handlers)
+
+    def state_before(self, seq: int) -> SequencerState:
+        return state_after(self._settings, seq - 1, outcomes_max=REPLAYED_OUTCOMES_MAX)
+
+    # --- the catalog --------------------------------------------------------------------------------------------------
+
+    def head_snapshot_id(self) -> int:
+        if time.monotonic() - self._current_at_s < self._settings.staleness_ms / 1000:
+            return self.catalog().head_snapshot_id()
+        return self.wait_for_head()
+
+    def wait_for_head(self, timeout_ms: int | None = None) -> int:
+        """Asks the log for its end once, and waits until the catalog holds all before it."""
+        asked_at_s = time.monotonic()
+        end = self._connections.end.offset()
+        self.catalog()
+        shown = self._read_to(end, self._settings.catalog_timeout_ms if timeout_ms is None else timeout_ms)
+        self._current_at_s = asked_at_s
+        return shown.snapshot_id
+
+    def _read_to(self, end_offset: int, timeout_ms: int) -> Shown:
+        watch = self._connections.watch
+        before = watch.shown
+        shown = watch.wait_until(lambda shown: shown.next_offset >= end_offset, timeout_ms / 1000)
+        if shown is None:
+            after = watch.shown
+            raise CatalogBehindError(
+                topics_of(self._settings.log).results,
+                next_offset=None if after is None else after.next_offset,
+                end_offset=end_offset,
+                waited_ms=timeout_ms,
+                is_moving=after != before,
+            )
+        self._tables.see(shown.snapshot_id, shown.schema_version)
+        return shown
+
+    def hear(self, receipt: Receipt) -> None:
+        self._tables.see(receipt.head_snapshot_id, receipt.assigned.schema_version)
+
+    def newest_known_table(self, schema: str, table: str) -> KnownTable | None:
+        return self._tables.at_head(schema, table)
+
+    def known_table(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        return self._tables.at(schema, table, snapshot_id)
+
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        catalog, shown = self.catalog(), self._connections.watch.shown
+        if shown is None or shown.snapshot_id < snapshot_id:
+            head = self.wait_for_head()
+            if head < snapshot_id:
+                raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=head)
+        found = catalog.table_at(schema, table, snapshot_id)
+        if found is None:
+            return None
+        at = TableAt(found.definition, found.path)
+        self._tables.add(schema, table, snapshot_id, at)
+        return at
+
+    def new_table_path(self, schema: str, table: str) -> str | None:
+        """The projector names the folder of a plain name by it; of others nobody knows it before."""
+        catalog = self.catalog()
+        if not _PLAIN_NAME.fullmatch(table):
+            return None
+        path = catalog.schema_path(schema, catalog.head_snapshot_id())
+        return None if path is None else f"{path}{table}/"
+
+    def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:
+        return [LiveFile(*row) for row in self.catalog().live_files(table_id, paths)]
+
+    def claim_data_path(self) -> None:
+        if not self._data_path_claimed:
+            claim(self.catalog().data_path(), self._connections.publisher.genesis.log_id, self._settings.log)
+            self._data_path_claimed = True
+
+    def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
+        catalog, watch = self.catalog(), self._connections.watch
+        if watch.wait_until(lambda shown: shown.snapshot_id >= snapshot_id, timeout_ms / 1000) is None:
+            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=catalog.head_snapshot_id())
+
+    def wait_for_seq(self, seq: int, timeout_s: float) -> bool:
+        """Wait until the catalog holds an outcome; False when it was not in time."""
+        self.catalog()
+        return self._connections.watch.wait_until(lambda shown: shown.seq >= seq, timeout_s) is not None
+
+    def catalog(self) -> Catalog:
+        """The catalog, once it is there and known to be this log's.
+
+        Raises:
+            CatalogUnavailableError: it has not been made in time: no projector runs.
+            CatalogMismatchError: it is another log's.
+        """
+        if self._catalog_checked:
+            return self._connections.catalog
+        with self._lock:
+            deadline = time.monotonic() + self._settings.catalog_timeout_ms / 1000
+            while not self._connections.catalog.exists():
+                if time.monotonic() > deadline:
+                    address = without_password(self._settings.database_url)
+                    detail = "it holds no catalog of this log; is `commitlog serve` or `commitlog projector` running?"
+                    raise CatalogUnavailableError(address, waited_ms=self._settings.catalog_timeout_ms, detail=detail)
+                time.sleep(_POLL_S)
+            applied = self._connections.catalog.applied()
+            if applied is not None and applied.log_id != self._connections.publisher.genesis.log_id:
+                raise CatalogMismatchError(
+                    f"the catalog at {without_password(self._settings.database_url)} is another log's than "
+                    f"{self._settings.log} at {self._settings.bootstrap_servers}: check COMMITLOG_DATABASE_URL"
+                )
+            self._catalog_checked = True
+        return self._connections.catalog
+
+    # --- outcomes -----------------------------------------------------------------------------------------------------
+
+    def find(self, proposal_id: ProposalId) -> ProposalStatus:
+        decided = self._decided(proposal_id)
+        if decided is not None:
+            return ProposalStatus(proposal_id, OutcomeState.DECIDED, decided)
+        publisher = self._connections.publisher
+        sending = publisher.is_sending(proposal_id)
+        searched = find_queued(self._settings, publisher.genesis.partitions, proposal_id)
+        if searched.found or sending:
+            # It may have been decided while it was looked for.
+            decided = self._decided(proposal_id)
+            state = OutcomeState.UNDECIDED if decided is None else OutcomeState.DECIDED
+            return ProposalStatus(proposal_id, state, decided, searched.positions)
+        return ProposalStatus(proposal_id, OutcomeState.NEVER_SEEN, None, searched.positions)
+
+    def _decided(self, proposal_id: ProposalId) -> Outcome | None:
+        """From the catalog, else from the results that it has not applied yet."""
+        catalog = self.catalog()
+        applied = catalog.applied()
+        row = catalog.outcome(proposal_id)
+        known = None if row is None else self._connections.lookup.by_seq(row["seq"])
+        if known is None or known.outcome is None or known.outcome.verdict is Verdict.DUPLICATE:
+            after = None
+            if applied is not None:
+                after = LogPosition(
+                    applied.log_id, applied.seq, applied.epoch, bytes(applied.hash), applied.results_offset
+                )
+            known = self._connections.lookup.by_proposal(proposal_id, after=after) or known
+        return None if known is None else known.outcome
+
+    def outcome_at(self, seq: int) -> Outcome | None:
+        found = self._connections.lookup.by_seq(seq)
+        return None if found is None else found.outcome
+
+    def committed_as(self, writer_id: str, writer_seq: int) -> Outcome | None:
+        seq = self.catalog().committed_as(writer_id, writer_seq)
+        return None if seq is None else self.outcome_at(seq)
+
+    def last_seq(self) -> int:
+        found = self._connections.lookup.last()
+        return 0 if found is None else found.seq
+
+    def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Outcome]:
+        after: LogPosition | None = None
+        if after_seq:
+            found = self._connections.lookup.by_seq(after_seq)
+            if found is None:
+                raise OutcomeNotFoundError(after_seq, last_seq=self.last_seq())
+            after = found.position
+        with ResultsReader(self._settings, after=after) as reader:
+            for records in reader.read_to_end():
+                yield from (record.value for record in records if isinstance(record.value, Outcome))
+            while follow:
+                records = reader.read()
+                yield from (record.value for record in records if isinstance(record.value, Outcome))
+
+
+_accesses: WeakSet[KafkaAccess] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for access in list(_accesses):
+        access.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)

@@ -1,0 +1,179 @@
+"""What a client needs of a log: the border between the API and where the log is (a broker, or memory in tests).
+
+``CommitLog`` and ``Transaction`` are written against this alone, so that the in-memory log of ``commitlog.testing`` has
+the same surface by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
+from commitlog.domain.model import LogSettings, Outcome, Position, Proposal, ProposalId, Receipt
+from commitlog.domain.state.index import SequencerState
+
+
+class OutcomeState(StrEnum):
+    """What is known of a proposal id."""
+
+    DECIDED = "DECIDED"
+    UNDECIDED = "UNDECIDED"
+    NEVER_SEEN = "NEVER_SEEN"
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalStatus:
+    """The answer to "what became of it".
+
+    Attributes:
+        proposal_id: the id that was asked for.
+        state: DECIDED, UNDECIDED (sent, and still queued), or NEVER_SEEN up to ``positions``.
+        outcome: the first outcome of the id, when it is decided.
+        positions: the end of each proposals partition that was searched.
+    """
+
+    proposal_id: ProposalId
+    state: OutcomeState
+    outcome: Outcome | None = None
+    positions: tuple[Position, ...] = ()
+
+
+class PendingAnswer(Protocol):
+    """A proposal on its way."""
+
+    def wait(self, timeout_s: float | None = None) -> Receipt:
+        """Wait for the receipt.
+
+        Raises:
+            OutcomeUnknownError: no answer in time.
+        """
+        ...
+
+
+class LogAccess(Protocol):
+    """A log, wherever it is."""
+
+    @property
+    def settings(self) -> LogSettings:
+        """The limits and windows of the log."""
+        ...
+
+    def head_snapshot_id(self) -> int:
+        """The newest snapshot, with all that was acknowledged before, by whomever; readers can see it.
+
+        Where the setting ``staleness_ms`` allows it, one that is so much older.
+
+        Raises:
+            CatalogBehindError: readers cannot see it in time.
+        """
+        ...
+
+    def wait_for_head(self, timeout_ms: int | None = None) -> int:
+        """The newest snapshot, whatever ``staleness_ms`` allows; None waits as long as ``head_snapshot_id``.
+
+        Raises:
+            CatalogBehindError: readers cannot see it in time.
+        """
+        ...
+
+    def hear(self, receipt: Receipt) -> None:
+        """Take note of what an answer says of the head."""
+        ...
+
+    def newest_known_table(self, schema: str, table: str) -> KnownTable | None:
+        """A table as it was at the head not long ago, by what answers have said; None where somebody would have to be asked.
+
+        Its properties may be older.
+        """
+        ...
+
+    def known_table(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        """The same as of a snapshot; None where somebody would have to be asked."""
+        ...
+
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
+        """A table as of a snapshot, None when there is none of that name.
+
+        Raises:
+            SnapshotNotFoundError: the snapshot is beyond the head.
+        """
+        ...
+
+    def new_table_path(self, schema: str, table: str) -> str | None:
+        """Where the files of a table will be that does not exist yet; None when that is not known."""
+        ...
+
+    def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:
+        """The data files of these paths that a table has at the head, as its records name them."""
+        ...
+
+    def claim_data_path(self) -> None:
+        """See that the lake's folder is this log's before files in it are proposed.
+
+        Raises:
+            ConfigurationError: it is another log's.
+        """
+        ...
+
+    def encoded_size(self, proposal: Proposal) -> int:
+        """How many bytes the proposal takes in the log."""
+        ...
+
+    def send(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingAnswer:
+        """Send a proposal and return at once; a log that does not answer may take up to ``timeout_s`` to be told so.
+
+        Raises:
+            LogUnavailableError: the log does not answer; nothing was sent.
+        """
+        ...
+
+    def decide_unsent(self, proposal: Proposal) -> Outcome:
+        """What the answer to a proposal would be now; nothing is sent."""
+        ...
+
+    def state_before(self, seq: int) -> SequencerState:
+        """The state in which an outcome was decided: a copy of its own, made by replaying the log.
+
+        Raises:
+            HistoryUnavailableError: the log's beginning is gone, or it is too long to replay.
+        """
+        ...
+
+    def find(self, proposal_id: ProposalId) -> ProposalStatus:
+        """What became of a proposal."""
+        ...
+
+    def outcome_at(self, seq: int) -> Outcome | None:
+        """The outcome at a place in the log, whole; None when the log does not reach so far."""
+        ...
+
+    def committed_as(self, writer_id: str, writer_seq: int) -> Outcome | None:
+        """What a writer has committed under a ``writer_seq``; None when there is nothing."""
+        ...
+
+    def last_seq(self) -> int:
+        """The seq of the last outcome; 0 when there is none yet."""
+        ...
+
+    def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Outcome]:
+        """Outcomes in order, from the one after a seq; with ``follow`` also those to come, for ever.
+
+        Raises:
+            OutcomeNotFoundError: the log does not reach so far.
+        """
+        ...
+
+    def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
+        """Wait until readers can see a snapshot.
+
+        Raises:
+            SnapshotNotFoundError: not in time.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...

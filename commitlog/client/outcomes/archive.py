@@ -1,0 +1,159 @@
+"""The log's closed ranges as Parquet files, so that analysis and verification need no Kafka.
+
+A range is so many snapshots, and closed when the head is beyond it; outcomes belong to the range of their head. Every file
+holds the records' own bytes beside typed columns, and in its metadata the position where the next one goes on, so an
+archive that was interrupted is simply continued, and what it holds is checked like any other reading of the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from commitlog.client.outcomes import outcome_rows
+from commitlog.config import Settings
+from commitlog.domain.model import Genesis
+from commitlog.errors import ConfigurationError
+from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
+
+RANGE_SNAPSHOTS = 100_000
+ROW_GROUP_ROWS = 20_000
+_POSITION = b"commitlog.position"
+_RANGE = b"commitlog.range_snapshots"
+_SCHEMA = pa.schema(
+    [
+        *outcome_rows.OUTCOMES,
+        pa.field("hash", pa.binary()),
+        pa.field("raw", pa.binary()),
+        pa.field("takeovers", pa.list_(pa.binary())),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedRange:
+    """One file: its snapshots, both inclusive, and how many outcomes it holds."""
+
+    path: str
+    first_snapshot_id: int
+    last_snapshot_id: int
+    outcomes: int
+
+
+def archive(
+    settings: Settings,
+    to: str,
+    *,
+    range_snapshots: int = RANGE_SNAPSHOTS,
+    on_range: Callable[[ArchivedRange], None] = lambda _: None,
+) -> list[ArchivedRange]:
+    """Write every closed range that the archive does not have yet.
+
+    Args:
+        settings: which log.
+        to: a folder, or an object store's URL.
+        range_snapshots: how many snapshots a file covers; an archive keeps the number that it began with.
+        on_range: told after every file.
+
+    Raises:
+        ConfigurationError: the archive holds ranges of another length.
+        LogIntegrityError: the archive is of another log, or the log does not fit itself.
+    """
+    files = _Files(to)
+    done = files.names()
+    after = files.position(done[-1], range_snapshots) if done else None
+    written: list[ArchivedRange] = []
+    with ResultsReader(settings, after=after) as reader:
+        for first, records in _closed(reader, range_snapshots, len(done)):
+            assert reader.position is not None
+            made = files.write(reader.position.log_id, first, range_snapshots, records)
+            written.append(made)
+            on_range(made)
+    return written
+
+
+def archived_paths(to: str) -> list[str]:
+    """The files of an archive, in the order of their snapshots."""
+    files = _Files(to)
+    return [files.url(name) for name in files.names()]
+
+
+def archived_position(to: str) -> LogPosition | None:
+    """The last outcome that an archive holds; None when it is empty."""
+    files = _Files(to)
+    names = files.names()
+    return files.position(names[-1], None) if names else None
+
+
+def _closed(reader: ResultsReader, length: int, done: int) -> Iterator[tuple[int, list[ResultRecord]]]:
+    """Closed ranges by their first snapshot, with their records."""
+    waiting: list[ResultRecord] = []
+    number = done
+    for records in reader.read_to_end():
+        for record in records:
+            head = 0 if isinstance(record.value, Genesis) else record.value.head_snapshot_id
+            while head // length > number:
+                yield number * length, waiting
+                waiting, number = [], number + 1
+            waiting.append(record)
+
+
+class _Files:
+    """The archive's folder."""
+
+    def __init__(self, to: str) -> None:
+        self._to = to.rstrip("/")
+        self._filesystem, self._folder = fs.FileSystem.from_uri(
+            self._to if "://" in self._to else str(Path(self._to).absolute())
+        )
+
+    def url(self, name: str) -> str:
+        return f"{self._to}/{name}"
+
+    def names(self) -> list[str]:
+        found = self._filesystem.get_file_info(fs.FileSelector(self._folder, allow_not_found=True, recursive=True))
+        prefix = len(self._folder.rstrip("/")) + 1
+        return sorted(each.path[prefix:] for each in found if each.path.endswith(".parquet"))
+
+    def position(self, name: str, range_snapshots: int | None) -> LogPosition:
+        metadata = pq.read_schema(f"{self._folder}/{name}", filesystem=self._filesystem).metadata
+        length = int(metadata[_RANGE])
+        if range_snapshots is not None and length != range_snapshots:
+            raise ConfigurationError(
+                f"the archive at {self._to} has ranges of {length} snapshots: go on with that number"
+            )
+        log_id, seq, epoch, digest, offset = json.loads(metadata[_POSITION])
+        return LogPosition(bytes.fromhex(log_id), seq, epoch, bytes.fromhex(digest), offset)
+
+    def write(self, log_id: bytes, first: int, length: int, records: list[ResultRecord]) -> ArchivedRange:
+        """Write one range under another name, then give it its own: a file is there whole or not at all."""
+        last = first + length - 1
+        name = f"snapshots={first:012d}-{last:012d}/outcomes.parquet"
+        place = f"{self._folder}/{name}"
+        self._filesystem.create_dir(place.rpartition("/")[0], recursive=True)
+        at = records[-1].position_in(log_id)
+        position = [at.log_id.hex(), at.seq, at.epoch, at.hash.hex(), at.results_offset]
+        schema = _SCHEMA.with_metadata({_POSITION: json.dumps(position).encode(), _RANGE: str(length).encode()})
+        with pq.ParquetWriter(f"{place}.part", schema, filesystem=self._filesystem, compression="zstd") as writer:
+            for start in range(0, len(records), ROW_GROUP_ROWS):
+                rows = [_row(record) for record in records[start : start + ROW_GROUP_ROWS]]
+                writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
+        self._filesystem.move(f"{place}.part", place)
+        return ArchivedRange(self.url(name), first, last, len(records))
+
+
+def _row(record: ResultRecord) -> dict[str, object]:
+    typed = {"seq": 0} if isinstance(record.value, Genesis) else outcome_rows.to_row(record.value, record.offset)
+    return {
+        **typed,
+        "results_offset": record.offset,
+        "hash": record.hash,
+        "raw": record.raw,
+        "takeovers": record.takeovers,
+    }

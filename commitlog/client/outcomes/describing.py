@@ -1,0 +1,130 @@
+"""Changes and reads in a few words, for histories and explanations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from commitlog.client.tables.names import TableName
+from commitlog.domain import model as m
+from commitlog.domain.model.definitions import quoted
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d[\d:.+\-Z]*)?")
+
+
+def describe_changes(changes: Sequence[m.Change], *, shown_max: int = 3) -> str:
+    """The changes of a proposal on one line."""
+    shown = [describe_change(change) for change in changes[:shown_max]]
+    if len(changes) > shown_max:
+        shown.append(f"and {len(changes) - shown_max} more")
+    return ", ".join(shown) if shown else "nothing"
+
+
+def describe_change(change: m.Change) -> str:
+    """One change in a few words."""
+    match change:
+        case m.CreateSchema():
+            return f"create schema {quoted(change.schema)}"
+        case m.DropSchema():
+            return f"drop schema {quoted(change.schema)}" + (" with all in it" if change.cascade else "")
+        case m.CreateView() | m.ReplaceView() | m.DropView():
+            return f"{_verb(change)} view {shown_table(change.schema, change.view)}"
+        case m.ExpireSnapshots():
+            return f"expire snapshots before {change.older_than_snapshot_id}"
+        case m.Configure():
+            return "configure " + ", ".join(f"{key} = {value}" for key, value in change.settings.items())
+        case _:
+            return _describe_table_change(change)
+
+
+def _describe_table_change(change: m.Change) -> str:
+    assert not isinstance(
+        change,
+        m.CreateSchema | m.DropSchema | m.CreateView | m.ReplaceView | m.DropView | m.ExpireSnapshots | m.Configure,
+    )
+    table = shown_table(change.schema, change.table)
+    match change:
+        case m.CreateTable():
+            return f"create table {table} ({_count(len(change.columns), 'column')})"
+        case m.DropTable():
+            return f"drop table {table}"
+        case m.RenameTable():
+            return f"rename table {table} to {quoted(change.new_table)}"
+        case m.AlterTable():
+            return f"alter table {table}: " + ", ".join(_describe_step(step) for step in change.alterations)
+        case m.Append():
+            rows = sum(file.record_count for file in change.files)
+            return f"append {_count(rows, 'row')} in {_count(len(change.files), 'file')} to {table}"
+        case m.Delete():
+            return f"delete {_deleted(change)} from {table}"
+        case m.Compact():
+            return f"compact {_count(len(change.replaced), 'file')} of {table} into {len(change.files)}"
+        case m.InsertRow():
+            return f"insert a row into {table}"
+        case m.UpdateRow():
+            return f"update row {_key(change.key)} of {table}"
+        case m.DeleteRow():
+            return f"delete row {_key(change.key)} of {table}"
+        case m.Flush():
+            return f"flush rows of {table} into {_count(len(change.files), 'file')}"
+
+
+def describe_read(read: m.Read) -> str:
+    """One read in a few words."""
+    match read:
+        case m.TableRead():
+            where = " and ".join(_describe_predicate(each) for each in read.filter)
+            return f"table {shown_table(read.schema, read.table)}" + (f" where {where}" if where else ", all of it")
+        case m.NameRead():
+            return "the name " + (quoted(read.schema) if read.name is None else shown_table(read.schema, read.name))
+        case m.RowsRead():
+            return f"{_count(len(read.keys), 'row')} of table {shown_table(read.schema, read.table)}"
+
+
+def _describe_predicate(predicate: m.Predicate) -> str:
+    op = predicate.op.value.replace("_", " ")
+    if predicate.op in (m.FilterOp.IS_NULL, m.FilterOp.IS_NOT_NULL):
+        return f"{quoted(predicate.column)} {op}"
+    value = predicate.value
+    shown = f"({', '.join(map(shown_value, value))})" if isinstance(value, tuple) else shown_value(value)
+    return f"{quoted(predicate.column)} {op} {shown}"
+
+
+def shown_value(value: m.Scalar) -> str:
+    """A literal: text in quotes, unless it is a date or a time, which nobody takes for anything else."""
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        return value
+    if value is None or isinstance(value, bool):
+        return str(value).upper().replace("NONE", "NULL")
+    return quoted(repr(value))
+
+
+def _describe_step(step: m.Alteration) -> str:
+    words = step.op.value.lower().replace("_", " ")
+    name = step.column.name if step.column is not None else step.name or step.key
+    return f"{words} {quoted(name)}" if name else words
+
+
+def _deleted(change: m.Delete) -> str:
+    rows = sum(len(each.rows) for each in change.positions) + sum(len(each.rows) for each in change.delete_files)
+    parts = [_count(rows, "row")] if change.positions or change.delete_files else []
+    if change.whole_files:
+        parts.append(_count(len(change.whole_files), "whole file"))
+    return " and ".join(parts) or "nothing"
+
+
+def _verb(change: m.CreateView | m.ReplaceView | m.DropView) -> str:
+    return change.kind.value.removesuffix("_VIEW").lower()
+
+
+def _key(key: m.Row) -> str:
+    return "(" + ", ".join(f"{quoted(name)}={value!r}" for name, value in key.items()) + ")"
+
+
+def shown_table(schema: str, name: str) -> str:
+    """A table or view by its full name."""
+    return quoted(str(TableName(schema, name)))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

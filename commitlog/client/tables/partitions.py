@@ -1,0 +1,83 @@
+"""Partition keys: how they are written, and the partition of a file where its statistics prove one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from commitlog.client.arguments import checked_items
+from commitlog.domain.model import ColumnStatistics, PartitionSpec, Scalar
+from commitlog.domain.model.definitions import PartitionKey, TableDefinition
+from commitlog.domain.model.texts import check_text
+from commitlog.domain.model.types import FLOATS
+
+_TRANSFORM = re.compile(r"(year|month|day|hour)\((.+)\)")
+_BUCKET = re.compile(r"bucket\((\d{1,9}),\s*(.+)\)")
+# Where in the text of a date or timestamp, 2024-01-31 12:30:00, the part is.
+_PARTS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
+
+
+def partition_specs(keys: Iterable[str | PartitionSpec]) -> tuple[PartitionSpec, ...]:
+    """Partition keys from ``"month"`` (a column), ``"month(day)"``, ``"bucket(16, id)"`` or PartitionSpec."""
+    given: tuple[Any, ...] = checked_items(
+        "partition_by", keys, (str, PartitionSpec), "columns, such as ['day'] or ['month(day)']"
+    )
+    return tuple(key if isinstance(key, PartitionSpec) else _spec(key) for key in given)
+
+
+def _spec(text: str) -> PartitionSpec:
+    if match := _TRANSFORM.fullmatch(text):
+        return PartitionSpec(match[2].strip(), match[1])
+    if match := _BUCKET.fullmatch(text):
+        return PartitionSpec(match[2].strip(), f"bucket({match[1]})")
+    return PartitionSpec(text)
+
+
+def partition_values_of(
+    table: TableDefinition, statistics: Iterable[ColumnStatistics], record_count: int
+) -> tuple[Scalar, ...] | None:
+    """The partition that every row of a file is in; None when the statistics do not prove it."""
+    if not table.partition_by or record_count == 0:
+        return None
+    known = {column.column: column for column in statistics}
+    values: list[Scalar] = []
+    for key in table.partition_by:
+        column = table.column_by_id(key.column_id)
+        statistic = known.get(column.name)
+        if statistic is None or column.type.name in FLOATS:
+            return None
+        if statistic.null_count == record_count:
+            values.append(None)
+            continue
+        value = _one_value(key, statistic)
+        if value is None or not is_storable(value):
+            return None
+        values.append(value)
+    return tuple(values)
+
+
+def is_storable(value: Scalar) -> bool:
+    """Whether a partition value can be said to the log: text with a newline or another control character cannot."""
+    try:
+        check_text(value if isinstance(value, str) else None, "a partition value")
+    except ValueError:
+        return False
+    return True
+
+
+def _one_value(key: PartitionKey, statistic: ColumnStatistics) -> Scalar:
+    low, high = statistic.min, statistic.max
+    if statistic.null_count != 0 or low is None or high is None:
+        return None
+    if key.transform == "identity":
+        return low if low == high else None
+    part = _PARTS.get(key.transform)
+    if part is None or not _same_until(low, high, part.stop):
+        return None
+    return int(str(low)[part])
+
+
+def _same_until(low: Scalar, high: Scalar, end: int) -> bool:
+    """Whether two times are the same up to a part: between them the part then has no other value."""
+    return isinstance(low, str) and isinstance(high, str) and low[:end] == high[:end]

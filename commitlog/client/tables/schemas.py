@@ -1,0 +1,60 @@
+"""The columns of a table that is to be created, in the forms in which programs have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from commitlog.client.arguments import checked_items, checked_text, shown
+from commitlog.client.tables.arrow_types import columns_of, type_text
+from commitlog.domain.model import ColumnSpec
+from commitlog.errors import InvalidRequestError
+
+Columns: TypeAlias = "pa.Schema | Mapping[str, str | pa.DataType] | Iterable[ColumnSpec] | Any"
+"""An Arrow schema; names to types; ColumnSpecs; or a frame or schema of pandas, Polars or another library of Arrow's."""
+
+
+def columns_from(schema: Columns) -> tuple[ColumnSpec, ...]:
+    """The columns that a schema asks for.
+
+    Raises:
+        InvalidRequestError: it is no schema.
+        DataFileError: a column's type has no DuckLake type; the message names it.
+    """
+    arrow = _arrow_schema(schema)
+    if arrow is not None:
+        return columns_of(arrow)
+    if isinstance(schema, Mapping):
+        return tuple(
+            ColumnSpec(checked_text("the name of a column", name), _type(name, kind)) for name, kind in schema.items()
+        )
+    forms = "ColumnSpecs; give an Arrow schema, {name: type}, or a frame of pandas or Polars, too"
+    return checked_items("schema", schema, ColumnSpec, forms)
+
+
+def _arrow_schema(given: Any) -> pa.Schema | None:
+    if isinstance(given, pa.Schema):
+        return given
+    if isinstance(getattr(given, "schema", None), pa.Schema):
+        return given.schema
+    if type(given).__module__.partition(".")[0] == "pandas" and hasattr(given, "columns"):
+        return pa.Schema.from_pandas(given, preserve_index=False).remove_metadata()
+    if hasattr(given, "__arrow_c_schema__"):
+        return pa.schema(given)
+    if hasattr(given, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(given).schema
+    return None
+
+
+def _type(column: str, kind: Any) -> str:
+    if isinstance(kind, str):
+        return kind
+    text = type_text(kind) if isinstance(kind, pa.DataType) else None
+    if text is None:
+        raise InvalidRequestError(
+            f"column {column}: its type must be the name of a DuckLake type such as 'int64', or an Arrow type that has one, "
+            f"not {shown(kind)}"
+        )
+    return text

@@ -1,0 +1,148 @@
+"""The command line: which commands there are, and what a person sees when one fails.
+
+A command's module is imported when the command is called, so that `commitlog replay` starts without Kafka, SQL and
+Arrow, and a missing extra stops only the commands that need it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+from commitlog.errors import (
+    CatalogUnavailableError,
+    CommitLogError,
+    ConfigurationError,
+    FencedError,
+    LogRefusedError,
+    LogUnavailableError,
+    OutcomeUnknownError,
+    ProjectionError,
+    ProposalRejectedError,
+)
+
+EXIT_CODES: dict[type[CommitLogError], int] = {
+    ConfigurationError: 2,
+    ProposalRejectedError: 3,
+    OutcomeUnknownError: 4,
+    LogUnavailableError: 5,
+    LogRefusedError: 5,
+    CatalogUnavailableError: 5,
+    ProjectionError: 70,
+    FencedError: 75,
+}
+"""Exit codes by error; other errors of ours are 1. 2 is also click's for a wrong command line."""
+
+
+class _Place(NamedTuple):
+    module: str
+    help: str
+
+
+_COMMANDS = {
+    "up": _Place("runtime", "Run Kafka, PostgreSQL and the service here."),
+    "down": _Place("runtime", "Stop what runs here."),
+    "status": _Place("runtime", "What runs here, how far it is, and how far behind."),
+    "init": _Place("service", "Create the log's topics and catalog."),
+    "serve": _Place("service", "Run the service's processes and restart what ends."),
+    "sequencer": _Place("service", "Run the sequencer alone."),
+    "projector": _Place("service", "Run the projector alone."),
+    "checkpointer": _Place("service", "Run the checkpointer alone."),
+    "submit": _Place("proposals", "Send proposals from a file and print their outcomes."),
+    "outcome": _Place("proposals", "What became of a proposal."),
+    "explain": _Place("proposals", "The story of a proposal in plain words."),
+    "log": _Place("history", "The history: who committed what, when."),
+    "diff": _Place("diff", "What lies between two snapshots."),
+    "sql": _Place("sql", "Ask the lake a question in SQL."),
+    "tail": _Place("history", "Follow the outcomes as they are decided."),
+    "archive": _Place("verify", "Write the log's closed ranges as Parquet files."),
+    "verify": _Place("verify", "Decide the whole log again, and compare it with itself and the catalog."),
+    "replay": _Place("replay", "Decide proposals from a file, without Kafka."),
+    "catalog": _Place("catalog", "Rebuild the catalog, migrate it, or export it."),
+    "digest": _Place("digest", "Compare two sites' versions of a row."),
+    "manual": _Place("manual", "Print what conflicts with what."),
+    "doctor": _Place("doctor", "Compare the catalog with the log and the files."),
+    "clean": _Place("doctor", "Remove files that nobody needs."),
+    "bench": _Place("bench", "Measure this machine."),
+    "demo": _Place("demo", "Concurrent writers, two refusals, and engines that read the same rows."),
+}
+
+
+class _LazyGroup(click.Group):
+    """Imports a command's module when the command is called, and no other."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = _COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        command = getattr(import_module(f"commitlog.ops.cli.{place.module}"), f"{cmd_name}_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.help) for name, place in _COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="commitlog")
+def cli() -> None:
+    """A commit log service on Kafka for lakehouse tables."""
+
+
+def main() -> None:
+    """The entry point: one clear line and an exit code for what goes wrong, a traceback only with --debug."""
+    debug, arguments = _without_debug(sys.argv[1:])
+    try:
+        code = cli.main(arguments, prog_name="commitlog", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        sys.exit(130)
+    except CommitLogError as error:
+        if debug:
+            raise
+        click.echo(f"error: {error}", err=True)
+        sys.exit(exit_code(error))
+    except (OSError, ImportError) as error:
+        if debug:
+            raise
+        click.echo(f"error: {_plain(error)}", err=True)
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def exit_code(error: CommitLogError) -> int:
+    """The exit code that tells a script what kind of failure it was."""
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
+
+
+def _without_debug(arguments: list[str]) -> tuple[bool, list[str]]:
+    """`--debug` is taken anywhere on the line, before a `--`."""
+    kept = list(_before_dashes(arguments))
+    rest = arguments[len(kept) :]
+    return "--debug" in kept, [word for word in kept if word != "--debug"] + rest
+
+
+def _before_dashes(arguments: list[str]) -> Iterator[str]:
+    for word in arguments:
+        if word == "--":
+            return
+        yield word
+
+
+def _plain(error: OSError | ImportError) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        return f"{package} is not installed; `pip install 'commitlog[local,spark]'` brings all that commitlog can use"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -1,0 +1,221 @@
+"""`commitlog bench`: what this machine reaches."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import click
+
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError
+from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+
+
+@click.group("bench", invoke_without_command=True)
+@click.option("--proposals", "-n", type=click.IntRange(1_000), default=50_000, show_default=True)
+@json_option
+@settings_options
+@click.pass_context
+def bench_command(context: click.Context, settings: Settings, proposals: int, as_json: bool) -> None:
+    """Measure decisions and visible commits a second, and publish to receipt, on servers of its own here."""
+    if context.invoked_subcommand is not None:
+        return
+    from commitlog.ops.bench.throughput import goals, run_bench
+
+    # The servers are stopped on the way out, which the default of SIGTERM would not take.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_bench(settings, proposals=proposals, say=lambda line: click.echo(line, err=True))
+    reached = goals(result.rates)
+    if as_json:
+        print_json({**result.as_dict(), "reached": reached})
+        return
+    print_table(
+        [
+            "proposals of one file",
+            "bytes",
+            "decided/s",
+            "visible/s",
+            "sequencer alone",
+            "projector alone",
+            "CPU us each",
+        ],
+        [
+            (
+                each.kind,
+                each.proposal_bytes,
+                *(f"{rate:,.0f}" for rate in (each.decided, each.visible, each.decided_alone, each.visible_alone)),
+                f"{each.sequencer_cpu_us:.0f} / {each.projector_cpu_us:.0f}",
+            )
+            for each in result.rates
+        ],
+        title=f"{proposals:,} proposals each; broker, sequencer, projector and PostgreSQL on {result.cpus} CPUs, whose load "
+        f"was {result.load_before} before",
+    )
+    print_table(
+        ["in flight", "p50 ms", "p99 ms", "proposals/s"],
+        [(each.in_flight, each.p50_ms, each.p99_ms, f"{each.per_second:,.0f}") for each in result.latencies],
+        title="publish to receipt",
+    )
+    print_table(["", ""], [(goal, "reached" if is_reached else "missed") for goal, is_reached in reached.items()])
+
+
+@bench_command.command("decide")
+@click.option(
+    "--history",
+    "histories",
+    type=int,
+    multiple=True,
+    default=(10_000, 100_000, 1_000_000),
+    show_default=True,
+    metavar="N",
+)
+@click.option("--age", "ages", type=int, multiple=True, default=(10, 1_000, 100_000), show_default=True, metavar="N")
+@json_option
+def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], as_json: bool) -> None:
+    """Measure one decision, without Kafka, by the history's length and the age of the base, both in snapshots."""
+    from commitlog.ops.bench.decide import run_decide_bench
+
+    result = run_decide_bench(histories, ages, say=lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json(
+            {
+                "costs": [{"history": c.history, "age": c.age, "decide_us": c.decide_us} for c in result.costs],
+                "flatness": result.flatness,
+                "commit_us": result.commit_us,
+                "memory_bytes": result.memory_bytes,
+                "files": result.files,
+            }
+        )
+        return
+    rows = [(f"{each.history:,}", f"{each.age:,}", f"{each.decide_us:.1f}") for each in result.costs]
+    print_table(["history", "base behind the head", "decide us"], rows)
+    click.echo(
+        f"largest over smallest: {result.flatness:.2f}; decide and replay of one append: {result.commit_us:.1f} us"
+    )
+    click.echo(f"memory: {result.memory_bytes / 2**20:,.0f} MiB at {result.files:,} live files")
+
+
+@bench_command.command("loop")
+@click.option("--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 8), show_default=True, metavar="N")
+@click.option("--seconds", "-s", type=click.FloatRange(1), default=10.0, show_default=True)
+@click.option("--one-table", is_flag=True, help="All writers append to one table, else each to its own.")
+@click.option("--stock/--no-stock", default=True, show_default=True, help="Measure DuckLake's own client too.")
+@json_option
+@settings_options
+def loop_command(
+    settings: Settings, writers: tuple[int, ...], seconds: float, one_table: bool, stock: bool, as_json: bool
+) -> None:
+    """Measure writers that wait for each answer, one small file a commit, on servers of its own here."""
+    from commitlog.ops.bench.loop import run_loop_bench
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_loop_bench(
+        settings,
+        writers=writers,
+        seconds=seconds,
+        one_table=one_table,
+        stock=stock,
+        say=lambda line: click.echo(line, err=True),
+    )
+    if as_json:
+        print_json(result.as_dict())
+        return
+    parts = ("client", "broker", "sequencer", "projector", "PostgreSQL")
+    print_table(
+        ["", "writers", "commits/s", "failed", "loop p50 / p99 ms", "commit p50 / p99 ms", *(f"{p} ms" for p in parts)],
+        [
+            (
+                each.kind,
+                each.writers,
+                f"{each.commits_per_second:,.0f}",
+                sum(each.failures.values()) + each.connect_failures,
+                f"{each.loop_p50_ms:.1f} / {each.loop_p99_ms:.1f}",
+                f"{each.commit_p50_ms:.1f} / {each.commit_p99_ms:.1f}",
+                *(f"{each.cpu_ms[part]:.2f}" if part in each.cpu_ms else "" for part in parts),
+            )
+            for each in result.rates
+        ],
+        title=f"one file of 100 rows a commit, {seconds:.0f} s each, {'one table' if one_table else 'a table each'}; all on "
+        f"{result.cpus} CPUs, whose load was {result.load_before} before; ms of CPU a commit by part",
+    )
+    for each in result.rates:
+        for line, count in each.failures.items():
+            click.echo(f"{each.kind}, {each.writers} writer(s): {count} x {line}")
+    idle = ", ".join(f"{name} {percent} %" for name, percent in result.idle_percent.items())
+    click.echo(f"idle, of one core: {idle}")
+
+
+@bench_command.command("takeover")
+@click.option("--times", "-n", type=click.IntRange(1), default=50, show_default=True)
+@click.option("--way", type=click.Choice(("kill", "terminate", "freeze")), default="kill", show_default=True)
+@json_option
+@settings_options
+def takeover_command(settings: Settings, times: int, way: str, as_json: bool) -> None:
+    """Measure how long a writer waits when the active sequencer ends and a standby is ready, on servers of its own here."""
+    from commitlog.ops.bench.takeover import run_takeover_bench
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_takeover_bench(settings, times=times, way=way, say=lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json(result.as_dict())
+        return
+    print_table(
+        ["the active one ends by", "takeovers", "p50 ms", "p99 ms", "longest ms", "errors of the writer"],
+        [(way, times, result.p50_ms, result.p99_ms, round(max(result.waits_ms), 1), len(result.errors))],
+        title=f"from its end to the next answer, {result.answers:,} answers; on {result.cpus} CPUs, whose load was "
+        f"{result.load_before} before",
+    )
+
+
+@bench_command.command("catalog")
+@click.option("--files", type=click.IntRange(10_000), default=1_000_000, show_default=True, metavar="N")
+@json_option
+def catalog_command(files: int, as_json: bool) -> None:
+    """Measure the list of a table's files at a snapshot, in a catalog of so many snapshots and files."""
+    import dataclasses
+
+    from commitlog.ops.bench.catalog import run_catalog_bench
+
+    costs = run_catalog_bench(files=files, say=lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json([dataclasses.asdict(each) for each in costs])
+        return
+    rows = [(each.history, f"{each.snapshot_id:,}", f"{each.live:,}", f"{each.list_ms:.1f}") for each in costs]
+    print_table(["history", "at snapshot", "files listed", "ms"], rows)
+
+
+@bench_command.command("spark")
+@click.option("--rows", "-n", type=click.IntRange(1_000), default=5_000_000, show_default=True)
+@click.option("--repetitions", "-r", type=click.IntRange(1), default=5, show_default=True)
+@json_option
+@settings_options
+def spark_command(settings: Settings, rows: int, repetitions: int, as_json: bool) -> None:
+    """Measure Spark on tables against Spark on plain Parquet folders, by turns, on servers of its own here."""
+    try:
+        from commitlog.ops.bench.spark import run_spark_bench
+    except ImportError as error:
+        raise ConfigurationError(f"{error.name} is not installed: pip install 'commitlog[spark,local]'") from error
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_spark_bench(settings, rows=rows, repetitions=repetitions, say=lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json(result.as_dict())
+        return
+    print_table(
+        ["", "plain s", "commitlog s", "ratio", "may be", ""],
+        [
+            (
+                each.name,
+                f"{each.plain_s:.3f}",
+                f"{each.commitlog_s:.3f}",
+                f"{each.ratio:.2f}",
+                f"{each.ratio_max:.2f}",
+                "reached" if each.is_reached else "missed",
+            )
+            for each in result.comparisons
+        ],
+        title=f"{rows:,} rows of 5 columns, medians of {repetitions}, on {result.cpus} CPUs, whose load was "
+        f"{result.load_before} before",
+    )
+    click.echo(f"refused appends: {result.refused}")

@@ -1,0 +1,112 @@
+"""commitlog catalog: the catalog as a whole, made anew, brought up to a version, or handed out as a frozen lake."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from commitlog.config import Settings
+from commitlog.ops.cli.options import current_catalog, json_option, print_json, settings_options
+
+REDRAW_S = 0.2
+DATABASE_TIMEOUT_S = 10.0
+
+
+@click.group("catalog")
+def catalog_command() -> None:
+    """Rebuild the catalog, migrate it, or export it."""
+
+
+@catalog_command.command("rebuild")
+@click.option("--restart", is_flag=True, help="Throw away what an interrupted rebuild has left.")
+@json_option
+@settings_options
+def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
+    """Make the catalog anew from the log, then put it in the live one's place at once.
+
+    Readers and the projector go on meanwhile. An interrupted rebuild goes on where it was.
+    """
+    from commitlog.catalog.rebuild import Rebuild, RebuildProgress
+    from commitlog.log.codec import decode_statistics
+
+    began = time.monotonic()
+    first: list[RebuildProgress] = []
+    drawn_at = 0.0
+    with click.progressbar(length=1, label="rebuilding", show_pos=True, show_eta=True, hidden=as_json) as bar:
+
+        def show(progress: RebuildProgress) -> None:
+            nonlocal drawn_at
+            if not first:
+                first.append(progress)
+            now = time.monotonic()
+            if now - drawn_at < REDRAW_S:
+                return
+            drawn_at = now
+            rate = (progress.applied_seq - first[0].applied_seq) / max(now - began, 0.001)
+            bar.label = f"rebuilding, {rate:,.0f} outcomes/s"
+            bar.length = max(1, progress.applied_seq + progress.remaining - first[0].applied_seq)
+            bar.update(progress.applied_seq - first[0].applied_seq - bar.pos)
+
+        seq = Rebuild(settings, decode_statistics=decode_statistics, on_progress=show).run(restart=restart)
+    seconds = time.monotonic() - began
+    done = seq - (first[0].applied_seq if first else 0)
+    if as_json:
+        print_json({"applied_seq": seq, "outcomes": done, "seconds": round(seconds, 3)})
+    else:
+        click.echo(f"the catalog is rebuilt up to outcome {seq:,} ({seconds:.1f} s)")
+
+
+@catalog_command.command("migrate")
+@click.option("--pre", "only_pre", is_flag=True, help="Only what an older service that still runs does not notice.")
+@settings_options
+def migrate_command(settings: Settings, only_pre: bool) -> None:
+    """Bring the catalog up to this version of commitlog. The projector and `commitlog init` do it by themselves."""
+    from commitlog.catalog.connecting import connect, told_plainly
+    from commitlog.catalog.guard import ensure_guard, mark_projector
+    from commitlog.catalog.migrations import VERSION, migrate
+    from commitlog.catalog.projector import wait_for_database
+
+    wait_for_database(settings, DATABASE_TIMEOUT_S)
+    with told_plainly(settings.database_url), connect(settings.database_url) as conn:
+        mark_projector(conn)
+        steps = migrate(conn, only_pre=only_pre)
+        ensure_guard(conn)
+    for step in steps:
+        click.echo(f"taken: {step}")
+    if not steps:
+        click.echo(f"nothing to do: version {VERSION}")
+
+
+@catalog_command.command("export")
+@click.option(
+    "--to", "folder", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Where to write it."
+)
+@click.option(
+    "--snapshot", "snapshot_id", type=int, metavar="N", help="The newest snapshot of it; else the newest there is."
+)
+@click.option("--format", "form", type=click.Choice(["sqlite", "duckdb"]), default="sqlite", show_default=True)
+@click.option("--copy-files", is_flag=True, help="Also copy the data files, into DIR/data.")
+@json_option
+@settings_options
+def export_command(
+    settings: Settings, folder: Path, snapshot_id: int | None, form: str, copy_files: bool, as_json: bool
+) -> None:
+    """Write the catalog, with all history up to a snapshot, as a frozen DuckLake that needs no PostgreSQL.
+
+    Without --copy-files the data files are read where they are, for as long as the live lake keeps them.
+    """
+    from commitlog.ops.maintenance.export import ExportFormat, export_catalog
+
+    if snapshot_id is None:
+        with current_catalog(settings) as catalog:
+            snapshot_id = catalog.head_snapshot_id()
+    made = export_catalog(
+        settings.database_url, folder, snapshot_id=snapshot_id, form=ExportFormat(form), copy_files=copy_files
+    )
+    if as_json:
+        print_json({"path": made.path, "snapshot_id": made.snapshot_id, "files_copied": made.files_copied})
+    else:
+        files = f", {made.files_copied:,} files copied" if copy_files else ""
+        click.echo(f"snapshot {made.snapshot_id}{files}; in DuckDB: ATTACH '{made.attach}' AS lake (READ_ONLY)")

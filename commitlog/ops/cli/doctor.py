@@ -1,0 +1,125 @@
+"""Commands that look after a lake: doctor compares and tells, clean removes what nobody needs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from commitlog.config import Settings
+from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+
+if TYPE_CHECKING:
+    from commitlog.ops.maintenance.doctor import CheckResult
+
+SHOWN_LETTERS = 70
+
+
+_AGE_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+AGE_MS_MIN = _AGE_MS["h"]
+"""Younger files may be those of a writer that is at work."""
+
+
+def age_ms(_: click.Context, __: click.Parameter, text: str) -> int:
+    """An age in words, in milliseconds."""
+    if not (text[:-1].isdecimal() and text[-1:] in _AGE_MS):
+        raise click.BadParameter(f"{text!r} is no age: a number and one of s, m, h, d, w, such as 7d")
+    age = int(text[:-1]) * _AGE_MS[text[-1]]
+    if age < AGE_MS_MIN:
+        raise click.BadParameter(f"{text} is too short: a writer may be about to propose younger files; at least 1h")
+    return age
+
+
+@click.command("doctor")
+@click.option("--no-storage", is_flag=True, help="Do not look at the files.")
+@click.option("--footers", type=click.IntRange(0), default=200, show_default=True, help="Read so many files' footers.")
+@json_option
+@settings_options
+def doctor_command(settings: Settings, no_storage: bool, footers: int, as_json: bool) -> None:
+    """Compare the catalog with the log and with the files, and say what to do about what is found.
+
+    The exit code is 0 when all is well, else 1.
+    """
+    from commitlog.ops.maintenance.doctor import examine
+
+    results: list[CheckResult] = []
+    for result in examine(settings, footers=footers, storage=not no_storage):
+        results.append(result)
+        if as_json:
+            print_json(result.as_dict())
+    if not as_json:
+        print_table(["check", "", "found"], [(result.check, _state(result), _first(result)) for result in results])
+        for result in results:
+            for finding in result.findings:
+                click.echo(f"\n{result.check}: {finding.what}\n  -> {finding.advice}")
+    sys.exit(0 if all(result.is_well for result in results) else 1)
+
+
+@click.command("clean")
+@click.option(
+    "--older-than", default="7d", show_default=True, metavar="AGE", callback=age_ms, help="Such as 90m, 12h, 7d, 2w."
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed, and why.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--include-foreign",
+    is_flag=True,
+    help="Also files that none of our writers made, if a refused proposal named them or their snapshots expired.",
+)
+@json_option
+@settings_options
+def clean_command(
+    settings: Settings, older_than: int, dry_run: bool, yes: bool, include_foreign: bool, as_json: bool
+) -> None:
+    """Remove data files that nobody needs: of refused proposals, never proposed, or of expired snapshots.
+
+    Only files that commitlog's writers made, and none outside of the data path, none that a snapshot or a waiting proposal
+    names. The age, at least 1h, must be longer than any writer takes from writing a file to proposing it.
+    """
+    from commitlog.ops.maintenance.clean import Cleaning
+
+    if as_json and not (dry_run or yes):
+        raise click.UsageError("with --json there is nobody to ask: give --dry-run or --yes")
+    with Cleaning(settings, older_than_ms=older_than, include_foreign=include_foreign) as cleaning:
+        found = cleaning.removable()
+        if not as_json:
+            print_table(["bytes", "file", "why"], [(each.size_bytes, each.place, each.why) for each in found])
+            click.echo(
+                f"{len(found)} files, {sum(each.size_bytes or 0 for each in found):,} bytes below {cleaning.root}"
+            )
+            for why, count in cleaning.kept().items():
+                click.echo(f"{count} more old files stay: {why}")
+        foreign = [each for each in found if each.is_foreign]
+        ours = [each for each in found if not each.is_foreign]
+        chosen = []
+        if (
+            ours
+            and not dry_run
+            and (yes or click.confirm("Remove them?" if not foreign else "Remove those of our writers?"))
+        ):
+            chosen += ours
+        if foreign and not dry_run and (yes or click.confirm(f"Remove the {len(foreign)} files that others made?")):
+            chosen += foreign
+        removed = list(cleaning.remove(chosen)) if chosen else []
+        if as_json:
+            for each in found if dry_run else removed:
+                print_json({**each.as_dict(), "removed": not dry_run})
+        elif not dry_run:
+            click.echo(f"{len(removed)} removed")
+
+
+def _state(result: CheckResult) -> str:
+    if result.not_checked is not None:
+        return "not checked"
+    if not result.is_well:
+        return "finding"
+    return "note" if result.findings else "ok"
+
+
+def _first(result: CheckResult) -> str:
+    """The beginning of what was found; all of it comes below the table."""
+    text = result.not_checked or "; ".join(finding.what for finding in result.findings)
+    return text if len(text) <= SHOWN_LETTERS else text[: SHOWN_LETTERS - 3] + "..."

@@ -1,0 +1,183 @@
+"""Commands on single proposals: sending them, asking what became of them, and why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import click
+
+from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome
+from commitlog.client.ids import as_proposal_id
+from commitlog.config import Settings
+from commitlog.domain.model import MalformedProposal, Outcome, Proposal, json_form
+from commitlog.errors import KeyReusedError, MalformedRecordError, OutcomeUnknownError
+from commitlog.log.codec import with_statistics_expanded
+from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+
+EXIT_REJECTED = 3
+EXIT_UNKNOWN = 4
+
+
+@click.command("submit")
+@click.argument("file", type=click.File("rb"))
+@click.option("--timeout", "timeout_s", type=float, help="Seconds to wait for each answer.")
+@json_option
+@settings_options
+def submit_command(settings: Settings, file: BinaryIO, timeout_s: float | None, as_json: bool) -> None:
+    """Send the proposals in FILE (JSON, one a line; - is standard input) and print their outcomes, in order.
+
+    The exit code is 3 when one was refused, 4 when the outcome of one is unknown.
+    """
+    timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+    worst = 0
+    proposals = _ProposalFile(file)
+    with CommitLog.connect(settings=settings) as log:
+        for plain, code in _shown_answers(log.submit_all(proposals, timeout_ms=timeout_ms)):
+            worst = max(worst, code)
+            if as_json:
+                print_json(plain)
+            else:
+                click.echo(_line(plain))
+    if proposals.problem is not None:
+        raise proposals.problem
+    sys.exit(worst)
+
+
+class _ProposalFile:
+    """The proposals of a file up to the first line that is none, which must not cost the answers to those before."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.problem: MalformedRecordError | None = None
+
+    def __iter__(self) -> Iterator[Proposal]:
+        for number, line in enumerate(self._file, 1):
+            if not line.strip():
+                continue
+            proposal = json_form.parse_proposal(line)
+            if isinstance(proposal, MalformedProposal):
+                detail = f"line {number}: {proposal.detail}; it and the lines after it were not sent"
+                self.problem = MalformedRecordError(detail)
+                return
+            yield proposal
+
+
+def _shown_answers(
+    answers: Iterator[SubmittedOutcome | OutcomeUnknownError | KeyReusedError],
+) -> Iterator[tuple[dict[str, Any], int]]:
+    for answer in answers:
+        if isinstance(answer, OutcomeUnknownError):
+            yield {"proposal_id": str(answer.proposal_id), "verdict": None, "detail": str(answer)}, EXIT_UNKNOWN
+        elif isinstance(answer, KeyReusedError):
+            reused = {"proposal_id": str(answer.proposal_id), "verdict": "KEY_REUSED", "detail": str(answer)}
+            yield reused, EXIT_REJECTED
+        else:
+            yield submitted_to_json(answer), 0 if answer.committed else EXIT_REJECTED
+
+
+def submitted_to_json(outcome: SubmittedOutcome) -> dict[str, Any]:
+    """The JSON form of an answer."""
+    return {
+        "seq": outcome.seq,
+        "proposal_id": str(outcome.proposal_id),
+        "verdict": str(outcome.verdict),
+        "snapshot_id": outcome.snapshot_id,
+        "head_snapshot_id": outcome.head_snapshot_id,
+        "reason": None if outcome.reason is None else str(outcome.reason),
+        "detail": outcome.detail,
+        "conflicts": [json_form.conflict_to_json(conflict) for conflict in outcome.conflicts],
+        "assigned": json_form.to_json(outcome.assigned),
+        "decided_at_ms": outcome.decided_at_ms,
+        "is_repeat": outcome.is_repeat,
+    }
+
+
+def _line(plain: dict[str, Any]) -> str:
+    if plain["verdict"] == "COMMITTED":
+        again = " (already)" if plain["is_repeat"] else ""
+        return f"{plain['proposal_id']}  COMMITTED  snapshot {plain['snapshot_id']}{again}"
+    if plain["verdict"] is None:
+        return f"{plain['proposal_id']}  UNKNOWN    {plain['detail']}"
+    if plain["verdict"] == "KEY_REUSED":
+        return f"{plain['proposal_id']}  KEY_REUSED {plain['detail']}"
+    return f"{plain['proposal_id']}  REJECTED   {plain['reason']}: {plain['detail']}"
+
+
+@click.command("outcome")
+@click.argument("proposal_id", callback=lambda _, __, value: _parsed_id(value))
+@json_option
+@settings_options
+def outcome_command(settings: Settings, proposal_id: bytes, as_json: bool) -> None:
+    """Show what became of a proposal: DECIDED, UNDECIDED (still queued) or NEVER_SEEN.
+
+    The exit code is 0 when it is committed, 3 when refused, 4 when it is not decided or was never seen.
+    """
+    with CommitLog.connect(settings=settings) as log:
+        status = log.outcome(proposal_id)
+    if as_json:
+        print_json(_status_to_json(status))
+    elif status.outcome is None:
+        click.echo(f"{json_form.format_id(proposal_id)}  {status.state}")
+    else:
+        _print_outcome(status.outcome)
+    sys.exit(_status_code(status))
+
+
+@click.command("explain")
+@click.argument("proposal_id", callback=lambda _, __, value: _parsed_id(value))
+@json_option
+@settings_options
+def explain_command(settings: Settings, proposal_id: bytes, as_json: bool) -> None:
+    """Tell the story of a proposal: what it asked for, what it met, and the ways out, the cheapest first.
+
+    After a refusal for a conflict the log is replayed up to it, and the proposal decided again under variations - a newer
+    base, narrower reads, a finer granularity, another policy or isolation - to say which would have let it through.
+    """
+    with CommitLog.connect(settings=settings) as log:
+        story = log.explain(proposal_id)
+    if as_json:
+        print_json({"proposal_id": json_form.format_id(proposal_id), "story": story.splitlines()})
+    else:
+        click.echo(story)
+
+
+def _parsed_id(text: str) -> bytes:
+    try:
+        return as_proposal_id(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _status_code(status: ProposalStatus) -> int:
+    if status.outcome is None:
+        return EXIT_UNKNOWN
+    return EXIT_REJECTED if status.outcome.verdict == "REJECTED" else 0
+
+
+def _status_to_json(status: ProposalStatus) -> dict[str, Any]:
+    outcome = status.outcome
+    return {
+        "proposal_id": json_form.format_id(status.proposal_id),
+        "state": str(status.state),
+        "positions": json_form.to_json(status.positions),
+        "outcome": None if outcome is None else json_form.outcome_to_json(outcome),
+        "proposal": None
+        if outcome is None or outcome.proposal is None
+        else json_form.proposal_to_json(with_statistics_expanded(outcome.proposal)),
+    }
+
+
+def _print_outcome(outcome: Outcome) -> None:
+    shown = {
+        "state": OutcomeState.DECIDED,
+        "verdict": outcome.verdict,
+        "snapshot": outcome.snapshot_id,
+        "reason": outcome.reason,
+        "detail": outcome.detail,
+        "writer": outcome.writer_id,
+        "seq": outcome.seq,
+        "conflicts": outcome.conflict_count or None,
+    }
+    print_table(["", ""], [(name, value) for name, value in shown.items() if value is not None])

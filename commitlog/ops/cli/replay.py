@@ -1,0 +1,190 @@
+"""`commitlog replay`: decides proposals from files on an empty log, without Kafka, for learning, tests and what-if.
+
+It is the shortest way through the domain: parse a line, decide, replay the outcome, print it. Nothing else is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import BinaryIO
+
+import click
+
+from commitlog.domain import model as m
+from commitlog.domain.again.noting_handlers import NotingHandlers
+from commitlog.domain.again.other_rules import OtherRules
+from commitlog.domain.deciding.decide import decide, refuse_internal
+from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.model import json_form
+from commitlog.domain.model.definitions import InvalidChangeError, check_policy
+from commitlog.domain.model.ids import id_time_ms
+from commitlog.domain.state.index import new_state
+from commitlog.domain.state.replaying import replay
+from commitlog.log.row_handlers import InstalledHandlers
+
+_GENESIS = m.Genesis(bytes(16))
+_AS_THEY_SAY = OtherRules()
+_logger = logging.getLogger("commitlog.replay")
+
+
+def outcomes_of(
+    lines: Iterator[bytes], rules: OtherRules = _AS_THEY_SAY, handlers: Mapping[str, RowHandler] | None = None
+) -> Iterator[m.Outcome]:
+    """Decide the lines one after another on an empty log of one partition; the offset of each is its line's number."""
+    log = _LogOfLines(rules, InstalledHandlers() if handlers is None else handlers)
+    for offset, line in enumerate(lines):
+        if line.strip():
+            yield log.decide(line, offset)
+
+
+class _LogOfLines:
+    """A log that is decided in memory, line by line; it goes on after an error that nobody expected, as a sequencer does."""
+
+    def __init__(self, rules: OtherRules, handlers: Mapping[str, RowHandler]) -> None:
+        self._rules = rules
+        self._handlers = handlers
+        self._state = new_state(_GENESIS)
+        self._lines: list[tuple[bytes, m.Position]] = []
+        self._undecidable: dict[m.Position, Exception] = {}
+
+    def decide(self, line: bytes, offset: int) -> m.Outcome:
+        """Decide one line; what a line makes go wrong is its own answer, on the state that the earlier ones gave."""
+        source, next_seq = m.Position(0, offset), self._state.next_seq
+        self._lines.append((line, source))
+        try:
+            return self._decide(line, source)
+        except Exception as error:
+            _logger.exception("line %d cannot be decided", offset + 1)
+            self._undecidable[source] = error
+        if self._state.next_seq != next_seq:
+            # The state has taken the outcome half: it is made again.
+            self._state = new_state(_GENESIS)
+            for earlier in self._lines[:-1]:
+                self._decide(*earlier)
+        return self._decide(line, source)
+
+    def _decide(self, line: bytes, source: m.Position) -> m.Outcome:
+        proposal = json_form.parse_proposal(line)
+        now_ms = 0
+        if isinstance(proposal, m.Proposal):
+            proposal = self._rules.apply(proposal)
+            now_ms = _clock_ms(proposal)
+        if (error := self._undecidable.get(source)) is not None:
+            outcome = refuse_internal(self._state, proposal, error, now_ms=now_ms, source=source)
+        else:
+            seen = self._rules.seen(self._state)
+            outcome = decide(seen, proposal, now_ms=now_ms, source=source, handlers=self._handlers)
+        self._state = replay(self._state, outcome)
+        return outcome
+
+
+def _clock_ms(proposal: m.Proposal) -> int:
+    """The proposal's own time; a created_at_ms that no catalog can hold tells none."""
+    created_at_ms = proposal.created_at_ms
+    if created_at_ms * 1000 > m.TIME_US_MAX:
+        created_at_ms = 0
+    return max(created_at_ms, id_time_ms(proposal.proposal_id) or 0)
+
+
+def _lines(files: tuple[BinaryIO, ...]) -> Iterator[bytes]:
+    for file in files:
+        yield from file
+
+
+def _check_policy(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    try:
+        if value is not None:
+            check_policy(value)
+    except InvalidChangeError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
+
+
+@click.command("replay")
+@click.argument("files", nargs=-1, type=click.File("rb"), metavar="FILE...")
+@click.option("--from-log", metavar="NAME", help="Decide a log's own history again, each proposal as it stood then.")
+@click.option(
+    "--isolation",
+    type=click.Choice(list(m.Isolation), case_sensitive=False),
+    help="Decide every proposal under this isolation.",
+)
+@click.option(
+    "--granularity",
+    type=click.Choice(list(m.Granularity), case_sensitive=False),
+    help="Tell deletes and compactions of every table apart this finely.",
+)
+@click.option(
+    "--on-conflict",
+    callback=_check_policy,
+    metavar="POLICY",
+    help="For rows of every keyed table: ABORT, LAST_UPDATE_WINS, KEEP_EXISTING or handler:NAME.",
+)
+@click.option("--json", "_as_json", is_flag=True, help="Outcomes are always printed as JSON; accepted everywhere.")
+def replay_command(
+    files: tuple[BinaryIO, ...],
+    from_log: str | None,
+    isolation: str | None,
+    granularity: str | None,
+    on_conflict: str | None,
+    _as_json: bool,
+) -> None:
+    """Decide proposals from FILE (JSON, one a line; - is standard input) on an empty log, without Kafka.
+
+    Prints one outcome for each line that is not blank, in order. The clock is each proposal's own: created_at_ms or
+    the time in its id. With --from-log, or with an option that overrides what history used, a comparison follows on
+    standard error: what was refused and would have passed, and the other way round.
+    """
+    rules = OtherRules(
+        m.Isolation(isolation) if isolation else None,
+        m.Granularity(granularity) if granularity else None,
+        on_conflict,
+    )
+    if bool(files) == (from_log is not None):
+        raise click.UsageError("give either files of proposals or --from-log NAME")
+    if from_log is not None:
+        _replay_log(from_log, rules)
+    else:
+        _replay_files(files, rules)
+
+
+def _replay_files(files: tuple[BinaryIO, ...], rules: OtherRules) -> None:
+    lines = _lines(files)
+    if not rules:
+        interactive = any(file is sys.stdin.buffer for file in files) or sys.stdout.isatty()
+        for outcome in outcomes_of(lines):
+            _print(outcome)
+            if interactive:
+                sys.stdout.flush()
+        return
+    from itertools import tee
+
+    first, second = tee(lines)
+    handlers = NotingHandlers(InstalledHandlers())
+    _compare(zip(outcomes_of(first), outcomes_of(second, rules, handlers), strict=True), handlers)
+
+
+def _replay_log(name: str, rules: OtherRules) -> None:
+    from commitlog.config import Settings
+    from commitlog.ops.maintenance.what_if import history_of
+
+    handlers = NotingHandlers(InstalledHandlers())
+    _compare(history_of(Settings.load(log=name), rules, handlers), handlers)
+
+
+def _compare(pairs: Iterable[tuple[m.Outcome, m.Outcome]], handlers: NotingHandlers) -> None:
+    from commitlog.ops.maintenance.what_if import Comparison
+
+    comparison = Comparison()
+    for decided, what_if in pairs:
+        _print(what_if)
+        comparison.add(decided, what_if)
+    click.echo("\n".join(comparison.lines()), err=True)
+    for name in handlers.missing:
+        click.echo(f"row handler {name} is not installed here: its rows were judged as refused", err=True)
+
+
+def _print(outcome: m.Outcome) -> None:
+    sys.stdout.write(json.dumps(json_form.outcome_to_json(outcome)) + "\n")

@@ -1,0 +1,192 @@
+"""Commands that run the service, all of it or one process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from commitlog.config import Settings
+from commitlog.errors import CommitLogError, FencedError
+from commitlog.ops.cli.options import json_option, print_json, settings_options
+from commitlog.ops.service.json_logs import log_as_json
+from commitlog.ops.service.keeping import STEADY_AFTER_S, Notes, keep_trying
+from commitlog.ops.service.serve import prepare, serve, stopped_by_signal
+
+if TYPE_CHECKING:
+    from typing import Self
+
+T = TypeVar("T")
+NICE_OF_READERS = 5
+"""Where processors are scarce, a decision comes before showing an older one."""
+
+_logger = logging.getLogger("commitlog")
+
+
+@click.command("init")
+@click.option("--adopt", "source", metavar="SOURCE", help="Take over a DuckLake: a PostgreSQL URL, or a catalog file.")
+@click.option("--dry-run", is_flag=True, help="With --adopt: only tell what would be taken over.")
+@json_option
+@settings_options
+def init_command(settings: Settings, source: str | None, dry_run: bool, as_json: bool) -> None:
+    """Create the log's topics, its first record and its catalog; nothing changes where they are there.
+
+    With --adopt the history of a lake that the stock DuckLake client made becomes the log's first outcomes. Its data files
+    stay where they are and are not changed; stop writing to it before.
+    """
+    from commitlog.domain.model.json_form import format_id, to_json
+    from commitlog.log.durability import weaknesses
+    from commitlog.log.topics import require_genesis
+
+    if dry_run and source is None:
+        raise click.UsageError("--dry-run goes with --adopt")
+    if source is not None:
+        settings = _adopted(settings, source, dry_run, as_json)
+        if dry_run:
+            return
+    prepare(settings)
+    genesis = require_genesis(settings)
+    for weakness in weaknesses(settings):
+        click.echo(f"note: {weakness.what}; {weakness.advice}", err=True)
+    if as_json:
+        print_json({"log": settings.log, **to_json(genesis)})
+    else:
+        click.echo(
+            f"log {settings.log} ({format_id(genesis.log_id)}) with {genesis.partitions} partitions is ready; its data "
+            f"files are below {genesis.data_path}"
+        )
+
+
+def _adopted(settings: Settings, source: str, dry_run: bool, as_json: bool) -> Settings:
+    """Take a lake over, and tell what that came to."""
+    from commitlog.ops.maintenance.adopt import adopt
+
+    settings, adoption = adopt(settings, source, dry_run=dry_run)
+    counts = adoption.counts
+    if as_json:
+        print_json({"adopted": not dry_run, **asdict(adoption)})
+        return settings
+    click.echo(
+        f"{'would take over' if dry_run else 'took over'} snapshots {adoption.oldest_snapshot_id} to "
+        f"{adoption.head_snapshot_id} of the lake at {adoption.data_path}: {counts.tables} tables, {counts.files} files "
+        f"({counts.files_written} written beside the lake's own), {counts.rows} rows"
+    )
+    for lost in adoption.left_behind:
+        click.echo(f"left behind: {lost}")
+    return settings
+
+
+@click.command("serve")
+@settings_options
+def serve_command(settings: Settings) -> None:
+    """Run sequencer, projector and checkpointer, and start again what ends, until Ctrl-C or SIGTERM.
+
+    A log that is not there is created. Logs are JSON on standard error.
+    """
+    log_as_json("serve")
+    sys.exit(serve(settings))
+
+
+@click.command("sequencer")
+@click.option("--standby", is_flag=True, help="Wait until the active sequencer is not heard any more, then take over.")
+@click.option(
+    "--handover", is_flag=True, help="Take the active one's place as soon as all is loaded, as without an option."
+)
+@settings_options
+def sequencer_command(settings: Settings, standby: bool, handover: bool) -> None:
+    """Decide proposals. A second sequencer takes the first one's place as soon as it has loaded the log, which no writer
+    notices; unless it stands by.
+
+    The exit code is 75 when another one has taken over: start it again with --standby. On SIGTERM it tells what it has
+    decided, and a standby takes over at once.
+    """
+    from commitlog.log.sequencer import run_sequencer
+
+    if standby and handover:
+        raise click.UsageError("--standby waits for the active sequencer to end, --handover takes its place: give one")
+    log_as_json("sequencer")
+    with stopped_by_signal() as stop, _Kept("sequencer", settings, stop) as kept:
+        sys.exit(kept.run(lambda: run_sequencer(settings, standby=standby, stop=stop)) or 0)
+
+
+@click.command("projector")
+@settings_options
+def projector_command(settings: Settings) -> None:
+    """Write the decided outcomes into the catalog."""
+    from commitlog.catalog.projector import Projector
+    from commitlog.log.codec import decode_statistics
+
+    log_as_json("projector")
+    os.nice(NICE_OF_READERS)
+    with stopped_by_signal() as stop, _Kept("projector", settings, stop) as kept:
+        projector = Projector(settings, decode_statistics=decode_statistics, on_batch=lambda _: kept.is_well())
+        kept.run(lambda: projector.run(stop))
+
+
+@click.command("checkpointer")
+@click.option("--once", is_flag=True, help="Write one checkpoint of the log as it is now, and end.")
+@settings_options
+def checkpointer_command(settings: Settings, once: bool) -> None:
+    """Save the sequencer's state from time to time, and trim the proposals that have been decided."""
+    from commitlog.log.checkpoint import Checkpointer, run_checkpointer
+
+    log_as_json("checkpointer")
+    os.nice(NICE_OF_READERS)
+    with stopped_by_signal() as stop, _Kept("checkpointer", settings, stop) as kept:
+        if not once:
+            kept.run(lambda: run_checkpointer(settings, stop=stop))
+            return
+        checkpointer = Checkpointer(settings)
+        path = checkpointer.checkpoint_now()
+        checkpointer.close()
+        click.echo("nothing to save: the log is empty" if path is None else str(path))
+
+
+class _Kept:
+    """A service's life: servers that are away are waited for; what ends it is logged, where its other messages are, and left
+    in its home for `status`.
+    """
+
+    def __init__(self, service: str, settings: Settings, stop: threading.Event) -> None:
+        self._service = service
+        self._stop = stop
+        self._notes = Notes(settings)
+        self._is_well = False
+
+    def run(self, act: Callable[[], T]) -> T | None:
+        """Do it, again and again while a server does not answer."""
+
+        def attempt() -> T:
+            self._is_well = False
+            calm = threading.Timer(STEADY_AFTER_S, self.is_well)
+            calm.daemon = True
+            calm.start()
+            try:
+                return act()
+            finally:
+                calm.cancel()
+
+        return keep_trying(self._service, attempt, stop=self._stop, say=_logger.warning, notes=self._notes)
+
+    def is_well(self) -> None:
+        """It has done what it is for, or has run for a while without an error."""
+        if not self._is_well:
+            self._is_well = True
+            self._notes.clear(self._service)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, SystemExit | FencedError):
+            self._notes.clear(self._service)
+            return
+        self._notes.leave(self._service, error)
+        if isinstance(error, CommitLogError):
+            _logger.error("%s", error)

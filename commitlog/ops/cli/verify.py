@@ -1,0 +1,59 @@
+"""commitlog verify and commitlog archive: is the log what its rules make of it, and its closed ranges as files."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from commitlog.client.outcomes.archive import RANGE_SNAPSHOTS, ArchivedRange, archive
+from commitlog.config import Settings
+from commitlog.ops.cli.options import json_option, print_json, settings_options
+
+
+@click.command("archive")
+@click.option("--to", required=True, metavar="DIR", help="A folder, or an object store's URL.")
+@click.option("--range", "range_snapshots", type=click.IntRange(1), default=RANGE_SNAPSHOTS, show_default=True, metavar="N",
+              help="Snapshots in a file; an archive keeps the number it began with.")  # fmt: skip
+@json_option
+@settings_options
+def archive_command(settings: Settings, to: str, range_snapshots: int, as_json: bool) -> None:
+    """Write the log's closed ranges as Parquet files. Started again, it goes on where it was."""
+
+    def told(made: ArchivedRange) -> None:
+        if as_json:
+            print_json(dataclasses.asdict(made))
+        else:
+            click.echo(f"{made.path}: {made.outcomes:,} records")
+
+    if not archive(settings, to, range_snapshots=range_snapshots, on_range=told) and not as_json:
+        click.echo(f"nothing to add: the next range is closed when {range_snapshots:,} more snapshots are there")
+
+
+@click.command("verify")
+@click.option("--archive", "archived", metavar="DIR", help="Read closed ranges from here; the others come from Kafka.")
+@click.option("--no-catalog", is_flag=True, help="Look at the log alone.")
+@json_option
+@settings_options
+def verify_command(settings: Settings, archived: str | None, no_catalog: bool, as_json: bool) -> None:
+    """Decide the whole log again and compare it with itself and the catalog. Exit code 1 when something is wrong."""
+    from commitlog.client import CommitLog
+    from commitlog.ops.local_spark import local_spark
+    from commitlog.spark import verify
+
+    click.echo("starting Spark", err=True)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        CommitLog.connect(settings=settings) as log,
+        local_spark(settings, Path(directory), "commitlog-verify") as spark,
+    ):
+        report = verify(spark, log=log, archive=archived, catalog=not no_catalog)
+    if as_json:
+        plain = dataclasses.asdict(report) | {"head_hash": report.head_hash.hex(), "ok": report.ok}
+        print_json(plain)
+    else:
+        click.echo(str(report))
+    sys.exit(0 if report.ok else 1)

@@ -1,0 +1,1 @@
+"""`commitlog demo`: what it shows, and its data."""

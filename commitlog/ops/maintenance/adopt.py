@@ -1,0 +1,304 @@
+"""`commitlog init --adopt`: a lake that the stock client made becomes a log's first outcomes.
+
+The whole history is translated and decided in memory first, without a trace, so that a lake that cannot be taken over is
+refused before anything is written. Then the files that a log needs otherwise are written, the proposals are published,
+and a sequencer of its own decides each at the time of its snapshot. What died half way can be started again: ids, paths
+and verdicts come out the same. Proposals wait in a temporary file, since a lake can have millions of expired snapshots.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import IO, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from commitlog.adoption.source import CATALOG, SourceLake, find_losses, quoted, read_source, text
+from commitlog.adoption.translation import WRITER, AdoptedSnapshot, AdoptionCounts, Translation
+from commitlog.catalog.connecting import plain
+from commitlog.config import RUN_FILE, Settings, without_password
+from commitlog.domain.model import Genesis, Outcome, Receipt, Verdict
+from commitlog.errors import AdoptionError, CommitLogError, ConfigurationError
+from commitlog.ops.duckdb_client import connection_text, extension_file
+
+PUBLISHED_MAX = 200
+_SQLITE = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What was taken over, or with a dry run would be."""
+
+    data_path: str
+    head_snapshot_id: int
+    oldest_snapshot_id: int
+    counts: AdoptionCounts
+    left_behind: tuple[str, ...]
+
+
+def adopt(settings: Settings, source: str, *, dry_run: bool) -> tuple[Settings, Adoption]:
+    """Take over the lake at ``source``; the settings with its data path, and what was taken over.
+
+    source: a PostgreSQL URL (``?schema=`` names the catalog's schema) or the path of a SQLite or DuckDB file.
+
+    Raises:
+        AdoptionError: the lake has what a log cannot express, or the log has outcomes already.
+        ConfigurationError: DuckDB is missing, a setting does not fit the lake, or the lake is another log's already.
+        LogUnavailableError, OutcomeUnknownError: Kafka does not answer; start again, nothing is done twice.
+    """
+    with open_source(source) as lake:
+        settings = _with_data_path(settings, lake.data_path)
+        genesis, decided = (_first_genesis(settings), ()) if dry_run else _found_log(settings)
+        rehearsal = Translation(lake, genesis, write=False)
+        for _ in rehearsal.run():
+            pass
+        adoption = Adoption(lake.data_path, lake.head, lake.floor, rehearsal.counts, tuple(sorted(find_losses(lake))))
+        if not dry_run:
+            with tempfile.TemporaryFile(prefix="commitlog-adopting-") as file:
+                waiting = _Waiting(file, Translation(lake, genesis, write=True).run())
+                _check_head(lake, "nothing was proposed to the log")
+                _decide(settings, waiting, decided, first_time_ms=lake.first_time_ms)
+            _check_head(lake, f"the log holds the lake up to snapshot {lake.head}")
+    return settings, adoption
+
+
+def _check_head(lake: SourceLake, done: str) -> None:
+    """Raise AdoptionError when somebody has committed to the source meanwhile: that would be lost."""
+    newest = lake.newest_snapshot()
+    if newest != lake.head:
+        raise AdoptionError(
+            [
+                f"its newest snapshot was {lake.head} and is {newest} now, so somebody writes to it, and {done}: stop its "
+                "writers and run the command again, which goes on from there"
+            ]
+        )
+
+
+# --- the source -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_source(source: str) -> Iterator[SourceLake]:
+    """The catalog of a lake, read only.
+
+    Raises:
+        AdoptionError: the stock client cannot open it.
+        ConfigurationError: DuckDB or one of its extensions is not installed.
+    """
+    try:
+        with _opened_source(source) as lake:
+            yield lake
+    except CommitLogError:
+        raise
+    except Exception as error:
+        import duckdb
+
+        if not isinstance(error, duckdb.Error):
+            raise
+        # Not chained: DuckDB's own message can have a password.
+        raise AdoptionError([f"the stock client cannot read it: {plain(error)}"]) from None
+
+
+@contextmanager
+def _opened_source(source: str) -> Iterator[SourceLake]:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise ConfigurationError("DuckDB is not installed: pip install 'commitlog[duckdb]' brings it") from error
+    extension, place, schema = _parse(source)
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        # So that a file that is written again comes out the same.
+        "threads": 1,
+    }
+    with duckdb.connect(":memory:", config=config) as connection:
+        for name in (*((extension,) if extension else ()), "ducklake"):
+            connection.execute(f"LOAD {text(str(extension_file(name)))}")
+        options = "READ_ONLY" + (f", METADATA_SCHEMA {text(schema)}" if schema else "")
+        try:
+            connection.execute(f"ATTACH {text('ducklake:' + place)} AS {quoted(CATALOG)} ({options})")
+        except duckdb.Error as error:
+            raise AdoptionError([f"the stock client does not open it: {plain(error)}"]) from None
+        default = "public" if extension == "postgres_scanner" else "main"
+        lake = read_source(connection, schema or default)
+        lake.data_path = _absolute(lake.data_path)
+        yield lake
+
+
+def _parse(source: str) -> tuple[str | None, str, str | None]:
+    """(extension, the place as the client takes it, schema of the catalog)."""
+    source = source.removeprefix("ducklake:")
+    if source.startswith(("postgres://", "postgresql://")):
+        url = urlsplit(source)
+        options = dict(parse_qsl(url.query))
+        schema = options.pop("schema", None)
+        text = connection_text(urlunsplit(url._replace(query=urlencode(options, quote_via=quote))))
+        return "postgres_scanner", f"postgres:{text}", schema
+    if source.startswith("postgres:"):
+        return "postgres_scanner", source, None
+    path = Path(source.removeprefix("sqlite:").removeprefix("duckdb:"))
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_SQLITE))
+    except OSError as error:
+        raise AdoptionError([f"{without_password(source)} cannot be read: {error.strerror}"]) from None
+    return ("sqlite_scanner", f"sqlite:{path}", None) if start == _SQLITE else (None, str(path), None)
+
+
+def _absolute(data_path: str) -> str:
+    path = data_path if "://" in data_path else os.path.abspath(data_path)
+    return path if path.endswith("/") else path + "/"
+
+
+# --- the log ----------------------------------------------------------------------------------------------------------
+
+
+def _with_data_path(settings: Settings, data_path: str) -> Settings:
+    given = settings.data_path.rstrip("/")
+    origin = settings.sources.get("data_path", "")
+    is_chosen = not origin.startswith("default") and RUN_FILE not in origin
+    if is_chosen and given != data_path.rstrip("/"):
+        raise ConfigurationError(
+            f"the lake's files are below {data_path}, not {given} ({origin}): a lake that is taken "
+            "over stays where it is"
+        )
+    if settings.checkpoint_dir.is_relative_to(Path(data_path)):
+        raise ConfigurationError(
+            f"checkpoint_dir ({settings.checkpoint_dir}) is below the lake's files, where every writer can write: set "
+            "another one"
+        )
+    return replace(settings, data_path=data_path.rstrip("/"))
+
+
+def _first_genesis(settings: Settings) -> Genesis:
+    """What the log will be."""
+    from commitlog.log.topics import first_settings
+
+    return Genesis(bytes(16), settings.partitions, settings=first_settings(settings), data_path=settings.data_path)
+
+
+def _found_log(settings: Settings) -> tuple[Genesis, Sequence[bytes | None]]:
+    """What the log is or will be, and the proposals that an adoption that died has committed, in their order."""
+    from commitlog.client.files.lake import check_free
+    from commitlog.log.results import ResultsReader
+    from commitlog.log.topics import find_genesis
+
+    genesis = find_genesis(settings)
+    if genesis is None:
+        check_free(settings.data_path, settings.log)
+        return _first_genesis(settings), ()
+    if (genesis.data_path or "").rstrip("/") != settings.data_path:
+        raise AdoptionError(
+            [f"the log {settings.log} is there already and its files are below {genesis.data_path}: use another name"]
+        )
+    committed: list[bytes | None] = []
+    with ResultsReader(settings) as reader:
+        for outcome in (r.value for records in reader.read_to_end() for r in records):
+            if not isinstance(outcome, Outcome):
+                continue
+            if outcome.writer_id != WRITER:
+                raise AdoptionError(
+                    [f"the log {settings.log} has outcomes already: only an empty one takes a lake over"]
+                )
+            if outcome.verdict is Verdict.COMMITTED:
+                committed.append(outcome.proposal_id)
+    return genesis, committed
+
+
+class _Proposed(NamedTuple):
+    """One snapshot on its way into the log."""
+
+    snapshot_id: int
+    proposal_id: bytes
+    encoded: bytes
+
+
+class _Waiting:
+    """The proposals of an adoption, in their order, in a file of its own.
+
+    Attributes:
+        largest: bytes of the largest one.
+    """
+
+    def __init__(self, file: IO[bytes], snapshots: Iterable[AdoptedSnapshot]) -> None:
+        self.largest = 0
+        self._file = file
+        for each in snapshots:
+            assert each.outcome.snapshot_id is not None
+            self.largest = max(self.largest, len(each.encoded))
+            head = each.outcome.snapshot_id.to_bytes(8, "big") + len(each.encoded).to_bytes(8, "big")
+            self._file.write(head + each.proposal.proposal_id + each.encoded)
+
+    def __iter__(self) -> Iterator[_Proposed]:
+        self._file.seek(0)
+        while head := self._file.read(32):
+            snapshot_id, size = int.from_bytes(head[:8], "big"), int.from_bytes(head[8:16], "big")
+            yield _Proposed(snapshot_id, head[16:], self._file.read(size))
+
+
+def _decide(settings: Settings, waiting: _Waiting, committed: Sequence[bytes | None], *, first_time_ms: int) -> None:
+    from commitlog.log.publisher import Publisher
+    from commitlog.log.topics import init_log
+
+    settings = replace(settings, proposal_bytes_max=max(settings.proposal_bytes_max, waiting.largest))
+    init_log(settings, now_ms=first_time_ms)
+    proposals = iter(waiting)
+    for proposal_id in committed:
+        planned = next(proposals, None)
+        if planned is None or planned.proposal_id != proposal_id:
+            raise AdoptionError(
+                [f"the log {settings.log} took over another state of this lake before: use another name for the log"]
+            )
+    with _sequencing(settings), Publisher(settings) as publisher:
+        while together := list(islice(proposals, PUBLISHED_MAX)):
+            sent = [(each, publisher.publish_bytes(each.encoded, each.proposal_id, WRITER)) for each in together]
+            for each, pending in sent:
+                _check_answer(each, pending.wait())
+
+
+def _check_answer(proposed: _Proposed, receipt: Receipt) -> None:
+    found = receipt.answered_snapshot_id if receipt.verdict is Verdict.DUPLICATE else receipt.snapshot_id
+    if found != proposed.snapshot_id:
+        raise AdoptionError(
+            [
+                f"snapshot {proposed.snapshot_id} became {receipt.verdict} {found or receipt.detail or ''}: "
+                "somebody else writes to this log; use another name for it"
+            ]
+        )
+
+
+@contextmanager
+def _sequencing(settings: Settings) -> Iterator[None]:
+    """A sequencer in this process that gives every proposal the time at which it was made."""
+    from commitlog.log.sequencer import Sequencer
+
+    stop = threading.Event()
+    sequencer = Sequencer(settings, stop=stop, decides_as_made=True)
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            sequencer.run()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="commitlog-adopting")
+    thread.start()
+    try:
+        yield
+    except Exception as error:
+        if raised:
+            raise raised[0] from error
+        raise
+    finally:
+        stop.set()
+        thread.join()
+    if raised:
+        raise raised[0]

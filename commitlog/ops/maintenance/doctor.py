@@ -1,0 +1,225 @@
+"""Doctor: the catalog compared with the log and with the storage, one check after another."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from posixpath import basename
+
+import psycopg
+
+from commitlog.catalog.checks import ALWAYS, WITH_STATE, CheckedCatalog, Finding, shown
+from commitlog.catalog.connecting import connect, told_plainly
+from commitlog.catalog.migrations import catalog_exists
+from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
+from commitlog.catalog.writing import Connection
+from commitlog.client.files.lake import MARKER, check_owner
+from commitlog.config import Settings
+from commitlog.errors import CatalogMismatchError, ConfigurationError
+from commitlog.log.durability import weaknesses
+from commitlog.ops.maintenance.log_side import read_log_side
+from commitlog.ops.maintenance.storage import (
+    StoredFile,
+    checksummed,
+    footer_sizes,
+    is_local,
+    list_files,
+    places_of,
+    root_of,
+    stored_file,
+)
+
+DURABILITY = "durability"
+FOOTERS_CHECKED = 200
+RESTORE = "bring it back from a backup, or propose a DELETE of the whole file by its id (`commitlog submit`)"
+CLEAN = "`commitlog clean --dry-run` shows what it would remove"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What one check found; not_checked says why it could not look."""
+
+    check: str
+    findings: tuple[Finding, ...] = ()
+    not_checked: str | None = None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it looked and found nothing that is wrong."""
+        return self.not_checked is None and all(finding.is_note for finding in self.findings)
+
+    def as_dict(self) -> dict[str, object]:
+        """For `--json`."""
+        findings = [asdict(finding) for finding in self.findings]
+        return {"check": self.check, "well": self.is_well, "findings": findings, "not_checked": self.not_checked}
+
+
+@dataclass
+class _Storage:
+    """The storage as it was listed, and what the catalog says of it."""
+
+    conn: Connection
+    footers: int
+    log_id: bytes
+    log: str
+    root: str = ""
+    listed: dict[str, StoredFile] = field(default_factory=dict)
+    live: list[LiveFile] = field(default_factory=list)
+
+    def look(self) -> None:
+        """List the storage once, for all checks."""
+        path = data_path(self.conn)
+        self.root = root_of(path)
+        self.live = list(live_files(self.conn))
+        self.listed = list_files(path)
+
+    def is_seen(self, path: str) -> bool:
+        """Whether a file can be looked at. What others named in an object store outside of the data path is not: it is asked
+        with this process's credentials, wherever a proposal said."""
+        return is_local(path) or any(place.startswith(self.root) for place in places_of(path))
+
+    def found(self, path: str) -> StoredFile | None:
+        """A file by its path; those of this machine outside of the data path are asked for one by one."""
+        for place in places_of(path):
+            if place in self.listed:
+                return self.listed[place]
+        return stored_file(path) if is_local(path) else None
+
+
+def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool = True) -> Iterator[CheckResult]:
+    """Run every check, one after another, on one SQL snapshot.
+
+    Args:
+        settings: the log, its catalog.
+        footers: how many files' footers to read, taken at random.
+        storage: whether to look at the files at all.
+
+    Raises:
+        CatalogUnavailableError: PostgreSQL does not answer.
+        ConfigurationError, LogIntegrityError, LogUnavailableError: the log is not there, broken, or does not answer.
+    """
+    with told_plainly(settings.database_url), connect(settings.database_url) as conn:
+        conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        conn.read_only = True
+        yield from examine_on(conn, settings, footers=footers, storage=storage)
+
+
+def examine_on(
+    conn: Connection, settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool = True
+) -> Iterator[CheckResult]:
+    """The same on a connection that is in a SQL transaction, of which everything is seen."""
+    row = conn.execute("SELECT log_id, seq, hash FROM commitlog.applied").fetchone() if catalog_exists(conn) else None
+    if row is None:
+        yield CheckResult("position", (Finding("there is no catalog yet", "run `commitlog init`"),))
+        return
+    applied = {"applied_log_id": row[0].bytes, "applied_seq": row[1], "applied_hash": bytes(row[2])}
+    log = read_log_side(settings, **applied)
+    catalog = CheckedCatalog(conn, log, now_ms=time.time_ns() // 1_000_000, **applied)
+    for name, check in ALWAYS.items():
+        yield CheckResult(name, tuple(check(catalog)))
+    for name, check in WITH_STATE.items():
+        if log.state is None:
+            yield CheckResult(name, not_checked="the catalog is no image of this log")
+        else:
+            yield CheckResult(name, tuple(check(catalog)))
+    yield CheckResult(DURABILITY, tuple(Finding(*each) for each in weaknesses(settings)))
+    if storage:
+        yield from _examine_storage(_Storage(conn, footers, log.log_id, settings.log))
+
+
+def _examine_storage(storage: _Storage) -> Iterator[CheckResult]:
+    try:
+        storage.look()
+    except OSError as error:
+        for name in STORAGE:
+            yield CheckResult(name, not_checked=f"the files cannot be listed: {error}")
+        return
+    for name, check in STORAGE.items():
+        try:
+            yield CheckResult(name, tuple(check(storage)))
+        except CatalogMismatchError as error:
+            yield CheckResult(name, not_checked=str(error))
+
+
+def _check_owner(storage: _Storage) -> Iterator[Finding]:
+    """The data path is this log's, and no other's."""
+    path = data_path(storage.conn)
+    try:
+        owner = check_owner(path, storage.log_id, storage.log)
+    except ConfigurationError as error:
+        yield Finding(str(error), "two logs in one folder take each other's files for their own: stop one of them")
+        return
+    if owner is None:
+        yield Finding(
+            f"nothing in {path} says that it is this log's ({MARKER} is missing)", "`commitlog init` writes it"
+        )
+
+
+def _check_files(storage: _Storage) -> Iterator[Finding]:
+    """Every live file is there, as long as the catalog says."""
+    missing, wrong, unseen = [], [], []
+    for file in storage.live:
+        if not storage.is_seen(file.path):
+            unseen.append(f"{_name(file)} {file.path}")
+            continue
+        found = storage.found(file.path)
+        if found is None:
+            missing.append(f"{_name(file)} {file.path}")
+        elif file.file_size_bytes is not None and found.size_bytes != file.file_size_bytes:
+            wrong.append(f"{_name(file)} {file.path} ({found.size_bytes:,} bytes, not {file.file_size_bytes:,})")
+    if unseen:
+        what = f"{len(unseen)} live files are in another store than the lake and were not looked at: {shown(unseen)}"
+        yield Finding(what, "look at them with the rights of whoever put them there", is_note=True)
+    if missing:
+        yield Finding(f"{len(missing)} live files are missing: {shown(missing)}", RESTORE)
+    if wrong:
+        advice = "something wrote over it after it was committed: bring the committed one back from a backup"
+        yield Finding(f"{len(wrong)} live files have another size: {shown(wrong)}", advice)
+
+
+def _check_footers(storage: _Storage) -> Iterator[Finding]:
+    """The footers of some files are as long as the catalog says; a wrong length is an error for every reader."""
+    told = [file for file in storage.live if file.footer_size is not None and storage.found(file.path) is not None]
+    chosen = random.Random(len(told)).sample(told, min(storage.footers, len(told)))
+    sizes = footer_sizes(file.path for file in chosen)
+    wrong = [f"{_name(file)} {file.path}" for file in chosen if sizes[file.path] != file.footer_size]
+    if wrong:
+        advice = "readers fail on it: propose a DELETE of the whole file and append it again (its footer is read anew)"
+        yield Finding(f"{len(wrong)} of {len(chosen)} files have another footer: {shown(wrong)}", advice)
+
+
+def _check_orphans(storage: _Storage) -> Iterator[Finding]:
+    """Files that no kept snapshot needs: refused or still to be proposed, or something that does not belong here."""
+    known = {place for path in referenced_paths(storage.conn) for place in places_of(path)}
+    known |= {place for file in scheduled_files(storage.conn) for place in places_of(file.path)}
+    found = storage.listed.keys() - known
+    orphans = sorted(each for each in found if checksummed(each) not in known and basename(each) != MARKER)
+    if orphans:
+        size = sum(storage.listed[place].size_bytes for place in orphans)
+        what = f"{len(orphans)} files ({size:,} bytes) below the data path are in no snapshot: {shown(orphans)}"
+        yield Finding(what, f"writers may be about to propose them; {CLEAN}", is_note=True)
+
+
+def _check_scheduled(storage: _Storage) -> Iterator[Finding]:
+    """Files that expired snapshots left."""
+    scheduled = scheduled_files(storage.conn)
+    if scheduled:
+        since = min(file.scheduled_at for file in scheduled)
+        what = f"{len(scheduled)} files of expired snapshots are to be removed, the first since {since:%Y-%m-%d %H:%M}"
+        yield Finding(what, CLEAN, is_note=True)
+
+
+def _name(file: LiveFile) -> str:
+    return f"{'delete' if file.is_delete_file else 'data'} file {file.file_id}"
+
+
+STORAGE: dict[str, Callable[[_Storage], Iterator[Finding]]] = {
+    "data path": _check_owner,
+    "files": _check_files,
+    "footers": _check_footers,
+    "orphans": _check_orphans,
+    "scheduled files": _check_scheduled,
+}
+"""Checks of the files themselves."""

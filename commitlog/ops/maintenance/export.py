@@ -1,0 +1,296 @@
+"""The catalog at a snapshot as a frozen DuckLake in one file, which the stock client opens without PostgreSQL.
+
+Everything up to that snapshot is in it, also older snapshots: what begins later is left out, what ends later has not ended.
+DuckDB itself carries the rows over, in one transaction on both sides, into the tables that its DuckLake client would make
+in such a file. Statistics stay those of the live tables, which cover more; clients take bounds for exact where the total
+of rows is, so that it has to stay too, as in older snapshots of the live lake. Files that wait for deletion are left out: a
+frozen lake must not delete what the living one may still need.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from commitlog.catalog.connecting import plain
+from commitlog.catalog.tables import DUCKLAKE_COLUMNS
+from commitlog.config import without_password
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import INTEGER_BITS, ColumnType, parse_type
+from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
+from commitlog.ops.duckdb_client import attach, open_duckdb, quoted
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+class ExportFormat(StrEnum):
+    """What the frozen catalog is kept in."""
+
+    SQLITE = "sqlite"
+    DUCKDB = "duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What was written: the catalog's file, its newest snapshot, and how many files were copied beside it."""
+
+    path: Path
+    snapshot_id: int
+    files_copied: int
+
+    @property
+    def attach(self) -> str:
+        """What DuckDB attaches."""
+        return f"ducklake:sqlite:{self.path}" if self.path.suffix == ".sqlite" else f"ducklake:{self.path}"
+
+
+_ENDING = (
+    "schema", "table", "view", "column", "data_file", "delete_file", "partition_info", "tag", "column_tag", "sort_info",
+    "macro",
+)  # fmt: skip
+# In this order, a table can be limited to what belongs to rows that are there already.
+_LIMITS = {
+    "metadata": "true",
+    "snapshot": "x.snapshot_id <= {n}",
+    "snapshot_changes": "x.snapshot_id <= {n}",
+    **dict.fromkeys(_ENDING, "x.begin_snapshot <= {n}"),
+    "schema_versions": "x.begin_snapshot <= {n}",
+    "inlined_data_tables": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table) AND x.schema_version <= "
+    "(SELECT max(schema_version) FROM frozen.ducklake_snapshot)",
+    "table_stats": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table)",
+    "table_column_stats": "x.table_id IN (SELECT table_id FROM frozen.ducklake_table)",
+    "file_column_stats": "x.data_file_id IN (SELECT data_file_id FROM frozen.ducklake_data_file)",
+    "file_variant_stats": "x.data_file_id IN (SELECT data_file_id FROM frozen.ducklake_data_file)",
+    "file_partition_value": "x.data_file_id IN (SELECT data_file_id FROM frozen.ducklake_data_file)",
+    "column_mapping": "x.mapping_id IN (SELECT mapping_id FROM frozen.ducklake_data_file)",
+    "name_mapping": "x.mapping_id IN (SELECT mapping_id FROM frozen.ducklake_data_file)",
+    "partition_column": "x.partition_id IN (SELECT partition_id FROM frozen.ducklake_partition_info)",
+    "sort_expression": "x.sort_id IN (SELECT sort_id FROM frozen.ducklake_sort_info)",
+    "macro_impl": "x.macro_id IN (SELECT macro_id FROM frozen.ducklake_macro)",
+    "macro_parameters": "x.macro_id IN (SELECT macro_id FROM frozen.ducklake_macro)",
+    "files_scheduled_for_deletion": "false",
+}
+_TYPES = {
+    ExportFormat.SQLITE: {"i": "BIGINT", "s": "VARCHAR", "b": "BIGINT", "t": "VARCHAR", "u": "VARCHAR"},
+    ExportFormat.DUCKDB: {"i": "BIGINT", "s": "VARCHAR", "b": "BOOLEAN", "t": "TIMESTAMP WITH TIME ZONE", "u": "UUID"},
+}
+_DUCKDB_NAMES = {
+    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "int128": "HUGEINT",
+    "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT", "uint128": "UHUGEINT",
+    "float32": "FLOAT", "float64": "DOUBLE", "timetz": "TIME WITH TIME ZONE", "timestamptz": "TIMESTAMP WITH TIME ZONE",
+}  # fmt: skip
+_SQLITE_INTEGERS = {"boolean"} | INTEGER_BITS.keys() - {"uint64", "int128", "uint128"}
+
+
+def export_catalog(
+    database_url: str,
+    folder: Path,
+    *,
+    snapshot_id: int | None = None,
+    form: ExportFormat = ExportFormat.SQLITE,
+    copy_files: bool = False,
+) -> Export:
+    """Write the catalog at a snapshot into a new file in ``folder``.
+
+    Args:
+        database_url: the live catalog.
+        folder: made if it is not there; the file is ``catalog.sqlite`` or ``catalog.duckdb``.
+        snapshot_id: the newest snapshot of the frozen lake; None is the live one's.
+        form: what the catalog is kept in.
+        copy_files: also copy data files and delete files, into ``folder/data``; else they are read where they are, for as
+            long as the live lake keeps them.
+
+    Raises:
+        SnapshotNotFoundError: there is no such snapshot.
+        ConfigurationError: the file is there already, or others in ``folder/data``; DuckDB is not installed; or files to be
+            copied are not local.
+        CatalogUnavailableError: the catalog could not be read.
+    """
+    import duckdb
+
+    target = folder.absolute() / f"catalog.{form}"
+    if target.exists():
+        raise ConfigurationError(f"{target} is there already: choose another directory, or remove it")
+    data = target.parent / "data"
+    if copy_files and data.exists() and any(data.iterdir()):
+        raise ConfigurationError(
+            f"{data} holds files already, which copies could replace: choose another directory, or empty it"
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    part.unlink(missing_ok=True)
+    try:
+        with open_duckdb("postgres_scanner", "sqlite_scanner") as conn:
+            attach(conn, database_url, "", "live (TYPE postgres, READ_ONLY)")
+            try:
+                conn.execute(f"ATTACH '{quoted(str(part))}' AS frozen (TYPE {form})")
+                conn.execute("SET TimeZone = 'UTC'")
+                conn.execute("BEGIN")
+                freezing = _Freezing(conn, form, snapshot_id)
+                freezing.copy_rows()
+                files = freezing.copy_files(data) if copy_files else 0
+                conn.execute("COMMIT")
+                conn.execute("DETACH frozen")
+            except duckdb.Error as error:
+                raise CatalogUnavailableError(without_password(database_url), detail=plain(error)) from None
+        part.rename(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return Export(target, freezing.snapshot_id, files)
+
+
+class _Freezing:
+    """One export, in the connection's transaction."""
+
+    def __init__(self, conn: duckdb.DuckDBPyConnection, form: ExportFormat, snapshot_id: int | None) -> None:
+        self.conn = conn
+        self.form = form
+        schema = self._rows("SELECT * FROM postgres_query('live', 'SELECT current_schema()::text')")[0][0]
+        self.live = f"live.{_name(schema)}"
+        floor, head, found = self._rows(
+            f"SELECT min(snapshot_id), max(snapshot_id), count(*) FILTER (WHERE snapshot_id = ?) "
+            f"FROM {self.live}.ducklake_snapshot",
+            snapshot_id,
+        )[0]
+        self.snapshot_id: int = head if snapshot_id is None else snapshot_id
+        if snapshot_id is not None and not found:
+            raise SnapshotNotFoundError(snapshot_id, floor_snapshot_id=floor, head_snapshot_id=head)
+
+    def _rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
+        return self.conn.execute(query, parameters).fetchall()
+
+    def copy_rows(self) -> None:
+        """Copy all rows up to the snapshot."""
+        for table, limit in _LIMITS.items():
+            self._copy_table(table, limit)
+        names = {
+            name
+            for (name,) in self._rows(
+                "SELECT table_name FROM duckdb_tables() WHERE database_name = 'live' AND schema_name = ?",
+                self.live.removeprefix("live.").strip('"'),
+            )
+        }
+        for table_id, name, version in self._rows(
+            "SELECT table_id, table_name, schema_version FROM frozen.ducklake_inlined_data_tables"
+        ):
+            self._copy_inlined_rows(table_id, name, version)
+        for (table_id,) in self._rows("SELECT DISTINCT table_id FROM frozen.ducklake_table"):
+            name = f"ducklake_inlined_delete_{table_id}"
+            if name in names:
+                columns = ["file_id", "row_id", "begin_snapshot"]
+                self._copy(name, dict.fromkeys(columns, "BIGINT"), columns, "x.begin_snapshot <= {n}")
+
+    def _copy_table(self, table: str, limit: str) -> None:
+        columns: dict[str, str] = {}
+        values: list[str] = []
+        for item in DUCKLAKE_COLUMNS[table].split():
+            column, kind = item.split(":")
+            made = _TYPES[self.form][kind[0]]
+            columns[column] = made + (" PRIMARY KEY" if "!" in kind else " NOT NULL" if "+" in kind else "")
+            value = self._ended() if column == "end_snapshot" else f"x.{_name(column)}"
+            values.append(f"CAST({value} AS {made})")
+        self._copy(f"ducklake_{table}", columns, values, limit)
+
+    def _ended(self) -> str:
+        return f"CASE WHEN x.end_snapshot <= {self.snapshot_id} THEN x.end_snapshot END"
+
+    def _copy(self, name: str, columns: dict[str, str], values: list[str], limit: str) -> None:
+        made = ", ".join(f"{_name(column)} {kind}" for column, kind in columns.items())
+        self.conn.execute(f"CREATE TABLE frozen.{_name(name)} ({made})")
+        self.conn.execute(
+            f"INSERT INTO frozen.{_name(name)} SELECT {', '.join(values)} FROM {self.live}.{_name(name)} x "
+            f"WHERE {limit.format(n=self.snapshot_id)}"
+        )
+
+    def _copy_inlined_rows(self, table_id: int, name: str, schema_version: int) -> None:
+        columns = {"row_id": "BIGINT", "begin_snapshot": "BIGINT", "end_snapshot": "BIGINT"}
+        values = ["x.row_id", "x.begin_snapshot", self._ended()]
+        for column in self._columns_at(table_id, schema_version):
+            value = f"x.{_name(column.name)}"
+            if column.type.name in ("varchar", "json"):
+                value = f"decode({value})"
+            kind = _inlined_type(self.form, column.type)
+            columns[column.name] = kind
+            values.append(f"CAST({value} AS {kind})")
+        self._copy(name, columns, values, "x.begin_snapshot <= {n}")
+
+    def _columns_at(self, table_id: int, schema_version: int) -> list[Column]:
+        """The columns that a table had when it got a schema version."""
+        rows = self._rows(
+            """SELECT c.column_id, c.column_name, c.column_type, c.parent_column FROM frozen.ducklake_column c
+               JOIN frozen.ducklake_schema_versions v ON v.table_id = c.table_id AND v.schema_version = ?
+               WHERE c.table_id = ? AND c.begin_snapshot <= v.begin_snapshot
+               AND (c.end_snapshot IS NULL OR c.end_snapshot > v.begin_snapshot) ORDER BY c.column_order, c.column_id""",
+            schema_version,
+            table_id,
+        )
+
+        def under(parent: int | None) -> list[Column]:
+            found: list[Column] = []
+            for column_id, name, kind, above in rows:
+                if above == parent:
+                    children = tuple(under(column_id))
+                    fields = tuple((child.name, child.type) for child in children)
+                    made = ColumnType(kind, fields=fields) if children else parse_type(kind)
+                    found.append(Column(column_id, name, made, True, None, None, children=children))
+            return found
+
+        return under(None)
+
+    def copy_files(self, folder: Path) -> int:
+        """Copy the files that the copied rows name, and let the rows name the copies."""
+        data_path = self._rows("SELECT value FROM frozen.ducklake_metadata WHERE key = 'data_path'")[0][0]
+        copied = 0
+        for table in ("data_file", "delete_file"):
+            for file_id, path, is_relative, place in self._rows(
+                f"""SELECT f.{table}_id, f.path, f.path_is_relative, s.path || t.path
+                    FROM frozen.ducklake_{table} f
+                    JOIN (SELECT DISTINCT table_id, schema_id, path FROM frozen.ducklake_table) t USING (table_id)
+                    JOIN (SELECT DISTINCT schema_id, path FROM frozen.ducklake_schema) s USING (schema_id)"""
+            ):
+                source = data_path + place + path if is_relative else path
+                if "://" in source:
+                    raise ConfigurationError(
+                        f"{source} is not on this machine: copy the files with the store's own tools"
+                    )
+                inside = path if is_relative else f"{file_id}-{Path(path).name}"
+                copy = folder / place / inside
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, copy)
+                copied += 1
+                if not is_relative:
+                    self.conn.execute(
+                        f"UPDATE frozen.ducklake_{table} SET path = ?, path_is_relative = CAST(1 AS "
+                        f"{_TYPES[self.form]['b']}) WHERE {table}_id = ?",
+                        (inside, file_id),
+                    )
+        self.conn.execute("UPDATE frozen.ducklake_metadata SET value = ? WHERE key = 'data_path'", (f"{folder}/",))
+        return copied
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _inlined_type(form: ExportFormat, kind: ColumnType) -> str:
+    """The type of a column of an inlined data table, as the stock client makes it in such a file (measured)."""
+    if form is ExportFormat.DUCKDB:
+        return _duckdb_type(kind)
+    if kind.name in _SQLITE_INTEGERS:
+        return "BIGINT"
+    return "BLOB" if kind.name == "blob" else "VARCHAR"
+
+
+def _duckdb_type(kind: ColumnType) -> str:
+    match kind.name:
+        case "struct":
+            return "STRUCT(" + ", ".join(f"{_name(name)} {_duckdb_type(inner)}" for name, inner in kind.fields) + ")"
+        case "list":
+            return _duckdb_type(kind.fields[0][1]) + "[]"
+        case "map":
+            return f"MAP({_duckdb_type(kind.fields[0][1])}, {_duckdb_type(kind.fields[1][1])})"
+    return _DUCKDB_NAMES.get(kind.name, kind.catalog_name.upper())

@@ -1,0 +1,1 @@
+"""What runs: the service's processes, the supervisor that keeps them running, and how they are."""

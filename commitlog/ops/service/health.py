@@ -1,0 +1,181 @@
+"""How a log is: whether somebody decides, how far readers are behind, and what services say is wrong. What `status` shows.
+
+Whether a log is served and read can be seen from anywhere: a sequencer's heartbeats are in the log, a projector's session is in
+PostgreSQL, and what it has not applied yet has the time of its decision. A heartbeat says that its sequencer can append, not
+that it reads: so what was proposed long ago must be decided, too. Services on this machine have left their last error
+in the home besides.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from commitlog.catalog.queries import AppliedPosition, Catalog
+from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
+from commitlog.config import Settings
+from commitlog.errors import CommitLogError
+from commitlog.log.heartbeats import HeartbeatListener
+from commitlog.log.topics import require_genesis
+from commitlog.log.undecided import has_proposal, sent_before
+from commitlog.ops.service.keeping import Notes
+
+HEARTBEAT_TIMEOUT_S = 1.5
+LAG_S_MAX = 10.0
+UNDECIDED_S_MAX = 10.0
+PROJECTOR_TIMEOUT_S = 3.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class LogHealth:
+    """How a log is.
+
+    Attributes:
+        log: its name.
+        sequencer_alive: whether a sequencer's heartbeat was heard just now.
+        projector_alive: whether a projector is connected to the catalog.
+        epoch: that sequencer's.
+        decided_seq: the last outcome in the results topic.
+        head_snapshot_id: the head after it.
+        applied_seq: the last outcome in the catalog.
+        lag: outcomes that are decided and not in the catalog.
+        lag_s: how long ago the first of them was decided; 0 when there is none, None when it is not known.
+        errors: what services of this machine say is wrong, by service.
+        problems: all that is wrong, in words; empty when the log is well.
+    """
+
+    log: str
+    sequencer_alive: bool = False
+    projector_alive: bool = False
+    epoch: int | None = None
+    decided_seq: int | None = None
+    head_snapshot_id: int | None = None
+    applied_seq: int | None = None
+    lag: int | None = None
+    lag_s: float | None = None
+    errors: tuple[tuple[str, str], ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it is served and read, and nobody complains."""
+        return not self.problems
+
+    def as_dict(self) -> dict[str, object]:
+        """For `--json`."""
+        return {**asdict(self), "errors": dict(self.errors), "well": self.is_well}
+
+
+def log_health(settings: Settings) -> LogHealth:
+    """Look at a log; what cannot be reached is said in ``problems``."""
+    errors = tuple((note.service, note.error) for note in Notes(settings).read())
+    said = tuple(f"{service}: {error}" for service, error in errors)
+    try:
+        genesis = require_genesis(settings)
+        listener = HeartbeatListener(settings)
+        catalog = Catalog(settings.database_url)
+        lookup = ResultsLookup(settings, catalog)
+        try:
+            sent = sent_before(settings, genesis.partitions, int((time.time() - UNDECIDED_S_MAX) * 1000))
+            epoch = _heard(listener, genesis.log_id)
+            read = _reading(catalog, lookup, genesis.log_id)
+            stands_still = epoch is not None and _is_undecided(settings, catalog, read, sent)
+        finally:
+            listener.close()
+            lookup.close()
+            catalog.close()
+    except CommitLogError as error:
+        return LogHealth(settings.log, errors=errors, problems=(str(error), *said))
+    last = read.last
+    unserved: tuple[str, ...] = ()
+    if epoch is None:
+        unserved = ("no sequencer is alive: run `commitlog serve` or `commitlog up`",)
+    elif stands_still:
+        since = f"for more than {UNDECIDED_S_MAX:.0f} s"
+        unserved = (f"proposals wait {since}, though a sequencer is alive: it is slow, or stuck; its log says more",)
+    return LogHealth(
+        settings.log,
+        sequencer_alive=epoch is not None,
+        projector_alive=read.projector_alive,
+        epoch=epoch,
+        decided_seq=None if last is None else last.seq,
+        head_snapshot_id=None if last is None else last.head_snapshot_id,
+        applied_seq=read.applied_seq,
+        lag=None if read.applied_seq is None or last is None else max(0, last.seq - read.applied_seq),
+        lag_s=read.lag_s,
+        errors=errors,
+        problems=(*unserved, *read.problems, *said),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    projector_alive: bool = False
+    applied_seq: int | None = None
+    lag_s: float | None = None
+    last: FoundOutcome | None = None
+    problems: tuple[str, ...] = ()
+
+
+def _reading(catalog: Catalog, lookup: ResultsLookup, log_id: bytes) -> _Reading:
+    """How readers are, and how far the log is, which is found by the catalog."""
+    try:
+        if not catalog.exists():
+            return _Reading(problems=("there is no catalog yet: no projector has run",))
+        applied = catalog.applied()
+        if applied is not None and applied.log_id != log_id:
+            return _Reading(problems=("the catalog is another log's: check COMMITLOG_DATABASE_URL",))
+        alive = _is_projected(catalog)
+        lag_s, last = _lag_s(lookup, applied), lookup.last()
+    except CommitLogError as error:
+        return _Reading(problems=(str(error),))
+    problems = []
+    if not alive:
+        problems.append("no projector is connected to the catalog: run `commitlog serve` or `commitlog up`")
+    if lag_s > LAG_S_MAX:
+        problems.append(f"readers do not see what was decided {lag_s:.0f} s ago: the projector is slow, or stuck")
+    return _Reading(alive, 0 if applied is None else applied.seq, lag_s, last, tuple(problems))
+
+
+def _is_undecided(settings: Settings, catalog: Catalog, read: _Reading, sent: dict[int, int]) -> bool:
+    """Whether a proposal below these offsets has no outcome, as far as the catalog knows all outcomes."""
+    if read.last is None or not may_wait(sent, read.last.seq) or read.applied_seq != read.last.seq:
+        return False
+    return has_proposal(settings, catalog.decided_offsets(sent), sent)
+
+
+def may_wait(sent: Mapping[int, int], decided_seq: int) -> bool:
+    """Whether not all below these offsets may be decided: each proposal has one outcome, which is counted by its seq."""
+    return sum(sent.values()) > decided_seq
+
+
+def _is_projected(catalog: Catalog) -> bool:
+    """Whether a projector is there, or comes back at once."""
+    deadline = time.monotonic() + PROJECTOR_TIMEOUT_S
+    while not catalog.has_projector():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _lag_s(lookup: ResultsLookup, applied: AppliedPosition | None) -> float:
+    """How long ago the first outcome was decided that the catalog does not hold; 0 when it holds all."""
+    next_one = lookup.by_seq(1 if applied is None else applied.seq + 1)
+    if next_one is None or next_one.outcome is None:
+        return 0.0
+    return max(0.0, time.time() - next_one.outcome.decided_at_ms / 1000)
+
+
+def _heard(listener: HeartbeatListener, log_id: bytes) -> int | None:
+    """The epoch of the sequencer that is heard in time."""
+    deadline = time.monotonic() + HEARTBEAT_TIMEOUT_S
+    while time.monotonic() < deadline:
+        listener.listen()
+        heartbeat = listener.heard.newest(log_id)
+        if heartbeat is not None:
+            return heartbeat.epoch
+        time.sleep(_POLL_S)
+    return None

@@ -1,0 +1,83 @@
+"""A change of rows that are there already, computed and proposed, and after a conflict computed again.
+
+Every such proposal is SERIALIZABLE and declares what it read, so it is refused when rows that it should have seen came
+in between; then it is computed again on the new head, as often as the caller allows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
+
+from pyspark.sql import DataFrame, SparkSession
+
+from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.domain.model import Isolation, Reason
+from commitlog.errors import InvalidRequestError, ProposalRejectedError
+from commitlog.spark.changing.base import Base, base_of
+from commitlog.spark.connection import connect
+from commitlog.spark.jobs import shown_as
+from commitlog.spark.reading.snapshots import read_at
+from commitlog.spark.writing.publish import commit
+from commitlog.spark.writing.target import target_of
+
+_logger = logging.getLogger("commitlog.spark")
+
+
+Propose: TypeAlias = "Callable[[Transaction, Base], Sequence[str]]"
+"""Puts changes and reads into the transaction; returns the files that it has written."""
+
+
+def committed(
+    spark: SparkSession,
+    table: str,
+    log: CommitLog | None,
+    propose: Propose,
+    *,
+    operation: str,
+    message: str | None,
+    attempts: int,
+    source: DataFrame | None = None,
+) -> SubmittedOutcome | None:
+    """Commit what ``propose`` puts into a SERIALIZABLE transaction; after a conflict call it again on the new head.
+
+    Where ``source`` was made of the table's own rows, the base is the snapshot at which they were read.
+
+    Returns:
+        The answer; None when there was nothing to change.
+
+    Raises:
+        ProposalRejectedError: the last attempt was refused too; the files of every attempt are gone.
+    """
+    to_log = connect() if log is None else log
+    for remaining in range(attempts - 1, -1, -1):
+        transaction = to_log.transaction(isolation=Isolation.SERIALIZABLE, message=message)
+        seen = None if source is None else read_at(source, to_log, target_of(transaction, table).definition.table_id)
+        if seen is not None and seen < transaction.base_snapshot_id:
+            transaction = to_log.transaction(isolation=Isolation.SERIALIZABLE, message=message, base_snapshot_id=seen)
+        base = base_of(spark, table, to_log, transaction)
+        with shown_as(spark, operation, table, base.scan.snapshot_id):
+            paths = propose(transaction, base)
+        if not transaction.changes:
+            return None
+        try:
+            return commit(transaction, paths, {table: base.path})
+        except ProposalRejectedError as error:
+            if error.outcome.reason is not Reason.CONFLICT:
+                raise
+            if seen is not None:
+                error.add_note(
+                    f"Its rows were made of the table's own at snapshot {seen}: read them again, and try again."
+                )
+                raise
+            if remaining == 0:
+                error.add_note(f"Attempts made: {attempts}, each from the newest snapshot on.")
+                raise
+            head = cast("SubmittedOutcome", error.outcome).head_snapshot_id
+            _logger.warning(
+                "%s %s is computed again from snapshot %d on, attempt %d of %d, since it was refused: %s",
+                operation, table, head, attempts - remaining + 1, attempts, error,
+            )  # fmt: skip
+            to_log.wait_for_snapshot(head)
+    raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")

@@ -1,0 +1,77 @@
+"""Overwrite: rows that match a filter, those of partitions, or all, go, and others come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+
+from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.errors import InvalidRequestError
+from commitlog.spark.changing.attempts import Propose, committed
+from commitlog.spark.changing.base import Base
+from commitlog.spark.changing.matching import Matches, all_files
+from commitlog.spark.changing.overwrite_partitions import put_partitions
+from commitlog.spark.changing.row_replacement import put_append, put_delete, put_replacement
+from commitlog.spark.filters import Rows, conjunction, filter_of
+
+
+def overwrite(
+    df: DataFrame,
+    table: str,
+    where: Rows = True,
+    *,
+    partitions: str | None = None,
+    log: CommitLog | None = None,
+    message: str | None = None,
+    attempts: int = 1,
+) -> SubmittedOutcome | None:
+    """Replace the rows that match ``where``, or all, by the rows of ``df``.
+
+    Args:
+        df: the new rows.
+        table: its name, ``schema.table`` or ``table``.
+        where: which rows go; True is all.
+        partitions: "dynamic" instead of ``where``: those in the partitions that ``df`` has rows of go, others stay.
+        log: the log; None connects by the settings found.
+        message: for the history.
+        attempts: how often it is computed at most.
+
+    Returns:
+        The answer; None when no row goes or comes, and so there is nothing to commit.
+
+    Raises:
+        InvalidRequestError: ``where`` is None or empty, and so says not which rows.
+        DataFileError: the columns do not fit, or the table has no partitions that could be told.
+        ProposalRejectedError: it was refused, for example because rows came in since the base.
+    """
+    propose = put_overwrite(df, where, partitions)
+    return committed(
+        df.sparkSession, table, log, propose, operation="overwrite", message=message, attempts=attempts, source=df
+    )
+
+
+def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None) -> Propose:
+    """Deletes the rows that match, or those of the partitions, or all, and appends ``df``.
+
+    Raises:
+        InvalidRequestError: which rows go is said in two ways, or in none that there is.
+    """
+    where = filter_of(rows)
+    if partitions not in (None, "dynamic") or (partitions is not None and where is not None):
+        raise InvalidRequestError(
+            "overwrite all rows, those that match where=..., or those of partitions='dynamic': one of these"
+        )
+    matches = Matches(where)
+
+    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        if partitions is not None:
+            return put_partitions(transaction, base, df)
+        if where is None:
+            whole = all_files(transaction, base)
+            return [*put_delete(transaction, base, {}, whole), *put_append(transaction, base, df)]
+        found = matches.at(base)
+        transaction.read(base.table, filter=conjunction(where), files=found)
+        return put_replacement(transaction, base, found, df)
+
+    return propose

@@ -1,0 +1,60 @@
+"""Rows that go and rows that come, as changes of one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame
+
+from commitlog.client import Transaction
+from commitlog.spark.changing.base import Base
+from commitlog.spark.writing.column_fit import fit
+from commitlog.spark.writing.parquet_files import remove_files, write_delete_file
+from commitlog.spark.writing.partitions import described, write_rows
+
+
+def put_delete(
+    transaction: Transaction, base: Base, found: Mapping[int, Sequence[int]], whole_files: Sequence[int] = ()
+) -> list[str]:
+    """Each file's rows in the form that suits their number: all of them, a delete file, or positions in the catalog.
+
+    All rows of ``whole_files`` go. Returns the paths of the delete files.
+    """
+    if not found and not whole_files:
+        return []
+    files = {each.data_file_id: each for each in base.scan.files}
+    whole = [each for each, rows in found.items() if len(rows) + len(files[each].deleted) == files[each].record_count]
+    parts = {each: rows for each, rows in found.items() if each not in whole}
+    many, positions = [], 0
+    for each in sorted(parts, key=lambda each: len(parts[each])):
+        positions += len(parts[each])
+        if len(parts[each]) > base.positions_max or positions > base.all_positions_max:
+            many.append(each)
+    # A file has one delete file: a new one holds the rows of the one before.
+    delete_files = [
+        write_delete_file(each, files[each].path, sorted({*parts.pop(each), *files[each].in_delete_file}), base.path)
+        for each in many
+    ]
+    transaction.delete(base.table, parts, delete_files=delete_files, whole_files=[*whole_files, *whole])
+    folder = base.path.rstrip("/")
+    return [f"{folder}/{each.path}" if each.path_is_relative else each.path for each in delete_files]
+
+
+def put_replacement(
+    transaction: Transaction, base: Base, found: Mapping[int, Sequence[int]], df: DataFrame | None
+) -> Sequence[str]:
+    """Delete the rows that were found and append those of ``df``; returns the files that it has written."""
+    delete_files = put_delete(transaction, base, found)
+    return delete_files if df is None else [*delete_files, *put_append(transaction, base, df)]
+
+
+def put_append(transaction: Transaction, base: Base, df: DataFrame) -> Sequence[str]:
+    """Write the rows of ``df`` and append their files; returns these."""
+    paths = write_rows(fit(df, base.definition), base.definition, base.path)
+    try:
+        if paths:
+            transaction.append(base.table, described(paths, base.definition, base.path))
+    except BaseException:
+        remove_files(paths)
+        raise
+    return paths

@@ -1,0 +1,64 @@
+"""UPDATE: rows that match a filter go, and come with other values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.spark.changing.attempts import Propose, committed
+from commitlog.spark.changing.base import Base, names_of, refuse_inlined
+from commitlog.spark.changing.matching import Matches, found_rows
+from commitlog.spark.changing.row_replacement import put_replacement
+from commitlog.spark.filters import Rows, conjunction, filter_of
+
+
+def update(
+    spark: SparkSession,
+    table: str,
+    values: Mapping[str, Expression | Any],
+    where: Rows,
+    *,
+    log: CommitLog | None = None,
+    message: str | None = None,
+    attempts: int = 3,
+) -> SubmittedOutcome | None:
+    """Give columns of the rows that match ``where`` other values (literals, or expressions over the row).
+
+    After a conflict the rows to change are looked for only in files that were added or lost rows since; the rows found
+    are all read and written again.
+
+    Raises:
+        InvalidRequestError: ``where`` is None or empty, and so says not which rows; True is all.
+        ProposalRejectedError: the last attempt was refused too.
+    """
+
+    propose = put_update(values, where)
+    return committed(spark, table, log, propose, operation="update", message=message, attempts=attempts)
+
+
+def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:
+    """Deletes the rows that match and appends them with other values."""
+    where = filter_of(rows)
+    matches = Matches(where)
+
+    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+        if where is None:
+            refuse_inlined(base)
+        found = matches.at(base)
+        given = {base.definition.column(name).name: value for name, value in values.items()}
+        changed = [_value(given[name]).alias(name) if name in given else sf.col(f"`{name}`") for name in names_of(base)]
+        transaction.read(base.table, filter=conjunction(where), files=found)
+        if not found:
+            return ()
+        return put_replacement(transaction, base, found, found_rows(base, found, where).select(*changed))
+
+    return propose
+
+
+def _value(given: Expression | Any) -> Expression:
+    return given if isinstance(given, Expression) else sf.lit(given)

@@ -1,0 +1,1 @@
+"""Compaction, flush, expiry, and the verification of a whole log."""

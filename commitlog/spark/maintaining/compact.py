@@ -1,0 +1,122 @@
+"""Files rewritten as fewer and larger ones with the same rows, in an order that lets readers leave files out.
+
+The rows keep their ids, which the new files carry: a reader that knows a row by its id finds it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from commitlog.client import CommitLog, SubmittedOutcome
+from commitlog.client.files.data_files import ROW_ID, ROW_ID_FIELD
+from commitlog.errors import InvalidRequestError
+from commitlog.spark.changing.base import Base, base_of, only
+from commitlog.spark.columns import FIELD_ID, quoted
+from commitlog.spark.connection import connect
+from commitlog.spark.jobs import shown_as
+from commitlog.spark.maintaining.compact_bins import bins, live_bytes, worth_rewriting
+from commitlog.spark.maintaining.z_order import check_columns, morton
+from commitlog.spark.reading.dataframes import ScanFile, with_row_ids
+from commitlog.spark.writing.column_fit import fit
+from commitlog.spark.writing.parquet_files import new_directory, remove_files, write_parquet
+from commitlog.spark.writing.partitions import described, write_rows
+from commitlog.spark.writing.publish import commit
+
+_MORTON = "_commitlog_morton"
+
+
+def compact(
+    spark: SparkSession,
+    table: str,
+    *,
+    target_bytes: int = 128 * 1024 * 1024,
+    sort_by: Sequence[str] = (),
+    z_order_by: Sequence[str] = (),
+    log: CommitLog | None = None,
+) -> list[SubmittedOutcome]:
+    """Rewrite small files, and files with deleted rows, as fewer; one commit for each group of files.
+
+    Args:
+        spark: the session.
+        table: its name, ``schema.table`` or ``table``.
+        target_bytes: how large a new file is about; files of at least three quarters of it that have lost no rows stay.
+        sort_by: columns by which the rows are sorted over all new files of a partition, so that a filter on the first
+            of them leaves files out.
+        z_order_by: instead, columns along whose Z-order curve they are sorted, for filters on any of them.
+        log: the log; None connects by the settings found.
+
+    Returns:
+        The answers; empty when there is nothing to rewrite.
+
+    Raises:
+        DataFileError: a column to order by is not in the table, or has no order.
+        InvalidRequestError: both orders are given, or too many columns.
+        ProposalRejectedError: rows of a group were deleted meanwhile; the groups before it are compacted.
+    """
+    if sort_by and z_order_by:
+        raise InvalidRequestError("order the rows by sort_by=[...] or by z_order_by=[...], not both")
+    to_log = connect() if log is None else log
+    base = base_of(spark, table, to_log, to_log.transaction())
+    check_columns(base.definition, [*sort_by, *z_order_by], curve=bool(z_order_by))
+    ordered = bool(sort_by or z_order_by)
+    with shown_as(spark, "compact", table, base.scan.snapshot_id):
+        return [
+            _compact(to_log, only(base, [each.data_file_id for each in group]), target_bytes, sort_by, z_order_by)
+            for partition in _by_partition(base.scan.files)
+            for group in (
+                _all_worth(partition, target_bytes) if ordered else bins(partition, target_bytes=target_bytes)
+            )
+        ]
+
+
+def _by_partition(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
+    """Files of different partitions are not mixed; those whose partition is not known are split by it when written."""
+    partitions: dict[tuple[str | None, ...] | None, list[ScanFile]] = {}
+    for each in files:
+        partitions.setdefault(each.partition_values, []).append(each)
+    yield from partitions.values()
+
+
+def _all_worth(files: Sequence[ScanFile], target_bytes: int) -> Iterator[list[ScanFile]]:
+    group = [each for each in files if worth_rewriting(each, target_bytes)]
+    if len(group) > 1 or any(each.deleted for each in group):
+        yield group
+
+
+def _compact(
+    log: CommitLog, part: Base, target_bytes: int, sort_by: Sequence[str], z_order_by: Sequence[str]
+) -> SubmittedOutcome:
+    files, table = part.scan.files, part.definition
+    rows = with_row_ids(part.spark, part.scan)
+    order = list(sort_by)
+    more = [sf.col(ROW_ID).alias(ROW_ID, metadata={FIELD_ID: ROW_ID_FIELD})]
+    if z_order_by:
+        row_count = sum(each.record_count - len(each.deleted) for each in files)
+        rows = rows.withColumn(_MORTON, morton(rows, table, z_order_by, row_count=row_count))
+        order = [_MORTON]
+        more.append(sf.col(_MORTON))
+    fitted = fit(rows, table, *more, ignored=(ROW_ID, _MORTON))
+    if table.partition_by and files[0].partition_values is None:
+        paths = write_rows(fitted, table, part.path, order, dropped=[_MORTON])
+    else:
+        count = max(1, round(sum(live_bytes(each) for each in files) / target_bytes))
+        paths = write_parquet(_ranged(fitted, count, order).drop(_MORTON), new_directory(part.path))
+    transaction = log.transaction(base_snapshot_id=part.scan.snapshot_id, message="compaction")
+    try:
+        new = described(paths, table, part.path, carry_row_ids=True, partition_values=files[0].partition_values)
+        transaction.compact(part.table, [each.data_file_id for each in files], new)
+    except BaseException:
+        remove_files(paths)
+        raise
+    return commit(transaction, paths, {part.table: part.path})
+
+
+def _ranged(rows: DataFrame, count: int, order: Sequence[str]) -> DataFrame:
+    if not order:
+        return rows.coalesce(count)
+    columns = [sf.col(quoted(name)) for name in order]
+    together = rows.coalesce(1) if count == 1 else rows.repartitionByRange(count, *columns)
+    return together.sortWithinPartitions(*columns)

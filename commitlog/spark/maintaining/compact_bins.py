@@ -1,0 +1,41 @@
+"""Which files a compaction rewrites together: neighbours in the table's order, up to a target size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from commitlog.spark.reading.dataframes import ScanFile
+
+SMALL = 0.75
+"""A file of at least this share of the target is left alone, unless rows of it are deleted."""
+
+
+def bins(files: Sequence[ScanFile], *, target_bytes: int) -> Iterator[tuple[ScanFile, ...]]:
+    """Groups of files worth rewriting as about one file each. Rows that files have lost do not count."""
+    group: list[ScanFile] = []
+    size = 0.0
+    for each in sorted(files, key=lambda file: file.data_file_id):
+        if not worth_rewriting(each, target_bytes):
+            continue
+        if group and size + live_bytes(each) > target_bytes:
+            yield from _finished(group)
+            group, size = [], 0.0
+        group.append(each)
+        size += live_bytes(each)
+    yield from _finished(group)
+
+
+def worth_rewriting(file: ScanFile, target_bytes: int) -> bool:
+    """Whether a file is small, or has lost rows."""
+    return bool(file.deleted) or file.file_size_bytes < SMALL * target_bytes
+
+
+def live_bytes(file: ScanFile) -> float:
+    """About how many bytes of a file its live rows take."""
+    return file.file_size_bytes * (1 - len(file.deleted) / file.record_count) if file.record_count else 0.0
+
+
+def _finished(group: list[ScanFile]) -> Iterator[tuple[ScanFile, ...]]:
+    """A lone file is rewritten only for the rows that it has lost."""
+    if len(group) > 1 or any(each.deleted for each in group):
+        yield tuple(group)

@@ -1,0 +1,117 @@
+"""Rows of a keyed table that nobody changes any more, moved from the catalog into Parquet files.
+
+A keyed table's rows stand in SQL, where each can be changed at once; those that have come to rest are read faster from
+files. Each row keeps its id, by which the log finds it in its file when it does change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.client.files.data_files import ROW_ID, ROW_ID_FIELD
+from commitlog.domain.model import Reason
+from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError
+from commitlog.spark.columns import FIELD_ID
+from commitlog.spark.connection import catalog_of, connect
+from commitlog.spark.jobs import shown_as
+from commitlog.spark.reading.dataframes import typed_rows
+from commitlog.spark.reading.scan import rows_as_text
+from commitlog.spark.writing.column_fit import fit
+from commitlog.spark.writing.parquet_files import remove_files
+from commitlog.spark.writing.partitions import described, write_rows
+from commitlog.spark.writing.publish import commit
+from commitlog.spark.writing.target import Target, target_of
+
+
+def flush(
+    spark: SparkSession,
+    table: str,
+    *,
+    older_than_snapshot: int | None = None,
+    log: CommitLog | None = None,
+    message: str | None = None,
+    attempts: int = 3,
+) -> SubmittedOutcome | None:
+    """Move rows of a keyed table that are in no file into Parquet files, sorted by row id.
+
+    What readers see does not change, and rows are changed by their key as before.
+
+    Args:
+        spark: the session.
+        table: its name, ``schema.table`` or ``table``; it has a primary key.
+        older_than_snapshot: only rows that have not changed in this snapshot or since; None takes all.
+        log: the log; None connects by the settings found.
+        message: for the history.
+        attempts: how often it is tried at most, when one of the rows is changed meanwhile.
+
+    Returns:
+        The answer; None when there are no such rows, and so nothing to commit.
+
+    Raises:
+        DataFileError: the table has no primary key, or Spark cannot read its rows.
+        ProposalRejectedError: the last attempt was refused too; its files are gone.
+    """
+    if attempts < 1:
+        raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
+    to_log = connect() if log is None else log
+    for remaining in range(attempts - 1, -1, -1):
+        transaction = to_log.transaction(message="flush of rows" if message is None else message)
+        to = target_of(transaction, table)
+        if not to.definition.primary_key:
+            raise DataFileError(
+                f"table {to.name} has no primary key, so all of its rows are in files: compact it to make small files fewer"
+            )
+        with shown_as(spark, "flush", table, to.snapshot_id):
+            paths = _write(spark, transaction, to, _cold_rows(to_log, to, older_than_snapshot), to_log)
+        if not paths:
+            return None
+        try:
+            return commit(transaction, paths, {to.name: to.path})
+        except ProposalRejectedError as error:
+            if remaining == 0 or error.outcome.reason is not Reason.CONFLICT:
+                raise
+            to_log.wait_for_snapshot(cast("SubmittedOutcome", error.outcome).head_snapshot_id)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _cold_rows(log: CommitLog, to: Target, older_than: int | None) -> list[dict[str, Any]]:
+    rows = catalog_of(log).inlined_rows_at(to.definition.table_id, to.snapshot_id)
+    return [row for row in rows if older_than is None or row["begin_snapshot"] < older_than]
+
+
+def _write(
+    spark: SparkSession, transaction: Transaction, to: Target, rows: Sequence[dict[str, Any]], log: CommitLog
+) -> tuple[str, ...]:
+    """Write the rows and put the FLUSH into the transaction; returns the files."""
+    if not rows:
+        return ()
+    names = catalog_of(log).column_names_ever(to.definition.table_id)
+    texts = rows_as_text(to.definition, rows, names)
+    texts = texts.append_column(ROW_ID, pa.array([row["row_id"] for row in rows], pa.int64()))
+    typed = typed_rows(spark, to.definition.columns, texts, ROW_ID)
+    ids = sf.col(ROW_ID).alias(ROW_ID, metadata={FIELD_ID: ROW_ID_FIELD})
+    fitted = fit(typed, to.definition, ids, ignored=(ROW_ID,)).coalesce(1)
+    paths = write_rows(fitted, to.definition, to.path, [ROW_ID])
+    try:
+        files = described(paths, to.definition, to.path, carry_row_ids=True)
+        transaction.flush(to.name, {file: _row_ids(path) for file, path in zip(files, paths, strict=True)})
+    except BaseException:
+        remove_files(paths)
+        raise
+    return paths
+
+
+def _row_ids(path: str) -> list[int]:
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    found: list[int] = pq.read_table(inner, columns=[ROW_ID], filesystem=filesystem, partitioning=None)[
+        ROW_ID
+    ].to_pylist()
+    return found

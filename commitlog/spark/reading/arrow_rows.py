@@ -1,0 +1,170 @@
+"""Rows of a table's files as Arrow batches, for the paths where Spark takes rows from Python.
+
+Columns are found by field id, or by the names that a file without ids came with; what a file lacks has its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from commitlog.domain.model import MappedColumn
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import fold
+from commitlog.errors import DataFileError
+from commitlog.spark.arrow_columns import Find, conformed, missing
+
+BATCH_ROWS = 65_536
+_FIELD_ID = b"PARQUET:field_id"
+_POSITION = "pos"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Some rows of one file.
+
+    Attributes:
+        positions: which rows; None for all.
+        without: rows that are left out.
+        delete_files: their positions are added to ``positions``, or, when that is None, left out.
+        earlier_delete_files: their positions are left out.
+    """
+
+    path: str
+    name_mapping: tuple[MappedColumn, ...] | None
+    record_count: int
+    positions: tuple[int, ...] | None = None
+    without: tuple[int, ...] = ()
+    delete_files: tuple[str, ...] = ()
+    earlier_delete_files: tuple[str, ...] = ()
+
+
+def read_rows(rows: FileRows, columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows as ``columns``, cast to ``schema``, whose fields stand in the same order.
+
+    Raises:
+        DataFileError: a column's values in the file are not of the column's type.
+    """
+    chosen = _chosen(rows)
+    filesystem, inner = fs.FileSystem.from_uri(rows.path)
+    with pq.ParquetFile(inner, filesystem=filesystem) as file:
+        find = _finder(columns, rows.name_mapping)
+        fields = list(file.schema_arrow)
+        sources = [None if (at := find(column, fields)) is None else fields[at].name for column in columns]
+        start = 0
+        for batch in file.iter_batches(BATCH_ROWS, columns=sorted({name for name in sources if name is not None})):
+            kept = batch if chosen is None else batch.filter(pa.array(chosen[start : start + batch.num_rows]))
+            start += batch.num_rows
+            if kept.num_rows:
+                arrays = [
+                    _array(kept, column, None if name is None else kept.schema.get_field_index(name), field.type, find)
+                    for column, name, field in zip(columns, sources, schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _chosen(rows: FileRows) -> npt.NDArray[np.bool_] | None:
+    """A flag for each row of the file; None when all are wanted."""
+    listed = rows.positions is not None
+    if not (listed or rows.without or rows.delete_files or rows.earlier_delete_files):
+        return None
+    flags = np.full(rows.record_count, not listed)
+    for path in rows.delete_files:
+        flags[delete_positions(path)] = listed
+    if rows.positions is not None:
+        flags[np.asarray(rows.positions, np.int64)] = True
+    for path in rows.earlier_delete_files:
+        flags[delete_positions(path)] = False
+    flags[np.asarray(rows.without, np.int64)] = False
+    return flags
+
+
+def delete_positions(path: str) -> npt.NDArray[np.int64]:
+    """The positions that a delete file holds."""
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    positions = pq.read_table(inner, columns=[_POSITION], filesystem=filesystem)[_POSITION]
+    return np.asarray(positions.to_numpy(), dtype=np.int64)
+
+
+def _finder(columns: Sequence[Column], mapping: tuple[MappedColumn, ...] | None) -> Find:
+    """How a file's fields are told: by their ids, or by the names that a file without ids came with."""
+    if mapping is None:
+        return _by_id
+    sources = {
+        column_id: name for column, each in _mapped(columns, mapping) for column_id, name in _named(column, each)
+    }
+
+    def by_source(column: Column, fields: Sequence[pa.Field]) -> int | None:
+        name = sources.get(column.column_id)
+        return next((at for at, each in enumerate(fields) if each.name == name), None)
+
+    return by_source
+
+
+def _by_id(column: Column, fields: Sequence[pa.Field]) -> int | None:
+    ids = [int((each.metadata or {}).get(_FIELD_ID, -1)) for each in fields]
+    if column.column_id in ids:
+        return ids.index(column.column_id)
+    # Nested fields may have no ids where the columns do.
+    return next((at for at, each in enumerate(fields) if ids[at] < 0 and fold(each.name) == fold(column.name)), None)
+
+
+def _mapped(columns: Sequence[Column], mapping: Sequence[MappedColumn]) -> Iterator[tuple[Column, MappedColumn]]:
+    by_name = {fold(each.column): each for each in mapping}
+    return ((column, by_name[fold(column.name)]) for column in columns if fold(column.name) in by_name)
+
+
+def _named(column: Column, mapped: MappedColumn) -> Iterator[tuple[int, str]]:
+    yield column.column_id, mapped.source_name
+    for child, each in _mapped(column.children, mapped.children):
+        yield from _named(child, each)
+
+
+def _array(batch: pa.RecordBatch, column: Column, at: int | None, kind: pa.DataType, find: Find) -> pa.Array:
+    if at is None:
+        return missing(column, batch.num_rows, kind, is_read=True)
+    try:
+        return conformed(batch.column(at), column, kind, find, is_read=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataFileError(f"column {column.name} ({column.type}) of a file: {error}") from error
+
+
+def text_array(column: Column, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values of a column as the catalog keeps those that are in no file, as an array of ``kind``."""
+    if column.type.name == "blob":
+        return pa.array(values, pa.binary()).cast(kind)
+    return pa.array([as_text(value) for value in values], pa.string()).cast(kind)
+
+
+def as_text(value: Any) -> str | None:
+    """A value of a row that is in no file, as text that Spark and Arrow cast to the column's type."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return bytes(value).decode() if isinstance(value, bytes | memoryview) else str(value)
+
+
+def by_column_id(row: Mapping[str, Any], names: Mapping[str, frozenset[int]], table: str) -> dict[int, Any]:
+    """The values of a row that is in no file, by column id. Its names are those of the day it was inserted.
+
+    Raises:
+        DataFileError: two columns had one of its names, one after the other.
+    """
+    values = {}
+    for name, value in row.items():
+        ids = names.get(fold(name), frozenset())
+        if len(ids) > 1:
+            raise DataFileError(
+                f"table {table} has rows that are in no file, and {len(ids)} of its columns were called {name}: flush the "
+                "table, or read it with DuckDB"
+            )
+        values.update(dict.fromkeys(ids, value))
+    return values

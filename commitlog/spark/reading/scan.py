@@ -1,0 +1,168 @@
+"""What a read needs of the catalog: the table, its files with their deleted rows, and the rows that are in no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import FrozenBitMap64
+from pyspark.sql import DataFrame, SparkSession
+
+from commitlog.catalog.queries import Catalog, CatalogFile
+from commitlog.catalog.reader import of_one_moment
+from commitlog.client import CommitLog
+from commitlog.client.tables.names import parse_table_name
+from commitlog.domain.model import Predicate
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import NESTED
+from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
+from commitlog.spark.connection import catalog_of, connect
+from commitlog.spark.filters import Where, condition, conjunction
+from commitlog.spark.reading.arrow_rows import as_text, by_column_id, delete_positions
+from commitlog.spark.reading.dataframes import NO_POSITIONS, Scan, ScanFile, dataframe
+from commitlog.spark.reading.snapshots import marked, marks
+
+
+def read(
+    spark: SparkSession,
+    table: str,
+    snapshot: int | None = None,
+    *,
+    timestamp: datetime | str | None = None,
+    where: Where = None,
+    log: CommitLog | None = None,
+) -> DataFrame:
+    """A table as a native DataFrame, as of one snapshot: a table that changes is read anew by calling this again.
+
+    What is computed from the newest snapshot knows it: `overwrite` and `merge` by such rows are refused when the table has
+    changed since. Rows of a ``snapshot`` or ``timestamp`` that was asked for may replace what came later.
+
+    Args:
+        spark: the session.
+        table: its name, ``schema.table`` or ``table``.
+        snapshot: as of which snapshot; None is the newest, with all that was committed before.
+        timestamp: instead, as of which moment (ISO 8601, UTC unless it says otherwise).
+        where: only rows that match. Given as ``(column, op, value)``, files are left out by their statistics and partition
+            values before Spark sees them; given as SQL, Spark filters alone.
+        log: the log; None connects by the settings found.
+
+    Raises:
+        SnapshotNotFoundError: there is no such snapshot, or not any more.
+        TableNotFoundError: there is no such table at the snapshot.
+    """
+    to_log = connect() if log is None else log
+    scan = scan_at(catalog_of(to_log), table, snapshot_of(to_log, snapshot, timestamp), where=conjunction(where))
+    if snapshot is None and timestamp is None:
+        read_now = marks(to_log, scan.table_id, scan.snapshot_id)
+        rows = marked(dataframe(spark, scan, read_now), read_now)
+    else:
+        rows = dataframe(spark, scan)
+    return rows if where is None else rows.where(condition(where))
+
+
+def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime | str | None) -> int:
+    """The snapshot that an id or a moment names; without both the newest, with all that was committed before.
+
+    Raises:
+        ConfigurationError: both are given, or one of them cannot be read.
+        SnapshotNotFoundError: the moment is before the oldest snapshot.
+    """
+    if snapshot is not None and timestamp is not None:
+        raise ConfigurationError("give a snapshot or a timestamp to read a table at, not both")
+    try:
+        if snapshot is not None:
+            if int(snapshot) > catalog_of(log).head_snapshot_id():
+                # What was committed just now may not be there for readers yet: that waits for it.
+                log.head_snapshot_id()
+            return int(snapshot)
+        moment = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
+    except ValueError as error:
+        raise ConfigurationError(
+            f"a table is read at a snapshot such as 42, or at a timestamp such as 2024-01-31T12:30:00: {error}"
+        ) from None
+    head = log.head_snapshot_id()
+    if moment is not None:
+        return catalog_of(log).snapshot_at(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return head
+
+
+@of_one_moment
+def scan_at(
+    catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1, where: Sequence[Predicate] = ()
+) -> Scan:
+    """Everything that a read of a table at a snapshot takes from the catalog.
+
+    Args:
+        catalog: of the log.
+        table: its name at the snapshot.
+        snapshot_id: which snapshot.
+        after: only files that came after this snapshot.
+        where: files that the catalog proves to hold no such row are left out.
+
+    Raises:
+        SnapshotNotFoundError: there is no such snapshot, or not any more.
+        TableNotFoundError: there is no such table at the snapshot.
+    """
+    catalog.check_snapshot(snapshot_id)
+    name = parse_table_name(table)
+    found = catalog.table_at(name.schema, name.name, snapshot_id)
+    if found is None:
+        raise TableNotFoundError(str(name), snapshot_id=snapshot_id)
+    names = catalog.column_names_ever(found.definition.table_id)
+    return Scan(
+        snapshot_id=snapshot_id,
+        table_id=found.definition.table_id,
+        columns=found.definition.columns,
+        names=names,
+        files=tuple(_scan_file(each) for each in catalog.files_at(found, snapshot_id, after=after, where=where)),
+        inlined=rows_as_text(found.definition, catalog.inlined_rows_at(found.definition.table_id, snapshot_id), names),
+    )
+
+
+def _scan_file(file: CatalogFile) -> ScanFile:
+    filed = NO_POSITIONS
+    if file.delete_file_path is not None:
+        filed = FrozenBitMap64(delete_positions(file.delete_file_path))
+    return ScanFile(
+        data_file_id=file.data_file_id,
+        path=file.path,
+        record_count=file.record_count,
+        file_size_bytes=file.file_size_bytes,
+        deleted=file.deleted | filed,
+        in_delete_file=filed,
+        name_mapping=file.name_mapping,
+        partition_values=file.partition_values,
+        row_id_start=file.row_id_start,
+    )
+
+
+def rows_as_text(
+    table: TableDefinition, rows: Sequence[Mapping[str, Any]], names: Mapping[str, frozenset[int]]
+) -> pa.Table:
+    """Rows that are in no file, as the catalog has them, as text: Spark casts it to the columns' types.
+
+    Raises:
+        DataFileError: Spark cannot read them.
+    """
+    if rows:
+        _check_readable(table.columns, table.name)
+    by_id = [by_column_id(row, names, table.name) for row in rows]
+    return pa.table({column.name: _values(column, by_id) for column in table.columns})
+
+
+def _check_readable(columns: Iterable[Column], table: str) -> None:
+    nested = [column.name for column in columns if column.type.name in NESTED]
+    if nested:
+        raise DataFileError(
+            f"table {table} has rows that are in no file, with nested columns ({', '.join(nested)}), which Spark cannot "
+            "read: flush the table, or read it with DuckDB"
+        )
+
+
+def _values(column: Column, rows: Sequence[Mapping[int, Any]]) -> pa.Array:
+    key = column.column_id
+    if column.type.name == "blob":
+        return pa.array([row.get(key) for row in rows], pa.binary())
+    return pa.array([as_text(row.get(key, column.initial_default)) for row in rows], pa.string())

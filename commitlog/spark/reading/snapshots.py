@@ -1,0 +1,76 @@
+"""Which snapshot a Spark query reads, and at which one a DataFrame has been read.
+
+Spark tells its tasks which query they are of, and nothing else that all of them know: whatever executor they run in, they
+agree in the catalog on the snapshot that the query reads. What `commitlog.spark.read` gives carries its snapshot in its
+plan, by the name of an alias, so that whatever is made of it can still be told to have been read then. Where only columns are
+known, not the plan, as to whoever writes for `format("commitlog")`, each column that was not computed carries it as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from commitlog.client import CommitLog
+from commitlog.spark.connection import catalog_of
+
+_OF_QUERY = ("spark.app.id", "spark.sql.execution.id", "spark.sql.execution.query.id")
+"""The local properties that tell one query, each time it runs, from all others; the last one only newer versions set."""
+_MARK = re.compile(r"_commitlog_([0-9a-f]{32})_(\d+)_at_(\d+)\b")
+_READ = "commitlog.read"
+"""The key of a column's metadata."""
+
+
+def query_of_task(otherwise: str) -> str:
+    """The name of the query that this task is of. A job of the RDD interface is none: there each stage is one of
+    ``otherwise``, which is the plan's own name."""
+    context = TaskContext.get()
+    assert context is not None, "only tasks are of a query"
+    names = [context.getLocalProperty(each) for each in _OF_QUERY]
+    return f"{otherwise}/{context.stageId()}" if names[1] is None else "/".join(each or "" for each in names)
+
+
+@lru_cache(maxsize=64)
+def agreed_snapshot(log: CommitLog, query: str) -> int:
+    """The snapshot that a query reads: the newest when the first of its tasks asked."""
+    return catalog_of(log).agreed_snapshot(query, log.head_snapshot_id)
+
+
+def _log_id(log: CommitLog) -> str:
+    applied = catalog_of(log).applied()
+    return "" if applied is None else applied.log_id.hex()
+
+
+def marks(log: CommitLog, table_id: int, snapshot_id: int) -> dict[str, str]:
+    """What the columns of rows of a table carry to say at which snapshot they were read."""
+    return {_READ: f"_commitlog_{_log_id(log)}_{table_id}_at_{snapshot_id}"}
+
+
+def marked(df: DataFrame, marks: Mapping[str, str]) -> DataFrame:
+    """Rows of a table, with a plan that says at which snapshot they were read."""
+    return df.alias(marks[_READ])
+
+
+def read_at(df: DataFrame, log: CommitLog, table_id: int) -> int | None:
+    """The oldest snapshot at which what ``df`` is made of was read from a table; None when it was not, or it was pinned."""
+    if hasattr(df, "_jdf"):
+        plan = str(df._jdf.queryExecution().analyzed().toString())
+    else:
+        plan = str(df._explain_string(extended=True))  # type: ignore[operator]
+    return _oldest(plan, log, table_id)
+
+
+def columns_read_at(schema: StructType, log: CommitLog, table_id: int) -> int | None:
+    """The oldest snapshot at which columns were read from a table, as far as they tell: those do that are its own still."""
+    return _oldest(" ".join(str(each.metadata.get(_READ, "")) for each in schema.fields), log, table_id)
+
+
+def _oldest(marks: str, log: CommitLog, table_id: int) -> int | None:
+    found = _MARK.findall(marks)
+    own = (_log_id(log), str(table_id)) if found else None
+    return min((int(at) for log_id, table, at in found if (log_id, table) == own), default=None)

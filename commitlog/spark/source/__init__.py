@@ -1,0 +1,1 @@
+"""`format("commitlog")`: tables, and the log itself, as a Spark data source."""

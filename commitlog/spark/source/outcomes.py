@@ -1,0 +1,241 @@
+"""The results topic as typed rows, one for each outcome: for analysis, and for streams that follow the log itself.
+
+Python reads and decodes Kafka here, so no jar is needed. A stream's offset is a Kafka offset of the results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from commitlog.catalog.queries import Catalog, Milepost
+from commitlog.client import CommitLog
+from commitlog.client.outcomes import outcome_rows
+from commitlog.client.outcomes.archive import archived_paths, archived_position
+from commitlog.config import Settings
+from commitlog.domain.model import Outcome
+from commitlog.errors import CatalogUnavailableError, ConfigurationError
+from commitlog.log.results import LogPosition, read_accepted, results_end
+from commitlog.spark.connection import connect, settings_of
+from commitlog.spark.reading.dataframes import read_files
+from commitlog.spark.source.options import SourceOptions
+
+RANGE_OUTCOMES = 20_000
+BATCH_ROWS = 5_000
+END_KEPT_S = 0.1
+_RAW = "raw binary, takeovers array<binary>"
+_RAW_SCHEMA = pa.schema([("raw", pa.binary()), ("takeovers", pa.list_(pa.binary()))])
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+OUTCOMES = from_arrow_schema(outcome_rows.OUTCOMES)
+"""The columns; see `commitlog.client.outcomes.outcome_rows`."""
+
+
+def outcomes(spark: SparkSession, *, log: CommitLog | None = None) -> DataFrame:
+    """Every outcome of the log as a row, refused ones too, in ranges that Spark's tasks share.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+    settings = settings_of(connect() if log is None else log)
+    return _in_ranges(spark, settings, None, lambda part: _batches(settings, part), OUTCOMES)
+
+
+def raw_records(spark: SparkSession, log: CommitLog, archived: str | None = None) -> DataFrame:
+    """Every accepted record of the results, genesis and outcomes, as its own bytes (`raw`), with those of the takeovers
+    right before it (`takeovers`).
+
+    Args:
+        spark: the session.
+        log: the log.
+        archived: where `commitlog archive` has put closed ranges; the others are read from Kafka.
+    """
+    settings = settings_of(log)
+
+    def read(part: OffsetRange) -> Iterator[pa.RecordBatch]:
+        found = read_accepted(settings, part.after, part.end)
+        while records := list(islice(found, BATCH_ROWS)):
+            rows = [{"raw": record.raw, "takeovers": record.takeovers} for record in records]
+            yield pa.RecordBatch.from_pylist(rows, _RAW_SCHEMA)
+
+    after = None if archived is None else archived_position(archived)
+    live = _in_ranges(spark, settings, after, read, _RAW)
+    paths = [] if archived is None else archived_paths(archived)
+    return read_files(spark, paths).select("raw", "takeovers").union(live) if paths else live
+
+
+def _in_ranges(
+    spark: SparkSession,
+    settings: Settings,
+    after: LogPosition | None,
+    read: Callable[[OffsetRange], Iterator[pa.RecordBatch]],
+    schema: st.StructType | str,
+) -> DataFrame:
+    """What ``read`` makes of the results after a position, in ranges that Spark's tasks share."""
+    end = results_end(settings)
+    start = 0 if after is None else after.results_offset + 1
+    ranges = ranges_after(after, _mileposts(settings, start, end), end)
+
+    def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read(ranges[number])
+
+    return spark.range(0, len(ranges), 1, max(len(ranges), 1)).mapInArrow(decoded, schema)
+
+
+class OffsetRange(InputPartition):
+    """What one task reads of the results: from an accepted outcome on (None: from the genesis), up to an offset (exclusive);
+    what lies before ``start`` is read only because nobody can begin in the middle."""
+
+    def __init__(self, after: LogPosition | None, start: int, end: int) -> None:
+        super().__init__((start, end))
+        self.after = after
+        self.start = start
+        self.end = end
+
+
+def ranges_after(
+    after: LogPosition | None, mileposts: Sequence[LogPosition], end: int, *, start: int | None = None
+) -> list[OffsetRange]:
+    """The results after a position and up to an offset, cut at the mileposts between; without what lies before ``start``."""
+    first = 0 if after is None else after.results_offset + 1
+    start = first if start is None else max(start, first)
+    if start >= end:
+        return []
+    cuts = [after, *mileposts]
+    ends = [milepost.results_offset + 1 for milepost in mileposts] + [end]
+    ranges = [
+        OffsetRange(cut, 0 if cut is None else cut.results_offset + 1, to) for cut, to in zip(cuts, ends, strict=True)
+    ]
+    ranges[0].start = start
+    return ranges
+
+
+def _ranges(settings: Settings, start: int, end: int) -> list[OffsetRange]:
+    """The results between two offsets."""
+    if start >= end:
+        return []
+    return ranges_after(_milepost_before(settings, start), _mileposts(settings, start, end), end, start=start)
+
+
+def _mileposts(settings: Settings, start: int, end: int) -> list[LogPosition]:
+    """Where the results between two offsets may be cut; nowhere while the catalog is away."""
+    with _catalog(settings) as catalog:
+        if catalog is None or end - start <= RANGE_OUTCOMES:
+            return []
+        found = catalog.mileposts(every=RANGE_OUTCOMES, from_offset=start, to_offset=end - 1)
+        return [_position(each) for each in found]
+
+
+def _milepost_before(settings: Settings, offset: int) -> LogPosition | None:
+    with _catalog(settings) as catalog:
+        found = None if catalog is None or offset == 0 else catalog.milepost(before_offset=offset)
+        return None if found is None else _position(found)
+
+
+@contextmanager
+def _catalog(settings: Settings) -> Iterator[Catalog | None]:
+    catalog = Catalog(settings.database_url)
+    try:
+        yield catalog if _exists(catalog) else None
+    finally:
+        catalog.close()
+
+
+def _exists(catalog: Catalog) -> bool:
+    try:
+        return catalog.exists()
+    except CatalogUnavailableError:
+        return False
+
+
+def _position(milepost: Milepost) -> LogPosition:
+    return LogPosition(milepost.log_id, milepost.seq, milepost.epoch, milepost.hash, milepost.results_offset)
+
+
+def _batches(settings: Settings, part: OffsetRange) -> Iterator[pa.RecordBatch]:
+    schema = to_arrow_schema(OUTCOMES, timezone="UTC")
+    rows: list[dict[str, Any]] = []
+    for record in read_accepted(settings, part.after, part.end):
+        if isinstance(record.value, Outcome) and record.offset >= part.start:
+            rows.append(outcome_rows.to_row(record.value, record.offset))
+        if len(rows) >= BATCH_ROWS:
+            yield pa.RecordBatch.from_pylist(rows, schema)
+            rows = []
+    yield pa.RecordBatch.from_pylist(rows, schema)
+
+
+class OutcomesReader(DataSourceReader):
+    """All outcomes that the log holds when the read is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._settings = settings_of(connect(options.settings))
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return _ranges(self._settings, 0, results_end(self._settings)) or [OffsetRange(None, 0, 0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, OffsetRange)
+        return _batches(self._settings, partition)
+
+
+class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Outcomes as they are decided. Options: `startingOffset`, a Kafka offset of the results (default: the first);
+    `recordsPerTrigger`, about how many a batch takes at most."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._settings = settings_of(connect(options.settings))
+        self._start = options.number("startingOffset") or 0
+        self._limit = options.number("recordsPerTrigger")
+        self._end: tuple[float, int] | None = None
+        self._last: int | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        end = results_end(self._settings)
+        if self._start > end:
+            raise ConfigurationError(f"the results end at offset {end}, before startingOffset {self._start}")
+        return {"offset": self._start}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable() if self._limit is None else ReadMaxRows(self._limit)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        end = self._newest() if self._last is None else self._last
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, start["offset"] + limit.max_rows)
+        return {"offset": max(end, start["offset"])}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._last = results_end(self._settings)
+
+    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
+        return _ranges(self._settings, start["offset"], end["offset"])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, OffsetRange)
+        return _batches(self._settings, partition)
+
+    def commit(self, end: dict[str, int]) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def _newest(self) -> int:
+        now = time.monotonic()
+        if self._end is None or now - self._end[0] > END_KEPT_S:
+            self._end = now, results_end(self._settings)
+        return self._end[1]

@@ -1,0 +1,181 @@
+"""Writes to several tables as one commit: all of them are seen, or none.
+
+What a streaming query's batch brings goes to every table it is for at once, and a batch that is repeated after a crash
+is answered with its first commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+
+from commitlog.client import CommitLog, SubmittedOutcome
+from commitlog.client.tables.names import parse_table_name
+from commitlog.domain.model import Isolation
+from commitlog.domain.model.types import fold
+from commitlog.errors import InvalidRequestError, TableNotFoundError
+from commitlog.spark.changing.attempts import Propose
+from commitlog.spark.changing.base import base_of
+from commitlog.spark.changing.delete import put_deletion
+from commitlog.spark.changing.merge import put_merge
+from commitlog.spark.changing.overwrite import put_overwrite
+from commitlog.spark.changing.update import put_update
+from commitlog.spark.connection import connect
+from commitlog.spark.filters import Rows
+from commitlog.spark.jobs import shown_as
+from commitlog.spark.reading.snapshots import read_at
+from commitlog.spark.writing.column_fit import fit
+from commitlog.spark.writing.key import Key
+from commitlog.spark.writing.parquet_files import remove_files
+from commitlog.spark.writing.partitions import described, write_rows
+from commitlog.spark.writing.publish import commit
+from commitlog.spark.writing.stream_runs import fenced
+from commitlog.spark.writing.target import Target, created_target, target_of
+
+
+class SparkTransaction:
+    """Writes that are committed together when the ``with`` block ends well. Made by `transaction`.
+
+    Everything is computed from one snapshot: what the transaction itself has written is not read. So rows of a table can be
+    appended as often as one likes, but deleted, updated, merged or overwritten by one call only.
+    """
+
+    def __init__(self, log: CommitLog, *, key: Key | None, message: str | None) -> None:
+        self._log = log
+        self._transaction = log.transaction(
+            isolation=Isolation.SERIALIZABLE,
+            message=message,
+            writer_id=None if key is None else key.writer_id,
+            writer_seq=None if key is None else key.writer_seq,
+            writer_epoch=None if key is None else key.epoch,
+        )
+        self._paths: list[str] = []
+        self._table_paths: dict[str, str] = {}
+        self._changed: set[str] = set()
+        self._outcome: SubmittedOutcome | None = None
+
+    @property
+    def outcome(self) -> SubmittedOutcome | None:
+        """The answer; None before the end of the ``with`` block, and when there was nothing to commit."""
+        return self._outcome
+
+    @property
+    def base_snapshot_id(self) -> int:
+        """The snapshot that everything is computed from."""
+        return self._transaction.base_snapshot_id
+
+    def __enter__(self) -> SparkTransaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            remove_files(self._paths)
+        elif self._transaction.changes:
+            self._commit()
+
+    def append(self, df: DataFrame, table: str, *, create: bool = False) -> None:
+        """Append the rows of ``df``; with ``create`` the table is created for them if there is none.
+
+        Raises:
+            DataFileError: the columns do not fit the table.
+            TableNotFoundError: there is no such table, and it is not to be created.
+        """
+        to = self._target(df, table, create)
+        with shown_as(df.sparkSession, "append to", table, to.snapshot_id):
+            paths = write_rows(fit(df, to.definition), to.definition, to.path)
+        self._paths += paths
+        if paths:
+            self._transaction.append(table, described(paths, to.definition, to.path))
+
+    def delete(self, spark: SparkSession, table: str, where: Rows) -> None:
+        """Delete the rows that match; see `commitlog.spark.delete`."""
+        self._change(spark, table, put_deletion(where), "delete from")
+
+    def update(self, spark: SparkSession, table: str, values: Mapping[str, Expression | Any], where: Rows) -> None:
+        """Give columns of the rows that match other values; see `commitlog.spark.update`."""
+        self._change(spark, table, put_update(values, where), "update")
+
+    def overwrite(self, df: DataFrame, table: str, where: Rows = True, *, partitions: str | None = None) -> None:
+        """Replace rows by those of ``df``; see `commitlog.spark.overwrite`."""
+        self._change(df.sparkSession, table, put_overwrite(df, where, partitions), "overwrite", df)
+
+    def merge(
+        self,
+        source: DataFrame,
+        table: str,
+        on: Sequence[str],
+        *,
+        matched: str = "update",
+        not_matched: str = "insert",
+    ) -> None:
+        """Bring rows in line with ``source``; see `commitlog.spark.merge`."""
+        self._change(source.sparkSession, table, put_merge(source, on, matched, not_matched), "merge into", source)
+
+    def _target(self, df: DataFrame, table: str, create: bool) -> Target:
+        try:
+            to = target_of(self._transaction, table)
+        except TableNotFoundError:
+            if not create:
+                raise
+            to = created_target(self._transaction, table, df.schema)
+        self._table_paths[table] = to.path
+        return to
+
+    def _change(
+        self, spark: SparkSession, table: str, propose: Propose, operation: str, source: DataFrame | None = None
+    ) -> None:
+        name = fold(str(parse_table_name(table)))
+        if name in self._changed:
+            raise InvalidRequestError(
+                f"rows of table {table} have been changed in this transaction: it reads the table as it was before, so put "
+                "what is to become of its rows into one call, or into two transactions"
+            )
+        base = base_of(spark, table, self._log, self._transaction)
+        seen = None if source is None else read_at(source, self._log, base.definition.table_id)
+        if seen is not None and seen < self.base_snapshot_id:
+            raise InvalidRequestError(
+                f"the rows for table {table} were made of its own at snapshot {seen}, and this transaction sees snapshot "
+                f"{self.base_snapshot_id}: read them after it has begun, by read(..., snapshot=tx.base_snapshot_id)"
+            )
+        self._table_paths[table] = base.path
+        with shown_as(spark, operation, table, base.scan.snapshot_id):
+            self._paths += propose(self._transaction, base)
+        self._changed.add(name)
+
+    def _commit(self) -> None:
+        self._outcome = commit(self._transaction, self._paths, self._table_paths)
+
+
+def transaction(
+    log: CommitLog | None = None, *, key: Key | str | None = None, message: str | None = None
+) -> SparkTransaction:
+    """Begin writes to several tables that are one commit when the ``with`` block ends without an exception.
+
+    In ``foreachBatch``, with the key of the batch, each batch is committed once whatever restarts::
+
+        def write(df, batch_id):
+            with commitlog.spark.transaction(log, key=Key.of_batch(df, batch_id)) as tx:
+                tx.append(df.where("amount > 0"), "main.paid")
+                tx.append(df.groupBy("shop").count(), "main.counts")
+
+    Args:
+        log: the log; None connects by the settings found.
+        key: names this commit (``NAME:NUMBER``), so that doing it again commits nothing.
+        message: for the history.
+
+    When a second driver runs on the same checkpoint, the first one's next batch is refused.
+
+    The end of the block raises:
+        ProposalRejectedError: it was refused, for example because rows that were read have changed; its files are gone.
+        FencedError: the same, because a later driver of the streaming query has taken over.
+        OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.
+    """
+    to_log = connect() if log is None else log
+    named = Key.parse(key) if isinstance(key, str) else key
+    return SparkTransaction(to_log, key=None if named is None else fenced(to_log, named), message=message)

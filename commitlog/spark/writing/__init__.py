@@ -1,0 +1,1 @@
+"""Rows as files of a table, and one proposal for them."""

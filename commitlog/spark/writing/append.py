@@ -1,0 +1,129 @@
+"""Appending a DataFrame to a table, once, or batch after batch of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from pyspark.sql import DataFrame, is_remote
+
+from commitlog.client import CommitLog, SubmittedOutcome
+from commitlog.domain.model import Reason
+from commitlog.errors import ConfigurationError, ProposalRejectedError
+from commitlog.spark.connection import connect
+from commitlog.spark.jobs import shown_as
+from commitlog.spark.writing.arrow_files import write_batches
+from commitlog.spark.writing.column_fit import check_fit, fit
+from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
+from commitlog.spark.writing.partitions import write_rows
+from commitlog.spark.writing.publish import WrittenOutcome, publish
+from commitlog.spark.writing.stream_runs import stream_key
+from commitlog.spark.writing.target import Target, create_if_missing, target
+
+SMALL_BATCH_ROWS = 10_000
+"""How many rows of a stream's batch the driver writes itself: a write by Spark's tasks costs 50 ms more."""
+
+
+def append(
+    df: DataFrame,
+    table: str,
+    *,
+    log: CommitLog | None = None,
+    key: Key | str | None = None,
+    message: str | None = None,
+    create: bool = False,
+) -> WrittenOutcome | None:
+    """Append the rows of ``df`` to a table as one commit.
+
+    Args:
+        df: columns are matched by name; see `commitlog.spark.writing.column_fit.fit`.
+        table: its name, ``schema.table`` or ``table``. Rows of a partitioned table are split by its partitions.
+        log: the log; None connects by the settings found.
+        key: names this write to this table (``NAME:NUMBER``), so that doing it again commits nothing.
+        message: for the history.
+        create: create the table for the columns of ``df``, in the same commit, if there is none.
+
+    Returns:
+        The answer; None when there were no rows and no table to create, and so nothing to commit.
+
+    Raises:
+        DataFileError: the columns do not fit the table; the message lists every one that does not.
+        TableNotFoundError: there is no such table, and it is not to be created.
+        ProposalRejectedError: the commit was refused; its files are gone.
+        KeyReusedError: the key has named a write of other rows before; its files are gone.
+        OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.
+    """
+    to_log = connect() if log is None else log
+    given = Key.parse(key) if isinstance(key, str) else key
+    named = None if given is None else given.of_table(table)
+    to = target(to_log, table, df.schema if create else None)
+    try:
+        return _append(df, to, to_log, named, message)
+    except ProposalRejectedError as error:
+        if not to.created or error.outcome.reason is not Reason.CONFLICT:
+            raise
+        # Somebody else has created it meanwhile: now it is there.
+        to_log.wait_for_snapshot(cast("SubmittedOutcome", error.outcome).head_snapshot_id)
+    return _append(df, target(to_log, table), to_log, named, message)
+
+
+def stream_into(table: str, *, log: CommitLog | None = None, create: bool = False) -> Callable[[DataFrame, int], None]:
+    """A function for ``foreachBatch`` that appends each batch exactly once, whatever restarts.
+
+    The key is the query's id, which lives in the checkpoint, with the batch's number: a batch that is repeated after a
+    crash is answered with its first commit. So a table can be written to once in a batch. When a second driver runs on
+    the same checkpoint, the first one's next batch is refused with a `FencedError`. With ``create`` a table that is not
+    there is created before the first batch.
+
+    A batch that follows a small one is written by the driver itself if it is small too, in half the time; a large one that
+    follows a small one is computed up to there first.
+
+    Raises:
+        ConfigurationError: the session is one of Spark Connect.
+    """
+    if is_remote():
+        raise ConfigurationError(
+            "Spark Connect tells foreachBatch nothing of its query, so it cannot be exactly once: write the stream by "
+            "writeStream.format('commitlog')"
+        )
+    return _Batches(table, log, create)
+
+
+class _Batches:
+    """Appends one batch of a streaming query after another."""
+
+    def __init__(self, table: str, log: CommitLog | None, create: bool) -> None:
+        self._table = table
+        self._log = log
+        self._create = create
+        self._is_small = False
+
+    def __call__(self, df: DataFrame, batch_id: int) -> None:
+        log = connect() if self._log is None else self._log
+        if self._create:
+            create_if_missing(log, self._table, df.schema)
+        to = target(log, self._table)
+        told = df.sparkSession.sparkContext.getLocalProperty
+        query_id, run_id = told(QUERY_ID), told(RUN_ID)
+        assert query_id is not None, "Spark gives every streaming query its id"
+        assert run_id is not None, "Spark gives every run of a streaming query its job group"
+        key = stream_key(log, query_id, run_id, to.definition.table_id, batch_id)
+        with shown_as(df.sparkSession, "append to", to.name, to.snapshot_id):
+            paths = _write_small(df, to) if self._is_small else None
+            if paths is None:
+                paths = write_rows(fit(df, to.definition), to.definition, to.path)
+        outcome = publish(log, to, paths, key=key)
+        self._is_small = outcome is None or outcome.row_count <= SMALL_BATCH_ROWS
+
+
+def _write_small(df: DataFrame, to: Target) -> Sequence[str] | None:
+    """Write the rows here, if they are few; None when there are more."""
+    check_fit(df.schema, to.definition, by_arrow=True)
+    rows = df.limit(SMALL_BATCH_ROWS + 1).toArrow()
+    return None if rows.num_rows > SMALL_BATCH_ROWS else write_batches(iter(rows.to_batches()), to.definition, to.path)
+
+
+def _append(df: DataFrame, to: Target, log: CommitLog, key: Key | None, message: str | None) -> WrittenOutcome | None:
+    with shown_as(df.sparkSession, "append to", to.name, to.snapshot_id):
+        paths = write_rows(fit(df, to.definition), to.definition, to.path)
+    return publish(log, to, paths, key=key, message=message)

@@ -1,0 +1,65 @@
+"""What makes a repeated write the same write: a key that people choose, or that of a streaming query's batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+
+from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.domain.model.types import fold
+from commitlog.errors import ConfigurationError
+
+QUERY_ID = "sql.streaming.queryId"
+RUN_ID = "spark.jobGroup.id"
+"""The local properties by which Spark tells a streaming task, or `foreachBatch`, its query and the query's run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What makes a repeated write the same write: at most one proposal with it is ever committed.
+
+    epoch: of the writer, when it was opened; once it is opened again, what carries a lower one is refused.
+    run_id: of a streaming query's run that has no epoch yet, and is given one when it first commits.
+    """
+
+    writer_id: str
+    writer_seq: int
+    epoch: int | None = None
+    run_id: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Key:
+        """A key written ``NAME:NUMBER``, such as ``nightly-load:20240131``."""
+        name, _, number = text.rpartition(":")
+        if not name or not number.isdigit():
+            raise ConfigurationError(f"key must be NAME:NUMBER, such as nightly-load:20240131, not {text!r}")
+        return cls(name, int(number))
+
+    def of_table(self, table: str) -> Key:
+        """The key of a write to one table: a name that people choose for a load may be that of each table's part of it."""
+        name = parse_table_name(table)
+        return replace(self, writer_id=f"{self.writer_id}@{TableName(fold(name.schema), fold(name.name))}")
+
+    @classmethod
+    def of_stream(cls, query_id: str, table_id: int | None, batch_id: int) -> Key:
+        """The key of one batch of a streaming query.
+
+        The table is in it, because one query may commit to several apart; None when a batch is one commit to all.
+        """
+        return cls(f"spark:{query_id}" if table_id is None else f"spark:{query_id}:{table_id}", batch_id)
+
+    @classmethod
+    def of_batch(cls, df: DataFrame, batch_id: int) -> Key:
+        """The key of the whole batch that ``foreachBatch`` gives, whichever tables it is written to.
+
+        Raises:
+            ConfigurationError: the DataFrame is none of a streaming query, or the session is one of Spark Connect.
+        """
+        context = getattr(df.sparkSession, "sparkContext", None)
+        query_id = None if context is None else context.getLocalProperty(QUERY_ID)
+        if context is None or query_id is None:
+            raise ConfigurationError(
+                "only a batch of a streaming query has a key of its own: give one, such as key='nightly-load:20240131'"
+            )
+        return replace(cls.of_stream(query_id, None, batch_id), run_id=context.getLocalProperty(RUN_ID))

@@ -1,0 +1,161 @@
+"""Parquet files written by Spark's own writer, to where the lake keeps them.
+
+Nothing is moved afterwards: each write has a directory of its own below the table's, whose name no other write can
+have, so what a refused write leaves behind can be told from what others wrote, and removed as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Lock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyroaring import FrozenBitMap64
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
+
+from commitlog.client.files.data_files import normal_path, relative_to
+from commitlog.client.files.lake import new_name
+from commitlog.domain.model import DeleteFile
+from commitlog.errors import DataFileError
+
+_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+_NO_MARKER = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+
+_DELETE_FIELD_IDS = {"file_path": 2147483646, "pos": 2147483645}
+
+_lock = Lock()
+_writes: dict[int, tuple[int, str | None]] = {}
+
+
+def new_directory(table_path: str) -> str:
+    """A directory below the table's that nobody has written to."""
+    return f"{table_path.rstrip('/')}/{new_name()}"
+
+
+def write_parquet(df: DataFrame, directory: str, partition_by: Sequence[str] = ()) -> tuple[str, ...]:
+    """Write ``df``, whose columns carry their field ids, and return the paths of the files that hold rows.
+
+    Columns to ``partition_by`` become directories, and are in no file.
+
+    Raises:
+        DataFileError: tasks have written rows to where this process does not find them.
+    """
+    counted = Observation()
+    is_counted = _may_be_elsewhere(df.sparkSession, directory)
+    rows = df.observe(counted, sf.count(sf.lit(1)).alias("rows")) if is_counted else df
+    with _microseconds(df.sparkSession):
+        writer = rows.write.option(*_NO_MARKER).option("compression", "snappy")
+        (writer.partitionBy(*partition_by) if partition_by else writer).parquet(directory)
+    paths = sorted(_listed(directory))
+    if is_counted:
+        _check_all_here(paths, directory, counted.get["rows"])
+    # Only Spark's first task writes a file when it has no rows, so that an empty DataFrame keeps its schema.
+    if paths and _is_empty(paths[0]):
+        remove_files(paths[:1])
+        del paths[0]
+    return tuple(paths)
+
+
+def _may_be_elsewhere(session: SparkSession, directory: str) -> bool:
+    """Whether tasks may run on another machine than this process, and the directory be another one there.
+
+    Rows are counted only then, for counting takes its time.
+    """
+    if "://" in directory and not directory.startswith("file:"):
+        return False
+    context = getattr(session, "sparkContext", None)
+    return context is None or re.match(r"local(\[|$)", context.master) is None
+
+
+def _check_all_here(paths: Sequence[str], directory: str, rows_written: int) -> None:
+    found = sum(_row_count(each) for each in paths)
+    if found != rows_written:
+        raise DataFileError(
+            f"Spark's tasks have written {rows_written:,} rows, and this process finds {found:,} of them at {directory}: the "
+            "data path is a folder of each machine's own; set data_path to storage that all machines share, such as s3://"
+        )
+
+
+def _is_empty(path: str) -> bool:
+    return _row_count(path) == 0
+
+
+def _row_count(path: str) -> int:
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    with filesystem.open_input_file(inner) as file:
+        return int(pq.read_metadata(file).num_rows)
+
+
+def write_delete_file(data_file_id: int, data_path: str, positions: Sequence[int], table_path: str) -> DeleteFile:
+    """A Parquet delete file in the table's directory, which holds ``positions`` of one data file, sorted."""
+    path = f"{new_directory(table_path)}-deletes.parquet"
+    schema = pa.schema([_delete_field("file_path", pa.string()), _delete_field("pos", pa.int64())])
+    rows = pa.table([pa.repeat(pa.scalar(data_path), len(positions)), pa.array(positions, pa.int64())], schema=schema)
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    pq.write_table(rows, inner, filesystem=filesystem, compression="snappy")
+    shown, is_relative = relative_to(normal_path(path), table_path)
+    return DeleteFile(
+        data_file_id=data_file_id,
+        path=shown,
+        path_is_relative=is_relative,
+        rows=FrozenBitMap64(positions),
+        file_size_bytes=filesystem.get_file_info(inner).size,
+    )
+
+
+def _delete_field(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={"PARQUET:field_id": str(_DELETE_FIELD_IDS[name])})
+
+
+def remove_directory(directory: str) -> None:
+    """Remove what one write left, if it left anything."""
+    filesystem, path = fs.FileSystem.from_uri(directory)
+    if filesystem.get_file_info(path).type is not fs.FileType.NotFound:
+        filesystem.delete_dir(path)
+
+
+def remove_files(paths: Sequence[str]) -> None:
+    """Remove files that no snapshot names, as far as they are there."""
+    for each in paths:
+        filesystem, path = fs.FileSystem.from_uri(each)
+        with suppress(FileNotFoundError):
+            filesystem.delete_file(path)
+
+
+def _listed(directory: str) -> Iterator[str]:
+    filesystem, path = fs.FileSystem.from_uri(directory)
+    prefix = directory.removesuffix(path)
+    for each in filesystem.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True)):
+        if each.type == fs.FileType.File and each.base_name.endswith(".parquet"):
+            yield prefix + each.path
+
+
+@contextmanager
+def _microseconds(session: SparkSession) -> Iterator[None]:
+    """Timestamps as INT64 for the time of a write: the default INT96 has no bounds in the footer.
+
+    The setting belongs to the session and no write can bring its own, so it is put back when the last of several
+    concurrent writes ends.
+    """
+    with _lock:
+        writes, before = _writes.get(id(session), (0, None))
+        if writes == 0:
+            before = session.conf.get(_TIMESTAMPS, None)
+            session.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
+        _writes[id(session)] = (writes + 1, before)
+    try:
+        yield
+    finally:
+        with _lock:
+            writes, before = _writes.pop(id(session))
+            if writes > 1:
+                _writes[id(session)] = (writes - 1, before)
+            elif before is None:
+                session.conf.unset(_TIMESTAMPS)
+            else:
+                session.conf.set(_TIMESTAMPS, before)

@@ -1,0 +1,175 @@
+"""One proposal for what Spark wrote, and what becomes of the files when it is not the one that is committed.
+
+Files go only when it is sure that no snapshot will ever name them: the proposal was refused, or it repeats one that
+was committed with other files. After an unknown outcome they stay, for the proposal may yet be accepted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.client.files.data_files import normal_path
+from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.domain.model import (
+    Append,
+    Change,
+    Compact,
+    DataFile,
+    Delete,
+    DeleteFile,
+    Flush,
+    Isolation,
+    Proposal,
+    Reason,
+)
+from commitlog.domain.model.types import fold
+from commitlog.errors import (
+    FencedError,
+    KeyReusedError,
+    ProposalRejectedError,
+    ProposalTooLargeError,
+    TableNotFoundError,
+)
+from commitlog.spark.connection import catalog_of
+from commitlog.spark.writing.key import Key
+from commitlog.spark.writing.parquet_files import remove_files
+from commitlog.spark.writing.partitions import described
+from commitlog.spark.writing.target import Target, rows_without_file
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenOutcome(SubmittedOutcome):
+    """The answer to an append, with what was written for it (a repeat's files are gone again).
+
+    Attributes:
+        row_count: how many rows.
+        file_count: in how many files.
+        file_bytes: how large these are together.
+    """
+
+    row_count: int = 0
+    file_count: int = 0
+    file_bytes: int = 0
+
+
+def publish(
+    log: CommitLog,
+    to: Target,
+    paths: Sequence[str],
+    *,
+    key: Key | None = None,
+    message: str | None = None,
+    replaces: bool = False,
+) -> WrittenOutcome | None:
+    """Propose to append files to a table, and wait for the answer; None when there is nothing to propose.
+
+    Args:
+        log: the log.
+        to: the table.
+        paths: of the files.
+        key: names this write.
+        message: for the history.
+        replaces: all rows that the table had at ``to`` go; it is refused when rows came or went since.
+
+    Raises:
+        ProposalRejectedError: it was refused, and the files are removed.
+        FencedError: the same, because a later driver of the same streaming query has taken over.
+        DataFileError: the files do not fit, and are removed; nothing was proposed.
+        OutcomeUnknownError: no answer in time; the files stay.
+    """
+    try:
+        files = described(paths, to.definition, to.path)
+        rows, size = sum(each.record_count for each in files), sum(each.file_size_bytes for each in files)
+        transaction = log.transaction(
+            base_snapshot_id=to.snapshot_id,
+            isolation=Isolation.SERIALIZABLE if replaces else Isolation.SNAPSHOT,
+            message=message,
+            extra=json.dumps({"rows": rows, "files": len(files), "bytes": size}),
+            writer_id=None if key is None else key.writer_id,
+            writer_seq=None if key is None else key.writer_seq,
+            writer_epoch=None if key is None else key.epoch,
+        )
+        if to.created:
+            transaction.create_table(to.name, to.created)
+        elif replaces:
+            _delete_all(log, transaction, to)
+        if files:
+            transaction.append(to.name, files)
+    except BaseException:
+        remove_files(paths)
+        raise
+    if not transaction.changes:
+        return None
+    outcome = commit(transaction, paths, {to.name: to.path})
+    answer = {each.name: getattr(outcome, each.name) for each in fields(outcome)}
+    return WrittenOutcome(**answer, row_count=rows, file_count=len(files), file_bytes=size)
+
+
+def _delete_all(log: CommitLog, transaction: Transaction, to: Target) -> None:
+    catalog, name = catalog_of(log), parse_table_name(to.name)
+    at = catalog.table_at(name.schema, name.name, to.snapshot_id)
+    if at is None:
+        raise TableNotFoundError(to.name, snapshot_id=to.snapshot_id)
+    if catalog.inlined_rows_at(at.definition.table_id, to.snapshot_id):
+        raise rows_without_file(to.name)
+    transaction.read(to.name)
+    if files := catalog.files_at(at, to.snapshot_id):
+        transaction.delete(to.name, whole_files=[each.data_file_id for each in files])
+
+
+def commit(transaction: Transaction, paths: Sequence[str], table_paths: Mapping[str, str]) -> SubmittedOutcome:
+    """Commit a transaction; when it is sure that it is not committed, its files are removed.
+
+    ``table_paths`` says where the files of each table are that was written to.
+
+    Raises:
+        ProposalRejectedError: it was refused.
+        FencedError: the same, because a later driver of the same streaming query has taken over.
+        KeyReusedError: its key names another write, such as one of other rows.
+        ProposalTooLargeError: it is over the log's limit, and was not sent.
+        OutcomeUnknownError: no answer in time; the files stay.
+    """
+    try:
+        outcome = transaction.commit()
+    except (ProposalRejectedError, ProposalTooLargeError) as error:
+        remove_files(paths)
+        if isinstance(error, ProposalRejectedError) and error.outcome.reason is Reason.WRITER_FENCED:
+            raise FencedError(
+                f"this driver has stopped: a later one runs the same streaming query (its checkpoint) into "
+                f"{', '.join(sorted(table_paths))}, and only that one may commit. Give each query a checkpoint of its own, "
+                "and run it once."
+            ) from error
+        raise
+    except KeyReusedError as error:
+        remove_files(unlisted(table_paths, paths, error.first))
+        raise
+    if outcome.is_repeat:
+        remove_files(unlisted(table_paths, paths, outcome.first))
+    return outcome
+
+
+def unlisted(table_paths: Mapping[str, str], paths: Iterable[str], first: Proposal | None) -> list[str]:
+    """Those of ``paths`` that the proposal which was decided under the same key does not name; none if that is not known.
+
+    ``table_paths`` says where the files of each table are that was written to.
+    """
+    if first is None:
+        return []
+    roots = {_folded(parse_table_name(name)): path for name, path in table_paths.items()}
+    named = {path for change in first.changes for path in _places(change, roots)}
+    return [path for path in paths if normal_path(path) not in named]
+
+
+def _folded(name: TableName) -> tuple[str, str]:
+    return fold(name.schema), fold(name.name)
+
+
+def _places(change: Change, roots: Mapping[tuple[str, str], str]) -> list[str]:
+    if not isinstance(change, Append | Compact | Flush | Delete):
+        return []
+    files: Sequence[DataFile | DeleteFile] = change.delete_files if isinstance(change, Delete) else change.files
+    root = normal_path(roots.get(_folded(TableName(change.schema, change.table)), "")).rstrip("/")
+    return [f"{root}/{file.path}" if file.path_is_relative else normal_path(file.path) for file in files]
