@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from commitlog.domain.model import Proposal
+    from commitlog.domain.model import InvalidCode, Proposal
 
 
 class RejectedOutcome(Protocol):
@@ -65,7 +65,20 @@ class InvalidRequestError(CommitLogError, ValueError, TypeError):
 
 
 class InvalidChangeError(InvalidRequestError):
-    """A change asks for something that cannot be; the text says what, and is the detail of an INVALID outcome."""
+    """A change asks for something that cannot be.
+
+    Args:
+        code: which of the cases that `docs/invalid-codes.md` lists; for programs.
+        detail: what it is, for people; the detail of an INVALID outcome.
+    """
+
+    def __init__(self, code: InvalidCode, detail: str) -> None:
+        super().__init__(code, detail)
+        self.code = code
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return self.detail
 
 
 class ConfigurationError(CommitLogError):

@@ -528,5 +528,6 @@ def make_options(**options: Any) -> TransactionOptions:
 
 def _without_key(table: TableName) -> InvalidChangeError:
     return InvalidChangeError(
-        f"{ON_CONFLICT} says what becomes of changes to the same row: table {table} has no primary key, so it takes none"
+        m.InvalidCode.PRIMARY_KEY_MISSING,
+        f"{ON_CONFLICT} says what becomes of changes to the same row: table {table} has no primary key, so it takes none",
     )

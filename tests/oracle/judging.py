@@ -27,7 +27,7 @@ class Judge(FileJudge):
         self.rows = RowJudge(self, now_ms)
 
     def run(self) -> None:
-        """Judge every change; InvalidChangeError at the first that cannot be."""
+        """Judge every change; CannotBeError at the first that cannot be."""
         kinds = {change.kind for change in self.proposal.changes}
         alone = {m.ChangeKind.COMPACT, m.ChangeKind.FLUSH, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE}
         if not kinds or (kinds & alone and len(kinds) > 1):

@@ -6,9 +6,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import InvalidChangeError, complete_row
+from commitlog.domain.model.definitions import complete_row
 from commitlog.domain.state.row_keys import canonical_text, given_key, key_of
+from commitlog.errors import InvalidChangeError
 
+from .sight import CannotBeError
 from .world import Row, Table, unique_values
 
 if TYPE_CHECKING:
@@ -53,12 +55,12 @@ class RowJudge:
         definition = table.definition
         assert definition is not None
         if not definition.primary_key and not isinstance(change, m.InsertRow):
-            raise InvalidChangeError("no primary key")
+            raise CannotBeError("no primary key")
         if table.id not in judge.mine:
             judge.look(table, index, "DROP", "RENAME")
             judge.look(table, index, "ALTER", benign=False)
             if not judge.known(table):
-                with suppress(InvalidChangeError):
+                with suppress(InvalidChangeError, CannotBeError):
                     self.assume_refused(table, change)
                 return
         if not definition.primary_key:
@@ -94,7 +96,7 @@ class RowJudge:
 
     def name(self, table: Table, key: str) -> None:
         if (table.id, key) in self.named:
-            raise InvalidChangeError("key twice")
+            raise CannotBeError("key twice")
         self.named.add((table.id, key))
 
 
@@ -145,7 +147,7 @@ class _One:
         self.rows.name(self.table, key)
         met = self.hit(key, image, live)
         if any(not self.rows.raced(self.table, other) for other in met):
-            raise InvalidChangeError("taken")
+            raise CannotBeError("taken")
         if len(met) > 1:
             self.parents(image)
             for other in met:
@@ -168,14 +170,14 @@ class _One:
         elif self.change.origin is not None:
             self.settle("INSERT_UPDATE", key, None, image, live)
         else:
-            raise InvalidChangeError("missing")
+            raise CannotBeError("missing")
 
     def move(self, key: str, new_key: str, image: dict[str, Any], live: dict[str, Row]) -> None:
         if new_key in live and not self.rows.raced(self.table, new_key):
-            raise InvalidChangeError("taken")
+            raise CannotBeError("taken")
         if key not in live and self.rows.at_base(self.table, key) is None:
             if self.change.origin is None:
-                raise InvalidChangeError("missing")
+                raise CannotBeError("missing")
             self.settle("INSERT_UPDATE", key, None, image, live)
             return
         differs = [k for k in (key, new_key) if self.differs(k, live)]
@@ -200,7 +202,7 @@ class _One:
         elif key in live:
             self.settle("UPDATE_DELETE", key, live[key], None, live)
         elif self.rows.at_base(self.table, key) is None:
-            raise InvalidChangeError("missing")
+            raise CannotBeError("missing")
         else:
             self.settled("DELETE_DELETE", "SKIPPED", key, self.rows.last(self.table, key))
 
@@ -292,7 +294,7 @@ class _One:
     def unraced_unique(self, image: dict[str, Any], key: str, replaced: str | None, live: dict[str, Row]) -> None:
         for other in self.hit(key, image, live):
             if other not in (key, replaced) and not self.rows.raced(self.table, other):
-                raise InvalidChangeError("unique value taken")
+                raise CannotBeError("unique value taken")
 
     def assume(self, key: str | None, image: dict[str, Any] | None, old: str | None, live: dict[str, Row]) -> None:
         ended = None
@@ -340,7 +342,7 @@ class _One:
             elif was is not None and (parent.id, was) not in self.rows.mine and self.rows.last(parent, was) != NEVER:
                 self.conflict("FOREIGN_KEY", was, self.rows.last(parent, was), parent)
             else:
-                raise InvalidChangeError("no parent")
+                raise CannotBeError("no parent")
 
     def children(self, key: str, old: Row) -> None:
         judge = self.rows.judge_
@@ -365,5 +367,5 @@ class _One:
         if self.rows.judge_.oracle.beyond_window(self.rows.judge_.base):
             referred = self.rows.last(child, child_key) == NEVER
         if (child.id, child_key) in self.rows.mine or referred:
-            raise InvalidChangeError("still referred to")
+            raise CannotBeError("still referred to")
         self.conflict("FOREIGN_KEY", child_key, self.rows.last(child, child_key), child)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import InvalidChangeError
+from commitlog.errors import InvalidChangeError
 
 from .judging import Judge
 from .reading import read_conflicts
+from .sight import CannotBeError
 from .world import Event, Table, World, apply
 
 Found = tuple[str, int | None, int | None, int | str | None, int | None, str | None]
@@ -69,7 +70,7 @@ class Oracle:
             if proposal.isolation is m.Isolation.SERIALIZABLE:
                 for index, read in enumerate(proposal.reads):
                     read_conflicts(self, read, index, proposal.base_snapshot_id, found)
-        except InvalidChangeError:
+        except (CannotBeError, InvalidChangeError):
             return Expected("INVALID")
         if latest:
             return Expected("CONFLICT", set(latest.items()))

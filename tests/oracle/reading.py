@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.row_keys import given_key
 
 from .proving import no_row_matches
+from .sight import CannotBeError
 
 if TYPE_CHECKING:
     from .oracle import Oracle
@@ -28,9 +28,9 @@ def read_conflicts(oracle: Oracle, read: m.Read, index: int, base: int, found: R
     schema_id = world.schema(read.schema)
     table = world.entry(schema_id, read.table)
     if table is None or table.definition is None:
-        raise InvalidChangeError("no such table")
+        raise CannotBeError("no such table")
     if isinstance(read, m.RowsRead) and not table.definition.primary_key:
-        raise InvalidChangeError("no key")
+        raise CannotBeError("no key")
     redefined = False
     for at, event in since:
         if event.id != table.id:
@@ -79,7 +79,7 @@ def _files_known(oracle: Oracle, read: m.TableRead, table: Any, base: int) -> No
             continue
         if dropped and _assigned(oracle, file_id):
             continue
-        raise InvalidChangeError("never live")
+        raise CannotBeError("never live")
 
 
 def _held(oracle: Oracle, snapshot_id: int, table_id: int, file_id: int) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.types import fold
 
 from .world import Table
@@ -18,9 +17,13 @@ Report = Callable[..., None]
 NAMED = {"CREATE_TABLE": "TABLE_CREATED", "CREATE_VIEW": "VIEW_CREATED", "RENAME": "TABLE_RENAMED"}
 
 
+class CannotBeError(Exception):
+    """The request cannot be; why, in a word or two."""
+
+
 def refuse(why: str) -> None:
     """The request cannot be."""
-    raise InvalidChangeError(why)
+    raise CannotBeError(why)
 
 
 class Sight:

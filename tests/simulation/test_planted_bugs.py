@@ -25,7 +25,7 @@ from commitlog.domain.deciding import (
     row_conflicts,
     rows,
 )
-from commitlog.domain.model import AlterOp, ChangeKind, DeleteRow, Granularity, ResolutionAction
+from commitlog.domain.model import AlterOp, ChangeKind, DeleteRow, Granularity, InvalidCode, ResolutionAction
 from commitlog.domain.model.definitions import InvalidChangeError, complete_row
 from commitlog.domain.state import replaying
 from commitlog.domain.state.index import LOCAL, KeyedRows, SequencerState
@@ -277,7 +277,7 @@ def the_node_of_a_replicated_row_is_forgotten(patch: pytest.MonkeyPatch) -> None
 
 def replicated_updates_are_like_own_ones(patch: pytest.MonkeyPatch) -> None:
     def not_there(check: Any, key: str) -> Any:
-        raise InvalidChangeError(key)
+        raise InvalidChangeError(InvalidCode.ROW_MISSING, key)
 
     patch.setattr(row_conflicts.RowCheck, "_not_there_yet", not_there)
 

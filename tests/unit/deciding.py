@@ -36,9 +36,10 @@ class DecidedLog:
         return self.state.head_snapshot_id
 
     def propose(self, *changes: dict[str, Any], base: int | None = None, **fields: Any) -> Outcome:
-        """Decide one proposal; ``base`` is the head unless given, ``id`` and ``now_ms`` can be set."""
+        """Decide one proposal; ``base`` is the head unless given, ``id``, ``now_ms``, ``source_partition`` can be set."""
         number = len(self.outcomes) + 1
         now_ms = fields.pop("now_ms", START_MS + number)
+        source = Position(fields.pop("source_partition", 0), number - 1)
         text_id = fields.pop("id", None) or make_id(number)
         value = {
             "proposal_id": text_id,
@@ -51,7 +52,7 @@ class DecidedLog:
             self.state,
             proposal_from_json(value),
             now_ms=now_ms,
-            source=Position(0, number - 1),
+            source=source,
             handlers=self.handlers,
         )
         replay(self.state, outcome)

@@ -341,7 +341,7 @@ def test_dead_letter_and_heartbeat_when_encoded_then_decode_to_the_same() -> Non
 def test_schemas_when_the_model_has_a_field_then_so_has_the_record() -> None:
     pairs = {"Outcome": m.Outcome, "Proposal": m.Proposal, "Genesis": m.Genesis}
     extra = {
-        "Outcome": ({"proposal_bytes"}, {"log_id", "prev_hash", "told"}),
+        "Outcome": ({"proposal_bytes", "invalid_code"}, {"log_id", "prev_hash", "told"}),
         "Proposal": (set(), set()),
         "Genesis": (set(), set()),
     }

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from commitlog.client.arguments import checked_text
+from commitlog.domain.model import InvalidCode
 from commitlog.errors import InvalidChangeError
 
 DUCKDB = "duckdb"
@@ -29,9 +30,13 @@ def checked_view(sql: str, dialect: str) -> str:
     try:
         statements = _parser().cursor().extract_statements(sql)
     except duckdb.Error as error:
-        raise InvalidChangeError(f"DuckDB cannot read the sql of the view: {str(error).splitlines()[0]}") from None
+        raise InvalidChangeError(
+            InvalidCode.VIEW_SQL_INVALID, f"DuckDB cannot read the sql of the view: {str(error).splitlines()[0]}"
+        ) from None
     if [each.type for each in statements] != [duckdb.StatementType.SELECT]:
-        raise InvalidChangeError("the sql of a view must be one query, such as SELECT ... FROM ...")
+        raise InvalidChangeError(
+            InvalidCode.VIEW_SQL_INVALID, "the sql of a view must be one query, such as SELECT ... FROM ..."
+        )
     return sql
 
 

@@ -62,7 +62,7 @@ def decide(
         plan_changes(plan)
         conflicts = _collect_conflicts(plan, decode_statistics)
     except InvalidChangeError as error:
-        return decision.rejected(proposal, Reason.INVALID, str(error))
+        return decision.rejected(proposal, Reason.INVALID, str(error), error.code)
     if conflicts:
         return decision.conflicting(proposal, conflicts)
     return decision.committed(proposal, plan)
@@ -170,21 +170,25 @@ def _check_form(state: SequencerState, proposal: Proposal, source: Position, dec
     made_at_ms = id_time_ms(proposal.proposal_id)
     if made_at_ms is not None and made_at_ms > decided_at_ms + settings.clock_skew_ms_max:
         raise InvalidChangeError(
-            f"the id was made at {made_at_ms} ms, later than the sequencer's {decided_at_ms} ms allows"
+            m.InvalidCode.ID_FROM_FUTURE,
+            f"the id was made at {made_at_ms} ms, later than the sequencer's {decided_at_ms} ms allows",
         )
     expected = partition_for(proposal.writer_id, state.partitions)
     if source.partition != expected:
         raise InvalidChangeError(
-            f"writer {proposal.writer_id!r} belongs to partition {expected}, not {source.partition}"
+            m.InvalidCode.PARTITION_WRONG,
+            f"writer {proposal.writer_id!r} belongs to partition {expected}, not {source.partition}",
         )
     if len(proposal.changes) > settings.changes_max:
-        raise InvalidChangeError(f"{len(proposal.changes)} changes are more than {settings.changes_max}")
+        raise InvalidChangeError(
+            m.InvalidCode.TOO_MANY_CHANGES, f"{len(proposal.changes)} changes are more than {settings.changes_max}"
+        )
     _check_read_form(settings, proposal)
 
 
 def _not_negative(name: str, value: int | None) -> None:
     if value is not None and value < 0:
-        raise InvalidChangeError(f"{name} {value} is negative")
+        raise InvalidChangeError(m.InvalidCode.NUMBER_NEGATIVE, f"{name} {value} is negative")
 
 
 def _check_epoch(state: SequencerState, proposal: Proposal) -> None:
@@ -195,8 +199,9 @@ def _check_epoch(state: SequencerState, proposal: Proposal) -> None:
     writer = state.writer(proposal.writer_id)
     if writer is None or writer.epoch is None or proposal.writer_epoch > writer.epoch:
         raise InvalidChangeError(
+            m.InvalidCode.EPOCH_NOT_GIVEN,
             f"writer epoch {proposal.writer_epoch} was never given to writer {quoted(proposal.writer_id)}: ask for one with "
-            "open_writer"
+            "open_writer",
         )
 
 
@@ -204,11 +209,16 @@ def _check_read_form(settings: m.LogSettings, proposal: Proposal) -> None:
     if not proposal.reads:
         return
     if len(proposal.reads) > settings.reads_max:
-        raise InvalidChangeError(f"{len(proposal.reads)} reads are more than {settings.reads_max}")
+        raise InvalidChangeError(
+            m.InvalidCode.TOO_MANY_READS, f"{len(proposal.reads)} reads are more than {settings.reads_max}"
+        )
     for read in proposal.reads:
         check_read_text(read)
         if isinstance(read, m.RowsRead) and len(read.keys) > settings.read_keys_max:
-            raise InvalidChangeError(f"a read of {len(read.keys)} keys is more than {settings.read_keys_max}")
+            raise InvalidChangeError(
+                m.InvalidCode.TOO_MANY_READ_KEYS,
+                f"a read of {len(read.keys)} keys is more than {settings.read_keys_max}",
+            )
 
 
 def _collect_conflicts(plan: Plan, decode_statistics: StatisticsDecoder | None) -> list[m.Conflict]:
@@ -256,8 +266,12 @@ class _Decision:
     def malformed(self, proposal: m.MalformedProposal) -> Outcome:
         return self.refused(proposal.proposal_id, proposal.writer_id, Reason.MALFORMED, proposal.detail, None)
 
-    def rejected(self, proposal: Proposal, reason: Reason, detail: str) -> Outcome:
-        return self.refused(proposal.proposal_id, proposal.writer_id, reason, detail, proposal)
+    def rejected(
+        self, proposal: Proposal, reason: Reason, detail: str, invalid_code: m.InvalidCode | None = None
+    ) -> Outcome:
+        return self.refused(
+            proposal.proposal_id, proposal.writer_id, reason, detail, proposal, invalid_code=invalid_code
+        )
 
     def conflicting(self, proposal: Proposal, conflicts: list[m.Conflict]) -> Outcome:
         others = len(conflicts) - 1
@@ -282,6 +296,7 @@ class _Decision:
         proposal: Proposal | None,
         conflicts: tuple[m.Conflict, ...] = (),
         conflict_count: int = 0,
+        invalid_code: m.InvalidCode | None = None,
     ) -> Outcome:
         state = self.state
         return Outcome(
@@ -294,6 +309,7 @@ class _Decision:
             proposal_id=proposal_id,
             writer_id=writer_id,
             reason=reason,
+            invalid_code=invalid_code,
             detail=detail if len(detail) <= _DETAIL_LENGTH_MAX else detail[: _DETAIL_LENGTH_MAX - 3] + "...",
             conflicts=conflicts,
             conflict_count=conflict_count,

@@ -27,9 +27,11 @@ _PLAIN = re.compile(r"[\w=-][\w.=-]*(?:/[\w=-][\w.=-]*)*", re.ASCII)
 def plan_append(plan: Plan, table: TableState, change: m.Append) -> None:
     """Judge the files of an APPEND and give them ids and row ids."""
     if table.definition.keyed:
-        raise InvalidChangeError(f"table {quoted(table.name)} is keyed: it takes row changes and FLUSH, no APPEND")
+        raise InvalidChangeError(
+            m.InvalidCode.TABLE_KEYED, f"table {quoted(table.name)} is keyed: it takes row changes and FLUSH, no APPEND"
+        )
     if not change.files:
-        raise InvalidChangeError("APPEND without files: nothing to commit")
+        raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, "APPEND without files: nothing to commit")
     rows = _check_files(plan, table, change.files)
     start = plan.take_row_ids(table, rows)
     for file in change.files:
@@ -54,7 +56,10 @@ def _check_files(plan: Plan, table: TableState, files: tuple[m.DataFile, ...]) -
         rows += file.record_count
         size += file.file_size_bytes
     if size + table.file_bytes > m.BIGINT_MAX:
-        raise InvalidChangeError(f"table {quoted(table.name)} would hold more bytes than a 64-bit number can count")
+        raise InvalidChangeError(
+            m.InvalidCode.TABLE_TOO_LARGE,
+            f"table {quoted(table.name)} would hold more bytes than a 64-bit number can count",
+        )
     return rows
 
 
@@ -71,11 +76,18 @@ def check_file(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -
     """Check what a file says of itself."""
     _check_path(plan, table, file)
     if file.file_size_bytes < 0:
-        raise InvalidChangeError(f"file {quoted(file.path)}: file_size_bytes {file.file_size_bytes} is negative")
+        raise InvalidChangeError(
+            m.InvalidCode.NUMBER_NEGATIVE,
+            f"file {quoted(file.path)}: file_size_bytes {file.file_size_bytes} is negative",
+        )
     if file.footer_size is not None and file.footer_size < 0:
-        raise InvalidChangeError(f"file {quoted(file.path)}: footer_size {file.footer_size} is negative")
+        raise InvalidChangeError(
+            m.InvalidCode.NUMBER_NEGATIVE, f"file {quoted(file.path)}: footer_size {file.footer_size} is negative"
+        )
     if isinstance(file, m.DataFile) and file.record_count < 0:
-        raise InvalidChangeError(f"file {quoted(file.path)}: record_count {file.record_count} is negative")
+        raise InvalidChangeError(
+            m.InvalidCode.NUMBER_NEGATIVE, f"file {quoted(file.path)}: record_count {file.record_count} is negative"
+        )
 
 
 def _check_path(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:
@@ -84,25 +96,29 @@ def _check_path(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) 
     if not (file.path_is_relative and _PLAIN.fullmatch(path)):
         _look_closely_at_path(plan, table, file)
     if path in plan.paths:
-        raise InvalidChangeError(f"file {quoted(path)} is given twice in this changeset")
+        raise InvalidChangeError(
+            m.InvalidCode.PATH_GIVEN_TWICE, f"file {quoted(path)} is given twice in this changeset"
+        )
     plan.paths.add(path)
 
 
 def _look_closely_at_path(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:
     path = file.path
     if not path:
-        raise InvalidChangeError("a file has an empty path")
+        raise InvalidChangeError(m.InvalidCode.PATH_INVALID, "a file has an empty path")
     check_text(path, "a file's path")
     if file.path_is_relative and (_SCHEME.match(path) or any(part in _NO_PARTS for part in path.split("/"))):
         raise InvalidChangeError(
-            f"file {quoted(path)}: a path is relative to its table's folder, without scheme, and without empty, . or .. parts"
+            m.InvalidCode.PATH_INVALID,
+            f"file {quoted(path)}: a path is relative to its table's folder, without scheme, and without empty, . or .. parts",
         )
     if not file.path_is_relative:
         definition = plan.definitions.get(table.table_id) or table.definition
         if definition.properties.get(FOREIGN_PATHS) != "true":
             raise InvalidChangeError(
+                m.InvalidCode.PATH_OUTSIDE_TABLE,
                 f"file {quoted(path)} may lie outside of the folder of table {quoted(table.name)}: write it there and name it "
-                f"relative to it, or set the table's property {FOREIGN_PATHS} to true"
+                f"relative to it, or set the table's property {FOREIGN_PATHS} to true",
             )
 
 
@@ -123,14 +139,18 @@ def _check_statistics(file: m.DataFile, column: m.ColumnStatistics) -> None:
             check_text(text, f"a statistic of file {quoted(file.path)}", multiline=True)
     for count in (column.null_count, column.value_count, column.size_bytes):
         if count is not None and count < 0:
-            raise InvalidChangeError(f"file {quoted(file.path)}: a count of column {quoted(column.column)} is negative")
+            raise InvalidChangeError(
+                m.InvalidCode.NUMBER_NEGATIVE,
+                f"file {quoted(file.path)}: a count of column {quoted(column.column)} is negative",
+            )
 
 
 def _check_partition_values(table: TableDefinition, file: m.DataFile, values: tuple[m.Scalar, ...]) -> None:
     if len(values) != len(table.partition_by):
         raise InvalidChangeError(
+            m.InvalidCode.PARTITION_VALUES_INVALID,
             f"file {quoted(file.path)} has {len(values)} partition values, table {quoted(table.name)} has "
-            f"{len(table.partition_by)} partition keys"
+            f"{len(table.partition_by)} partition keys",
         )
     for key, value in zip(table.partition_by, values, strict=True):
         column = table.column_by_id(key.column_id)
@@ -143,7 +163,8 @@ def _check_partition_values(table: TableDefinition, file: m.DataFile, values: tu
         except ValueError as error:
             shown = quoted(str(value))
             raise InvalidChangeError(
-                f"file {quoted(file.path)}: the partition value {shown!r} of {quoted(column.name)} {error}"
+                m.InvalidCode.PARTITION_VALUES_INVALID,
+                f"file {quoted(file.path)}: the partition value {shown!r} of {quoted(column.name)} {error}",
             ) from None
 
 
@@ -152,9 +173,11 @@ def _check_partition_values(table: TableDefinition, file: m.DataFile, values: tu
 
 def _name_file(plan: Plan, data_file_id: int) -> None:
     if data_file_id < 0:
-        raise InvalidChangeError(f"data file id {data_file_id} is negative")
+        raise InvalidChangeError(m.InvalidCode.NUMBER_NEGATIVE, f"data file id {data_file_id} is negative")
     if data_file_id in plan.files_named:
-        raise InvalidChangeError(f"data file {data_file_id} is named twice in this changeset")
+        raise InvalidChangeError(
+            m.InvalidCode.FILE_NAMED_TWICE, f"data file {data_file_id} is named twice in this changeset"
+        )
     plan.files_named.add(data_file_id)
 
 
@@ -163,7 +186,9 @@ def is_live(plan: Plan, table: TableState, data_file_id: int) -> bool:
     if data_file_id in table.live_files:
         return True
     if not _gone_since(plan, table, data_file_id):
-        raise InvalidChangeError(f"data file {data_file_id} is not a live file of table {quoted(table.name)}")
+        raise InvalidChangeError(
+            m.InvalidCode.FILE_UNKNOWN, f"data file {data_file_id} is not a live file of table {quoted(table.name)}"
+        )
     return False
 
 
@@ -199,7 +224,9 @@ def _deleted_since(plan: Plan, table: TableState, data_file_id: int) -> Abstract
 def plan_delete(plan: Plan, table: TableState, change: m.Delete) -> dict[int, AbstractBitMap64 | None]:
     """Judge a DELETE; return what it touches: positions per file, None for every row."""
     if table.definition.keyed:
-        raise InvalidChangeError(f"table {quoted(table.name)} is keyed: it takes DELETE_ROW, no DELETE")
+        raise InvalidChangeError(
+            m.InvalidCode.TABLE_KEYED, f"table {quoted(table.name)} is keyed: it takes DELETE_ROW, no DELETE"
+        )
     touched: dict[int, AbstractBitMap64 | None] = {}
     for positions in change.positions:
         _name_file(plan, positions.data_file_id)
@@ -213,22 +240,29 @@ def plan_delete(plan: Plan, table: TableState, change: m.Delete) -> dict[int, Ab
         is_live(plan, table, data_file_id)
         touched[data_file_id] = None
     if not touched:
-        raise InvalidChangeError("DELETE of nothing: no positions, delete files or whole files")
+        raise InvalidChangeError(
+            m.InvalidCode.NOTHING_TO_COMMIT, "DELETE of nothing: no positions, delete files or whole files"
+        )
     return touched
 
 
 def _row_set(rows: m.RowPositions, data_file_id: int) -> FrozenBitMap64:
     if isinstance(rows, tuple):
-        raise InvalidChangeError(f"the positions in data file {data_file_id} are negative or given twice")
+        raise InvalidChangeError(
+            m.InvalidCode.POSITION_INVALID, f"the positions in data file {data_file_id} are negative or given twice"
+        )
     if not rows:
-        raise InvalidChangeError(f"no positions are given in data file {data_file_id}")
+        raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, f"no positions are given in data file {data_file_id}")
     return rows
 
 
 def _check_range(plan: Plan, rows: FrozenBitMap64, data_file_id: int) -> None:
     count = plan.state.record_counts.get(data_file_id)
     if rows.max() >= count:
-        raise InvalidChangeError(f"position {rows.max()} is beyond data file {data_file_id}, which has {count} rows")
+        raise InvalidChangeError(
+            m.InvalidCode.POSITION_INVALID,
+            f"position {rows.max()} is beyond data file {data_file_id}, which has {count} rows",
+        )
 
 
 def _plan_positions(plan: Plan, table: TableState, positions: m.PositionDelete) -> FrozenBitMap64:
@@ -236,8 +270,9 @@ def _plan_positions(plan: Plan, table: TableState, positions: m.PositionDelete) 
     plan.count_positions(len(rows))
     if len(rows) > plan.state.settings.inlined_positions_max:
         raise InvalidChangeError(
+            m.InvalidCode.TOO_MANY_POSITIONS,
             f"{len(rows)} positions in data file {positions.data_file_id} are more than "
-            f"{plan.state.settings.inlined_positions_max} (inlined_positions_max): use a delete file"
+            f"{plan.state.settings.inlined_positions_max} (inlined_positions_max): use a delete file",
         )
     if is_live(plan, table, positions.data_file_id):
         _check_range(plan, rows, positions.data_file_id)
@@ -247,7 +282,8 @@ def _plan_positions(plan: Plan, table: TableState, positions: m.PositionDelete) 
             repeated = (rows & deletes.inlined | rows & deletes.filed) - since
             if repeated:
                 raise InvalidChangeError(
-                    f"position {repeated.min()} of data file {positions.data_file_id} is deleted already"
+                    m.InvalidCode.POSITION_DELETED,
+                    f"position {repeated.min()} of data file {positions.data_file_id} is deleted already",
                 )
     return rows
 
@@ -266,24 +302,31 @@ def _plan_delete_file(plan: Plan, table: TableState, delete_file: m.DeleteFile) 
         return
     if not deletes.filed <= rows:
         raise InvalidChangeError(
+            m.InvalidCode.DELETE_FILE_INVALID,
             f"the delete file {quoted(delete_file.path)} lacks position {(deletes.filed - rows).min()} of the earlier one of "
-            f"data file {data_file_id}: delete files are cumulative"
+            f"data file {data_file_id}: delete files are cumulative",
         )
     if shared := rows & deletes.inlined:
         raise InvalidChangeError(
+            m.InvalidCode.DELETE_FILE_INVALID,
             f"the delete file {quoted(delete_file.path)} repeats position {shared.min()} of data file {data_file_id}, "
-            "which is deleted by position already"
+            "which is deleted by position already",
         )
     if len(rows) == len(deletes.filed):
-        raise InvalidChangeError(f"the delete file {quoted(delete_file.path)} adds nothing to the earlier one")
+        raise InvalidChangeError(
+            m.InvalidCode.DELETE_FILE_INVALID,
+            f"the delete file {quoted(delete_file.path)} adds nothing to the earlier one",
+        )
 
 
 def plan_compact(plan: Plan, table: TableState, change: m.Compact) -> dict[int, AbstractBitMap64 | None]:
     """Judge a COMPACT and give its files ids; return the files that it touches, all their rows."""
     if table.definition.keyed:
-        raise InvalidChangeError(f"table {quoted(table.name)} is keyed: it takes FLUSH, no COMPACT")
+        raise InvalidChangeError(
+            m.InvalidCode.TABLE_KEYED, f"table {quoted(table.name)} is keyed: it takes FLUSH, no COMPACT"
+        )
     if not change.replaced:
-        raise InvalidChangeError("COMPACT of no file: nothing to commit")
+        raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, "COMPACT of no file: nothing to commit")
     rows = 0
     certain = True
     for data_file_id in change.replaced:
@@ -298,5 +341,7 @@ def plan_compact(plan: Plan, table: TableState, change: m.Compact) -> dict[int, 
     for file in change.files:
         give_file_id(plan, file, None)
     if certain and made != rows:
-        raise InvalidChangeError(f"the replaced files hold {rows} live rows, the new ones {made}")
+        raise InvalidChangeError(
+            m.InvalidCode.ROW_COUNT_DIFFERS, f"the replaced files hold {rows} live rows, the new ones {made}"
+        )
     return dict.fromkeys(change.replaced)

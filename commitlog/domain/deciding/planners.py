@@ -41,7 +41,7 @@ def plan_changes(plan: Plan) -> None:
         except InvalidChangeError as error:
             if len(plan.proposal.changes) == 1:
                 raise
-            raise InvalidChangeError(f"change {index} ({change.kind}): {error}") from None
+            raise InvalidChangeError(error.code, f"change {index} ({change.kind}): {error}") from None
         plan.effects.append(effect)
         if change.kind is not m.ChangeKind.APPEND and effect.object_id is not None and not effect.skipped:
             plan.count_object(effect.object_id)
@@ -56,16 +56,20 @@ def check_mixture(proposal: m.Proposal) -> None:
     """Refuse an empty changeset, and maintenance beside other kinds of change (DESIGN 12, ruling 5)."""
     if proposal.open_writer:
         if proposal.changes:
-            raise InvalidChangeError("open_writer asks for an epoch and takes no changes")
+            raise InvalidChangeError(
+                m.InvalidCode.OPEN_WRITER_NOT_ALONE, "open_writer asks for an epoch and takes no changes"
+            )
         if proposal.writer_seq is not None:
-            raise InvalidChangeError("open_writer takes no writer_seq")
+            raise InvalidChangeError(m.InvalidCode.OPEN_WRITER_NOT_ALONE, "open_writer takes no writer_seq")
         return
     if not proposal.changes:
-        raise InvalidChangeError("nothing to commit: the changeset is empty")
+        raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, "nothing to commit: the changeset is empty")
     kinds = {change.kind for change in proposal.changes}
     for kind in _ALONE:
         if kind in kinds and len(kinds) > 1:
-            raise InvalidChangeError(f"{kind} stands alone in its changeset, without other kinds of change")
+            raise InvalidChangeError(
+                m.InvalidCode.CHANGE_NOT_ALONE, f"{kind} stands alone in its changeset, without other kinds of change"
+            )
 
 
 # --- schemas and views ------------------------------------------------------------------------------------------------
@@ -85,7 +89,7 @@ def _create_schema(plan: Plan, change: m.CreateSchema, index: int) -> Planned:
             return m.Effect(head.schema_id, skipped=True), None
     holder = plan.schemas[folded] if folded in plan.schemas else plan.state.schema_at(folded, plan.base)
     if holder is not None:
-        raise InvalidChangeError(f"schema {quoted(change.schema)} already exists")
+        raise InvalidChangeError(m.InvalidCode.SCHEMA_EXISTS, f"schema {quoted(change.schema)} already exists")
     schema = SchemaState(plan.ids.catalog(plan.ids.schema_ids), change.schema, plan.state.head_snapshot_id + 1)
     plan.schemas[folded] = schema
     plan.created.add(id(schema))
@@ -108,14 +112,15 @@ def _drop_schema(plan: Plan, change: m.DropSchema, index: int) -> Planned:
     schema = plan.schema(change.schema)
     plan.not_created_here(schema, "drop")
     if schema.schema_id == m.MAIN_SCHEMA_ID:
-        raise InvalidChangeError("schema main cannot be dropped")
+        raise InvalidChangeError(m.InvalidCode.MAIN_SCHEMA_STAYS, "schema main cannot be dropped")
     held = [entry for entry in schema.entries.values() if _is_held(plan, entry)]
     created = [
         e for (schema_id, _), e in plan.names.items() if schema_id == schema.schema_id and e and id(e) in plan.created
     ]
     if (held or created) and not change.cascade:
         raise InvalidChangeError(
-            f"schema {quoted(change.schema)} is not empty; drop it with cascade, or its entries first"
+            m.InvalidCode.SCHEMA_NOT_EMPTY,
+            f"schema {quoted(change.schema)} is not empty; drop it with cascade, or its entries first",
         )
     for entry in created:
         plan.not_created_here(entry, "drop")
@@ -156,7 +161,7 @@ def _check_view(change: m.CreateView | m.ReplaceView) -> None:
     check_text(change.sql, "the view's sql", multiline=True)
     check_text(change.dialect, "the view's dialect")
     if not change.sql.strip():
-        raise InvalidChangeError(f"view {quoted(change.view)} has no sql")
+        raise InvalidChangeError(m.InvalidCode.VIEW_SQL_INVALID, f"view {quoted(change.view)} has no sql")
 
 
 def _new_name(
@@ -239,7 +244,10 @@ def _check_handler(plan: Plan, policy: str | None) -> None:
     if policy is not None and policy.startswith(HANDLER_PREFIX):
         name = policy.removeprefix(HANDLER_PREFIX)
         if name not in plan.handlers:
-            raise InvalidChangeError(f"the row handler {quoted(name)} is not installed where the log is decided")
+            raise InvalidChangeError(
+                m.InvalidCode.HANDLER_MISSING,
+                f"the row handler {quoted(name)} is not installed where the log is decided",
+            )
 
 
 def _check_column_text(plan: Plan, column: m.ColumnSpec) -> None:
@@ -267,7 +275,8 @@ def _referring(plan: Plan, table: TableState) -> list[TableState]:
     for child, ref_table_id in plan.new_referrers:
         if ref_table_id == table.table_id and child is not table and id(child) not in plan.dropped:
             raise InvalidChangeError(
-                f"table {quoted(table.name)} is referred to by a foreign key of {quoted(child.name)}"
+                m.InvalidCode.TABLE_REFERENCED,
+                f"table {quoted(table.name)} is referred to by a foreign key of {quoted(child.name)}",
             )
     recent: list[TableState] = []
     for child, _ in plan.state.referrers.get(table.table_id, ()):
@@ -275,7 +284,8 @@ def _referring(plan: Plan, table: TableState) -> list[TableState]:
             continue
         if child.created_at <= plan.base:
             raise InvalidChangeError(
-                f"table {quoted(table.name)} is referred to by a foreign key of {quoted(child.name)}"
+                m.InvalidCode.TABLE_REFERENCED,
+                f"table {quoted(table.name)} is referred to by a foreign key of {quoted(child.name)}",
             )
         recent.append(child)
     return recent
@@ -301,7 +311,7 @@ def _rename_table(plan: Plan, change: m.RenameTable, index: int) -> Planned:
 
 def _alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
     if not change.alterations:
-        raise InvalidChangeError("ALTER_TABLE without alterations: nothing to commit")
+        raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, "ALTER_TABLE without alterations: nothing to commit")
     table = plan.table(change.schema, change.table)
     plan.not_created_here(table, "alter")
     for step in change.alterations:
@@ -377,10 +387,13 @@ def _flush(plan: Plan, change: m.Flush, index: int) -> Planned:
 
 def _expire(plan: Plan, change: m.ExpireSnapshots, index: int) -> Planned:
     if change.older_than_snapshot_id < 0:
-        raise InvalidChangeError(f"older_than_snapshot_id {change.older_than_snapshot_id} is negative")
+        raise InvalidChangeError(
+            m.InvalidCode.NUMBER_NEGATIVE, f"older_than_snapshot_id {change.older_than_snapshot_id} is negative"
+        )
     if change.older_than_snapshot_id > plan.state.head_snapshot_id:
         raise InvalidChangeError(
-            f"older_than_snapshot_id {change.older_than_snapshot_id} is beyond the head {plan.state.head_snapshot_id}"
+            m.InvalidCode.SNAPSHOT_BEYOND_HEAD,
+            f"older_than_snapshot_id {change.older_than_snapshot_id} is beyond the head {plan.state.head_snapshot_id}",
         )
     return m.Effect(), None
 

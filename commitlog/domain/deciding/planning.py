@@ -112,7 +112,9 @@ class Plan:
         """Count new files against the log's limit."""
         self.files_added += count
         if self.files_added > self.state.settings.files_max:
-            raise InvalidChangeError(f"{self.files_added} files are more than {self.state.settings.files_max}")
+            raise InvalidChangeError(
+                m.InvalidCode.TOO_MANY_FILES, f"{self.files_added} files are more than {self.state.settings.files_max}"
+            )
 
     def count_positions(self, count: int) -> None:
         """Count positions to delete without a delete file against the log's limit for a changeset."""
@@ -120,8 +122,9 @@ class Plan:
         limit = self.state.settings.changeset_positions_max
         if self._positions > limit:
             raise InvalidChangeError(
+                m.InvalidCode.TOO_MANY_POSITIONS,
                 f"{self._positions} positions in one changeset are more than {limit} (changeset_positions_max): use delete "
-                "files"
+                "files",
             )
 
     def count_bucket_values(self, count: int) -> None:
@@ -130,9 +133,10 @@ class Plan:
         limit = self.state.settings.changeset_bucket_values_max
         if self._bucket_values > limit:
             raise InvalidChangeError(
+                m.InvalidCode.TOO_MANY_BUCKET_VALUES,
                 f"files whose buckets are not known take a value for each bucket: {self._bucket_values} in one changeset are "
                 f"more than {limit} (changeset_bucket_values_max): tell the buckets of new files, compact the table before it "
-                "is given buckets, or split the changeset"
+                "is given buckets, or split the changeset",
             )
 
     def count_object(self, object_id: int) -> None:
@@ -141,7 +145,8 @@ class Plan:
         limit = self.state.settings.changeset_objects_max
         if len(self._objects) > limit:
             raise InvalidChangeError(
-                f"one changeset touches more than {limit} schemas, tables and views (changeset_objects_max): split it"
+                m.InvalidCode.TOO_MANY_OBJECTS,
+                f"one changeset touches more than {limit} schemas, tables and views (changeset_objects_max): split it",
             )
 
     def count_altered(self, columns: int) -> None:
@@ -149,8 +154,9 @@ class Plan:
         self._altered += columns
         if self._altered > ALTERED_COLUMNS_MAX:
             raise InvalidChangeError(
+                m.InvalidCode.TOO_MANY_ALTERED_COLUMNS,
                 f"the ALTER_TABLEs of one changeset look at {self._altered} columns, more than {ALTERED_COLUMNS_MAX}: put what "
-                "becomes of a table into one of them, or split it"
+                "becomes of a table into one of them, or split it",
             )
 
     # --- names --------------------------------------------------------------------------------------------------------
@@ -162,14 +168,14 @@ class Plan:
         if folded in self.schemas:
             schema = self.schemas[folded]
             if schema is None:
-                raise InvalidChangeError(f"schema {quoted(name)} was dropped earlier in this changeset")
+                raise InvalidChangeError(
+                    m.InvalidCode.DROPPED_IN_CHANGESET, f"schema {quoted(name)} was dropped earlier in this changeset"
+                )
             return schema
         schema = self.state.schema_at(folded, self.base)
         if schema is None:
             now = self.state.schema_at(folded, self.state.head_snapshot_id)
-            raise InvalidChangeError(
-                _unseen(f"schema {quoted(name)}", self.base, None if now is None else now.created_at)
-            )
+            raise self._unseen(m.InvalidCode.SCHEMA_MISSING, f"schema {quoted(name)}", now)
         return schema
 
     def entry(self, schema_name: str, name: str, what: str) -> Entry:
@@ -181,12 +187,27 @@ class Plan:
         if entry is None:
             shown = f"{what} {quoted(schema.name)}.{quoted(name)}"
             if key in self.names:
-                raise InvalidChangeError(f"{shown} was dropped or renamed earlier in this changeset")
+                raise InvalidChangeError(
+                    m.InvalidCode.DROPPED_IN_CHANGESET, f"{shown} was dropped or renamed earlier in this changeset"
+                )
             now = self.state.entry_at(schema, key[1], self.state.head_snapshot_id)
-            raise InvalidChangeError(_unseen(shown, self.base, None if now is None else now.created_at))
+            missing = m.InvalidCode.TABLE_MISSING if what == "table" else m.InvalidCode.VIEW_MISSING
+            raise self._unseen(missing, shown, now)
         if view_or_table(entry) != what:
-            raise InvalidChangeError(f"{quoted(schema.name)}.{quoted(name)} is a {view_or_table(entry)}, not a {what}")
+            other = m.InvalidCode.NOT_A_TABLE if what == "table" else m.InvalidCode.NOT_A_VIEW
+            raise InvalidChangeError(
+                other, f"{quoted(schema.name)}.{quoted(name)} is a {view_or_table(entry)}, not a {what}"
+            )
         return entry
+
+    def _unseen(self, missing: m.InvalidCode, what: str, now: Entry | SchemaState | None) -> InvalidChangeError:
+        """What is said of a name that meant nothing at the base; ``now``: what it means at the head."""
+        if now is None or now.created_at <= self.base:
+            return InvalidChangeError(missing, f"{what} does not exist at snapshot {self.base}")
+        return InvalidChangeError(
+            m.InvalidCode.NOT_SEEN_AT_BASE,
+            f"{what} was created by snapshot {now.created_at}, after the base {self.base}: the writer could not see it",
+        )
 
     def table(self, schema_name: str, name: str) -> TableState:
         """The table that a name means to the writer."""
@@ -246,14 +267,17 @@ class Plan:
         else:
             holder = self.state.entry_at(schema, folded, self.base)
         if holder is not None:
-            raise InvalidChangeError(f"{view_or_table(holder)} {quoted(schema.name)}.{quoted(name)} already exists")
+            raise InvalidChangeError(
+                m.InvalidCode.NAME_TAKEN, f"{view_or_table(holder)} {quoted(schema.name)}.{quoted(name)} already exists"
+            )
         return folded
 
     def not_created_here(self, thing: Entry | SchemaState, verb: str) -> None:
         """Refuse to drop, rename or alter what the changeset itself creates."""
         if id(thing) in self.created:
             raise InvalidChangeError(
-                f"{quoted(thing.name)} is created by this changeset, which cannot {verb} it as well"
+                m.InvalidCode.CREATED_IN_CHANGESET,
+                f"{quoted(thing.name)} is created by this changeset, which cannot {verb} it as well",
             )
 
     def definition(self, table: TableState) -> TableDefinition | None:
@@ -273,7 +297,10 @@ class Plan:
         """Give ``count`` row ids of a table; return the first."""
         start = self.next_row_ids.get(table.table_id, table.next_row_id)
         if start + count > m.BIGINT_MAX:
-            raise InvalidChangeError(f"table {quoted(table.name)} would have more rows than a 64-bit row id can count")
+            raise InvalidChangeError(
+                m.InvalidCode.TABLE_TOO_LARGE,
+                f"table {quoted(table.name)} would have more rows than a 64-bit row id can count",
+            )
         self.next_row_ids[table.table_id] = start + count
         return start
 
@@ -286,9 +313,3 @@ class Plan:
         else:
             more["entry"] = entry
         return Footprint(index, change.kind, **more)
-
-
-def _unseen(what: str, base: int, created_at: int | None) -> str:
-    if created_at is None or created_at <= base:
-        return f"{what} does not exist at snapshot {base}"
-    return f"{what} was created by snapshot {created_at}, after the base {base}: the writer could not see it"

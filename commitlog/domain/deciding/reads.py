@@ -68,9 +68,12 @@ def _read_table(state: SequencerState, schema_name: str, name: str, base: int) -
     schema = state.schema_at(fold(schema_name), base)
     entry = None if schema is None else state.entry_at(schema, fold(name), base)
     if not isinstance(entry, TableState):
-        what = "is a view" if isinstance(entry, ViewState) else "did not exist"
+        is_view = isinstance(entry, ViewState)
+        code, what = (
+            (m.InvalidCode.NOT_A_TABLE, "is a view") if is_view else (m.InvalidCode.TABLE_MISSING, "did not exist")
+        )
         raise InvalidChangeError(
-            f"a read names table {quoted(schema_name)}.{quoted(name)}, which {what} at snapshot {base}"
+            code, f"a read names table {quoted(schema_name)}.{quoted(name)}, which {what} at snapshot {base}"
         )
     return entry
 
@@ -107,7 +110,9 @@ def _table_hits(
 
 def _check_file_read(state: SequencerState, table: TableState, data_file_id: int, base: int) -> None:
     if data_file_id < 0:
-        raise InvalidChangeError(f"a read lists data file {data_file_id}: ids are not negative")
+        raise InvalidChangeError(
+            m.InvalidCode.NUMBER_NEGATIVE, f"a read lists data file {data_file_id}: ids are not negative"
+        )
     if data_file_id in table.live_files or (table.dropped_at is not None and data_file_id < state.next_file_id):
         return
     if data_file_id < state.next_file_id:
@@ -118,7 +123,10 @@ def _check_file_read(state: SequencerState, table: TableState, data_file_id: int
             history = state.file_history.get(data_file_id)
             if history is not None and history.table_id == table.table_id and (history.ended_at or -1) > base:
                 return
-    raise InvalidChangeError(f"a read lists data file {data_file_id}, which table {quoted(table.name)} did not hold")
+    raise InvalidChangeError(
+        m.InvalidCode.FILE_UNKNOWN,
+        f"a read lists data file {data_file_id}, which table {quoted(table.name)} did not hold",
+    )
 
 
 def _append_hits(
@@ -197,7 +205,10 @@ def _name_event_hits(state: SequencerState, schema: SchemaState, name: str, base
 def _rows_hits(state: SequencerState, read: m.RowsRead, base: int) -> Iterator[Hit]:
     table = _read_table(state, read.schema, read.table, base)
     if not table.definition.keyed:
-        raise InvalidChangeError(f"a read names rows of table {quoted(table.name)}, which has no primary key")
+        raise InvalidChangeError(
+            m.InvalidCode.PRIMARY_KEY_MISSING,
+            f"a read names rows of table {quoted(table.name)}, which has no primary key",
+        )
     changed = list(definition_hits(table, base))
     yield from changed
     if changed:

@@ -95,7 +95,7 @@ class RowCheck:
             return
         for met_key, version in met.items():
             if not self._changed(version):
-                raise InvalidChangeError(self._taken(key, met_key))
+                raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(key, met_key))
         if len(met) > 1:
             self._check_references(image)
             for met_key, version in met.items():
@@ -122,7 +122,7 @@ class RowCheck:
         elif self.change.origin is not None:
             self._settle(self._not_there_yet(key), image)
         else:
-            raise InvalidChangeError(self._missing(key))
+            raise InvalidChangeError(m.InvalidCode.ROW_MISSING, self._missing(key))
 
     def _not_there_yet(self, key: str) -> Meeting:
         """A replicated update that came before its insert."""
@@ -148,10 +148,10 @@ class RowCheck:
         ]
         old, taken = self.rows.live(self.table, key), self.rows.live(self.table, new_key)
         if taken is not None and not self._changed(taken):
-            raise InvalidChangeError(self._taken(new_key, new_key))
+            raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(new_key, new_key))
         if old is None and self._at_base(key) is None:
             if self.change.origin is None:
-                raise InvalidChangeError(self._missing(key))
+                raise InvalidChangeError(m.InvalidCode.ROW_MISSING, self._missing(key))
             self._settle(self._not_there_yet(key), image)
         elif not raced:
             self._apply(image, new_key, key, old)
@@ -175,7 +175,7 @@ class RowCheck:
             meeting = Meeting(ConflictKind.DELETE_DELETE, key, self._last_change(key), None)
             self._resolve(meeting, ResolutionAction.SKIPPED, None, None)
         else:
-            raise InvalidChangeError(self._missing(key))
+            raise InvalidChangeError(m.InvalidCode.ROW_MISSING, self._missing(key))
 
     # --- settling -----------------------------------------------------------------------------------------------------
 
@@ -233,7 +233,10 @@ class RowCheck:
         handler = self.rows.handlers.get(name)
         committed = None if meeting.version is None else meeting.version.image
         if handler is None:
-            raise InvalidChangeError(f"the row handler {quoted(name)} is not installed where the log is decided")
+            raise InvalidChangeError(
+                m.InvalidCode.HANDLER_MISSING,
+                f"the row handler {quoted(name)} is not installed where the log is decided",
+            )
         try:
             answer = handler(str(meeting.kind), committed, proposed)
             image = None if answer is None else self.rows.full_row(self.known, answer)
@@ -346,7 +349,7 @@ class RowCheck:
         """No row that is as it was at the base may hold one of the image's UNIQUE values."""
         for met, version in self._rows_met(key, image).items():
             if met not in (key, old_key) and not self._changed(version):
-                raise InvalidChangeError(self._taken(key, met))
+                raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(key, met))
 
     # --- references ---------------------------------------------------------------------------------------------------
 
@@ -377,7 +380,7 @@ class RowCheck:
         if self.rows.base < self.rows.state.index_floor:
             last = max(parent.last.get(kind, -1) for kind in ROW_CHANGES)
             if last <= self.rows.base:
-                raise InvalidChangeError(broken)
+                raise InvalidChangeError(m.InvalidCode.PARENT_MISSING, broken)
             self.rows.hits.append((self.index, Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(parent))))
             return
         for key in self._base_providers(parent, parent.rows, ref_column_ids, value):
@@ -385,7 +388,7 @@ class RowCheck:
                 where = object_of(parent, row_key=shown_key(key))
                 self.rows.hits.append((self.index, Hit(ConflictKind.FOREIGN_KEY, parent.rows.last_change(key), where)))
                 return
-        raise InvalidChangeError(broken)
+        raise InvalidChangeError(m.InvalidCode.PARENT_MISSING, broken)
 
     def _base_providers(
         self, parent: TableState, rows: KeyedRows, ref_column_ids: tuple[int, ...], value: str
@@ -415,14 +418,14 @@ class RowCheck:
         )
         version = self.rows.live(child, child_key)
         if version is None or version.snapshot_id == OWN:
-            raise InvalidChangeError(still)
+            raise InvalidChangeError(m.InvalidCode.ROW_REFERENCED, still)
         if self.rows.base < self.rows.state.index_floor:
             raced = version.snapshot_id > self.rows.base
         else:
             at_base = child.rows.at(child_key, self.rows.base)
             raced = at_base is None or at_base.references[number] != value
         if not raced:
-            raise InvalidChangeError(still)
+            raise InvalidChangeError(m.InvalidCode.ROW_REFERENCED, still)
         where = object_of(child, row_key=shown_key(child_key))
         self.rows.hits.append((self.index, Hit(ConflictKind.FOREIGN_KEY, version.snapshot_id, where)))
 

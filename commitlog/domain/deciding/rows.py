@@ -60,7 +60,8 @@ class RowPlanner:
         """Judge one row change; races go to ``hits`` or ``resolutions``."""
         if not table.definition.keyed and not isinstance(change, m.InsertRow):
             raise InvalidChangeError(
-                f"cannot run UPDATE or DELETE on table {quoted(table.name)} because it does not have a primary key"
+                m.InvalidCode.PRIMARY_KEY_MISSING,
+                f"cannot run UPDATE or DELETE on table {quoted(table.name)} because it does not have a primary key",
             )
         self._check_form(change)
         known = self.plan.definition(table)
@@ -69,7 +70,10 @@ class RowPlanner:
                 self._assume_refused(table, change)
             return Effect(table.table_id)
         if (problem := inlining_problem(known)) is not None:
-            raise InvalidChangeError(f"table {quoted(table.name)} takes no rows outside of files: {problem}")
+            raise InvalidChangeError(
+                m.InvalidCode.ROWS_NOT_INLINABLE,
+                f"table {quoted(table.name)} takes no rows outside of files: {problem}",
+            )
         if table.rows is None:
             assert isinstance(change, m.InsertRow)
             self.full_row(known, change.row)
@@ -183,7 +187,10 @@ class RowPlanner:
                     self._children[table.table_id, number, value] = self.referring(table, number, value) | {key}
         self._rows_added += (version is not None) - (old is not None)
         if self.state.keyed_rows + self._rows_added > self.state.settings.keyed_rows_max:
-            raise InvalidChangeError(f"the log would hold more than {self.state.settings.keyed_rows_max} keyed rows")
+            raise InvalidChangeError(
+                m.InvalidCode.TOO_MANY_KEYED_ROWS,
+                f"the log would hold more than {self.state.settings.keyed_rows_max} keyed rows",
+            )
 
     def is_overlaid(self, table: TableState, key: str) -> bool:
         """Whether the changeset itself made or ended the row with this key; a skipped change does neither."""
@@ -192,7 +199,10 @@ class RowPlanner:
     def name_key(self, table: TableState, key: str) -> None:
         """Refuse a second change of one key in a changeset."""
         if (table.table_id, key) in self._named:
-            raise InvalidChangeError(f"row {quoted(shown_key(key))} of table {quoted(table.name)} is changed twice")
+            raise InvalidChangeError(
+                m.InvalidCode.ROW_CHANGED_TWICE,
+                f"row {quoted(shown_key(key))} of table {quoted(table.name)} is changed twice",
+            )
         self._named.add((table.table_id, key))
 
     def referrers(self, table: TableState) -> Iterator[tuple[TableState, int]]:
@@ -211,24 +221,33 @@ class RowPlanner:
     def plan_flush(self, table: TableState, change: m.Flush) -> list[int]:
         """Judge a FLUSH; return the row ids that it moves into files."""
         if table.rows is None:
-            raise InvalidChangeError(f"table {quoted(table.name)} has no primary key: it takes no FLUSH")
+            raise InvalidChangeError(
+                m.InvalidCode.PRIMARY_KEY_MISSING, f"table {quoted(table.name)} has no primary key: it takes no FLUSH"
+            )
         if not change.files:
-            raise InvalidChangeError("FLUSH without files: nothing to commit")
+            raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, "FLUSH without files: nothing to commit")
         self.plan.count_files(len(change.files))
         row_ids: list[int] = []
         for file in change.files:
             check_data_file(self.plan, table, file)
             if file.row_ids is None or len(file.row_ids) != file.record_count:
-                raise InvalidChangeError(f"file {quoted(file.path)} gives another number of row ids than it has rows")
+                raise InvalidChangeError(
+                    m.InvalidCode.ROW_COUNT_DIFFERS,
+                    f"file {quoted(file.path)} gives another number of row ids than it has rows",
+                )
             if not file.row_ids:
-                raise InvalidChangeError(f"file {quoted(file.path)} holds no rows: nothing to flush")
+                raise InvalidChangeError(
+                    m.InvalidCode.NOTHING_TO_COMMIT, f"file {quoted(file.path)} holds no rows: nothing to flush"
+                )
             row_ids += file.row_ids
             give_file_id(self.plan, file, None)
         for row_id in row_ids:
             if row_id < 0:
-                raise InvalidChangeError(f"row id {row_id} is negative")
+                raise InvalidChangeError(m.InvalidCode.NUMBER_NEGATIVE, f"row id {row_id} is negative")
             if (table.table_id, row_id) in self._flushed:
-                raise InvalidChangeError(f"row id {row_id} of table {quoted(table.name)} is flushed twice")
+                raise InvalidChangeError(
+                    m.InvalidCode.ROW_FLUSHED_TWICE, f"row id {row_id} of table {quoted(table.name)} is flushed twice"
+                )
             self._flushed.add((table.table_id, row_id))
         if table.dropped_at is None:
             self._check_flushed(table, table.rows, row_ids)
@@ -242,17 +261,22 @@ class RowPlanner:
                 return
         for row_id in row_ids:
             if row_id not in rows.inlined and rows.row_touches.get(row_id, (OWN, None))[0] <= self.base:
-                raise InvalidChangeError(f"row id {row_id} of table {quoted(table.name)} is no row outside of files")
+                raise InvalidChangeError(
+                    m.InvalidCode.ROW_NOT_INLINED,
+                    f"row id {row_id} of table {quoted(table.name)} is no row outside of files",
+                )
 
 
 def check_row_time(change: RowChange) -> None:
     """Check what a row change says of its time and origin."""
     if change.row_time_us is not None and not m.TIME_US_MIN <= change.row_time_us <= m.TIME_US_MAX:
-        raise InvalidChangeError(f"row_time_us {change.row_time_us} is beyond PostgreSQL's times")
+        raise InvalidChangeError(
+            m.InvalidCode.TIME_OUT_OF_RANGE, f"row_time_us {change.row_time_us} is beyond PostgreSQL's times"
+        )
     if change.origin is not None:
         if not change.origin.node:
-            raise InvalidChangeError("the origin's node name is empty")
+            raise InvalidChangeError(m.InvalidCode.ORIGIN_INVALID, "the origin's node name is empty")
         if change.origin.tick < 0 or change.origin.priority < 0:
-            raise InvalidChangeError("the origin's tick or priority is negative")
+            raise InvalidChangeError(m.InvalidCode.ORIGIN_INVALID, "the origin's tick or priority is negative")
         check_time_ms("the origin's stamp_ms", change.origin.stamp_ms)
         check_text(change.origin.node, "the origin's node")

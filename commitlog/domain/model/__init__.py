@@ -47,6 +47,7 @@ from commitlog.domain.model.changes import (
     TableRead,
     UpdateRow,
 )
+from commitlog.domain.model.invalid_codes import InvalidCode
 from commitlog.domain.model.kinds import (
     BIGINT_MAX,
     BIGINT_MIN,
@@ -110,6 +111,7 @@ __all__ = [
     "Genesis",
     "Granularity",
     "InsertRow",
+    "InvalidCode",
     "Isolation",
     "LogSettings",
     "MalformedProposal",
@@ -264,7 +266,8 @@ class Outcome:
     ``next_catalog_id`` and ``next_file_id`` are the counters after this outcome. ``content_hash`` is what the proposal asked
     for (module ``contents``), None where the answer is not remembered. ``same_content``, of a DUPLICATE: whether the first
     proposal asked for the same; None when that is forgotten. ``proposal`` is None for MALFORMED and INTERNAL;
-    ``proposal_bytes`` are the bytes as they arrived.
+    ``proposal_bytes`` are the bytes as they arrived. ``invalid_code``, of INVALID: for programs what ``detail`` says to people;
+    known where the proposal was decided, and not in the record.
     """
 
     seq: int
@@ -292,6 +295,7 @@ class Outcome:
     content_hash: int | None = None
     proposal: Proposal | None = None
     proposal_bytes: bytes | None = field(default=None, compare=False, repr=False)
+    invalid_code: InvalidCode | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from commitlog.domain.model import Alteration, AlterOp
+from commitlog.domain.model import Alteration, AlterOp, InvalidCode
 from commitlog.domain.model.definitions import (
     Column,
     PartitionKey,
@@ -77,7 +77,10 @@ def _add_column(altering: _Altering, step: Alteration) -> None:
     assert step.column is not None
     folded = fold(step.column.name)
     if folded in altering.ids:
-        raise InvalidChangeError(f"table {quoted(altering.table.name)} already has a column {quoted(step.column.name)}")
+        raise InvalidChangeError(
+            InvalidCode.COLUMN_EXISTS,
+            f"table {quoted(altering.table.name)} already has a column {quoted(step.column.name)}",
+        )
     column = build_column(step.column, altering.next_column_id, initial_default=step.column.default)
     altering.next_column_id += sum(1 for _ in column.walk())
     altering.columns[column.column_id] = column
@@ -87,9 +90,13 @@ def _add_column(altering: _Altering, step: Alteration) -> None:
 def _drop_column(altering: _Altering, step: Alteration) -> None:
     column, table = altering.column(step.name), altering.table
     if len(altering.columns) == 1:
-        raise InvalidChangeError(f"column {quoted(column.name)} is the last one of table {quoted(table.name)}")
+        raise InvalidChangeError(
+            InvalidCode.COLUMNS_MISSING, f"column {quoted(column.name)} is the last one of table {quoted(table.name)}"
+        )
     if why := altering.use_of(column.column_id):
-        raise InvalidChangeError(f"column {quoted(column.name)} of table {quoted(table.name)} is {why}")
+        raise InvalidChangeError(
+            InvalidCode.COLUMN_IN_USE, f"column {quoted(column.name)} of table {quoted(table.name)} is {why}"
+        )
     del altering.columns[column.column_id]
     del altering.ids[fold(column.name)]
 
@@ -99,12 +106,15 @@ def _rename_column(altering: _Altering, step: Alteration) -> None:
     column, table = altering.column(step.name), altering.table
     if column.column_id in altering.keys:
         raise InvalidChangeError(
-            f"column {quoted(column.name)} of table {quoted(table.name)} is a key column: not renamed"
+            InvalidCode.COLUMN_IN_USE,
+            f"column {quoted(column.name)} of table {quoted(table.name)} is a key column: not renamed",
         )
     if altering.ids.get(fold(step.new_name), column.column_id) != column.column_id:
-        raise InvalidChangeError(f"table {quoted(table.name)} already has a column {quoted(step.new_name)}")
+        raise InvalidChangeError(
+            InvalidCode.COLUMN_EXISTS, f"table {quoted(table.name)} already has a column {quoted(step.new_name)}"
+        )
     if column.name == step.new_name:
-        raise InvalidChangeError(f"column {quoted(column.name)} already has that name")
+        raise InvalidChangeError(InvalidCode.COLUMN_EXISTS, f"column {quoted(column.name)} already has that name")
     del altering.ids[fold(column.name)]
     altering.ids[fold(step.new_name)] = column.column_id
     altering.columns[column.column_id] = replace(column, name=step.new_name)
@@ -115,7 +125,10 @@ def _set_type(altering: _Altering, step: Alteration) -> None:
     column = altering.column(step.name)
     kind = column_type(step.type)
     if not can_widen(column.type, kind):
-        raise InvalidChangeError(f"column {quoted(column.name)} is {column.type} and cannot be widened to {kind}")
+        raise InvalidChangeError(
+            InvalidCode.TYPE_NOT_WIDENED,
+            f"column {quoted(column.name)} is {column.type} and cannot be widened to {kind}",
+        )
     check_default(column.name, kind, column.default)
     altering.columns[column.column_id] = replace(column, type=kind)
 
@@ -124,7 +137,9 @@ def _set_nullable(altering: _Altering, step: Alteration) -> None:
     assert step.nullable is not None
     column = altering.column(step.name)
     if step.nullable and column.column_id in altering.table.primary_key:
-        raise InvalidChangeError(f"column {quoted(column.name)} is in the primary key and cannot be NULL")
+        raise InvalidChangeError(
+            InvalidCode.COLUMN_IN_USE, f"column {quoted(column.name)} is in the primary key and cannot be NULL"
+        )
     altering.columns[column.column_id] = replace(column, nullable=step.nullable)
 
 

@@ -18,6 +18,7 @@ from commitlog.domain.model import (
     CreateTable,
     ForeignKeySpec,
     Granularity,
+    InvalidCode,
     PartitionSpec,
     RowValue,
     Scalar,
@@ -172,7 +173,7 @@ def quoted(name: str) -> str:
 def no_such_column(table: str, name: str, columns: Iterable[Column]) -> InvalidChangeError:
     """What is said of a name that no column of a table has."""
     known = ", ".join(column.name for column in islice(columns, 20))
-    return InvalidChangeError(f"table {table} has no column {name!r} (it has {known})")
+    return InvalidChangeError(InvalidCode.COLUMN_UNKNOWN, f"table {table} has no column {name!r} (it has {known})")
 
 
 # --- making a definition ----------------------------------------------------------------------------------------------
@@ -183,7 +184,7 @@ def column_type(text: str) -> ColumnType:
     try:
         return parse_type(text)
     except ValueError as error:
-        raise InvalidChangeError(str(error)) from None
+        raise InvalidChangeError(InvalidCode.TYPE_UNKNOWN, str(error)) from None
 
 
 def check_default(name: str, kind: ColumnType, default: str | None) -> None:
@@ -191,11 +192,15 @@ def check_default(name: str, kind: ColumnType, default: str | None) -> None:
     if default is None:
         return
     if kind.name in NESTED:
-        raise InvalidChangeError(f"column {quoted(name)}: a default of a nested type is not supported")
+        raise InvalidChangeError(
+            InvalidCode.DEFAULT_INVALID, f"column {quoted(name)}: a default of a nested type is not supported"
+        )
     try:
         default_value(kind, default)
     except ValueError as error:
-        raise InvalidChangeError(f"column {quoted(name)}: the default {default!r} {error}") from None
+        raise InvalidChangeError(
+            InvalidCode.DEFAULT_INVALID, f"column {quoted(name)}: the default {default!r} {error}"
+        ) from None
 
 
 def default_value(kind: ColumnType, default: str) -> RowValue:
@@ -234,14 +239,15 @@ def _key_columns(table: TableDefinition, names: tuple[str, ...], what: str) -> t
     columns = [table.column(name) for name in names]
     ids = tuple(column.column_id for column in columns)
     if not ids:
-        raise InvalidChangeError(f"{what} of table {quoted(table.name)} has no columns")
+        raise InvalidChangeError(InvalidCode.KEY_INVALID, f"{what} of table {quoted(table.name)} has no columns")
     if len(set(ids)) < len(ids):
-        raise InvalidChangeError(f"{what} of table {quoted(table.name)} names a column twice")
+        raise InvalidChangeError(InvalidCode.KEY_INVALID, f"{what} of table {quoted(table.name)} names a column twice")
     for column in columns:
         if not is_keyable(column.type):
             raise InvalidChangeError(
+                InvalidCode.KEY_INVALID,
                 f"{what} of table {quoted(table.name)}: column {quoted(column.name)} is {column.type}, "
-                "whose values have no exact equality"
+                "whose values have no exact equality",
             )
     return ids
 
@@ -254,38 +260,56 @@ def partition_keys(column_named: Callable[[str], Column], specs: tuple[Partition
         _check_transform(column, spec.transform)
         key = PartitionKey(column.column_id, spec.transform)
         if key in keys:
-            raise InvalidChangeError(f"partition key {spec.transform}({quoted(column.name)}) is given twice")
+            raise InvalidChangeError(
+                InvalidCode.PARTITION_KEY_INVALID,
+                f"partition key {spec.transform}({quoted(column.name)}) is given twice",
+            )
         keys[key] = None
     return tuple(keys)
 
 
 def _check_transform(column: Column, transform: str) -> None:
     if column.type.name in NESTED:
-        raise InvalidChangeError(f"column {quoted(column.name)} is {column.type.name} and cannot be a partition key")
+        raise InvalidChangeError(
+            InvalidCode.PARTITION_KEY_INVALID,
+            f"column {quoted(column.name)} is {column.type.name} and cannot be a partition key",
+        )
     if transform == "identity":
         return
     if bucket := _BUCKET.fullmatch(transform):
         if not 0 < int(bucket[1]) <= _BUCKETS_MAX:
-            raise InvalidChangeError(f"{transform}: there can be 1 to {_BUCKETS_MAX} buckets")
+            raise InvalidChangeError(
+                InvalidCode.PARTITION_KEY_INVALID, f"{transform}: there can be 1 to {_BUCKETS_MAX} buckets"
+            )
         return
     if transform not in ("year", "month", "day", "hour"):
         raise InvalidChangeError(
-            f"unknown partition transform {transform!r}; known are identity, year, month, day, hour, bucket(N)"
+            InvalidCode.PARTITION_KEY_INVALID,
+            f"unknown partition transform {transform!r}; known are identity, year, month, day, hour, bucket(N)",
         )
     if column.type.name not in _YEARS or (transform == "hour" and column.type.name == "date"):
-        raise InvalidChangeError(f"{transform}({quoted(column.name)}): the column is {column.type.name}, not a time")
+        raise InvalidChangeError(
+            InvalidCode.PARTITION_KEY_INVALID,
+            f"{transform}({quoted(column.name)}): the column is {column.type.name}, not a time",
+        )
 
 
 def check_property(key: str, value: str | None) -> None:
     """Raise InvalidChangeError unless ``key`` is a table property and ``value`` one of its values (None resets it)."""
     if key not in PROPERTIES:
-        raise InvalidChangeError(f"unknown table property {key!r}; known are {', '.join(PROPERTIES)}")
+        raise InvalidChangeError(
+            InvalidCode.PROPERTY_UNKNOWN, f"unknown table property {key!r}; known are {', '.join(PROPERTIES)}"
+        )
     if value is None:
         return
     if key == "conflict_granularity" and value not in tuple(Granularity):
-        raise InvalidChangeError(f"conflict_granularity is TABLE, FILE or ROW, not {value!r}")
+        raise InvalidChangeError(
+            InvalidCode.PROPERTY_VALUE_INVALID, f"conflict_granularity is TABLE, FILE or ROW, not {value!r}"
+        )
     if key == FOREIGN_PATHS and value not in ("true", "false"):
-        raise InvalidChangeError(f"{FOREIGN_PATHS} is true or false, as text, not {value!r}")
+        raise InvalidChangeError(
+            InvalidCode.PROPERTY_VALUE_INVALID, f"{FOREIGN_PATHS} is true or false, as text, not {value!r}"
+        )
     if key == "on_conflict":
         check_policy(value)
 
@@ -293,7 +317,9 @@ def check_property(key: str, value: str | None) -> None:
 def check_policy(value: str) -> None:
     """Raise InvalidChangeError unless ``value`` is a policy for row conflicts."""
     if value not in POLICIES and not re.fullmatch(HANDLER_PREFIX + r"[\w.-]+", value):
-        raise InvalidChangeError(f"on_conflict is {', '.join(POLICIES)} or handler:NAME, not {value!r}")
+        raise InvalidChangeError(
+            InvalidCode.POLICY_UNKNOWN, f"on_conflict is {', '.join(POLICIES)} or handler:NAME, not {value!r}"
+        )
 
 
 def define(change: CreateTable, *, table_id: int, schema_id: int, partition_id: int | None) -> TableDefinition:
@@ -302,25 +328,34 @@ def define(change: CreateTable, *, table_id: int, schema_id: int, partition_id: 
     Raises InvalidChangeError that says what cannot be.
     """
     if change.exclusion_constraints:
-        raise InvalidChangeError("exclusion constraints are unsupported: no order of commits could keep them")
+        raise InvalidChangeError(
+            InvalidCode.EXCLUSION_UNSUPPORTED,
+            "exclusion constraints are unsupported: no order of commits could keep them",
+        )
     if not change.columns:
-        raise InvalidChangeError(f"table {quoted(change.table)} needs at least one column")
+        raise InvalidChangeError(InvalidCode.COLUMNS_MISSING, f"table {quoted(change.table)} needs at least one column")
     columns: list[Column] = []
     names: set[str] = set()
     next_id = 1
     for spec in change.columns:
         column = build_column(spec, next_id)
         if fold(column.name) in names:
-            raise InvalidChangeError(f"table {quoted(change.table)} has two columns {quoted(column.name)}")
+            raise InvalidChangeError(
+                InvalidCode.COLUMN_EXISTS, f"table {quoted(change.table)} has two columns {quoted(column.name)}"
+            )
         columns.append(column)
         names.add(fold(column.name))
         next_id += sum(1 for _ in column.walk())
     table = TableDefinition(table_id, schema_id, change.table, tuple(columns), next_id)
     primary_key = _key_columns(table, change.primary_key, "the primary key") if change.primary_key else ()
     if change.unique and not primary_key:
-        raise InvalidChangeError(f"table {quoted(change.table)}: UNIQUE needs a primary key as well")
+        raise InvalidChangeError(
+            InvalidCode.PRIMARY_KEY_MISSING, f"table {quoted(change.table)}: UNIQUE needs a primary key as well"
+        )
     if change.foreign_keys and not primary_key:
-        raise InvalidChangeError(f"table {quoted(change.table)}: foreign keys need a primary key as well")
+        raise InvalidChangeError(
+            InvalidCode.PRIMARY_KEY_MISSING, f"table {quoted(change.table)}: foreign keys need a primary key as well"
+        )
     for key, value in change.properties.items():
         check_property(key, value)
     return replace(
@@ -340,18 +375,21 @@ def reference(table: TableDefinition, spec: ForeignKeySpec, parent: TableDefinit
     theirs = _key_columns(parent, spec.ref_columns, "a foreign key")
     if len(own) != len(theirs):
         raise InvalidChangeError(
-            f"a foreign key of table {quoted(table.name)} has another number of columns on each side"
+            InvalidCode.FOREIGN_KEY_INVALID,
+            f"a foreign key of table {quoted(table.name)} has another number of columns on each side",
         )
     if theirs != parent.primary_key and theirs not in parent.unique:
         raise InvalidChangeError(
+            InvalidCode.FOREIGN_KEY_INVALID,
             f"a foreign key of table {quoted(table.name)} refers to columns of {quoted(parent.name)} that are neither its "
-            "primary key nor a UNIQUE constraint"
+            "primary key nor a UNIQUE constraint",
         )
     for own_id, ref_id in zip(own, theirs, strict=True):
         if table.column_by_id(own_id).type != parent.column_by_id(ref_id).type:
             raise InvalidChangeError(
+                InvalidCode.FOREIGN_KEY_INVALID,
                 f"a foreign key of table {quoted(table.name)}: column {quoted(table.column_by_id(own_id).name)} has another "
-                f"type than {quoted(parent.column_by_id(ref_id).name)} of {quoted(parent.name)}"
+                f"type than {quoted(parent.column_by_id(ref_id).name)} of {quoted(parent.name)}",
             )
     return ForeignKey(own, parent.table_id, theirs)
 
@@ -395,7 +433,10 @@ def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[st
     for name, value in row.items():
         column = by_name.get(name) or table.column(name)
         if column.name in given:
-            raise InvalidChangeError(f"a row of table {quoted(table.name)} gives column {quoted(column.name)} twice")
+            raise InvalidChangeError(
+                InvalidCode.COLUMN_GIVEN_TWICE,
+                f"a row of table {quoted(table.name)} gives column {quoted(column.name)} twice",
+            )
         given[column.name] = value
     full: dict[str, RowValue] = {}
     for column in table.columns:
@@ -403,7 +444,10 @@ def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[st
         if column.name not in given and column.default is not None:
             value = default_value(column.type, column.default)
         if value is None and not column.nullable:
-            raise InvalidChangeError(f"column {quoted(column.name)} of table {quoted(table.name)} may not be NULL")
+            raise InvalidChangeError(
+                InvalidCode.NULL_NOT_ALLOWED,
+                f"column {quoted(column.name)} of table {quoted(table.name)} may not be NULL",
+            )
         try:
             if column.name in given:
                 check_json_type(column.type, value)
@@ -411,6 +455,8 @@ def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[st
             check_nested_text(column.type, value)
         except ValueError as error:
             shown = str(value) if len(str(value)) <= 60 else str(value)[:57] + "..."
-            raise InvalidChangeError(f"column {quoted(column.name)}: the value {quoted(shown)!r} {error}") from None
+            raise InvalidChangeError(
+                InvalidCode.VALUE_INVALID, f"column {quoted(column.name)}: the value {quoted(shown)!r} {error}"
+            ) from None
         full[column.name] = value
     return full

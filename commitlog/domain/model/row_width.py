@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from commitlog.domain.model import RowValue
+from commitlog.domain.model import InvalidCode, RowValue
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
 
 POSTGRESQL_ROW_BYTES_MAX = 8_160
@@ -35,8 +35,9 @@ def check_row_width(table: TableDefinition, image: Mapping[str, RowValue], bytes
         return
     if (width := stored_width(table, image)) > bytes_max:
         raise InvalidChangeError(
+            InvalidCode.ROW_TOO_WIDE,
             f"a row of table {quoted(table.name)} would take {width} bytes of a page in PostgreSQL, more than {bytes_max} "
-            "(inlined_row_bytes_max): too many of its columns are not NULL"
+            "(inlined_row_bytes_max): too many of its columns are not NULL",
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from commitlog.domain.model import Granularity, LogSettings, Scalar
+from commitlog.domain.model import Granularity, InvalidCode, LogSettings, Scalar
 from commitlog.domain.model.definitions import InvalidChangeError, check_policy
 from commitlog.domain.model.row_width import POSTGRESQL_ROW_BYTES_MAX
 
@@ -30,12 +30,14 @@ _BOUND_MAX = 2**53
 def changed_settings(settings: LogSettings, changes: Mapping[str, Scalar]) -> LogSettings:
     """Return the settings after a CONFIGURE; raise InvalidChangeError that names the setting and what it takes."""
     if not changes:
-        raise InvalidChangeError("CONFIGURE without settings: nothing to commit")
+        raise InvalidChangeError(InvalidCode.NOTHING_TO_COMMIT, "CONFIGURE without settings: nothing to commit")
     values: dict[str, Any] = {}
     known = {f.name for f in fields(LogSettings)}
     for key, value in changes.items():
         if key not in known:
-            raise InvalidChangeError(f"unknown setting {key!r}; known are {', '.join(sorted(known))}")
+            raise InvalidChangeError(
+                InvalidCode.SETTING_UNKNOWN, f"unknown setting {key!r}; known are {', '.join(sorted(known))}"
+            )
         values[key] = _checked(key, value)
     return replace(settings, **values)
 
@@ -43,16 +45,20 @@ def changed_settings(settings: LogSettings, changes: Mapping[str, Scalar]) -> Lo
 def _checked(key: str, value: Scalar) -> object:
     if key == "conflict_granularity":
         if value not in tuple(Granularity):
-            raise InvalidChangeError(f"conflict_granularity is TABLE, FILE or ROW, not {value!r}")
+            raise InvalidChangeError(
+                InvalidCode.SETTING_VALUE_INVALID, f"conflict_granularity is TABLE, FILE or ROW, not {value!r}"
+            )
         return Granularity(str(value))
     if key == "on_conflict":
         if not isinstance(value, str):
-            raise InvalidChangeError(f"on_conflict is a text, not {value!r}")
+            raise InvalidChangeError(InvalidCode.POLICY_UNKNOWN, f"on_conflict is a text, not {value!r}")
         check_policy(value)
         return value
     if value is None and key in _OPTIONAL:
         return None
     low, high = _AT_LEAST.get(key, 0), _AT_MOST.get(key, _BOUND_MAX)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise InvalidChangeError(f"{key} is a whole number from {low} to {high}, not {value!r}")
+        raise InvalidChangeError(
+            InvalidCode.SETTING_VALUE_INVALID, f"{key} is a whole number from {low} to {high}, not {value!r}"
+        )
     return value

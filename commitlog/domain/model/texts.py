@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from commitlog.domain.model import TIME_US_MAX, TIME_US_MIN, RowValue
+from commitlog.domain.model import TIME_US_MAX, TIME_US_MIN, InvalidCode, RowValue
 from commitlog.domain.model.definitions import InvalidChangeError, quoted
 from commitlog.domain.model.json_form import is_nested_deeper
 
@@ -20,15 +20,20 @@ def check_text(text: str | None, what: str, *, multiline: bool = False) -> None:
         return
     found = (_FORBIDDEN_IN_LINES if multiline else _FORBIDDEN).search(text)
     if found is not None:
-        raise InvalidChangeError(f"{what} holds the character U+{ord(found[0]):04X}, which no text here may hold")
+        raise InvalidChangeError(
+            InvalidCode.TEXT_UNSTORABLE,
+            f"{what} holds the character U+{ord(found[0]):04X}, which no text here may hold",
+        )
 
 
 def check_name(name: str, what: str, length_max: int) -> None:
     """Raise InvalidChangeError for an empty, too long or unprintable name."""
     if not name:
-        raise InvalidChangeError(f"the {what} name is empty")
+        raise InvalidChangeError(InvalidCode.NAME_EMPTY, f"the {what} name is empty")
     if len(name) > length_max:
-        raise InvalidChangeError(f"the {what} name {quoted(name)} is longer than {length_max} characters")
+        raise InvalidChangeError(
+            InvalidCode.NAME_TOO_LONG, f"the {what} name {quoted(name)} is longer than {length_max} characters"
+        )
     if not (name.isascii() and name.isprintable()):
         check_text(name, f"the {what} name")
 
@@ -38,7 +43,9 @@ def check_row_text(row: Mapping[str, RowValue], what: str) -> None:
     for name, value in row.items():
         check_text(name, f"a column name of {what}")
         if isinstance(value, list | dict) and is_nested_deeper(value, _NESTING_MAX):
-            raise InvalidChangeError(f"a value of {what} is nested deeper than {_NESTING_MAX}")
+            raise InvalidChangeError(
+                InvalidCode.VALUE_TOO_NESTED, f"a value of {what} is nested deeper than {_NESTING_MAX}"
+            )
         check_value_text(value, what)
 
 
@@ -58,4 +65,4 @@ def check_value_text(value: RowValue, what: str) -> None:
 def check_time_ms(what: str, time_ms: int | None) -> None:
     """Raise InvalidChangeError for a time, ms since 1970, that PostgreSQL cannot hold."""
     if time_ms is not None and not TIME_US_MIN <= time_ms * 1000 <= TIME_US_MAX:
-        raise InvalidChangeError(f"{what} {time_ms} is beyond PostgreSQL's times")
+        raise InvalidChangeError(InvalidCode.TIME_OUT_OF_RANGE, f"{what} {time_ms} is beyond PostgreSQL's times")

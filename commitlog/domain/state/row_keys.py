@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from commitlog.domain.model import Row, RowValue
+from commitlog.domain.model import InvalidCode, Row, RowValue
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
 from commitlog.domain.model.types import canonical_value, check_json_type, fold, value_text
 from commitlog.domain.state.index import Origin, RowVersion
@@ -38,18 +38,23 @@ def given_key(table: TableDefinition, key: Row) -> str:
     columns = [table.column_by_id(column_id) for column_id in table.primary_key]
     if len(by_name) != len(key) or by_name.keys() != {fold(column.name) for column in columns}:
         names = ", ".join(column.name for column in columns)
-        raise InvalidChangeError(f"a key of table {quoted(table.name)} gives exactly its key columns: {names}")
+        raise InvalidChangeError(
+            InvalidCode.KEY_INCOMPLETE, f"a key of table {quoted(table.name)} gives exactly its key columns: {names}"
+        )
     image: dict[str, RowValue] = {}
     for column in columns:
         value = by_name[fold(column.name)]
         if value is None:
-            raise InvalidChangeError(f"key column {quoted(column.name)} of table {quoted(table.name)} cannot be NULL")
+            raise InvalidChangeError(
+                InvalidCode.NULL_NOT_ALLOWED,
+                f"key column {quoted(column.name)} of table {quoted(table.name)} cannot be NULL",
+            )
         try:
             check_json_type(column.type, value)
             canonical_value(column.type, value)
         except ValueError as error:
             raise InvalidChangeError(
-                f"key column {quoted(column.name)}: the value {quoted(str(value))!r} {error}"
+                InvalidCode.VALUE_INVALID, f"key column {quoted(column.name)}: the value {quoted(str(value))!r} {error}"
             ) from None
         image[column.name] = value
     return key_of(table, image)

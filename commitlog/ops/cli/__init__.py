@@ -64,7 +64,7 @@ _COMMANDS = {
     "replay": _Place("replay", "Decide proposals from a file, without Kafka."),
     "catalog": _Place("catalog", "Rebuild the catalog, migrate it, or export it."),
     "digest": _Place("digest", "Compare two sites' versions of a row."),
-    "manual": _Place("manual", "Print what conflicts with what."),
+    "manual": _Place("manual", "Print what conflicts with what, or what is INVALID."),
     "doctor": _Place("doctor", "Compare the catalog with the log and the files."),
     "clean": _Place("doctor", "Remove files that nobody needs."),
     "bench": _Place("bench", "Measure this machine."),
