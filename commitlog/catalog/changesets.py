@@ -28,7 +28,7 @@ class GivenIds(NamedTuple):
 
 
 class AssignedIds:
-    """Deals an outcome's ids out to its changes, in their order (DESIGN 12, ruling 10)."""
+    """Deals an outcome's ids out to its changes, in their order (rules.md 12.10)."""
 
     def __init__(self, assigned: m.Assigned) -> None:
         self._mappings = iter(assigned.mapping_ids)

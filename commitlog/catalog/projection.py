@@ -1,4 +1,4 @@
-"""project: outcomes into the rows of a DuckLake 1.0 catalog (DESIGN 7).
+"""project: outcomes into the rows of a DuckLake 1.0 catalog (rules.md 7).
 
 One call runs in the caller's SQL transaction, which also writes the applied position. What is written is the net effect of
 each changeset: no row begins and ends in one snapshot. Names are not resolved again: an outcome's effects carry the ids.

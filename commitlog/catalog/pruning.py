@@ -1,7 +1,7 @@
 """Which files a filter rules out, decided in SQL by the catalog's statistics and partition values.
 
 Only proofs count: a file stays unless a bound, a count or a partition value shows that none of its rows matches. It is the
-same reading of statistics as that of SERIALIZABLE reads (DESIGN 12, rulings 14 and 24), on what DuckLake stores as text.
+same reading of statistics as that of SERIALIZABLE reads (rules.md 12.14, 12.24), on what DuckLake stores as text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Could the changes be, and what since the base stands against them? Change by change, snapshot by snapshot (DESIGN 3, 12)."""
+"""Could the changes be, and what since the base stands against them? Change by change, snapshot by snapshot (rules.md 3)."""
 
 from __future__ import annotations
 

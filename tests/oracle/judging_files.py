@@ -1,4 +1,4 @@
-"""Changes of files as the oracle judges them: appends, deletes, compactions, flushes (DESIGN 3, 12.2-7)."""
+"""Changes of files as the oracle judges them: appends, deletes, compactions, flushes (rules.md 3, 12.2-7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slow, obvious way to a verdict: look at every snapshot after the base, one after another (DESIGN 4, last line).
+"""The slow, obvious way to a verdict: look at every snapshot after the base, one after another (rules.md 4).
 
 Written apart from the core's index: it keeps a copy of the world for every snapshot and compares change by change. It
 judges the verdict, the reason and the set of conflicts; the ids of what committed it takes from the core's outcomes.

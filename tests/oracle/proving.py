@@ -1,4 +1,4 @@
-"""Can a row of this file match? The oracle tries every value that could be in it (DESIGN 12.14, 24).
+"""Can a row of this file match? The oracle tries every value that could be in it (rules.md 12.14, 12.24).
 
 Of all values only those matter that the bounds and literals name, one below them all and one above them all.
 """

@@ -1,4 +1,4 @@
-"""What was read and has changed: the oracle's view of SERIALIZABLE (DESIGN 4, 12.13-14)."""
+"""What was read and has changed: the oracle's view of SERIALIZABLE (rules.md 4, 12.13-14)."""
 
 from __future__ import annotations
 

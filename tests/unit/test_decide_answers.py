@@ -1,4 +1,4 @@
-"""One answer for each proposal: duplicates, epochs, deadlines, bases, and which reason comes first (DESIGN 2, 12.8-9, 22)."""
+"""One answer for each proposal: duplicates, epochs, deadlines, bases, which reason comes first (rules.md 2, 12.8-9, 12.22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changesets as a whole: what earlier changes mean to later ones, flags that skip, limits, text (DESIGN 10, 12.4-5, 12.21)."""
+"""Changesets as a whole: what earlier changes mean to later ones, flags, limits, text (rules.md 10, 12.4-5, 12.21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as they are defined and altered: keys, references, partitions, defaults, properties (DESIGN 3, 12.5, 12.25)."""
+"""Tables as they are defined and altered: keys, references, partitions, defaults, properties (rules.md 3, 12.5, 12.25)."""
 
 from __future__ import annotations
 

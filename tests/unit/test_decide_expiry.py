@@ -1,4 +1,4 @@
-"""What is forgotten when the floor rises or the window moves on, and that nothing else is (DESIGN 3, 12.1, 12.9, 12.11)."""
+"""What is forgotten when the floor rises or the window moves on, and that nothing else is (rules.md 3, 12.1, 12.9, 12.11)."""
 
 from __future__ import annotations
 

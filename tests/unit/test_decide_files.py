@@ -1,4 +1,4 @@
-"""APPEND, DELETE and COMPACT at the three granularities (DESIGN 3, 12.3-7, 10, 12)."""
+"""APPEND, DELETE and COMPACT at the three granularities (rules.md 3, 12.3-7, 12.10, 12.12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas, tables and views: names, definitions and the conflicts over them (DESIGN 3, 12.1-5, 10-12, 20-22, 25)."""
+"""Schemas, tables and views: names, definitions and the conflicts over them (rules.md 3, 12.1-5, 12.10-12, 12.20-22)."""
 
 from __future__ import annotations
 

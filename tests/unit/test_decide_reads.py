@@ -1,4 +1,4 @@
-"""Read sets: what SERIALIZABLE refuses and SNAPSHOT allows (DESIGN 4, 12.13-14, 20, 24)."""
+"""Read sets: what SERIALIZABLE refuses and SNAPSHOT allows (rules.md 4, 12.13-14, 12.20, 12.24)."""
 
 from __future__ import annotations
 

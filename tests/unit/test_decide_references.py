@@ -1,4 +1,4 @@
-"""Foreign keys of keyed tables: parents and children, raced or not, also beyond the window (DESIGN 12.16, 12.18, 12.23)."""
+"""Foreign keys of keyed tables: parents and children, raced or not, also beyond the window (rules.md 12.16, 12.18, 12.23)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row changes where sites and handlers meet, FLUSH, and keys that move: each refusal and each way out (DESIGN 5, 12.15-18)."""
+"""Row changes where sites and handlers meet, FLUSH, and keys that move: each refusal, each way out (rules.md 5, 12.15-18)."""
 
 from __future__ import annotations
 

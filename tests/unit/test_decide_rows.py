@@ -1,4 +1,4 @@
-"""Keyed tables: row conflicts by BDR's names, under each policy (DESIGN 5, 12.15-18, 23)."""
+"""Keyed tables: row conflicts by BDR's names, under each policy (rules.md 5, 12.15-18, 12.23)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published SData cases, and what ruling 19 adds (DESIGN 6)."""
+"""The published SData cases, and more (rules.md 6, 12.19)."""
 
 from __future__ import annotations
 

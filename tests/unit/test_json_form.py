@@ -1,4 +1,4 @@
-"""Proposals and outcomes as JSON: what is MALFORMED names its field, what is written is read back (DESIGN 11, 12.8, 12.26)."""
+"""Proposals and outcomes as JSON: what is MALFORMED names its field, what is written is read (rules.md 11, 12.8, 12.26)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Column types and their values: what is one, what is none, and when two values are the same (DESIGN 12.1, 12.15, 12.25)."""
+"""Column types and their values: what is one, what is none, and when two values are the same (rules.md 12.1, 12.15, 12.25)."""
 
 from __future__ import annotations
 

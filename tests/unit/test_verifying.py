@@ -1,4 +1,4 @@
-"""A log decided again: what is right passes, whole or in shares, and whatever was tampered with is found (DESIGN 1)."""
+"""A log decided again: what is right passes, whole or in shares, and whatever was tampered with is found (rules.md 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One unanswered proposal with a ``writer_seq`` per writer at a time (DESIGN 10): the client sees to it.
+"""One unanswered proposal with a ``writer_seq`` per writer at a time (rules.md 8): the client sees to it.
 
 Two of them in flight could be decided in another order than they were made, and the seq of a refused one could be taken
 by the next. What one client object can see is enough: two processes of one writer fence each other by epoch.

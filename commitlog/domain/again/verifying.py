@@ -1,4 +1,4 @@
-"""Deciding a log's history again: is every answer the one that its own rules give? (DESIGN 1, "the log verifies itself")
+"""Deciding a log's history again: is every answer the one that its own rules give? (rules.md 1)
 
 Proposals that share no table, name or foreign key do not meet, so the work can be shared out: ``Entities`` finds which
 belong together, and a ``Verifier`` decides its share again while it only counts the others (``thin``).

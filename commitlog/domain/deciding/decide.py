@@ -2,7 +2,7 @@
 
 ``decide`` looks at the state and makes an outcome; it is pure, changes nothing and never raises for bad input.
 ``replay`` changes the state by an outcome; it is total: it asserts and never refuses, live and at start alike. The order
-of the checks in ``decide`` is the precedence of the reasons (DESIGN 2).
+of the checks in ``decide`` is the precedence of the reasons (rules.md 2).
 """
 
 from __future__ import annotations

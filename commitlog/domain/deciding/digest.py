@@ -1,4 +1,4 @@
-"""Which of two versions of a row is newer when two logs replicate to each other, by digest (DESIGN 6).
+"""Which of two versions of a row is newer when two logs replicate to each other, by digest (rules.md 6).
 
 Source: SData, "Handling Conflicts with Digest". Each row version carries a triplet (node, tick, stamp); each side a digest,
 for every node the *next* tick as far as that side knows, so that "strictly less" means "already contained".
@@ -66,7 +66,7 @@ class Comparison:
 
 
 def compare(first: Side, second: Side) -> Comparison:
-    """Compare two versions of one row (DESIGN 6, rules 1-3; 12, ruling 19)."""
+    """Compare two versions of one row (rules.md 6, 12.19)."""
     if first.triplet.node == second.triplet.node:
         if first.triplet.tick == second.triplet.tick:
             return Comparison(Newer.SAME, conflict=False, rule=1)

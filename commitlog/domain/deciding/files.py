@@ -1,4 +1,4 @@
-"""Judging requests on files: APPEND, DELETE and COMPACT against what is live (DESIGN 12, rulings 3, 4, 6, 7, 25)."""
+"""Judging requests on files: APPEND, DELETE and COMPACT against what is live (rules.md 12.3, 12.4, 12.6, 12.7, 12.25)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def check_file(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -
 
 
 def _check_path(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:
-    """Whose a file is must be seen from its path, and no file may be taken twice (DESIGN 12, ruling 31)."""
+    """Whose a file is must be seen from its path, and no file may be taken twice (rules.md 12.31)."""
     path = file.path
     if not (file.path_is_relative and _PLAIN.fullmatch(path)):
         _look_closely_at_path(plan, table, file)

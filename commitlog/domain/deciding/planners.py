@@ -1,4 +1,4 @@
-"""What each kind of change asks for: judged possible or not, ids given, footprints taken (DESIGN 3, 12.1-5, 10, 21, 25).
+"""What each kind of change asks for: judged, ids given, footprints taken (rules.md 3, 12.1-5, 12.10, 12.21, 12.25).
 
 The first request that cannot be raises ``InvalidChangeError``; what was committed meanwhile is left to the conflict rules,
 which get a ``Footprint`` per change. Nothing here changes the state.
@@ -53,7 +53,7 @@ _ALONE = (m.ChangeKind.COMPACT, m.ChangeKind.FLUSH, m.ChangeKind.EXPIRE_SNAPSHOT
 
 
 def check_mixture(proposal: m.Proposal) -> None:
-    """Refuse an empty changeset, and maintenance beside other kinds of change (DESIGN 12, ruling 5)."""
+    """Refuse an empty changeset, and maintenance beside other kinds of change (rules.md 12.5)."""
     if proposal.open_writer:
         if proposal.changes:
             raise InvalidChangeError(

@@ -1,6 +1,6 @@
 """One proposal being looked at: what its names mean to the writer, and the ids that it would be given.
 
-Names resolve against the base, overlaid by the earlier changes of the same changeset (DESIGN 12, ruling 1). What each kind
+Names resolve against the base, overlaid by the earlier changes of the same changeset (rules.md 12.1). What each kind
 of change asks for is in ``planners``. Nothing here changes the state.
 """
 
@@ -281,7 +281,7 @@ class Plan:
             )
 
     def definition(self, table: TableState) -> TableDefinition | None:
-        """The table's columns as the writer knows them; None when they were changed since the base (ruling 2)."""
+        """The table's columns as the writer knows them; None when they were changed since the base (rules.md 12.2)."""
         if table.table_id in self.definitions:
             return self.definitions[table.table_id]
         if id(table) in self.created:

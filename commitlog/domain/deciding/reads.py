@@ -1,4 +1,4 @@
-"""Read sets under SERIALIZABLE: was anything that the writer read changed since its base? (DESIGN 4, 12.13-14, 24)
+"""Read sets under SERIALIZABLE: was anything that the writer read changed since its base? (rules.md 4, 12.13-14, 12.24)
 
 A filter excludes a file when one of its conjuncts alone proves, from partition values or column statistics, that no row of
 the file can match. Whatever is missing, of another type or possibly cut short proves nothing.

@@ -1,4 +1,4 @@
-"""Row changes of keyed tables: how they meet what was committed since the base, by BDR's names (DESIGN 5, 12.15-18, 23).
+"""Row changes of keyed tables: how they meet what was committed since the base, by BDR's names (rules.md 5, 12.15-18, 12.23).
 
 Detection is apart from policy: ``_insert``, ``_update`` and ``_delete`` find out which of the types a change is;
 ``_settle`` asks the table's ``on_conflict``. A race that nothing settles becomes a hit; one that was settled a
@@ -216,7 +216,7 @@ class RowCheck:
             self._check_children(old_key, old)
 
     def _proposed_wins(self, meeting: Meeting, proposed: Row | None) -> bool:
-        """LAST_UPDATE_WINS against the row as it is at the head (ruling 18); KEEP_EXISTING never."""
+        """LAST_UPDATE_WINS against the row as it is at the head (rules.md 12.18); KEEP_EXISTING never."""
         if self.policy != "LAST_UPDATE_WINS" or meeting.version is None:
             return False
         if proposed is None:

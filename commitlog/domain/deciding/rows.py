@@ -129,7 +129,7 @@ class RowPlanner:
         return True
 
     def give_file_id(self, table: TableState) -> None:
-        """One file id for a table whose rows the changeset inserts or updates (DESIGN 12, ruling 10)."""
+        """One file id for a table whose rows the changeset inserts or updates (rules.md 12.10)."""
         if table.table_id not in self._file_ids_given:
             self._file_ids_given.add(table.table_id)
             self.plan.ids.next_file_id += 1

@@ -147,7 +147,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A changeset and the snapshot it was computed from (DESIGN 2)."""
+    """A changeset and the snapshot it was computed from (rules.md 2)."""
 
     proposal_id: ProposalId
     writer_id: str
@@ -204,7 +204,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How a proposed change to a row that met a committed one was settled without a refusal (DESIGN 5).
+    """How a proposed change to a row that met a committed one was settled without a refusal (rules.md 5).
 
     ``committed_row`` and ``proposed_row`` are the two images (None: deleted); ``row`` the one that stands after
     ``action`` HANDLED. ``handler`` names the handler that was asked and is never asked again on replay.
@@ -225,7 +225,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Every id that an outcome gave, each list in the order of the changes (DESIGN 12, ruling 10).
+    """Every id that an outcome gave, each list in the order of the changes (rules.md 12.10).
 
     ``row_id_starts``: per new file the id of its first row (None: its rows carry their ids), and per single row that was
     given an id that id.

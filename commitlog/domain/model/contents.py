@@ -1,4 +1,4 @@
-"""What a proposal asks for in 64 bits, by which a repetition is told from another write under the same key (ruling 33).
+"""What a proposal asks for in 64 bits, by which a repetition is told from another write under the same key (rules.md 12.33).
 
 A writer that does its work again makes new files, of other names, sizes and numbers, and may do so from a newer base. So
 the upper half is of what it wants whatever the base; then come 16 bits of the base, and 16 of what was computed from it,

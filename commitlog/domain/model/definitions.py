@@ -132,7 +132,7 @@ class TableDefinition:
 
     @property
     def keyed(self) -> bool:
-        """Whether rows are judged one by one (DESIGN 5)."""
+        """Whether rows are judged one by one (rules.md 5)."""
         return bool(self.primary_key)
 
     def column(self, name: str) -> Column:
@@ -395,7 +395,7 @@ def reference(table: TableDefinition, spec: ForeignKeySpec, parent: TableDefinit
 
 
 BENIGN_OPS = frozenset({AlterOp.SET_COMMENT, AlterOp.SET_DEFAULT, AlterOp.SET_PROPERTY})
-"""Alterations that change no definition in the sense of DESIGN 12, rulings 2 and 20."""
+"""Alterations that change no definition in the sense of rules.md 12.2, 12.20."""
 
 
 _INLINED_COLUMNS_MAX = 1_590

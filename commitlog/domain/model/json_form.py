@@ -1,4 +1,4 @@
-"""Proposals and outcomes as JSON, the form that people meet: files, the command line, scenarios (DESIGN 11).
+"""Proposals and outcomes as JSON, the form that people meet: files, the command line, scenarios (rules.md 11).
 
 What does not have the form raises ``MalformedRecordError`` that names the field; whether a well-formed proposal makes
 sense is for ``decide``. The reading side is one table of fields per type, so that unknown fields and missing ones are

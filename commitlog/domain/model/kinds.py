@@ -106,7 +106,7 @@ class Verdict(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a proposal was refused, in order of precedence: the first that applies is the answer (DESIGN 2)."""
+    """Why a proposal was refused, in order of precedence: the first that applies is the answer (rules.md 2)."""
 
     MALFORMED = "MALFORMED"
     PROPOSAL_EXPIRED = "PROPOSAL_EXPIRED"

@@ -1,6 +1,6 @@
 """How wide a row outside of files is in PostgreSQL, which holds a row in one page and only its long values elsewhere.
 
-Every COMMITTED outcome must fit the catalog (DESIGN 12, ruling 30). The layout is PostgreSQL's: a header with one bit per
+Every COMMITTED outcome must fit the catalog (rules.md 12.30). The layout is PostgreSQL's: a header with one bit per
 column, then the values that are not NULL, those of fixed width at their alignment; what is longer than a pointer is moved
 out of the row when the row would not fit, and a pointer stays.
 """

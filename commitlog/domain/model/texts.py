@@ -1,4 +1,4 @@
-"""Which text may enter the log: what PostgreSQL, Avro and a stock reader can all hold (DESIGN 12, rulings 5 and 26)."""
+"""Which text may enter the log: what PostgreSQL, Avro and a stock reader can all hold (rules.md 12.5, 12.26)."""
 
 from __future__ import annotations
 

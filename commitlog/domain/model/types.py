@@ -168,7 +168,7 @@ _FOLD = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 1
 
 
 def fold(name: str) -> str:
-    """ASCII case folding, by which names are compared (DESIGN 12, ruling 1)."""
+    """ASCII case folding, by which names are compared (rules.md 12.1)."""
     return name.translate(_FOLD)
 
 
@@ -178,7 +178,7 @@ def is_keyable(kind: ColumnType) -> bool:
 
 
 def can_widen(old: ColumnType, new: ColumnType) -> bool:
-    """Whether DuckLake promotes ``old`` to ``new`` without rewriting files (DESIGN 12, ruling 25)."""
+    """Whether DuckLake promotes ``old`` to ``new`` without rewriting files (rules.md 12.25)."""
     for ladder in _WIDENING_LADDERS:
         if old.name in ladder and new.name in ladder:
             return ladder.index(old.name) < ladder.index(new.name)

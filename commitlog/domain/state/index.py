@@ -95,7 +95,7 @@ class FileDeletes:
 class RowsDeleted(NamedTuple):
     """One delete from a file within the window: the positions it added.
 
-    ``every_row`` is set for delete files and whole files, which touch every row of their file (DESIGN 3).
+    ``every_row`` is set for delete files and whole files, which touch every row of their file (rules.md 3).
     """
 
     snapshot_id: int

@@ -1,4 +1,4 @@
-"""replay: the only way in which the state changes, live and at start alike (DESIGN 1).
+"""replay: the only way in which the state changes, live and at start alike (rules.md 1).
 
 It applies a committed changeset in order to the head. Ids come from the outcome (``assigned``, ``effects``), never from
 looking names up as ``decide`` does: nothing conflicted, so at the head the names mean what they meant to the writer.

@@ -1,4 +1,4 @@
-"""Keys, UNIQUE values and references of row images in one canonical text each, by which rows meet (DESIGN 12, 15)."""
+"""Keys, UNIQUE values and references of row images in one canonical text each, by which rows meet (rules.md 12.15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes to values and back: the one place that knows the log's records are Avro (``schemas/``, DESIGN 2).
+"""Bytes to values and back: the one place that knows the log's records are Avro (``schemas/``, rules.md 2).
 
 Decoding raises ``MalformedRecordError`` with a plain reason, and nothing else, whatever the bytes are. What JSON would
 call malformed is so here: whether a proposal makes sense is for ``decide``. The parts are in the private modules beside

@@ -1,4 +1,4 @@
-"""Data files between the model and Avro, and their statistics, which travel opaque (DESIGN 2)."""
+"""Data files between the model and Avro, and their statistics, which travel opaque (rules.md 2)."""
 
 from __future__ import annotations
 
