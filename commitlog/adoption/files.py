@@ -216,15 +216,15 @@ class SourceFiles:
         return Written(target, count, size, footer, tuple(told))
 
 
-def _statistics(path: str, kind: str, told: Mapping[str, str | None]) -> ColumnStatistics:
+def _statistics(path: str, data_type: str, told: Mapping[str, str | None]) -> ColumnStatistics:
     nulls = told.get("null_count")
     values = told.get("num_values")
     both = nulls is not None and values is not None
     nan = told.get("has_nan")
     return ColumnStatistics(
         path,
-        typed(kind, told.get("min")),
-        typed(kind, told.get("max")),
+        typed(data_type, told.get("min")),
+        typed(data_type, told.get("max")),
         int(nulls) if nulls is not None else None,
         int(values or 0) - int(nulls or 0) if both else None,
         None if nan is None else nan == "true",
@@ -232,23 +232,23 @@ def _statistics(path: str, kind: str, told: Mapping[str, str | None]) -> ColumnS
     )
 
 
-def typed(kind: str, value: str | None) -> Scalar:
+def typed(data_type: str, value: str | None) -> Scalar:
     """A bound as a value of the column's type; None when it is not one."""
-    if value is None or kind in NESTED:
+    if value is None or data_type in NESTED:
         return None
-    if kind in ("varchar", "uuid", "json"):
+    if data_type in ("varchar", "uuid", "json"):
         return value
     try:
-        found = default_value(parse_type(kind), value)
+        found = default_value(parse_type(data_type), value)
     except ValueError:
         return None
     return found if not isinstance(found, list | dict) else None
 
 
-def _value(inlined: str, kind: str, column: SourceColumn) -> str:
+def _value(inlined: str, data_type: str, column: SourceColumn) -> str:
     """A value as the catalog holds it, cast to the column's type; PostgreSQL keeps texts as bytes."""
     given = f"f.{inlined}"
-    if kind == "BLOB" and column.type_name != "blob":
+    if data_type == "BLOB" and column.type_name != "blob":
         given = f"decode({given})"
     return f"CAST({given} AS {column.sql_type})"
 

@@ -34,8 +34,8 @@ def told_plainly(database_url: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        kind = CatalogUnavailableError if is_weather(error) else CatalogRefusedError
-        raise kind(without_password(database_url), detail=plain(error)) from error
+        error_type = CatalogUnavailableError if is_weather(error) else CatalogRefusedError
+        raise error_type(without_password(database_url), detail=plain(error)) from error
 
 
 def is_weather(error: BaseException) -> bool:

@@ -21,14 +21,17 @@ from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.tracking import Tracker
 from commitlog.catalog.writing import Connection, CopyBuffer, to_time
 from commitlog.domain import model as m
-from commitlog.domain.model import ChangeKind, Outcome, Verdict
 from commitlog.domain.model.json_form import conflict_to_json, to_json
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def project(
-    conn: Connection, outcomes: Sequence[Outcome], *, log_id: bytes, decode_statistics: StatisticsDecoder | None = None
+    conn: Connection,
+    outcomes: Sequence[m.Outcome],
+    *,
+    log_id: bytes,
+    decode_statistics: StatisticsDecoder | None = None,
 ) -> None:
     """Project outcomes that follow what the catalog holds; the caller owns the SQL transaction."""
     Projection(conn, log_id=log_id, decode_statistics=decode_statistics).project(outcomes)
@@ -52,11 +55,11 @@ class Projection:
         self.rows = RowProjection(self.buffer, self.tracker, self.files)
         self.expiry = ExpiryBySettings(self.buffer)
 
-    def project(self, outcomes: Sequence[Outcome]) -> None:
+    def project(self, outcomes: Sequence[m.Outcome]) -> None:
         """Project a batch, up to the last row: nothing waits in memory when it returns."""
         for outcome in outcomes:
             self.buffer.add("outcomes", outcome_row(outcome))
-            if outcome.verdict is Verdict.COMMITTED:
+            if outcome.verdict is m.Verdict.COMMITTED:
                 _ChangesetProjection(self, outcome).run()
                 assert outcome.snapshot_id is not None
                 assert outcome.snapshot_time_us is not None
@@ -73,7 +76,7 @@ def _jsonb(values: Sequence[Any]) -> Any:
     return Jsonb(values, dumps=_dumps)
 
 
-def outcome_row(outcome: Outcome) -> tuple[Any, ...]:
+def outcome_row(outcome: m.Outcome) -> tuple[Any, ...]:
     """The row of ``commitlog.outcomes``."""
     proposal = outcome.proposal
     return (
@@ -116,7 +119,7 @@ def quote_change(name: str) -> str:
 class _ChangesetProjection:
     """One committed changeset."""
 
-    def __init__(self, projection: Projection, outcome: Outcome) -> None:
+    def __init__(self, projection: Projection, outcome: m.Outcome) -> None:
         assert outcome.proposal is not None
         assert outcome.snapshot_id is not None
         assert outcome.snapshot_time_us is not None
@@ -270,24 +273,24 @@ class _ChangesetProjection:
         self.expiry.configure(change.settings)
 
 
-_DROPS = frozenset({ChangeKind.DROP_TABLE, ChangeKind.DROP_VIEW})
-_PROJECT: dict[ChangeKind, Callable[[_ChangesetProjection, Any, m.Effect, int], None]] = {
-    ChangeKind.CREATE_SCHEMA: _ChangesetProjection.create_schema,
-    ChangeKind.DROP_SCHEMA: _ChangesetProjection.drop_schema,
-    ChangeKind.CREATE_TABLE: _ChangesetProjection.create_table,
-    ChangeKind.DROP_TABLE: _ChangesetProjection.drop_table,
-    ChangeKind.RENAME_TABLE: _ChangesetProjection.rename_table,
-    ChangeKind.ALTER_TABLE: _ChangesetProjection.alter_table,
-    ChangeKind.CREATE_VIEW: _ChangesetProjection.create_view,
-    ChangeKind.REPLACE_VIEW: _ChangesetProjection.replace_view,
-    ChangeKind.DROP_VIEW: _ChangesetProjection.drop_view,
-    ChangeKind.APPEND: _ChangesetProjection.append,
-    ChangeKind.DELETE: _ChangesetProjection.delete,
-    ChangeKind.COMPACT: _ChangesetProjection.compact,
-    ChangeKind.INSERT_ROW: _ChangesetProjection.row,
-    ChangeKind.UPDATE_ROW: _ChangesetProjection.row,
-    ChangeKind.DELETE_ROW: _ChangesetProjection.row,
-    ChangeKind.FLUSH: _ChangesetProjection.flush,
-    ChangeKind.EXPIRE_SNAPSHOTS: _ChangesetProjection.expire,
-    ChangeKind.CONFIGURE: _ChangesetProjection.configure,
+_DROPS = frozenset({m.ChangeKind.DROP_TABLE, m.ChangeKind.DROP_VIEW})
+_PROJECT: dict[m.ChangeKind, Callable[[_ChangesetProjection, Any, m.Effect, int], None]] = {
+    m.ChangeKind.CREATE_SCHEMA: _ChangesetProjection.create_schema,
+    m.ChangeKind.DROP_SCHEMA: _ChangesetProjection.drop_schema,
+    m.ChangeKind.CREATE_TABLE: _ChangesetProjection.create_table,
+    m.ChangeKind.DROP_TABLE: _ChangesetProjection.drop_table,
+    m.ChangeKind.RENAME_TABLE: _ChangesetProjection.rename_table,
+    m.ChangeKind.ALTER_TABLE: _ChangesetProjection.alter_table,
+    m.ChangeKind.CREATE_VIEW: _ChangesetProjection.create_view,
+    m.ChangeKind.REPLACE_VIEW: _ChangesetProjection.replace_view,
+    m.ChangeKind.DROP_VIEW: _ChangesetProjection.drop_view,
+    m.ChangeKind.APPEND: _ChangesetProjection.append,
+    m.ChangeKind.DELETE: _ChangesetProjection.delete,
+    m.ChangeKind.COMPACT: _ChangesetProjection.compact,
+    m.ChangeKind.INSERT_ROW: _ChangesetProjection.row,
+    m.ChangeKind.UPDATE_ROW: _ChangesetProjection.row,
+    m.ChangeKind.DELETE_ROW: _ChangesetProjection.row,
+    m.ChangeKind.FLUSH: _ChangesetProjection.flush,
+    m.ChangeKind.EXPIRE_SNAPSHOTS: _ChangesetProjection.expire,
+    m.ChangeKind.CONFIGURE: _ChangesetProjection.configure,
 }

@@ -154,8 +154,8 @@ class _Side:
 
     def _literal(self, value: Scalar) -> str | None:
         """The literal as DuckLake writes a bound; None when it proves nothing."""
-        kind = self.column.type
-        name = kind.name
+        data_type = self.column.type
+        name = data_type.name
         numeric = name in INTEGER_BITS or name in FLOATS or name == "decimal"
         if value is None or not (numeric or name in _AS_TEXT or name == "boolean"):
             return None
@@ -164,6 +164,6 @@ class _Side:
         if numeric and not isinstance(value, str):
             return str(value) if value == value and abs(value) != float("inf") else None
         try:
-            return value_text(kind, canonical_value(kind, value))
+            return value_text(data_type, canonical_value(data_type, value))
         except ValueError:
             return None

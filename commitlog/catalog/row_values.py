@@ -25,19 +25,19 @@ _INTERVAL = re.compile(rf"({_PART}( |$))*([+-]?\d{{1,8}}:\d{{2}}(:\d{{2}}(\.\d{{
 _ZONE = re.compile(r"[+-](\d{2})(?::?(\d{2}))?$")
 
 
-def rows_table_column(kind: ColumnType) -> str:
+def rows_table_column(data_type: ColumnType) -> str:
     """The PostgreSQL type of a column of an inlined data table."""
-    if kind.name == "decimal":
+    if data_type.name == "decimal":
         # The stock client leaves the digits out, and a reader in another session then takes the values as doubles.
-        return f"numeric({kind.precision},{kind.scale})"
-    return _COLUMNS.get(kind.name, "character varying")
+        return f"numeric({data_type.precision},{data_type.scale})"
+    return _COLUMNS.get(data_type.name, "character varying")
 
 
-def to_rows_table(kind: ColumnType, value: RowValue) -> Any:
+def to_rows_table(data_type: ColumnType, value: RowValue) -> Any:
     """A value as COPY takes it for that column."""
     if value is None:
         return None
-    match kind.name:
+    match data_type.name:
         case "varchar":
             return str(value).encode()
         case "json":
@@ -45,25 +45,29 @@ def to_rows_table(kind: ColumnType, value: RowValue) -> Any:
         case "blob":
             return blob_bytes(str(value))
         case "struct" | "list" | "map":
-            return literal(kind, value)
+            return literal(data_type, value)
         case "boolean" | "float64":
-            return canonical_value(kind, value)
+            return canonical_value(data_type, value)
         case "float32":
-            return _float32(canonical_value(kind, value))
+            return _float32(canonical_value(data_type, value))
         case "interval":
             return value if _INTERVAL.fullmatch(str(value).strip()) else None
         case "timetz":
-            return _time_with_zone(kind, str(value))
-    return _text(kind, value)
+            return _time_with_zone(data_type, str(value))
+    return _text(data_type, value)
 
 
-def _text(kind: ColumnType, value: RowValue) -> str:
-    if kind.name == "decimal":
+def _text(data_type: ColumnType, value: RowValue) -> str:
+    if data_type.name == "decimal":
         # As it was given: a canonical decimal is rounded to the digits of Python's context.
         return format(Decimal(str(value)), "f")
-    if kind.name in INTEGER_BITS or kind.name in TIMESTAMPS or kind.name in ("date", "uuid", "time", "boolean"):
+    if (
+        data_type.name in INTEGER_BITS
+        or data_type.name in TIMESTAMPS
+        or data_type.name in ("date", "uuid", "time", "boolean")
+    ):
         try:
-            return value_text(kind, canonical_value(kind, value))
+            return value_text(data_type, canonical_value(data_type, value))
         except OverflowError:
             return str(value)
     return str(value)
@@ -76,12 +80,12 @@ def _float32(value: Any) -> float:
         return math.copysign(math.inf, value)
 
 
-def _time_with_zone(kind: ColumnType, text: str) -> str:
+def _time_with_zone(data_type: ColumnType, text: str) -> str:
     """PostgreSQL takes zones up to 15:59; a time in a stranger one is told in UTC."""
     zone = _ZONE.search(text)
     if zone is None or (int(zone[1]) <= 15 and int(zone[2] or 0) <= 59):
         return text
-    return value_text(kind, canonical_value(kind, text)) + "+00"
+    return value_text(data_type, canonical_value(data_type, text)) + "+00"
 
 
 def blob_bytes(text: str) -> bytes:
@@ -90,22 +94,22 @@ def blob_bytes(text: str) -> bytes:
     return b"".join(bytes.fromhex(part) if index % 2 else part.encode() for index, part in enumerate(parts))
 
 
-def literal(kind: ColumnType, value: RowValue) -> str:
+def literal(data_type: ColumnType, value: RowValue) -> str:
     """A value inside a nested one, as DuckDB's text form of structs, lists and maps has it."""
     if value is None:
         return "NULL"
-    if kind.name == "list" and isinstance(value, list):
-        return "[" + ", ".join(literal(kind.fields[0][1], item) for item in value) + "]"
-    if kind.name == "struct" and isinstance(value, dict):
+    if data_type.name == "list" and isinstance(value, list):
+        return "[" + ", ".join(literal(data_type.fields[0][1], item) for item in value) + "]"
+    if data_type.name == "struct" and isinstance(value, dict):
         by_name = {name.lower(): item for name, item in value.items()}
-        fields = (f"{_quoted(name)}: {literal(inner, by_name.get(name.lower()))}" for name, inner in kind.fields)
+        fields = (f"{_quoted(name)}: {literal(inner, by_name.get(name.lower()))}" for name, inner in data_type.fields)
         return "{" + ", ".join(fields) + "}"
-    if kind.name == "map" and isinstance(value, dict):
-        key, inner = kind.fields[0][1], kind.fields[1][1]
+    if data_type.name == "map" and isinstance(value, dict):
+        key, inner = data_type.fields[0][1], data_type.fields[1][1]
         return "{" + ", ".join(f"{literal(key, k)}={literal(inner, v)}" for k, v in value.items()) + "}"
-    if isinstance(value, str) and kind.name in ("varchar", "json", "blob"):
+    if isinstance(value, str) and data_type.name in ("varchar", "json", "blob"):
         return _quoted(value)
-    return _text(kind, value)
+    return _text(data_type, value)
 
 
 def _quoted(text: str) -> str:

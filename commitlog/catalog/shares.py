@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from commitlog.domain import model as m
-from commitlog.domain.model import Genesis, Outcome, Verdict
 
 LOCKS_MAX = 2_000
 """Of one SQL transaction, unless a single outcome takes more."""
@@ -24,7 +23,7 @@ class HasValue(Protocol):
     """A record of the results."""
 
     @property
-    def value(self) -> Genesis | Outcome: ...
+    def value(self) -> m.Genesis | m.Outcome: ...
 
 
 RecordT = TypeVar("RecordT", bound=HasValue)
@@ -45,11 +44,11 @@ def shared_out(records: Sequence[RecordT]) -> Iterator[list[RecordT]]:
         yield share
 
 
-def locks_of(value: Genesis | Outcome) -> int:
+def locks_of(value: m.Genesis | m.Outcome) -> int:
     """About how many locks it takes to project a record, beyond those on the tables that every catalog has."""
-    if isinstance(value, Genesis):
+    if isinstance(value, m.Genesis):
         return _FOR_CATALOG
-    if value.verdict is not Verdict.COMMITTED or value.proposal is None:
+    if value.verdict is not m.Verdict.COMMITTED or value.proposal is None:
         return 0
     made = 0
     touched: set[tuple[str, str]] = set()

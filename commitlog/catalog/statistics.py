@@ -42,26 +42,26 @@ def named_leaves(table: TableDefinition) -> dict[str, Column]:
     return {path: leaf for column in table.columns for path, leaf in walk(column, "")}
 
 
-def bound(kind: ColumnType, value: Scalar | RowValue) -> Any | None:
+def bound(data_type: ColumnType, value: Scalar | RowValue) -> Any | None:
     """A minimum or maximum as a comparable value; None when it is missing, of another type or not to be compared."""
-    if value is None or kind.name in _BOUNDLESS or (isinstance(value, str) and "\0" in value):
+    if value is None or data_type.name in _BOUNDLESS or (isinstance(value, str) and "\0" in value):
         return None
-    if kind.name == "varchar" and isinstance(value, str):
+    if data_type.name == "varchar" and isinstance(value, str):
         return value
     try:
-        canonical = canonical_value(kind, value)
-        if kind.name in TIMESTAMPS:
-            value_text(kind, canonical)
+        canonical = canonical_value(data_type, value)
+        if data_type.name in TIMESTAMPS:
+            value_text(data_type, canonical)
     except (ValueError, ArithmeticError):
         return None
     return None if isinstance(canonical, float) and canonical != canonical else canonical
 
 
-def bound_text(kind: ColumnType, value: Any | None) -> str | None:
+def bound_text(data_type: ColumnType, value: Any | None) -> str | None:
     """The catalog's text of a comparable value."""
-    if value is None or kind.name == "varchar":
+    if value is None or data_type.name == "varchar":
         return value
-    return value_text(kind, value)
+    return value_text(data_type, value)
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class ColumnBounds:
     seen yet: nothing is stored, and the row's absence means the same when it is read again.
     """
 
-    kind: ColumnType
+    data_type: ColumnType
     contains_null: bool | None = False
     contains_nan: bool | None = False
     low: Any | None = None
@@ -89,7 +89,7 @@ class ColumnBounds:
         """Whether nothing that comes could widen them."""
         if not self.unknown or self.contains_null is False:
             return False
-        return self.contains_nan is not False or self.kind.name not in FLOATS
+        return self.contains_nan is not False or self.data_type.name not in FLOATS
 
     def widen(self, *, low: Any | None, high: Any | None, empty: bool, null: bool | None, nan: bool | None) -> None:
         """Cover one more file or row; ``empty``: it holds no values of this column, so no bounds are missing."""
@@ -97,7 +97,7 @@ class ColumnBounds:
             self.contains_null = True if self.contains_null or null else None
         else:
             self.contains_null = self.contains_null or null
-        if self.kind.name in FLOATS and not (empty and nan is None):
+        if self.data_type.name in FLOATS and not (empty and nan is None):
             self._widen_nan(nan)
         if empty or self.unknown:
             return
@@ -120,7 +120,7 @@ class ColumnBounds:
 
     def texts(self) -> tuple[str | None, str | None]:
         """Minimum and maximum as the catalog has them."""
-        return bound_text(self.kind, self.low), bound_text(self.kind, self.high)
+        return bound_text(self.data_type, self.low), bound_text(self.data_type, self.high)
 
 
 @dataclass(slots=True)

@@ -75,9 +75,9 @@ DUCKLAKE_COLUMNS: dict[str, str] = {
 def _define(name: str, text: str) -> Table:
     columns: list[Column[Any]] = []
     for item in text.split():
-        column, kind = item.split(":")
+        column, code = item.split(":")
         columns.append(
-            Column(column, _TYPES[kind[0]], primary_key="!" in kind, nullable=not kind[1:], autoincrement=False)
+            Column(column, _TYPES[code[0]], primary_key="!" in code, nullable=not code[1:], autoincrement=False)
         )
     return Table(f"ducklake_{name}", DUCKLAKE, *columns)
 

@@ -187,7 +187,7 @@ class Tracker:
             if not bounds.is_stored:
                 continue
             low, high = bounds.texts()
-            nan = bounds.contains_nan if bounds.kind.name in FLOATS else None
+            nan = bounds.contains_nan if bounds.data_type.name in FLOATS else None
             row = (table_id, column_id, bounds.contains_null, nan, low, high)
             if column_id in statistics.stored_columns:
                 yield row

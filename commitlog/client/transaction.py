@@ -92,9 +92,9 @@ class Transaction:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is None and not self._is_answered:
+        if error_type is None and not self._is_answered:
             self.commit()
 
     # --- what it is ---------------------------------------------------------------------------------------------------

@@ -23,13 +23,13 @@ def by_name(column: Column, fields: Sequence[pa.Field]) -> int | None:
     return next((at for at, each in enumerate(fields) if fold(each.name) == fold(column.name)), None)
 
 
-def conformed(array: pa.Array, column: Column, kind: pa.DataType, find: Find, *, is_read: bool) -> pa.Array:
-    """The values of a column as ``kind``.
+def conformed(array: pa.Array, column: Column, data_type: pa.DataType, find: Find, *, is_read: bool) -> pa.Array:
+    """The values of a column as ``data_type``.
 
     Args:
         array: the values.
         column: which.
-        kind: the column's type, nested fields in the column's order.
+        data_type: the column's type, nested fields in the column's order.
         find: tells nested fields.
         is_read: a file is read, not written: what is missing was added to the column later.
 
@@ -40,32 +40,32 @@ def conformed(array: pa.Array, column: Column, kind: pa.DataType, find: Find, *,
     def inner(values: pa.Array, child: Column, child_kind: pa.DataType) -> pa.Array:
         return conformed(values, child, child_kind, find, is_read=is_read)
 
-    if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
+    if pa.types.is_struct(data_type) and pa.types.is_struct(array.type):
         fields = list(array.type)
         parts = []
-        for child, field in zip(column.children, kind, strict=True):
+        for child, field in zip(column.children, data_type, strict=True):
             at = find(child, fields)
             parts.append(
                 missing(child, len(array), field.type, is_read=is_read)
                 if at is None
                 else inner(array.field(at), child, field.type)
             )
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
-    if pa.types.is_map(kind) and pa.types.is_map(array.type):
-        keys = inner(array.keys, column.children[0], kind.key_type)
-        items = inner(array.items, column.children[1], kind.item_type)
-        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=kind, mask=array.is_null())
-    if pa.types.is_list(kind) and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
-        values = inner(array.values, column.children[0], kind.value_type)
-        return pa.ListArray.from_arrays(_offsets(array), values, type=kind, mask=array.is_null())
-    return array.cast(kind)
+        return pa.StructArray.from_arrays(parts, fields=list(data_type), mask=array.is_null())
+    if pa.types.is_map(data_type) and pa.types.is_map(array.type):
+        keys = inner(array.keys, column.children[0], data_type.key_type)
+        items = inner(array.items, column.children[1], data_type.item_type)
+        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=data_type, mask=array.is_null())
+    if pa.types.is_list(data_type) and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        values = inner(array.values, column.children[0], data_type.value_type)
+        return pa.ListArray.from_arrays(_offsets(array), values, type=data_type, mask=array.is_null())
+    return array.cast(data_type)
 
 
-def missing(column: Column, count: int, kind: pa.DataType, *, is_read: bool) -> pa.Array:
+def missing(column: Column, count: int, data_type: pa.DataType, *, is_read: bool) -> pa.Array:
     """The values of a column that is not there: its default."""
     text = column.initial_default if is_read else column.default
     value = None if text is None else default_value(column.type, text)
-    return pa.array([value] * count).cast(kind)
+    return pa.array([value] * count).cast(data_type)
 
 
 def _offsets(array: pa.Array) -> pa.Array:

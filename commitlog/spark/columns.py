@@ -58,35 +58,39 @@ _FROM_SPARK: Mapping[type[st.DataType], str] = {
 }
 
 
-def spark_type(kind: ColumnType) -> st.DataType:
-    """The Spark type that holds every value of ``kind``; raises DataFileError when there is none."""
-    match kind.name:
+def spark_type(data_type: ColumnType) -> st.DataType:
+    """The Spark type that holds every value of ``data_type``; raises DataFileError when there is none."""
+    match data_type.name:
         case "decimal":
-            return st.DecimalType(kind.precision, kind.scale)
+            return st.DecimalType(data_type.precision, data_type.scale)
         case "list":
-            return st.ArrayType(spark_type(kind.fields[0][1]))
+            return st.ArrayType(spark_type(data_type.fields[0][1]))
         case "map":
-            return st.MapType(spark_type(kind.fields[0][1]), spark_type(kind.fields[1][1]))
+            return st.MapType(spark_type(data_type.fields[0][1]), spark_type(data_type.fields[1][1]))
         case "struct":
-            return st.StructType([st.StructField(name, spark_type(inner)) for name, inner in kind.fields])
-    if kind.name not in _TO_SPARK:
-        raise DataFileError(f"Spark has no type for {kind}: read the table with DuckDB, or store another type")
-    return _TO_SPARK[kind.name]()
+            return st.StructType([st.StructField(name, spark_type(inner)) for name, inner in data_type.fields])
+    if data_type.name not in _TO_SPARK:
+        raise DataFileError(f"Spark has no type for {data_type}: read the table with DuckDB, or store another type")
+    return _TO_SPARK[data_type.name]()
 
 
-def ducklake_type(kind: st.DataType) -> str:
-    """The DuckLake type that a column of Spark's ``kind`` gets in a new table; DataFileError if there is none."""
-    if isinstance(kind, st.DecimalType):
-        return f"decimal({kind.precision},{kind.scale})"
-    if isinstance(kind, st.ArrayType):
-        return f"list({ducklake_type(kind.elementType)})"
-    if isinstance(kind, st.MapType):
-        return f"map({ducklake_type(kind.keyType)}, {ducklake_type(kind.valueType)})"
-    if isinstance(kind, st.StructType):
-        return "struct(" + ", ".join(f"{quote(each.name)} {ducklake_type(each.dataType)}" for each in kind.fields) + ")"
-    name = _FROM_SPARK.get(type(kind))
+def ducklake_type(data_type: st.DataType) -> str:
+    """The DuckLake type that a column of Spark's ``data_type`` gets in a new table; DataFileError if there is none."""
+    if isinstance(data_type, st.DecimalType):
+        return f"decimal({data_type.precision},{data_type.scale})"
+    if isinstance(data_type, st.ArrayType):
+        return f"list({ducklake_type(data_type.elementType)})"
+    if isinstance(data_type, st.MapType):
+        return f"map({ducklake_type(data_type.keyType)}, {ducklake_type(data_type.valueType)})"
+    if isinstance(data_type, st.StructType):
+        return (
+            "struct("
+            + ", ".join(f"{quote(each.name)} {ducklake_type(each.dataType)}" for each in data_type.fields)
+            + ")"
+        )
+    name = _FROM_SPARK.get(type(data_type))
     if name is None:
-        raise DataFileError(f"DuckLake has no type for Spark's {kind.simpleString()}: cast the column first")
+        raise DataFileError(f"DuckLake has no type for Spark's {data_type.simpleString()}: cast the column first")
     return name
 
 
@@ -126,20 +130,20 @@ def identified_type(column: Column) -> st.DataType:
 
 
 def _scan_default(column: Column, text: str) -> str:
-    kind = spark_type(column.type)
-    long_decimal = isinstance(kind, st.DecimalType) and kind.precision > LONG_DIGITS
-    if long_decimal or isinstance(kind, st.BinaryType):
+    data_type = spark_type(column.type)
+    long_decimal = isinstance(data_type, st.DecimalType) and data_type.precision > LONG_DIGITS
+    if long_decimal or isinstance(data_type, st.BinaryType):
         raise DataFileError(
             f"column {column.name} was added with a default, and Spark takes none of type {column.type} from files: "
             "compact the table, or read it with DuckDB"
         )
-    return default_expression(kind, text)
+    return default_expression(data_type, text)
 
 
-def default_expression(kind: st.DataType, text: str) -> str:
+def default_expression(data_type: st.DataType, text: str) -> str:
     """The SQL of a default's text as a value of the type."""
     literal = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return f"CAST({literal} AS {kind.simpleString().upper()})"
+    return f"CAST({literal} AS {data_type.simpleString().upper()})"
 
 
 def quoted(name: str) -> str:

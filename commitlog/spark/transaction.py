@@ -72,9 +72,9 @@ class SparkTransaction:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is not None:
+        if error_type is not None:
             remove_files(self._paths)
         elif self._transaction.changes:
             self._commit()

@@ -61,8 +61,8 @@ def _sum(counts: Iterator[int | None]) -> int | None:
     return total
 
 
-def _bounds(kind: ColumnType, found: pa.DataType, chunks: list[Any], footer: Any) -> tuple[Scalar, Scalar]:
-    read = _reader(kind, found)
+def _bounds(data_type: ColumnType, found: pa.DataType, chunks: list[Any], footer: Any) -> tuple[Scalar, Scalar]:
+    read = _reader(data_type, found)
     if read is None:
         return None, None
     lows: list[Any] = []
@@ -78,26 +78,26 @@ def _bounds(kind: ColumnType, found: pa.DataType, chunks: list[Any], footer: Any
         low, high = read(statistics)
         lows.append(low)
         highs.append(high)
-    return _end(kind, lows, min), _end(kind, highs, max)
+    return _end(data_type, lows, min), _end(data_type, highs, max)
 
 
-def _end(kind: ColumnType, values: list[Bound | None], choose: Callable[[list[Any]], Bound]) -> Scalar:
+def _end(data_type: ColumnType, values: list[Bound | None], choose: Callable[[list[Any]], Bound]) -> Scalar:
     if not values or any(value is None for value in values):
         return None
-    return _scalar(kind, choose(values))
+    return _scalar(data_type, choose(values))
 
 
-def _scalar(kind: ColumnType, value: Bound) -> Scalar:
+def _scalar(data_type: ColumnType, value: Bound) -> Scalar:
     if isinstance(value, bool | float | str):
         return value
-    if kind.name in TIMESTAMPS or kind.name == "time":
+    if data_type.name in TIMESTAMPS or data_type.name == "time":
         try:
-            return value_text(kind, value)
+            return value_text(data_type, value)
         except OverflowError:
             return None
     if isinstance(value, int):
         return value if abs(value) <= BIGINT_MAX else str(value)
-    return value_text(kind, value)
+    return value_text(data_type, value)
 
 
 _Reader: TypeAlias = Callable[[Any], tuple[Any, Any]]
@@ -111,11 +111,11 @@ def _raw(convert: Callable[[int], Bound | None]) -> _Reader:
     return lambda statistics: (convert(statistics.min_raw), convert(statistics.max_raw))
 
 
-def _reader(kind: ColumnType, found: pa.DataType) -> _Reader | None:
+def _reader(data_type: ColumnType, found: pa.DataType) -> _Reader | None:
     """How bounds of the file's type become values of the table's type; None where they prove nothing."""
     if pa.types.is_dictionary(found):
         found = found.value_type
-    if kind.name == "uuid" and isinstance(found, pa.BaseExtensionType):
+    if data_type.name == "uuid" and isinstance(found, pa.BaseExtensionType):
         return _both(lambda value: str(UUID(bytes=value)))
     if pa.types.is_boolean(found):
         return _both(bool)
@@ -123,13 +123,13 @@ def _reader(kind: ColumnType, found: pa.DataType) -> _Reader | None:
         return _both(int)
     if pa.types.is_float32(found) or pa.types.is_float64(found):
         return _both(lambda value: float(value) if math.isfinite(value) else None)
-    if pa.types.is_decimal(found) and kind.name == "decimal":
+    if pa.types.is_decimal(found) and data_type.name == "decimal":
         return _both(lambda value: value if isinstance(value, Decimal) else None)
-    if kind.name == "varchar" and (pa.types.is_string(found) or pa.types.is_large_string(found)):
+    if data_type.name == "varchar" and (pa.types.is_string(found) or pa.types.is_large_string(found)):
         return _both(_text)
     if pa.types.is_date32(found):
         return _raw(_date)
-    if pa.types.is_timestamp(found) or (pa.types.is_time(found) and kind.name == "time"):
+    if pa.types.is_timestamp(found) or (pa.types.is_time(found) and data_type.name == "time"):
         factor = _NANOSECONDS[found.unit]
         return _raw(lambda value: value * factor if isinstance(value, int) else None)
     return None

@@ -56,70 +56,74 @@ def _type_text(field: pa.Field) -> str:
     return text
 
 
-def _nearest(kind: pa.DataType) -> str:
-    return "int64" if pa.types.is_duration(kind) else "string"
+def _nearest(data_type: pa.DataType) -> str:
+    return "int64" if pa.types.is_duration(data_type) else "string"
 
 
-def type_text(kind: pa.DataType) -> str | None:
+def type_text(data_type: pa.DataType) -> str | None:
     """The DuckLake type of an Arrow type; None when there is none."""
-    plain = _PLAIN.get(kind)
+    plain = _PLAIN.get(data_type)
     if plain is not None:
         return plain
-    if isinstance(kind, pa.BaseExtensionType):
-        return _EXTENSIONS.get(kind.extension_name) or type_text(kind.storage_type)
-    if pa.types.is_dictionary(kind):
-        return type_text(kind.value_type)
-    if pa.types.is_timestamp(kind):
-        return "timestamptz" if kind.tz is not None else _TIMESTAMPS[kind.unit]
-    if pa.types.is_time(kind):
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _EXTENSIONS.get(data_type.extension_name) or type_text(data_type.storage_type)
+    if pa.types.is_dictionary(data_type):
+        return type_text(data_type.value_type)
+    if pa.types.is_timestamp(data_type):
+        return "timestamptz" if data_type.tz is not None else _TIMESTAMPS[data_type.unit]
+    if pa.types.is_time(data_type):
         return "time"
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})" if kind.precision <= 38 and kind.scale >= 0 else None
-    if pa.types.is_fixed_size_binary(kind):
+    if pa.types.is_decimal(data_type):
+        return (
+            f"decimal({data_type.precision},{data_type.scale})"
+            if data_type.precision <= 38 and data_type.scale >= 0
+            else None
+        )
+    if pa.types.is_fixed_size_binary(data_type):
         return "blob"
-    return _nested_text(kind)
+    return _nested_text(data_type)
 
 
-def _nested_text(kind: pa.DataType) -> str | None:
-    if pa.types.is_struct(kind):
-        inner = [(field.name, type_text(field.type)) for field in fields_of(kind)]
+def _nested_text(data_type: pa.DataType) -> str | None:
+    if pa.types.is_struct(data_type):
+        inner = [(field.name, type_text(field.type)) for field in fields_of(data_type)]
         if not inner or any(text is None for _, text in inner):
             return None
         return "struct(" + ", ".join(f"{quote(name)} {text}" for name, text in inner) + ")"
-    if pa.types.is_map(kind):
-        key, value = type_text(kind.key_type), type_text(kind.item_type)
+    if pa.types.is_map(data_type):
+        key, value = type_text(data_type.key_type), type_text(data_type.item_type)
         return f"map({key}, {value})" if key and value else None
-    if is_list(kind):
-        element = type_text(kind.value_type)
+    if is_list(data_type):
+        element = type_text(data_type.value_type)
         return f"list({element})" if element else None
     return None
 
 
-def is_list(kind: pa.DataType) -> bool:
+def is_list(data_type: pa.DataType) -> bool:
     """Whether it is one of Arrow's list types."""
     return bool(
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
+        pa.types.is_list(data_type)
+        or pa.types.is_large_list(data_type)
+        or pa.types.is_fixed_size_list(data_type)
+        or pa.types.is_list_view(data_type)
+        or pa.types.is_large_list_view(data_type)
     )
 
 
-def fields_of(kind: pa.DataType) -> Iterator[Any]:
+def fields_of(data_type: pa.DataType) -> Iterator[Any]:
     """The fields inside a nested type, by their roles in DuckLake's order: a map's key comes before its value."""
-    if pa.types.is_struct(kind):
-        yield from (kind.field(index) for index in range(kind.num_fields))
-    elif pa.types.is_map(kind):
-        yield kind.key_field
-        yield kind.item_field
-    elif is_list(kind):
-        yield kind.value_field
+    if pa.types.is_struct(data_type):
+        yield from (data_type.field(index) for index in range(data_type.num_fields))
+    elif pa.types.is_map(data_type):
+        yield data_type.key_field
+        yield data_type.item_field
+    elif is_list(data_type):
+        yield data_type.value_field
 
 
-def leaf_count(kind: pa.DataType) -> int:
+def leaf_count(data_type: pa.DataType) -> int:
     """How many Parquet columns a field of this type takes."""
-    inner = list(fields_of(kind))
+    inner = list(fields_of(data_type))
     return sum(leaf_count(field.type) for field in inner) if inner else 1
 
 

@@ -22,13 +22,13 @@ def _holds_naive(value: Any) -> bool:
     return isinstance(value, datetime) and value.tzinfo is None
 
 
-def takes_zoned(kind: ColumnType, value: Any) -> bool:
+def takes_zoned(data_type: ColumnType, value: Any) -> bool:
     """Whether a datetime without a zone in the value stands where the type wants one with a zone."""
     if isinstance(value, datetime):
-        return value.tzinfo is None and kind.name == "timestamptz"
-    inner = [inner for _, inner in kind.fields]
-    if isinstance(value, Mapping) and kind.name == "struct":
-        by_name = dict(kind.fields)
+        return value.tzinfo is None and data_type.name == "timestamptz"
+    inner = [inner for _, inner in data_type.fields]
+    if isinstance(value, Mapping) and data_type.name == "struct":
+        by_name = dict(data_type.fields)
         return any(takes_zoned(by_name[name], each) for name, each in value.items() if name in by_name)
     if isinstance(value, Mapping) and len(inner) == 2:
         return any(takes_zoned(each, part) for pair in value.items() for each, part in zip(inner, pair, strict=True))

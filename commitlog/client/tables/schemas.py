@@ -48,13 +48,13 @@ def _arrow_schema(given: Any) -> pa.Schema | None:
     return None
 
 
-def _type(column: str, kind: Any) -> str:
-    if isinstance(kind, str):
-        return kind
-    text = type_text(kind) if isinstance(kind, pa.DataType) else None
+def _type(column: str, data_type: Any) -> str:
+    if isinstance(data_type, str):
+        return data_type
+    text = type_text(data_type) if isinstance(data_type, pa.DataType) else None
     if text is None:
         raise InvalidRequestError(
             f"column {column}: its type must be the name of a DuckLake type such as 'int64', or an Arrow type that has one, "
-            f"not {shown(kind)}"
+            f"not {shown(data_type)}"
         )
     return text

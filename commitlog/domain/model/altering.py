@@ -123,14 +123,14 @@ def _rename_column(altering: _Altering, step: Alteration) -> None:
 def _set_type(altering: _Altering, step: Alteration) -> None:
     assert step.type is not None
     column = altering.column(step.name)
-    kind = column_type(step.type)
-    if not can_widen(column.type, kind):
+    data_type = column_type(step.type)
+    if not can_widen(column.type, data_type):
         raise InvalidChangeError(
             InvalidCode.TYPE_NOT_WIDENED,
-            f"column {quoted(column.name)} is {column.type} and cannot be widened to {kind}",
+            f"column {quoted(column.name)} is {column.type} and cannot be widened to {data_type}",
         )
-    check_default(column.name, kind, column.default)
-    altering.columns[column.column_id] = replace(column, type=kind)
+    check_default(column.name, data_type, column.default)
+    altering.columns[column.column_id] = replace(column, type=data_type)
 
 
 def _set_nullable(altering: _Altering, step: Alteration) -> None:

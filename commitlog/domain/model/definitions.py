@@ -187,52 +187,52 @@ def column_type(text: str) -> ColumnType:
         raise InvalidChangeError(InvalidCode.TYPE_UNKNOWN, str(error)) from None
 
 
-def check_default(name: str, kind: ColumnType, default: str | None) -> None:
+def check_default(name: str, data_type: ColumnType, default: str | None) -> None:
     """Raise InvalidChangeError unless a default can be a value of the type."""
     if default is None:
         return
-    if kind.name in NESTED:
+    if data_type.name in NESTED:
         raise InvalidChangeError(
             InvalidCode.DEFAULT_INVALID, f"column {quoted(name)}: a default of a nested type is not supported"
         )
     try:
-        default_value(kind, default)
+        default_value(data_type, default)
     except ValueError as error:
         raise InvalidChangeError(
             InvalidCode.DEFAULT_INVALID, f"column {quoted(name)}: the default {default!r} {error}"
         ) from None
 
 
-def default_value(kind: ColumnType, default: str) -> RowValue:
+def default_value(data_type: ColumnType, default: str) -> RowValue:
     """The value that the text of a default stands for; raise ValueError when it is none of the type."""
     value: RowValue = default
-    if kind.name == "json" or kind.name == "variant":
+    if data_type.name == "json" or data_type.name == "variant":
         return value
-    canonical_value(kind, value)
-    if kind.name in INTEGER_BITS:
+    canonical_value(data_type, value)
+    if data_type.name in INTEGER_BITS:
         return int(default)
-    if kind.name in FLOATS:
+    if data_type.name in FLOATS:
         return float(default)
-    if kind.name == "boolean":
+    if data_type.name == "boolean":
         return default == "true"
     return value
 
 
 def build_column(spec: ColumnSpec, column_id: int, *, initial_default: str | None = None) -> Column:
     """Give ``spec`` and its nested fields ids from ``column_id`` on, depth first."""
-    kind = column_type(spec.type)
-    check_default(spec.name, kind, spec.default)
-    column, _ = _with_ids(spec.name, kind, column_id)
+    data_type = column_type(spec.type)
+    check_default(spec.name, data_type, spec.default)
+    column, _ = _with_ids(spec.name, data_type, column_id)
     return replace(column, nullable=spec.nullable, default=spec.default, initial_default=initial_default)
 
 
-def _with_ids(name: str, kind: ColumnType, column_id: int) -> tuple[Column, int]:
+def _with_ids(name: str, data_type: ColumnType, column_id: int) -> tuple[Column, int]:
     children: list[Column] = []
     next_id = column_id + 1
-    for child_name, child_type in kind.fields:
+    for child_name, child_type in data_type.fields:
         child, next_id = _with_ids(child_name, child_type, next_id)
         children.append(child)
-    return Column(column_id, name, kind, children=tuple(children)), next_id
+    return Column(column_id, name, data_type, children=tuple(children)), next_id
 
 
 def _key_columns(table: TableDefinition, names: tuple[str, ...], what: str) -> tuple[int, ...]:

@@ -13,31 +13,33 @@ from commitlog.domain.model.types import NESTED, ColumnType, fold
 _OPENING = {"]": "[", "}": "{"}
 
 
-def check_nested_text(kind: ColumnType, value: RowValue, closing: frozenset[str] = frozenset(), depth: int = 0) -> None:
+def check_nested_text(
+    data_type: ColumnType, value: RowValue, closing: frozenset[str] = frozenset(), depth: int = 0
+) -> None:
     """Raise ValueError for text that would be taken for the end of a value; ``closing``: the brackets that would end one.
 
     The value must be one of its type already.
     """
-    if kind.name in NESTED:
+    if data_type.name in NESTED:
         if depth:
-            closing |= {"]" if kind.name == "list" else "}"}
-        _check_inside(kind, value, closing, depth + 1)
+            closing |= {"]" if data_type.name == "list" else "}"}
+        _check_inside(data_type, value, closing, depth + 1)
     elif isinstance(value, str) and closing:
         for bracket in sorted(closing):
             if _closes_early(value, bracket):
                 raise ValueError(f"has {bracket} in a text nested twice, which DuckDB cannot read outside of files")
 
 
-def _check_inside(kind: ColumnType, value: RowValue, closing: frozenset[str], depth: int) -> None:
+def _check_inside(data_type: ColumnType, value: RowValue, closing: frozenset[str], depth: int) -> None:
     if isinstance(value, list):
         for item in value:
-            check_nested_text(kind.fields[0][1], item, closing, depth)
+            check_nested_text(data_type.fields[0][1], item, closing, depth)
     elif isinstance(value, dict):
-        by_name = {fold(name): inner for name, inner in kind.fields}
+        by_name = {fold(name): inner for name, inner in data_type.fields}
         for name, item in value.items():
-            if kind.name == "map":
+            if data_type.name == "map":
                 check_nested_text(by_name["key"], name, closing, depth)
-            check_nested_text(by_name["value" if kind.name == "map" else fold(name)], item, closing, depth)
+            check_nested_text(by_name["value" if data_type.name == "map" else fold(name)], item, closing, depth)
 
 
 def _closes_early(text: str, closing: str) -> bool:

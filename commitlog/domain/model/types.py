@@ -102,17 +102,17 @@ class _TypeParser:
             raise ValueError(f"type {self.text[:40]!r}... is nested more than {_DEPTH_MAX} deep")
         name = self.take().lower()
         if name == "decimal":
-            kind = self.decimal()
+            data_type = self.decimal()
         elif name in NESTED:
-            kind = self.nested(name, depth)
+            data_type = self.nested(name, depth)
         elif name in _PLAIN:
-            kind = ColumnType(name)
+            data_type = ColumnType(name)
         else:
             raise ValueError(f"unknown type {self.text!r}")
         while self.peek() == "[]":
             self.take()
-            kind = ColumnType("list", fields=(("element", kind),))
-        return kind
+            data_type = ColumnType("list", fields=(("element", data_type),))
+        return data_type
 
     def decimal(self) -> ColumnType:
         self.expect("(")
@@ -158,10 +158,10 @@ class _TypeParser:
 def parse_type(text: str) -> ColumnType:
     """Parse the name of a type; raise ValueError that names the text when DuckLake has no such type."""
     parser = _TypeParser(text)
-    kind = parser.parse()
+    data_type = parser.parse()
     if parser.at != len(parser.tokens):
         raise ValueError(f"unknown type {text!r}")
-    return kind
+    return data_type
 
 
 _FOLD = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 1)})
@@ -172,9 +172,9 @@ def fold(name: str) -> str:
     return name.translate(_FOLD)
 
 
-def is_keyable(kind: ColumnType) -> bool:
+def is_keyable(data_type: ColumnType) -> bool:
     """Whether equality of values is exact enough for a primary key, a UNIQUE constraint or a reference."""
-    return kind.name not in _UNKEYABLE
+    return data_type.name not in _UNKEYABLE
 
 
 def can_widen(old: ColumnType, new: ColumnType) -> bool:
@@ -199,15 +199,15 @@ def _boolean(value: RowValue, _: ColumnType) -> bool:
     raise ValueError("is no boolean")
 
 
-def _integer(value: RowValue, kind: ColumnType) -> int:
+def _integer(value: RowValue, data_type: ColumnType) -> int:
     if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,40}", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError("is no integer")
-    signed, bits = INTEGER_BITS[kind.name]
+    signed, bits = INTEGER_BITS[data_type.name]
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     if not low <= value <= high:
-        raise ValueError(f"is out of range for {kind.name}")
+        raise ValueError(f"is out of range for {data_type.name}")
     return value
 
 
@@ -227,8 +227,8 @@ def _float(value: RowValue, _: ColumnType) -> float:
 _FLOAT32_MAX = 3.4028235677973366e38
 
 
-def _float32(value: RowValue, kind: ColumnType) -> float:
-    number = _float(value, kind)
+def _float32(value: RowValue, data_type: ColumnType) -> float:
+    number = _float(value, data_type)
     if math.isfinite(number) and abs(number) >= _FLOAT32_MAX:
         raise ValueError("is out of range for float32")
     return number
@@ -246,9 +246,9 @@ _INTERVAL_WHOLE_MAX = 2**31 - 1
 """Of the months, and of the days: PostgreSQL and DuckDB hold 32 bits of each."""
 
 
-def _interval(value: RowValue, kind: ColumnType) -> str:
+def _interval(value: RowValue, data_type: ColumnType) -> str:
     """Each unit once, as PostgreSQL takes it, and a time of day beside no unit of its own."""
-    text = _text(value, kind).strip(" ")
+    text = _text(value, data_type).strip(" ")
     given: dict[str, int] = {}
     at = 0
     while (part := _INTERVAL_PART.match(text, at)) is not None:
@@ -271,7 +271,7 @@ _DIGITS_MAX = 200
 _EXACT = Context(prec=_DIGITS_MAX, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
-def _decimal(value: RowValue, kind: ColumnType) -> Decimal:
+def _decimal(value: RowValue, data_type: ColumnType) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("is no decimal number")
     try:
@@ -282,8 +282,11 @@ def _decimal(value: RowValue, kind: ColumnType) -> Decimal:
         raise ValueError("is no finite decimal number of a length that fits")
     digits = number.normalize(_EXACT).as_tuple()
     assert isinstance(digits.exponent, int)
-    if -digits.exponent > kind.scale or len(digits.digits) + digits.exponent > kind.precision - kind.scale:
-        raise ValueError(f"does not fit {kind.catalog_name}")
+    if (
+        -digits.exponent > data_type.scale
+        or len(digits.digits) + digits.exponent > data_type.precision - data_type.scale
+    ):
+        raise ValueError(f"does not fit {data_type.catalog_name}")
     return _EXACT.plus(number.normalize(_EXACT))
 
 
@@ -339,10 +342,10 @@ def _zone_ns(text: str) -> tuple[str, int]:
     return rest, (-minutes if zone[0] == "-" else minutes) * 60_000_000_000
 
 
-def _time(value: RowValue, kind: ColumnType) -> int:
-    text = _text(value, kind)
+def _time(value: RowValue, data_type: ColumnType) -> int:
+    text = _text(value, data_type)
     offset = 0
-    if kind.name == "timetz":
+    if data_type.name == "timetz":
         text, offset = _zone_ns(text)
     return _clock_ns(text) - offset
 
@@ -354,15 +357,15 @@ _FIRST_NS = (date.min.toordinal() - _EPOCH) * 86_400_000_000_000
 _LAST_NS = (date.max.toordinal() + 1 - _EPOCH) * 86_400_000_000_000 - 1
 
 
-def _timestamp(value: RowValue, kind: ColumnType) -> int:
-    text = _text(value, kind)
+def _timestamp(value: RowValue, data_type: ColumnType) -> int:
+    text = _text(value, data_type)
     offset = 0
-    if kind.name == "timestamptz":
+    if data_type.name == "timestamptz":
         day, _, clock = text.replace("T", " ", 1).partition(" ")
         clock, offset = _zone_ns(clock)
     else:
         day, _, clock = text.replace("T", " ", 1).partition(" ")
-    days = _date(day, kind).toordinal() - _EPOCH
+    days = _date(day, data_type).toordinal() - _EPOCH
     nanoseconds = days * 86_400_000_000_000 + (_clock_ns(clock) if clock else 0) - offset
     if not _FIRST_NS <= nanoseconds <= _LAST_NS:
         raise ValueError("is not within the years 1 to 9999")
@@ -373,29 +376,31 @@ def _anything(value: RowValue, _: ColumnType) -> RowValue:
     return value
 
 
-def _struct(value: RowValue, kind: ColumnType) -> object:
+def _struct(value: RowValue, data_type: ColumnType) -> object:
     if not isinstance(value, dict):
         raise ValueError("is no struct")
     given = {fold(name): inner for name, inner in value.items()}
     if len(given) < len(value):
         raise ValueError("names one struct field twice")
-    known = {fold(name) for name, _ in kind.fields}
+    known = {fold(name) for name, _ in data_type.fields}
     for name in given:
         if name not in known:
             raise ValueError(f"has no struct field {name!r}")
-    return {name: canonical_value(inner, given.get(fold(name))) for name, inner in kind.fields}
+    return {name: canonical_value(inner, given.get(fold(name))) for name, inner in data_type.fields}
 
 
-def _list(value: RowValue, kind: ColumnType) -> object:
+def _list(value: RowValue, data_type: ColumnType) -> object:
     if not isinstance(value, list):
         raise ValueError("is no list")
-    return [canonical_value(kind.fields[0][1], item) for item in value]
+    return [canonical_value(data_type.fields[0][1], item) for item in value]
 
 
-def _map(value: RowValue, kind: ColumnType) -> object:
+def _map(value: RowValue, data_type: ColumnType) -> object:
     if not isinstance(value, dict):
         raise ValueError("is no map")
-    given = {canonical_value(kind.fields[0][1], k): canonical_value(kind.fields[1][1], v) for k, v in value.items()}
+    given = {
+        canonical_value(data_type.fields[0][1], k): canonical_value(data_type.fields[1][1], v) for k, v in value.items()
+    }
     if len(given) < len(value):
         raise ValueError("gives one map key twice")
     return given
@@ -409,29 +414,29 @@ _READERS: dict[str, Callable[[RowValue, ColumnType], object]] = {
 }  # fmt: skip
 
 
-def canonical_value(kind: ColumnType, value: RowValue) -> object:
+def canonical_value(data_type: ColumnType, value: RowValue) -> object:
     """Return ``value`` in the one form in which values of the type are compared; None stays None.
 
     Raises ValueError with a phrase that continues "the value ...", such as "is no integer".
     """
-    return None if value is None else _READERS[kind.name](value, kind)
+    return None if value is None else _READERS[data_type.name](value, data_type)
 
 
 _NUMBER_WORDS = frozenset(_FLOAT_WORDS)
 _NARROW_INTEGERS = frozenset(INTEGER_BITS) - {"int128", "uint64", "uint128"}
 
 
-def check_json_type(kind: ColumnType, value: RowValue) -> None:
+def check_json_type(data_type: ColumnType, value: RowValue) -> None:
     """Raise ValueError for text where JSON has a type of its own; integers beyond 64 bits have to be text."""
     if not isinstance(value, str):
         return
-    if kind.name in _NARROW_INTEGERS or kind.name == "boolean":
-        raise ValueError(f"is text, not {'true or false' if kind.name == 'boolean' else 'a number'}")
-    if kind.name in FLOATS and value.lower() not in _NUMBER_WORDS:
+    if data_type.name in _NARROW_INTEGERS or data_type.name == "boolean":
+        raise ValueError(f"is text, not {'true or false' if data_type.name == 'boolean' else 'a number'}")
+    if data_type.name in FLOATS and value.lower() not in _NUMBER_WORDS:
         raise ValueError("is text, not a number")
 
 
-def value_text(kind: ColumnType, value: object) -> str:
+def value_text(data_type: ColumnType, value: object) -> str:
     """The text of a canonical value, as a key is shown and as DuckLake stores bounds: '1', 'true', '2024-01-01'."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -439,9 +444,9 @@ def value_text(kind: ColumnType, value: object) -> str:
         return value.isoformat()
     if isinstance(value, Decimal):
         return format(value, "f")
-    if isinstance(value, int) and kind.name in TIMESTAMPS:
-        return _timestamp_text(value) + ("+00" if kind.name == "timestamptz" else "")
-    if isinstance(value, int) and kind.name in ("time", "timetz"):
+    if isinstance(value, int) and data_type.name in TIMESTAMPS:
+        return _timestamp_text(value) + ("+00" if data_type.name == "timestamptz" else "")
+    if isinstance(value, int) and data_type.name in ("time", "timetz"):
         return _clock_text(value % 86_400_000_000_000)
     return str(value)
 

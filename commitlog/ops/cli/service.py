@@ -183,7 +183,7 @@ class _Kept:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if error is None or isinstance(error, SystemExit | FencedError):
             self._notes.clear(self._service)
             return

@@ -36,7 +36,6 @@ from commitlog.client.access.results_lookup import ResultsLookup
 from commitlog.client.files.lake import MARKER, check_owner, is_named_by_us
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.model.types import fold
 from commitlog.errors import (
     CatalogMismatchError,
@@ -180,7 +179,7 @@ class Cleaning:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
@@ -348,18 +347,18 @@ class Cleaning:
         for _ in range(_READS_MAX):
             for records in self._reader.read_to_end():
                 for record in records:
-                    if isinstance(record.value, Outcome):
+                    if isinstance(record.value, m.Outcome):
                         self._note(record.value)
             if self._read_undecided():
                 return
         raise CatalogMismatchError("the log is trimmed faster than it can be read: try again later")
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, outcome: m.Outcome) -> None:
         partition, offset = outcome.source
         self._next_offsets[partition] = max(self._next_offsets.get(partition, 0), offset + 1)
         if outcome.proposal is None:
             return
-        committed = outcome.verdict is Verdict.COMMITTED
+        committed = outcome.verdict is m.Verdict.COMMITTED
         for named in _files_named(outcome.proposal.changes):
             for place in self._places(named, widely=committed):
                 mentions = self._mentions[place]

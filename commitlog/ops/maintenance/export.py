@@ -188,9 +188,9 @@ class _Freezing:
         columns: dict[str, str] = {}
         values: list[str] = []
         for item in DUCKLAKE_COLUMNS[table].split():
-            column, kind = item.split(":")
-            made = _TYPES[self.form][kind[0]]
-            columns[column] = made + (" PRIMARY KEY" if "!" in kind else " NOT NULL" if "+" in kind else "")
+            column, code = item.split(":")
+            made = _TYPES[self.form][code[0]]
+            columns[column] = made + (" PRIMARY KEY" if "!" in code else " NOT NULL" if "+" in code else "")
             value = self._ended() if column == "end_snapshot" else f"x.{_name(column)}"
             values.append(f"CAST({value} AS {made})")
         self._copy(f"ducklake_{table}", columns, values, limit)
@@ -199,7 +199,7 @@ class _Freezing:
         return f"CASE WHEN x.end_snapshot <= {self.snapshot_id} THEN x.end_snapshot END"
 
     def _copy(self, name: str, columns: dict[str, str], values: list[str], limit: str) -> None:
-        made = ", ".join(f"{_name(column)} {kind}" for column, kind in columns.items())
+        made = ", ".join(f"{_name(column)} {sql_type}" for column, sql_type in columns.items())
         self.conn.execute(f"CREATE TABLE frozen.{_name(name)} ({made})")
         self.conn.execute(
             f"INSERT INTO frozen.{_name(name)} SELECT {', '.join(values)} FROM {self.live}.{_name(name)} x "
@@ -213,9 +213,9 @@ class _Freezing:
             value = f"x.{_name(column.name)}"
             if column.type.name in ("varchar", "json"):
                 value = f"decode({value})"
-            kind = _inlined_type(self.form, column.type)
-            columns[column.name] = kind
-            values.append(f"CAST({value} AS {kind})")
+            data_type = _inlined_type(self.form, column.type)
+            columns[column.name] = data_type
+            values.append(f"CAST({value} AS {data_type})")
         self._copy(name, columns, values, "x.begin_snapshot <= {n}")
 
     def _columns_at(self, table_id: int, schema_version: int) -> list[Column]:
@@ -231,11 +231,11 @@ class _Freezing:
 
         def under(parent: int | None) -> list[Column]:
             found: list[Column] = []
-            for column_id, name, kind, above in rows:
+            for column_id, name, type_text, above in rows:
                 if above == parent:
                     children = tuple(under(column_id))
                     fields = tuple((child.name, child.type) for child in children)
-                    made = ColumnType(kind, fields=fields) if children else parse_type(kind)
+                    made = ColumnType(type_text, fields=fields) if children else parse_type(type_text)
                     found.append(Column(column_id, name, made, True, None, None, children=children))
             return found
 
@@ -276,21 +276,23 @@ def _name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _inlined_type(form: ExportFormat, kind: ColumnType) -> str:
+def _inlined_type(form: ExportFormat, data_type: ColumnType) -> str:
     """The type of a column of an inlined data table, as the stock client makes it in such a file (measured)."""
     if form is ExportFormat.DUCKDB:
-        return _duckdb_type(kind)
-    if kind.name in _SQLITE_INTEGERS:
+        return _duckdb_type(data_type)
+    if data_type.name in _SQLITE_INTEGERS:
         return "BIGINT"
-    return "BLOB" if kind.name == "blob" else "VARCHAR"
+    return "BLOB" if data_type.name == "blob" else "VARCHAR"
 
 
-def _duckdb_type(kind: ColumnType) -> str:
-    match kind.name:
+def _duckdb_type(data_type: ColumnType) -> str:
+    match data_type.name:
         case "struct":
-            return "STRUCT(" + ", ".join(f"{_name(name)} {_duckdb_type(inner)}" for name, inner in kind.fields) + ")"
+            return (
+                "STRUCT(" + ", ".join(f"{_name(name)} {_duckdb_type(inner)}" for name, inner in data_type.fields) + ")"
+            )
         case "list":
-            return _duckdb_type(kind.fields[0][1]) + "[]"
+            return _duckdb_type(data_type.fields[0][1]) + "[]"
         case "map":
-            return f"MAP({_duckdb_type(kind.fields[0][1])}, {_duckdb_type(kind.fields[1][1])})"
-    return _DUCKDB_NAMES.get(kind.name, kind.catalog_name.upper())
+            return f"MAP({_duckdb_type(data_type.fields[0][1])}, {_duckdb_type(data_type.fields[1][1])})"
+    return _DUCKDB_NAMES.get(data_type.name, data_type.catalog_name.upper())

@@ -15,7 +15,6 @@ from commitlog.domain import model as m
 from commitlog.domain.again.other_rules import OtherRules
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.row_conflicts import RowHandler
-from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
 
@@ -36,15 +35,15 @@ class Comparison:
     passing: Counter[tuple[str, str]] = field(default_factory=Counter)
     refusing: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, decided: Outcome, what_if: Outcome) -> None:
+    def add(self, decided: m.Outcome, what_if: m.Outcome) -> None:
         """Compare one proposal's two outcomes."""
         self.proposals += 1
         if decided.verdict is what_if.verdict:
             self.same += 1
-        elif what_if.verdict is Verdict.COMMITTED:
+        elif what_if.verdict is m.Verdict.COMMITTED:
             self.would_pass += 1
             self.passing.update(_causes(decided))
-        elif decided.verdict is Verdict.COMMITTED:
+        elif decided.verdict is m.Verdict.COMMITTED:
             self.would_be_refused += 1
             self.refusing.update(_causes(what_if))
 
@@ -62,7 +61,7 @@ def _counted(causes: Counter[tuple[str, str]]) -> Iterator[str]:
         yield f"  {count:6}  {cause}  {table}".rstrip()
 
 
-def _causes(outcome: Outcome) -> Iterable[tuple[str, str]]:
+def _causes(outcome: m.Outcome) -> Iterable[tuple[str, str]]:
     if not outcome.conflicts:
         return {("", str(outcome.reason or outcome.verdict))}
     return {(_name(conflict.object), str(conflict.kind)) for conflict in outcome.conflicts}
@@ -74,7 +73,7 @@ def _name(where: m.ConflictObject) -> str:
 
 def history_of(
     settings: Settings, rules: OtherRules, handlers: Mapping[str, RowHandler]
-) -> Iterator[tuple[Outcome, Outcome]]:
+) -> Iterator[tuple[m.Outcome, m.Outcome]]:
     """Every outcome of a log, with what it would have been under other rules.
 
     Raises:
@@ -100,11 +99,11 @@ def history_of(
 
 def _decided_again(
     state: SequencerState,
-    decided: Outcome,
+    decided: m.Outcome,
     rules: OtherRules,
     handlers: Mapping[str, RowHandler],
     decoder: StatisticsDecoder,
-) -> Outcome:
+) -> m.Outcome:
     if decided.proposal is None:
         return decided
     return decide(

@@ -97,11 +97,11 @@ def _partition(table: TableDefinition, values: Sequence[Scalar] | None) -> Parti
     found: list[Scalar] = []
     for key, value in zip(table.partition_by, values, strict=True):
         try:
-            kind = table.column_by_id(key.column_id).type
+            data_type = table.column_by_id(key.column_id).type
             found.append(
                 None
                 if value is None
-                else scalar(key, kind, str(value).lower() if kind.name == "boolean" else str(value))
+                else scalar(key, data_type, str(value).lower() if data_type.name == "boolean" else str(value))
             )
         except ValueError:
             return None

@@ -92,11 +92,11 @@ def _rank(value: Expression, bounds: Sequence[Any]) -> Expression:
 def _comparable(column: Column) -> Expression:
     """A column's values as ones that Python orders as Spark does."""
     value = sf.col(quoted(column.name))
-    kind = column.type.name
-    if kind in TIMESTAMPS:
+    data_type = column.type.name
+    if data_type in TIMESTAMPS:
         return sf.unix_micros(value.cast(st.TimestampType()))
-    if kind == "date":
+    if data_type == "date":
         return sf.unix_date(value)
-    if kind in FLOATS:
+    if data_type in FLOATS:
         return sf.when(sf.isnan(value), sf.lit(float("inf"))).otherwise(value)
-    return value.cast("int") if kind == "boolean" else value
+    return value.cast("int") if data_type == "boolean" else value

@@ -127,20 +127,20 @@ def _named(column: Column, mapped: MappedColumn) -> Iterator[tuple[int, str]]:
         yield from _named(child, each)
 
 
-def _array(batch: pa.RecordBatch, column: Column, at: int | None, kind: pa.DataType, find: Find) -> pa.Array:
+def _array(batch: pa.RecordBatch, column: Column, at: int | None, data_type: pa.DataType, find: Find) -> pa.Array:
     if at is None:
-        return missing(column, batch.num_rows, kind, is_read=True)
+        return missing(column, batch.num_rows, data_type, is_read=True)
     try:
-        return conformed(batch.column(at), column, kind, find, is_read=True)
+        return conformed(batch.column(at), column, data_type, find, is_read=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataFileError(f"column {column.name} ({column.type}) of a file: {error}") from error
 
 
-def text_array(column: Column, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values of a column as the catalog keeps those that are in no file, as an array of ``kind``."""
+def text_array(column: Column, values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """Values of a column as the catalog keeps those that are in no file, as an array of ``data_type``."""
     if column.type.name == "blob":
-        return pa.array(values, pa.binary()).cast(kind)
-    return pa.array([as_text(value) for value in values], pa.string()).cast(kind)
+        return pa.array(values, pa.binary()).cast(data_type)
+    return pa.array([as_text(value) for value in values], pa.string()).cast(data_type)
 
 
 def as_text(value: Any) -> str | None:

@@ -246,12 +246,12 @@ def _by_name(
 
     def value(column: Column) -> Expression:
         each = sources.get(fold(column.name))
-        kind = spark_type(column.type)
+        data_type = spark_type(column.type)
         if each is not None:
-            return sf.col(quoted(each.source_name)).cast(kind)
+            return sf.col(quoted(each.source_name)).cast(data_type)
         if column.initial_default is None:
-            return sf.lit(None).cast(kind)
-        return sf.expr(default_expression(kind, column.initial_default))
+            return sf.lit(None).cast(data_type)
+        return sf.expr(default_expression(data_type, column.initial_default))
 
     chosen = [value(column).alias(column.name, metadata={**metadata}) for column in scan.columns]
     if row_ids:

@@ -67,10 +67,10 @@ def _type(column: Column) -> pa.DataType:
     return _plain(column.type)
 
 
-def _plain(kind: ColumnType) -> pa.DataType:
-    if kind.name not in _PLAIN:
-        raise DataFileError(f"Spark has no type for {kind}: write the table with another client")
-    return _PLAIN[kind.name]
+def _plain(data_type: ColumnType) -> pa.DataType:
+    if data_type.name not in _PLAIN:
+        raise DataFileError(f"Spark has no type for {data_type}: write the table with another client")
+    return _PLAIN[data_type.name]
 
 
 def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, table_path: str) -> tuple[str, ...]:
@@ -110,13 +110,13 @@ def _writer(path: str, schema: pa.Schema, columns: Sequence[Column]) -> pq.Parqu
 
 
 def _array(batch: pa.RecordBatch, column: Column, schema: pa.Schema) -> pa.Array:
-    kind = schema.field(column.name).type
+    data_type = schema.field(column.name).type
     position = by_name(column, list(batch.schema))
     if position is None:
-        array = missing(column, batch.num_rows, kind, is_read=False)
+        array = missing(column, batch.num_rows, data_type, is_read=False)
     else:
         try:
-            array = conformed(batch.column(position), column, kind, by_name, is_read=False)
+            array = conformed(batch.column(position), column, data_type, by_name, is_read=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataFileError(f"column {column.name} ({column.type}): {error}") from error
     if array.null_count and not column.nullable:

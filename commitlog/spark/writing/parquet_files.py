@@ -108,8 +108,8 @@ def write_delete_file(data_file_id: int, data_path: str, positions: Sequence[int
     )
 
 
-def _delete_field(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False, metadata={"PARQUET:field_id": str(_DELETE_FIELD_IDS[name])})
+def _delete_field(name: str, data_type: pa.DataType) -> pa.Field:
+    return pa.field(name, data_type, nullable=False, metadata={"PARQUET:field_id": str(_DELETE_FIELD_IDS[name])})
 
 
 def remove_directory(directory: str) -> None:

@@ -57,8 +57,8 @@ def directory_columns(table: TableDefinition) -> dict[str, Expression]:
 
 def is_computed(key: PartitionKey, column: Column) -> bool:
     """Whether a row's value of a key can be computed here; else its files are of any partition."""
-    kind = column.type.name
-    return kind in _BUCKETED if key.buckets is not None else kind not in FLOATS and kind != "blob"
+    data_type = column.type.name
+    return data_type in _BUCKETED if key.buckets is not None else data_type not in FLOATS and data_type != "blob"
 
 
 def is_plain(text: str) -> bool:
@@ -77,11 +77,11 @@ def _value(key: PartitionKey, column: Column) -> Expression:
     return (value if key.transform == "identity" else _PARTS[key.transform](value)).cast("string")
 
 
-def _bucket(value: Expression, kind: str, buckets: int) -> Expression:
+def _bucket(value: Expression, data_type: str, buckets: int) -> Expression:
     """Iceberg's bucket, which is DuckLake's: murmur3 of the value as 8 bytes, without the sign, modulo."""
-    if kind == "date":
+    if data_type == "date":
         number = sf.unix_date(value)
-    elif kind in ("timestamp", "timestamptz"):
+    elif data_type in ("timestamp", "timestamptz"):
         number = sf.timestamp_diff("MICROSECOND", sf.expr(_EPOCH), value)
     else:
         number = value
@@ -140,9 +140,9 @@ def described(
     """
     known: list[Scalar] | None = None
     if partition_values is not None:
-        kinds = [table.column_by_id(key.column_id).type for key in table.partition_by]
-        pairs = zip(table.partition_by, kinds, partition_values, strict=True)
-        known = [None if text is None else scalar(key, kind, text) for key, kind, text in pairs]
+        types = [table.column_by_id(key.column_id).type for key in table.partition_by]
+        pairs = zip(table.partition_by, types, partition_values, strict=True)
+        known = [None if text is None else scalar(key, data_type, text) for key, data_type, text in pairs]
 
     def describe(path: str) -> DataFile:
         file = read_data_file(path, table, table_path=table_path, partition_values=known, carries_row_ids=carry_row_ids)
@@ -184,15 +184,15 @@ def _only_bound(statistic: ColumnStatistics | None) -> Scalar:
     return statistic.min
 
 
-def scalar(key: PartitionKey, kind: ColumnType, text: str) -> Scalar:
+def scalar(key: PartitionKey, data_type: ColumnType, text: str) -> Scalar:
     """A partition value from its text.
 
     Raises:
         ValueError: the text is none of the type.
     """
-    if key.transform != "identity" or kind.name in INTEGER_BITS:
+    if key.transform != "identity" or data_type.name in INTEGER_BITS:
         return int(text)
-    if kind.name == "boolean":
+    if data_type.name == "boolean":
         return text == "true"
-    value: Any = canonical_value(kind, text)
-    return value_text(kind, value)
+    value: Any = canonical_value(data_type, text)
+    return value_text(data_type, value)
