@@ -28,8 +28,8 @@ from commitlog.client.access.log_access import OutcomeState, ProposalStatus
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.domain import model as m
-from commitlog.domain.deciding.decide import receipt_for
-from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.deciding.answers import receipt_for
+from commitlog.domain.deciding.rules import RowHandler
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.model.types import fold

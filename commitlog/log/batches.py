@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from commitlog.domain.deciding.decide import decide, receipt_for, refuse_internal
-from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.deciding.answers import receipt_for, refuse_internal
+from commitlog.domain.deciding.decide import decide
+from commitlog.domain.deciding.rules import HandlersByName, RowHandler, Rules
 from commitlog.domain.model import MalformedProposal, Outcome, Position, Proposal, Reason, Receipt, Verdict
 from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.replaying import replay
@@ -93,7 +94,7 @@ class Decider:
         self.prev_hash = prev_hash
         self.epoch = epoch
         self._topics = topics
-        self._handlers = handlers
+        self._rules = Rules(HandlersByName(handlers), decode_statistics)
         self._schema_ids = schema_ids
         self._undecidable = undecidable
 
@@ -187,8 +188,7 @@ class Decider:
             source=Position(message.partition, message.offset),
             epoch=self.epoch,
             proposal_bytes=raw,
-            decode_statistics=decode_statistics,
-            handlers=self._handlers,
+            rules=self._rules,
         )
 
     def _decoded(self, value: bytes | None) -> tuple[Proposal | MalformedProposal, bytes]:

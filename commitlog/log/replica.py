@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from commitlog.config import Settings
-from commitlog.domain.deciding.decide import receipt_for
+from commitlog.domain.deciding.answers import receipt_for
 from commitlog.domain.model import Genesis, Outcome, Receipt
 from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.deciding.rules import RowHandler
 
 ROW_HANDLERS_GROUP = "commitlog.row_handlers"
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from commitlog.config import Settings
-from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.deciding.rules import RowHandler
 from commitlog.domain.model import Position, Verdict
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import FencedError, LogUnavailableError

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from commitlog.domain.deciding.decide import decide
+from commitlog.domain.deciding.rules import HandlersByName, Rules
 from commitlog.domain.model import (
     Genesis,
     Granularity,
@@ -68,6 +69,7 @@ HANDLERS: dict[str, Callable[[str, Image, Image], Image]] = {
     "fail": fail,
     "elsewhere": elsewhere,
 }
+RULES = Rules(HandlersByName(HANDLERS))
 
 
 @dataclass
@@ -136,7 +138,7 @@ class History(Requests):
         proposal = parse_proposal(self.lines[-1])
         assert isinstance(proposal, Proposal), proposal
         expected = self.oracle.answer(proposal, START_MS + number)
-        outcome = decide(self.state, proposal, now_ms=START_MS + number, source=Position(0, number), handlers=HANDLERS)
+        outcome = decide(self.state, proposal, now_ms=START_MS + number, source=Position(0, number), rules=RULES)
         answer = str(outcome.verdict) if outcome.reason is None else str(outcome.reason)
         result.verdicts[answer] += 1
         got = Expected(

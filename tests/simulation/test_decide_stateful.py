@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from oracle.histories import HANDLERS, History, Run
+from oracle.histories import RULES, History, Run
 from oracle.requests import START_MS
 from oracle.values import TYPES
 
@@ -126,7 +126,7 @@ class LogMachine(RuleBasedStateMachine):
         proposal = parse_proposal(history.lines[which])
         assert isinstance(proposal, Proposal)
         source = Position(0, number)
-        outcome = decide(history.state, proposal, now_ms=START_MS + number, source=source, handlers=HANDLERS)
+        outcome = decide(history.state, proposal, now_ms=START_MS + number, source=source, rules=RULES)
         original = first.seq if first.original_seq is None else first.original_seq
         assert (outcome.verdict, outcome.original_seq) == (Verdict.DUPLICATE, original)
         replay(history.state, outcome)

@@ -20,15 +20,17 @@ from commitlog.domain.deciding import (
     decide,
     files,
     matrix,
-    planners,
+    objects,
     reads,
     row_conflicts,
+    row_overlay,
     rows,
 )
+from commitlog.domain.deciding.rules import Rules
 from commitlog.domain.model import AlterOp, ChangeKind, DeleteRow, Granularity, InvalidCode, ResolutionAction
 from commitlog.domain.model.definitions import InvalidChangeError, complete_row
 from commitlog.domain.state import replaying
-from commitlog.domain.state.index import LOCAL, KeyedRows, SequencerState
+from commitlog.domain.state.index import LOCAL, ROW_CHANGES, KeyedRows, SequencerState
 
 HISTORIES = 2_000
 K = ChangeKind
@@ -97,11 +99,11 @@ def deletes_are_not_seen_by_compactions(patch: pytest.MonkeyPatch) -> None:
 
 def rows_of_a_file_never_overlap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(conflict_rules, "_rows_text", lambda rows: "")
-    patch.setattr(conflict_rules, "granularity_of", lambda state, table, base: Granularity.ROW)
+    patch.setattr(Rules, "granularity_of", lambda *args: Granularity.ROW)
 
 
 def every_delete_is_judged_by_file(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conflict_rules, "granularity_of", lambda state, table, base: Granularity.FILE)
+    patch.setattr(Rules, "granularity_of", lambda *args: Granularity.FILE)
 
 
 def ended_files_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -118,15 +120,15 @@ def statistics_prove_too_much(patch: pytest.MonkeyPatch) -> None:
 
 
 def unique_values_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows.RowPlanner, "holder", lambda *args: None)
+    patch.setattr(row_overlay.RowOverlay, "holder", lambda *args: None)
 
 
 def parents_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(row_conflicts.RowCheck, "_check_references", lambda *args: None)
+    patch.setattr(row_conflicts, "check_references", lambda *args: None)
 
 
 def children_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(row_conflicts.RowCheck, "_check_children", lambda *args: None)
+    patch.setattr(row_conflicts, "check_children", lambda *args: None)
 
 
 def the_earlier_update_wins(patch: pytest.MonkeyPatch) -> None:
@@ -139,7 +141,7 @@ def a_gone_row_was_never_there(patch: pytest.MonkeyPatch) -> None:
 
 
 def references_do_not_stop_a_drop(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(planners, "_referring", lambda *args: [])
+    patch.setattr(objects, "_referring", lambda *args: [])
 
 
 def created_and_dropped_again_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -215,7 +217,7 @@ def every_transform_is_a_proof(patch: pytest.MonkeyPatch) -> None:
 
 
 def partitioning_does_not_constrain_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(matrix, "RULES_OF", without(K.ALTER_TABLE, K.APPEND, *conflicts.ROW_CHANGES))
+    patch.setattr(matrix, "RULES_OF", without(K.ALTER_TABLE, K.APPEND, *ROW_CHANGES))
 
 
 def the_handlers_answer_is_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -250,7 +252,7 @@ def a_handler_may_answer_with_any_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_flush_ignores_changed_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(matrix, "RULES_OF", without(K.FLUSH, *conflicts.ROW_CHANGES))
+    patch.setattr(matrix, "RULES_OF", without(K.FLUSH, *ROW_CHANGES))
 
 
 def a_flush_ignores_flushes(patch: pytest.MonkeyPatch) -> None:
@@ -258,7 +260,7 @@ def a_flush_ignores_flushes(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_flush_takes_rows_that_are_in_files(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows.RowPlanner, "_check_flushed", lambda *args: None)
+    patch.setattr(rows, "_check_flushed", lambda *args: None)
 
 
 def a_flush_changes_rows_for_readers(patch: pytest.MonkeyPatch) -> None:
@@ -272,7 +274,7 @@ def a_flush_changes_rows_for_readers(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_node_of_a_replicated_row_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(row_conflicts, "Origin", lambda priority, node: LOCAL)
+    patch.setattr(row_conflicts, "origin_of", lambda change: LOCAL)
 
 
 def replicated_updates_are_like_own_ones(patch: pytest.MonkeyPatch) -> None:
@@ -283,21 +285,21 @@ def replicated_updates_are_like_own_ones(patch: pytest.MonkeyPatch) -> None:
 
 
 def only_the_first_unique_constraint_counts(patch: pytest.MonkeyPatch) -> None:
-    real = rows.RowPlanner.holder
+    real = row_overlay.RowOverlay.holder
     patch.setattr(
-        rows.RowPlanner,
+        row_overlay.RowOverlay,
         "holder",
         lambda self, table, number, value: None if number else real(self, table, number, value),
     )
 
 
 def references_to_unique_columns_always_hold(patch: pytest.MonkeyPatch) -> None:
-    real = rows.RowPlanner.provider
+    real = row_overlay.RowOverlay.provider
 
     def provider(self: Any, parent: Any, columns: Any, value: str) -> Any:
         return real(self, parent, columns, value) if columns == parent.definition.primary_key else value
 
-    patch.setattr(rows.RowPlanner, "provider", provider)
+    patch.setattr(row_overlay.RowOverlay, "provider", provider)
 
 
 def a_table_is_touched_when_no_row_of_it_changed(patch: pytest.MonkeyPatch) -> None:
@@ -307,7 +309,7 @@ def a_table_is_touched_when_no_row_of_it_changed(patch: pytest.MonkeyPatch) -> N
         real(replay, change, effect, index)
         replay.touch(replay.table(effect), change.kind)
 
-    for kind in conflicts.ROW_CHANGES:
+    for kind in ROW_CHANGES:
         patch.setitem(replaying._APPLY, kind, row)
 
 

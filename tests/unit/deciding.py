@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 from commitlog.domain.deciding.decide import decide
+from commitlog.domain.deciding.rules import HandlersByName, Rules
 from commitlog.domain.model import Genesis, LogSettings, Outcome, Position, Reason, Verdict
 from commitlog.domain.model.json_form import parse_id, proposal_from_json
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
@@ -53,7 +54,7 @@ class DecidedLog:
             proposal_from_json(value),
             now_ms=now_ms,
             source=source,
-            handlers=self.handlers,
+            rules=Rules(HandlersByName(self.handlers)),
         )
         replay(self.state, outcome)
         self.outcomes.append(outcome)

@@ -32,7 +32,8 @@ from commitlog.domain.again.alternatives import (
     alternatives_to,
 )
 from commitlog.domain.again.noting_handlers import NotingHandlers
-from commitlog.domain.again.other_rules import OtherRules
+from commitlog.domain.deciding.decide import find_conflicts
+from commitlog.domain.deciding.rules import AS_SET, OtherRules, Rules
 from commitlog.domain.model import ColumnStatistics, Granularity, Isolation, Outcome
 from commitlog.domain.state.dumping import state_hash
 from commitlog.domain.state.index import SequencerState, new_state
@@ -457,33 +458,61 @@ def test_alternatives_when_a_handler_would_decide_then_it_is_not_known() -> None
 # --- other rules ------------------------------------------------------------------------------------------------------
 
 
-def test_other_rules_when_given_tables_then_others_keep_their_own() -> None:
+def test_rules_when_others_are_given_for_tables_then_the_rest_keep_their_own() -> None:
     log = DecidedLog(on_conflict="KEEP_EXISTING")
     log.commit(create_table())
     log.commit(keyed_table("k", on_conflict="LAST_UPDATE_WINS"))
     first, second = log.state.tables.values()
-    seen = OtherRules(granularity=Granularity.ROW, on_conflict="ABORT", tables=frozenset({first.table_id})).seen(
-        log.state
-    )
-    assert (seen.granularity_of(first), seen.granularity_of(second)) == (Granularity.ROW, Granularity.FILE)
-    assert (seen.policy_of(first), seen.policy_of(second)) == ("ABORT", "LAST_UPDATE_WINS")
-    assert log.state.policy_of(first) == "KEEP_EXISTING"
+    other = OtherRules(granularity=Granularity.ROW, on_conflict="ABORT", tables=frozenset({first.table_id}))
+    rules = Rules(others=(other,))
+    assert [rules.granularity_of(log.state, table, 1) for table in (first, second)] == [
+        Granularity.ROW,
+        Granularity.FILE,
+    ]
+    assert [rules.policy_of(log.state, table) for table in (first, second)] == ["ABORT", "LAST_UPDATE_WINS"]
+    assert AS_SET.policy_of(log.state, first) == "KEEP_EXISTING"
 
 
-def test_other_rules_when_empty_then_nothing_is_other() -> None:
+def test_rules_when_several_others_are_given_then_the_last_one_counts() -> None:
     log = DecidedLog()
-    proposal = log.propose(create_table()).proposal
+    log.commit(create_table())
+    (table,) = log.state.tables.values()
+    others = tuple(
+        OtherRules(granularity=each, on_conflict=policy)
+        for each, policy in ((Granularity.TABLE, "ABORT"), (Granularity.ROW, "KEEP_EXISTING"), (None, None))
+    )
+    rules = Rules(others=others)
+    assert (rules.granularity_of(log.state, table, 1), rules.policy_of(log.state, table)) == ("ROW", "KEEP_EXISTING")
+
+
+def test_rules_when_the_base_is_beyond_the_window_then_only_whole_tables_are_told_apart() -> None:
+    log = DecidedLog(window_snapshots=1)
+    log.commit(create_table())
+    log.commit(append())
+    log.commit(append())
+    (table,) = log.state.tables.values()
+    rules = Rules(others=(OtherRules(granularity=Granularity.ROW),))
+    assert [rules.granularity_of(log.state, table, base) for base in (1, 2)] == [Granularity.TABLE, Granularity.ROW]
+
+
+def test_rules_when_another_isolation_is_given_then_reads_are_judged_by_it() -> None:
+    log = DecidedLog()
+    log.commit(create_table())
+    log.commit(append())
+    read = {"kind": "TABLE", "schema": "main", "table": "t", "filter": []}
+    proposal = log.propose(append(), base=1, reads=[read]).proposal
     assert proposal is not None
     assert not OtherRules()
-    assert OtherRules().seen(log.state) is log.state
-    assert OtherRules().apply(proposal) is proposal
-    assert OtherRules(isolation=Isolation.SERIALIZABLE).apply(proposal).isolation is Isolation.SERIALIZABLE
+    assert find_conflicts(log.state, proposal) == ()
+    assert find_conflicts(log.state, proposal, rules=Rules(others=(OtherRules(),))) == ()
+    serializable = Rules(others=(OtherRules(isolation=Isolation.SERIALIZABLE), OtherRules()))
+    assert [each.kind for each in find_conflicts(log.state, proposal, rules=serializable)] == ["TABLE_APPENDED"]
 
 
 def test_noting_handlers_when_asked_in_vain_then_names_are_kept() -> None:
     handlers = NotingHandlers({"a": lambda *_: None})
-    assert handlers.get("a") is not None
-    assert [handlers.get(name) for name in ("z", "b", "z")] == [None] * 3
-    assert (handlers.missing, list(handlers), len(handlers)) == (("b", "z"), ["a"], 1)
-    assert "c" in handlers, "whether a table may ask for it is known only where the log is decided"
+    assert handlers.handler("a", 0) is not None
+    assert [handlers.handler(name, 0) for name in ("z", "b", "z")] == [None] * 3
+    assert handlers.missing == ("b", "z")
+    assert handlers.may_be_named("c"), "whether a table may ask for it is known only where the log is decided"
     assert handlers.missing == ("b", "z")

@@ -19,7 +19,7 @@ from deciding import (
     read_table,
 )
 
-from commitlog.domain.deciding import planning
+from commitlog.domain.deciding import bounds
 from commitlog.domain.model import altering, definitions
 from commitlog.domain.model.row_width import stored_width
 from commitlog.domain.model.types import fold
@@ -222,7 +222,7 @@ def test_a_wide_table_altered_column_by_column_then_in_one_change_or_not_too_oft
         change("ALTER_TABLE", alterations=[*steps, *[{"op": "DROP_COLUMN", "name": f"d{n}"} for n in range(499)]])
     )
     assert len(folded) < 20 * 500, "the work grows with the columns, not with their square"
-    monkeypatch.setattr(planning, "ALTERED_COLUMNS_MAX", 5)
+    monkeypatch.setattr(bounds, "ALTERED_COLUMNS_MAX", 5)
     log.commit(*[alter("SET_COMMENT", name=None, comment=str(n)) for n in range(5)])
     refused = log.refused("INVALID", *[alter("SET_COMMENT", name=None, comment=str(n)) for n in range(6)])
     assert "6 columns, more than 5" in str(refused.detail)

@@ -29,6 +29,7 @@ from deciding import (
 
 from commitlog.domain.deciding.decide import decide, find_conflicts
 from commitlog.domain.deciding.reads import excludes
+from commitlog.domain.deciding.rules import Rules
 from commitlog.domain.model import Append, ColumnStatistics, DataFile, FilterOp, Predicate
 from commitlog.domain.model.json_form import proposal_from_json
 from commitlog.domain.state.dumping import dump_state, load_state
@@ -325,15 +326,16 @@ def test_statistics_that_travel_opaque_then_decoded_where_a_filter_looks_and_kep
     def decoded(data: bytes) -> tuple[ColumnStatistics, ...]:
         return (ColumnStatistics(**json.loads(data)),)
 
+    rules = Rules(decode_statistics=decoded)
     reading = {"proposal_id": make_id(91), "writer_id": "w1", "base_snapshot_id": 2, "isolation": "SERIALIZABLE"}
     state = load_state(dump_state(log.state))
     for value, conflicts in ((9, 0), (10, 1)):
         reads = [read_table("t", ("i", "=", value))]
         proposal = proposal_from_json({**reading, "reads": reads, "changes": [append(table="u")]})
-        assert len(find_conflicts(state, proposal, decode_statistics=decoded)) == conflicts
+        assert len(find_conflicts(state, proposal, rules=rules)) == conflicts
         assert len(find_conflicts(state, proposal)) == 1
-        judged = decide(state, proposal, now_ms=START_MS + 91, decode_statistics=decoded)
-        assert judged.conflicts == find_conflicts(state, proposal, decode_statistics=decoded)
+        judged = decide(state, proposal, now_ms=START_MS + 91, rules=rules)
+        assert judged.conflicts == find_conflicts(state, proposal, rules=rules)
         assert len(judged.conflicts) == conflicts
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from commitlog.domain.again.noting_handlers import NotingHandlers
 from commitlog.domain.deciding.decide import decide
-from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.deciding.rules import RowHandler, Rules
 from commitlog.domain.model import Outcome, Position, Proposal
 from commitlog.domain.model.ids import partition_for
 from commitlog.domain.state.index import SequencerState
@@ -30,8 +30,7 @@ def decided_unsent(
         decode_proposal(encode_proposal(proposal)),
         now_ms=time.time_ns() // 1_000_000 if now_ms is None else now_ms,
         source=Position(partition, state.next_offsets.get(partition, 0)),
-        decode_statistics=decode_statistics,
-        handlers=noting,
+        rules=Rules(noting, decode_statistics),
     )
     if not noting.missing:
         return outcome

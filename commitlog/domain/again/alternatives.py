@@ -1,7 +1,7 @@
 """Which change would have let a refused proposal through: it is decided again, in the state it met, under variations.
 
 A variation changes one thing: the base, a read, a setting of a table, the isolation. Nothing here guesses: every answer
-is ``decide``'s own, on a view of the state just before the outcome. Row handlers are never asked, because what is
+is ``decide``'s own, on the state just before the outcome. Row handlers are never asked, because what is
 installed differs from one machine to the next, and two people who ask shall get the same answer.
 """
 
@@ -16,9 +16,8 @@ from typing import TypeAlias
 from commitlog.domain import model as m
 from commitlog.domain.again.narrowing import Narrowing, narrowings
 from commitlog.domain.again.noting_handlers import NotingHandlers
-from commitlog.domain.again.other_rules import OtherRules
 from commitlog.domain.deciding.decide import decide, find_conflicts
-from commitlog.domain.deciding.reads import StatisticsDecoder
+from commitlog.domain.deciding.rules import OtherRules, Rules, StatisticsDecoder
 from commitlog.domain.model import ConflictKind, Granularity, Isolation, Outcome, Proposal, Verdict
 from commitlog.domain.state.index import SequencerState
 
@@ -127,21 +126,21 @@ class _Court:
         self._decode = decode_statistics
         self._conflicts = outcome.conflicts
         if outcome.conflict_count > len(outcome.conflicts):
-            self._conflicts = find_conflicts(state, proposal, decode_statistics=decode_statistics)
+            self._conflicts = find_conflicts(state, proposal, rules=Rules(decode_statistics=decode_statistics))
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
     def judge(self, variations: tuple[Variation, ...]) -> Alternative:
         """Decide the proposal again with these variations."""
         handlers = NotingHandlers()
+        others = tuple(each.rules for each in variations if isinstance(each, TableRule))
         decided = decide(
-            reduce(_seen, variations, self._state),
+            self._state,
             reduce(_varied, variations, self._proposal),
             now_ms=self._outcome.decided_at_ms,
             source=self._outcome.source,
             epoch=self._outcome.epoch,
-            decode_statistics=self._decode,
-            handlers=handlers,
+            rules=Rules(handlers, self._decode, others),
         )
         if decided.verdict is Verdict.COMMITTED:
             return Alternative(variations, passes=True)
@@ -263,10 +262,6 @@ class _Court:
 
 
 # --- making a variation -----------------------------------------------------------------------------------------------
-
-
-def _seen(state: SequencerState, variation: Variation) -> SequencerState:
-    return variation.rules.seen(state) if isinstance(variation, TableRule) else state
 
 
 def _varied(proposal: Proposal, variation: Variation) -> Proposal:

@@ -5,22 +5,20 @@ An answer that a missing handler would have given is not known; whoever decides 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.deciding.rules import RowHandler
 
 
-class NotingHandlers(Mapping[str, RowHandler]):
+class NotingHandlers:
     """The handlers that are given, and in ``missing`` the names of those that were asked for in vain.
-
-    Every name is ``in`` it: whether a table may ask for a handler is known only where the log is decided.
 
     Args:
         installed: handlers by name; none are asked at all when it is empty.
     """
 
     def __init__(self, installed: Mapping[str, RowHandler] | None = None) -> None:
-        self._installed = installed or {}
+        self._installed = {} if installed is None else installed
         self._missing: set[str] = set()
 
     @property
@@ -28,16 +26,13 @@ class NotingHandlers(Mapping[str, RowHandler]):
         """The names asked for in vain, sorted."""
         return tuple(sorted(self._missing))
 
-    def __getitem__(self, name: str) -> RowHandler:
-        if name not in self._installed:
-            self._missing.add(name)
-        return self._installed[name]
-
-    def __contains__(self, name: object) -> bool:
+    def may_be_named(self, name: str) -> bool:
+        """Every handler: whether a table may ask for it is known only where the log is decided."""
         return True
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._installed)
-
-    def __len__(self) -> int:
-        return len(self._installed)
+    def handler(self, name: str, change: int) -> RowHandler | None:
+        """The one of that name, whatever the change."""
+        found = self._installed.get(name)
+        if found is None:
+            self._missing.add(name)
+        return found

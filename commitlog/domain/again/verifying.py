@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
-from commitlog.domain.deciding.reads import StatisticsDecoder
-from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.deciding.rules import RowHandler, Rules, StatisticsDecoder
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import TableState, new_state
 from commitlog.domain.state.replaying import replay
@@ -145,22 +144,22 @@ def touched(proposal: m.Proposal) -> Iterator[str]:
         yield f"{fold(read.schema)}.{'*' if read_name is None else fold(read_name)}"
 
 
-class _Recorded(dict[str, RowHandler]):
+class _RecordedAnswers:
     """Row handlers that answer as they once did; what an outcome does not tell it is taken to have been refused for."""
 
     def __init__(self, outcome: m.Outcome) -> None:
-        super().__init__()
-        self._answers = (r for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED)
+        self._rows = {r.change: r.row for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED}
         self._refused = outcome.reason is m.Reason.INVALID
 
-    def __contains__(self, key: object) -> bool:
+    def may_be_named(self, name: str) -> bool:
+        """Whether the log was decided where it is installed, as far as the outcome tells."""
         return not self._refused
 
-    def get(self, key: str, default: object = None) -> object:  # type: ignore[override]
-        answer = next(self._answers, None)
-        if answer is None:
-            return None if self._refused else _fail
-        return lambda *_: answer.row
+    def handler(self, name: str, change: int) -> RowHandler | None:
+        """What gives the answer that settled this change."""
+        if change in self._rows:
+            return lambda *_: self._rows[change]
+        return None if self._refused else _fail
 
 
 def _fail(*_: object) -> m.Row:
@@ -186,8 +185,7 @@ class Verifier:
                 now_ms=outcome.decided_at_ms,
                 source=outcome.source,
                 epoch=outcome.epoch,
-                decode_statistics=self._decode_statistics,
-                handlers=_Recorded(outcome),
+                rules=Rules(_RecordedAnswers(outcome), self._decode_statistics),
             )
             if (what := difference(outcome, again)) is not None:
                 finding = Finding(outcome.seq, what)

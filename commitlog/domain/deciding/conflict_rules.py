@@ -117,18 +117,10 @@ def _rows_constrained(_: SequencerState, footprint: Footprint, base: int, commit
         yield from _touched(footprint.entry, committed, base)
 
 
-def granularity_of(state: SequencerState, table: TableState, base: int) -> Granularity:
-    """The granularity at which a base is judged: the table's, the log's, or TABLE beyond the index's window."""
-    if base < state.index_floor:
-        return Granularity.TABLE
-    return state.granularity_of(table)
-
-
 def _deletes(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
     table = footprint.entry
     assert isinstance(table, TableState)
-    granularity = granularity_of(state, table, base)
-    if granularity is Granularity.TABLE:
+    if footprint.granularity is Granularity.TABLE:
         yield from _touched(table, committed, base)
         return
     for data_file_id, rows in footprint.files.items():
@@ -138,7 +130,7 @@ def _deletes(state: SequencerState, footprint: Footprint, base: int, committed: 
         for delete in reversed(history.deletes):
             if delete.snapshot_id <= base:
                 break
-            if granularity is Granularity.FILE or rows is None or delete.every_row:
+            if footprint.granularity is Granularity.FILE or rows is None or delete.every_row:
                 detail = ""
             elif shared := rows & delete.rows:
                 detail = _rows_text(shared)
@@ -157,7 +149,7 @@ def _rows_text(rows: AbstractBitMap64) -> str:
 def _compactions(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
     table = footprint.entry
     assert isinstance(table, TableState)
-    if granularity_of(state, table, base) is Granularity.TABLE:
+    if footprint.granularity is Granularity.TABLE:
         yield from _touched(table, committed, base)
     else:
         yield from _same_files(state, footprint, base, committed)

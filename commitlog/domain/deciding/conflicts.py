@@ -3,40 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pyroaring import AbstractBitMap64
 
-from commitlog.domain.model import Change, ChangeKind, Conflict, ConflictKind, ConflictObject
-from commitlog.domain.state.index import Entry, SchemaState, SequencerState, TableState, ViewState
+from commitlog.domain.model import Change, ChangeKind, Conflict, ConflictKind, ConflictObject, Granularity
+from commitlog.domain.state.index import Entry, SchemaState, SequencerState, TableState
 
 K = ChangeKind
-ROW_CHANGES = (K.INSERT_ROW, K.UPDATE_ROW, K.DELETE_ROW)
+_NO_FILES: Mapping[int, AbstractBitMap64 | None] = {}
 
 
-@dataclass(slots=True)
 class Footprint:
     """What one proposed change touches, in terms of the state's objects. Objects made by the changeset do not count.
 
-    schema: the schema created in, or dropped. schema_name, name: a folded name that the change gives. entry: the table or
-    view worked on; contained: the entries that a cascade drops. referenced_by: tables created since the base that refer to
-    what is dropped. files: positions per data file, None for every row.
+    change: its index in the proposal. schema: the schema created in, or dropped. schema_name, name: a folded name that the
+    change gives; old_name: one by which it names its table. entry: the table or view worked on; contained: the entries that
+    a cascade drops. parents: tables that its foreign keys refer to; referenced_by: tables created since the base that refer
+    to what is dropped. files: positions per data file, None for every row; granularity: how finely they are told apart
+    from what was deleted and compacted. row_ids: of rows that are flushed. constrains_rows: whether rows that are there may
+    not be as the change wants them.
     """
 
-    change: int
-    kind: ChangeKind
-    schema: SchemaState | None = None
-    schema_name: str | None = None
-    name: str | None = None
-    old_name: str | None = None
-    entry: Entry | None = None
-    contained: Sequence[Entry] = ()
-    parents: Sequence[TableState] = ()
-    referenced_by: Sequence[TableState] = ()
-    files: Mapping[int, AbstractBitMap64 | None] = field(default_factory=dict)
-    row_ids: Sequence[int] = ()
-    constrains_rows: bool = False
+    __slots__ = (
+        "change",
+        "constrains_rows",
+        "contained",
+        "entry",
+        "files",
+        "granularity",
+        "kind",
+        "name",
+        "old_name",
+        "parents",
+        "referenced_by",
+        "row_ids",
+        "schema",
+        "schema_name",
+    )
+
+    def __init__(
+        self,
+        change: int,
+        kind: ChangeKind,
+        *,
+        schema: SchemaState | None = None,
+        schema_name: str | None = None,
+        name: str | None = None,
+        old_name: str | None = None,
+        entry: Entry | None = None,
+        contained: Sequence[Entry] = (),
+        parents: Sequence[TableState] = (),
+        referenced_by: Sequence[TableState] = (),
+        files: Mapping[int, AbstractBitMap64 | None] = _NO_FILES,
+        granularity: Granularity = Granularity.TABLE,
+        row_ids: Sequence[int] = (),
+        constrains_rows: bool = False,
+    ) -> None:
+        self.change = change
+        self.kind = kind
+        self.schema = schema
+        self.schema_name = schema_name
+        self.name = name
+        self.old_name = old_name
+        self.entry = entry
+        self.contained = contained
+        self.parents = parents
+        self.referenced_by = referenced_by
+        self.files = files
+        self.granularity = granularity
+        self.row_ids = row_ids
+        self.constrains_rows = constrains_rows
 
 
 class Hit(NamedTuple):
@@ -54,8 +91,7 @@ def object_of(
     """Name a schema, table, view, file or row as conflicts do."""
     if isinstance(entry, SchemaState):
         return ConflictObject(schema=entry.name)
-    entry_id = entry.table_id if isinstance(entry, TableState) else entry.view_id
-    return ConflictObject(entry.schema.name, entry.name, entry_id, data_file_id, row_key)
+    return ConflictObject(entry.schema.name, entry.name, entry.entry_id, data_file_id, row_key)
 
 
 _TABLE_HITS = {
@@ -189,8 +225,3 @@ def _order(conflict: Conflict) -> tuple[object, ...]:
         where.row_key or "",
         str(conflict.kind),
     )
-
-
-def view_or_table(entry: Entry) -> str:
-    """The word for an entry in a message."""
-    return "view" if isinstance(entry, ViewState) else "table"

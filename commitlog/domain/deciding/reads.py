@@ -12,12 +12,11 @@ from decimal import Decimal
 from typing import TypeAlias, assert_never, cast
 
 from commitlog.domain import model as m
-from commitlog.domain.deciding.conflicts import ROW_CHANGES, Hit, hit_kind, object_of
+from commitlog.domain.deciding.conflicts import Hit, hit_kind, object_of
 from commitlog.domain.model import ChangeKind, ColumnStatistics, ConflictKind, FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
-from commitlog.domain.model.texts import check_row_text, check_text, check_value_text
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, fold
-from commitlog.domain.state.index import SchemaState, SequencerState, TableState, ViewState
+from commitlog.domain.state.index import ROW_CHANGES, SchemaState, SequencerState, TableState, ViewState
 from commitlog.domain.state.row_keys import given_key, shown_key
 
 StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[ColumnStatistics, ...]]
@@ -26,27 +25,6 @@ _COMPARED_AS_TEXT = frozenset({"varchar", "uuid"})
 _COMPARED_AS_TIME = frozenset({"date", "time", *TIMESTAMPS})
 _CUT_LENGTH_MIN = 8
 """No known writer cuts text bounds shorter than this many bytes; a longer maximum may be a prefix of the real one."""
-
-
-def check_read_text(read: m.Read) -> None:
-    """Raise InvalidChangeError for text in a read that may not enter the log."""
-    check_text(read.schema, "a read's schema name")
-    match read:
-        case m.TableRead():
-            check_text(read.table, "a read's table name")
-            for predicate in read.filter:
-                check_text(predicate.column, "a filter's column name")
-                values = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
-                for value in values:
-                    check_value_text(value, "a filter")
-        case m.NameRead():
-            check_text(read.name, "a read's name")
-        case m.RowsRead():
-            check_text(read.table, "a read's table name")
-            for key in read.keys:
-                check_row_text(key, "a read's key")
-        case _:
-            assert_never(read)
 
 
 def find_read_hits(
@@ -103,7 +81,7 @@ def _table_hits(
         _check_file_read(state, table, data_file_id, base)
     yield from _append_hits(state, table, read, base, decode_statistics, known=not changed)
     yield from _delete_hits(state, table, read, base)
-    rows_changed = max(table.last.get(kind, -1) for kind in ROW_CHANGES)
+    rows_changed = table.last_of(ROW_CHANGES)
     if rows_changed > base:
         yield Hit(ConflictKind.TABLE_ROWS_CHANGED, rows_changed, object_of(table))
 
@@ -215,7 +193,7 @@ def _rows_hits(state: SequencerState, read: m.RowsRead, base: int) -> Iterator[H
         return
     keys = [given_key(table.definition, key) for key in read.keys]
     if base < state.index_floor:
-        last = max(table.last.get(kind, -1) for kind in ROW_CHANGES)
+        last = table.last_of(ROW_CHANGES)
         if last > base:
             yield Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(table))
         return

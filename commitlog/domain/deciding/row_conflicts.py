@@ -7,31 +7,34 @@ Resolution. Source of the types: BDR 2.0, "Types of conflict".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, assert_never
+from typing import NamedTuple, assert_never
 
 from commitlog.domain import model as m
-from commitlog.domain.deciding.conflicts import ROW_CHANGES, Hit, object_of
+from commitlog.domain.deciding.conflicts import Hit, object_of
+from commitlog.domain.deciding.plan import Plan
+from commitlog.domain.deciding.row_overlay import OWN
+from commitlog.domain.deciding.row_references import check_children, check_references
 from commitlog.domain.model import ConflictKind, Effect, ResolutionAction, Row
 from commitlog.domain.model.definitions import (
     HANDLER_PREFIX,
     InvalidChangeError,
     TableDefinition,
+    complete_row,
     quoted,
 )
-from commitlog.domain.state.index import LOCAL, KeyedRows, Origin, RowVersion, TableState
-from commitlog.domain.state.row_keys import given_key, key_of, make_version, provided_value, shown_key
-
-if TYPE_CHECKING:
-    from commitlog.domain.deciding.rows import RowPlanner
-
-RowChange: TypeAlias = m.InsertRow | m.UpdateRow | m.DeleteRow
-RowHandler: TypeAlias = Callable[[str, "Row | None", "Row | None"], "Row | None"]
-"""``handler(conflict kind, committed image, proposed image) -> the image that shall stand`` (None: no row); pure."""
-
-OWN = -1
-"""Snapshot of a row version that the proposal itself makes: older than every base, so never a race."""
+from commitlog.domain.model.row_width import check_row_width
+from commitlog.domain.state.index import RowVersion, TableState
+from commitlog.domain.state.row_keys import (
+    RowChange,
+    given_key,
+    key_of,
+    make_version,
+    origin_of,
+    shown_key,
+    time_us_of,
+    unique_values,
+)
 
 
 class Meeting(NamedTuple):
@@ -46,27 +49,25 @@ class Meeting(NamedTuple):
 class RowCheck:
     """One row change of a keyed table, whose definition is as the writer knew it."""
 
-    def __init__(
-        self, rows: RowPlanner, table: TableState, known: TableDefinition, change: RowChange, index: int
-    ) -> None:
-        self.rows = rows
+    def __init__(self, plan: Plan, table: TableState, known: TableDefinition, change: RowChange, index: int) -> None:
+        self.plan = plan
+        self.rows = plan.rows
         self.table = table
         self.known = known
         self.change = change
         self.index = index
         self.effect = Effect(table.table_id)
-        self.policy = rows.state.policy_of(table)
-        origin = change.origin
-        self.origin = LOCAL if origin is None else Origin(origin.priority, origin.node)
-        self.time_us = rows.now_us if change.row_time_us is None else change.row_time_us
+        self.policy = plan.rules.policy_of(plan.state, table)
+        self.origin = origin_of(change)
+        self.time_us = time_us_of(change, plan.decided_at_ms)
 
     def run(self) -> Effect:
         """Find out what the change meets, settle it, and return what it does."""
         match self.change:
             case m.InsertRow(row=row):
-                self._insert(self.rows.full_row(self.known, row))
+                self._insert(full_row(self.plan, self.known, row))
             case m.UpdateRow(key=key, row=row):
-                self._update(given_key(self.known, key), self.rows.full_row(self.known, row))
+                self._update(given_key(self.known, key), full_row(self.plan, self.known, row))
             case m.DeleteRow(key=key):
                 self._delete(given_key(self.known, key))
             case _:
@@ -74,11 +75,11 @@ class RowCheck:
         return self.effect
 
     def _changed(self, version: RowVersion) -> bool:
-        return version.snapshot_id > self.rows.base
+        return version.snapshot_id > self.plan.base
 
     def _at_base(self, key: str) -> RowVersion | None:
         assert self.table.rows is not None
-        return self.table.rows.at(key, self.rows.base)
+        return self.table.rows.at(key, self.plan.base)
 
     def _last_change(self, key: str) -> int:
         assert self.table.rows is not None
@@ -88,7 +89,7 @@ class RowCheck:
 
     def _insert(self, image: Row) -> None:
         key = key_of(self.known, image)
-        self.rows.name_key(self.table, key)
+        self.plan.bounds.name_key(self.table, key)
         met = self._rows_met(key, image)
         if not met:
             self._apply(image, key, None, None)
@@ -97,7 +98,7 @@ class RowCheck:
             if not self._changed(version):
                 raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(key, met_key))
         if len(met) > 1:
-            self._check_references(image)
+            check_references(self.plan, self.index, self.table, self.known, image)
             for met_key, version in met.items():
                 self._refuse(Meeting(ConflictKind.MULTIPLE_UNIQUE, met_key, version.snapshot_id, version))
             self._assume(image, None, None)
@@ -107,9 +108,9 @@ class RowCheck:
 
     def _update(self, key: str, image: Row) -> None:
         new_key = key_of(self.known, image)
-        self.rows.name_key(self.table, key)
+        self.plan.bounds.name_key(self.table, key)
         if new_key != key:
-            self.rows.name_key(self.table, new_key)
+            self.plan.bounds.name_key(self.table, new_key)
             self._update_key(key, new_key, image)
             return
         version = self.rows.live(self.table, key)
@@ -126,7 +127,7 @@ class RowCheck:
 
     def _not_there_yet(self, key: str) -> Meeting:
         """A replicated update that came before its insert."""
-        return Meeting(ConflictKind.INSERT_UPDATE, key, max(self._last_change(key), self.rows.base), None)
+        return Meeting(ConflictKind.INSERT_UPDATE, key, max(self._last_change(key), self.plan.base), None)
 
     def _update_unraced(self, key: str, version: RowVersion, image: Row) -> None:
         """Apply, unless a raced holder of a UNIQUE value is in the way and a handler is there to decide."""
@@ -165,7 +166,7 @@ class RowCheck:
         return self._at_base(key) is not None if version is None else self._changed(version)
 
     def _delete(self, key: str) -> None:
-        self.rows.name_key(self.table, key)
+        self.plan.bounds.name_key(self.table, key)
         version = self.rows.live(self.table, key)
         if version is not None and not self._changed(version):
             self._remove(key, version)
@@ -195,7 +196,7 @@ class RowCheck:
         own_key = None if isinstance(self.change, m.InsertRow) else given_key(self.known, self.change.key)
         gone = None if own_key is None else self.rows.live(self.table, own_key)
         if proposed is not None:
-            self._check_references(proposed)
+            check_references(self.plan, self.index, self.table, self.known, proposed)
         if proposed is not None and own_key is not None:
             self._check_unique_unraced(proposed, key_of(self.known, proposed), own_key)
         for meeting in meetings:
@@ -207,13 +208,9 @@ class RowCheck:
     def _assume(self, image: Row | None, old_key: str | None, old: RowVersion | None) -> None:
         """Overlay a refused change as it was meant, so that later ones are not blamed for its absence; what refers to the
         row that it was to end (``old``) is among what it meets."""
-        if old_key is not None:
-            self.rows.put(self.table, old_key, None)
-        if image is not None:
-            version = make_version(self.known, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
-            self.rows.put(self.table, key_of(self.known, image), version)
+        self.rows.put_refused(self.table, self.known, old_key, image)
         if old_key is not None and old is not None:
-            self._check_children(old_key, old)
+            check_children(self.plan, self.index, self.table, self.known, old_key, old)
 
     def _proposed_wins(self, meeting: Meeting, proposed: Row | None) -> bool:
         """LAST_UPDATE_WINS against the row as it is at the head (rules.md 12.18); KEEP_EXISTING never."""
@@ -230,7 +227,7 @@ class RowCheck:
         """Let the handler settle the first of what one change met; without its answer all of it is refused."""
         meeting = meetings[0]
         name = self.policy.removeprefix(HANDLER_PREFIX)
-        handler = self.rows.handlers.get(name)
+        handler = self.plan.rules.handlers.handler(name, self.index)
         committed = None if meeting.version is None else meeting.version.image
         if handler is None:
             raise InvalidChangeError(
@@ -239,7 +236,7 @@ class RowCheck:
             )
         try:
             answer = handler(str(meeting.kind), committed, proposed)
-            image = None if answer is None else self.rows.full_row(self.known, answer)
+            image = None if answer is None else full_row(self.plan, self.known, answer)
         except Exception as error:
             self._abort(meetings, proposed, f"the handler {name} failed: {error}")
             return
@@ -270,11 +267,11 @@ class RowCheck:
 
     def _refuse(self, meeting: Meeting, detail: str = "") -> None:
         where = object_of(self.table, row_key=shown_key(meeting.key))
-        self.rows.hits.append((self.index, Hit(meeting.kind, meeting.snapshot_id, where, detail)))
+        self.plan.row_hits.append((self.index, Hit(meeting.kind, meeting.snapshot_id, where, detail)))
 
     def _resolve(self, meeting: Meeting, action: ResolutionAction, proposed: Row | None, image: Row | None) -> None:
-        commit = self.rows.state.commits.get(meeting.snapshot_id)
-        self.rows.resolutions.append(
+        commit = self.plan.state.commits.get(meeting.snapshot_id)
+        self.plan.resolutions.append(
             m.Resolution(
                 change=self.index,
                 kind=meeting.kind,
@@ -296,7 +293,7 @@ class RowCheck:
 
     def _apply(self, image: Row, key: str, old_key: str | None, old: RowVersion | None) -> None:
         """Let ``image`` stand under ``key`` in the place of ``old`` (None: as a new row)."""
-        self._check_references(image)
+        check_references(self.plan, self.index, self.table, self.known, image)
         self._check_unique_unraced(image, key, old_key)
         if self._refuse_holders(image, key, old_key):
             self._assume(image, old_key, old)
@@ -310,8 +307,7 @@ class RowCheck:
         if old is not None and (key == old_key or self.change.kind is m.ChangeKind.INSERT_ROW):
             row_id = old.row_id
         else:
-            row_id = self.rows.plan.take_row_ids(self.table, 1)
-            self.rows.plan.ids.row_id_starts.append(row_id)
+            row_id = self.plan.ids.row(self.table)
         version = make_version(
             self.known, image, row_id=row_id, snapshot_id=OWN, time_us=self.time_us, origin=self.origin
         )
@@ -319,20 +315,19 @@ class RowCheck:
             self.rows.put(self.table, old_key, None)
         self.rows.put(self.table, key, version)
         if old is not None and old_key is not None:
-            self._check_children(old_key, old)
-        self.rows.give_file_id(self.table)
+            check_children(self.plan, self.index, self.table, self.known, old_key, old)
+        self.plan.ids.inlined_rows(self.table)
         self.effect = replace(self.effect, ended_row_id=None if old is None else old.row_id, row_id=row_id)
 
     def _remove(self, key: str, version: RowVersion) -> None:
         self.rows.put(self.table, key, None)
-        self._check_children(key, version)
+        check_children(self.plan, self.index, self.table, self.known, key, version)
         self.effect = replace(self.effect, ended_row_id=version.row_id)
 
     def _rows_met(self, key: str, image: Row) -> dict[str, RowVersion]:
         """The live rows that an image hits through its key and UNIQUE values, by key."""
         keys = [key]
-        probe = make_version(self.known, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
-        for number, value in enumerate(probe.unique):
+        for number, value in enumerate(unique_values(self.known, image)):
             if value is not None and (holder := self.rows.holder(self.table, number, value)) is not None:
                 keys.append(holder)
         versions = {met: self.rows.live(self.table, met) for met in dict.fromkeys(keys)}
@@ -351,84 +346,6 @@ class RowCheck:
             if met not in (key, old_key) and not self._changed(version):
                 raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(key, met))
 
-    # --- references ---------------------------------------------------------------------------------------------------
-
-    def _check_references(self, image: Row) -> None:
-        """Every parent of an image must be there; one that was deleted since the base is a conflict."""
-        probe = make_version(self.known, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
-        own_key = key_of(self.known, image)
-        for key, value in zip(self.known.foreign_keys, probe.references, strict=True):
-            if value is None:
-                continue
-            parent = self._parent(key.ref_table_id)
-            if parent is self.table and provided_value(self.known, key.ref_column_ids, own_key, probe) == value:
-                continue
-            if self.rows.provider(parent, key.ref_column_ids, value) is None:
-                self._parent_missing(parent, key.ref_column_ids, value)
-
-    def _parent(self, table_id: int) -> TableState:
-        parent = self.rows.state.tables.get(table_id)
-        if parent is None:
-            parent = next(
-                t for t in self.rows.plan.names.values() if isinstance(t, TableState) and t.table_id == table_id
-            )
-        return parent
-
-    def _parent_missing(self, parent: TableState, ref_column_ids: tuple[int, ...], value: str) -> None:
-        broken = f"no row {quoted(shown_key(value))} in table {quoted(parent.name)}, which a foreign key refers to"
-        assert parent.rows is not None
-        if self.rows.base < self.rows.state.index_floor:
-            last = max(parent.last.get(kind, -1) for kind in ROW_CHANGES)
-            if last <= self.rows.base:
-                raise InvalidChangeError(m.InvalidCode.PARENT_MISSING, broken)
-            self.rows.hits.append((self.index, Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(parent))))
-            return
-        for key in self._base_providers(parent, parent.rows, ref_column_ids, value):
-            if not self.rows.is_overlaid(parent, key):
-                where = object_of(parent, row_key=shown_key(key))
-                self.rows.hits.append((self.index, Hit(ConflictKind.FOREIGN_KEY, parent.rows.last_change(key), where)))
-                return
-        raise InvalidChangeError(m.InvalidCode.PARENT_MISSING, broken)
-
-    def _base_providers(
-        self, parent: TableState, rows: KeyedRows, ref_column_ids: tuple[int, ...], value: str
-    ) -> Iterator[str]:
-        """Keys of rows that offered this value at the base and were changed since."""
-        candidates = [value] if ref_column_ids == parent.definition.primary_key else list(rows.history)
-        for key in candidates:
-            version = rows.at(key, self.rows.base)
-            if version is not None and provided_value(parent.definition, ref_column_ids, key, version) == value:
-                yield key
-
-    def _check_children(self, key: str, gone: RowVersion) -> None:
-        """Nobody may refer to what ``gone`` offered: INVALID, or a conflict with what came to refer to it since the base."""
-        for child, number in self.rows.referrers(self.table):
-            ref_column_ids = child.definition.foreign_keys[number].ref_column_ids
-            value = provided_value(self.known, ref_column_ids, key, gone)
-            if value is None or self.rows.provider(self.table, ref_column_ids, value) is not None:
-                continue
-            for child_key in sorted(self.rows.referring(child, number, value)):
-                self._check_child(child, number, child_key, value)
-
-    def _check_child(self, child: TableState, number: int, child_key: str, value: str) -> None:
-        assert child.rows is not None
-        still = (
-            f"row {quoted(shown_key(child_key))} of table {quoted(child.name)} still refers to row "
-            f"{quoted(shown_key(value))} of table {quoted(self.table.name)}"
-        )
-        version = self.rows.live(child, child_key)
-        if version is None or version.snapshot_id == OWN:
-            raise InvalidChangeError(m.InvalidCode.ROW_REFERENCED, still)
-        if self.rows.base < self.rows.state.index_floor:
-            raced = version.snapshot_id > self.rows.base
-        else:
-            at_base = child.rows.at(child_key, self.rows.base)
-            raced = at_base is None or at_base.references[number] != value
-        if not raced:
-            raise InvalidChangeError(m.InvalidCode.ROW_REFERENCED, still)
-        where = object_of(child, row_key=shown_key(child_key))
-        self.rows.hits.append((self.index, Hit(ConflictKind.FOREIGN_KEY, version.snapshot_id, where)))
-
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def _missing(self, key: str) -> str:
@@ -438,3 +355,10 @@ class RowCheck:
         if key == met:
             return f"table {quoted(self.table.name)} already has a row {quoted(shown_key(key))}"
         return f"row {quoted(shown_key(met))} of table {quoted(self.table.name)} already holds one of the UNIQUE values"
+
+
+def full_row(plan: Plan, definition: TableDefinition, row: Row) -> Row:
+    """The full image of a row, which the catalog can hold; raises InvalidChangeError."""
+    full = complete_row(definition, row)
+    check_row_width(definition, full, plan.state.settings.inlined_row_bytes_max)
+    return full

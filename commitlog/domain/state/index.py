@@ -35,6 +35,8 @@ from commitlog.domain.model import (
 from commitlog.domain.model.definitions import TableDefinition
 
 _CHUNK = 4096
+ROW_CHANGES = (ChangeKind.INSERT_ROW, ChangeKind.UPDATE_ROW, ChangeKind.DELETE_ROW)
+FILES_ENDED = (ChangeKind.DELETE, ChangeKind.COMPACT)
 
 
 class RecordCounts:
@@ -166,6 +168,13 @@ class KeyedRows:
     row_touches: dict[int, tuple[int, ChangeKind]] = field(default_factory=dict)
     inlined: BitMap64 = field(default_factory=BitMap64)
 
+    @classmethod
+    def of(cls, definition: TableDefinition) -> KeyedRows | None:
+        """The empty rows of a new table; None when it has no primary key."""
+        if not definition.keyed:
+            return None
+        return cls(unique=[{} for _ in definition.unique], referring=[{} for _ in definition.foreign_keys])
+
     def at(self, key: str, base_snapshot_id: int) -> RowVersion | None:
         """The version of a key at a base within the window."""
         versions = self.history.get(key)
@@ -177,6 +186,11 @@ class KeyedRows:
                 break
             found = version
         return found
+
+    def last_touch(self, row_id: int) -> int:
+        """Snapshot of the last change or flush of a row within the window, -1 if none."""
+        touch = self.row_touches.get(row_id)
+        return -1 if touch is None else touch[0]
 
     def last_change(self, key: str) -> int:
         """Snapshot of the last change of a key within the window, -1 if none."""
@@ -208,6 +222,16 @@ class ViewState:
     dropped_at: int | None = None
     last: dict[ChangeKind, int] = field(default_factory=dict)
 
+    @property
+    def entry_id(self) -> int:
+        """Its id among tables and views, which share one space."""
+        return self.view_id
+
+    @property
+    def word(self) -> str:
+        """What it is called in a message."""
+        return "view"
+
 
 @dataclass(slots=True, eq=False)
 class TableState:
@@ -230,11 +254,34 @@ class TableState:
         return self.definition.table_id
 
     @property
+    def entry_id(self) -> int:
+        """Its id among tables and views, which share one space."""
+        return self.definition.table_id
+
+    @property
     def name(self) -> str:
         return self.definition.name
 
+    @property
+    def word(self) -> str:
+        """What it is called in a message."""
+        return "table"
+
+    def last_of(self, kinds: tuple[ChangeKind, ...]) -> int:
+        """Snapshot of the last change of one of these kinds, -1 if none."""
+        return max([self.last.get(kind, -1) for kind in kinds])
+
+    def is_known_at(self, base_snapshot_id: int) -> bool:
+        """Whether it still is what it was at a base: not dropped, renamed, or altered by more than what is benign."""
+        return (
+            self.dropped_at is None
+            and self.definition_changed_at <= base_snapshot_id
+            and self.last.get(ChangeKind.RENAME_TABLE, -1) <= base_snapshot_id
+        )
+
 
 Entry: TypeAlias = TableState | ViewState
+"""What a name in a schema means."""
 
 
 class NameEvent(NamedTuple):
@@ -372,6 +419,17 @@ class SequencerState:
         """What settles races on rows of a table: its own ``on_conflict``, else the log's."""
         own = table.definition.properties.get("on_conflict")
         return own if own is not None else self.settings.on_conflict
+
+    def may_have_gone(self, table: TableState, data_file_id: int, base_snapshot_id: int) -> bool:
+        """Whether a file that is not live was the table's at a base, as far as can be told: beyond the window by the table."""
+        if table.dropped_at is not None:
+            return True
+        if base_snapshot_id < self.index_floor:
+            return table.last_of(FILES_ENDED) > base_snapshot_id
+        history = self.file_history.get(data_file_id)
+        if history is None or history.table_id != table.table_id or history.ended_at is None:
+            return False
+        return history.ended_at > base_snapshot_id
 
     def deleted_count(self, data_file_id: int) -> int:
         """How many rows of a live file are deleted."""

@@ -13,7 +13,6 @@ from typing import Any
 from pyroaring import BitMap64
 
 from commitlog.domain import model as m
-from commitlog.domain.deciding.rows import new_keyed_rows
 from commitlog.domain.model import ChangeKind, Effect, Outcome, Reason, Row, Verdict
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.definitions import BENIGN_OPS, complete_row, define, reference
@@ -22,7 +21,6 @@ from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.forgetting import advance_window, expire_by_settings, raise_floor
 from commitlog.domain.state.index import (
-    LOCAL,
     Answer,
     AppendedFile,
     Commit,
@@ -32,7 +30,6 @@ from commitlog.domain.state.index import (
     FileHistory,
     KeyedRows,
     NameEvent,
-    Origin,
     RecentId,
     RowsDeleted,
     RowVersion,
@@ -43,7 +40,15 @@ from commitlog.domain.state.index import (
     ViewState,
     WriterState,
 )
-from commitlog.domain.state.row_keys import given_key, key_of, make_version
+from commitlog.domain.state.row_keys import (
+    RowChange,
+    given_key,
+    key_of,
+    make_version,
+    origin_of,
+    time_us_of,
+    unique_values,
+)
 
 _UNANSWERED = frozenset({Reason.MALFORMED, Reason.PROPOSAL_EXPIRED})
 _TIME_GRAIN_US = 1_000_000
@@ -227,14 +232,14 @@ class _Replay:
                 state.referrers[key.ref_table_id] = [pair for pair in children if pair[0] is not table]
                 if not state.referrers[key.ref_table_id]:
                     del state.referrers[key.ref_table_id]
-            table.rows = new_keyed_rows(table.definition)
+            table.rows = KeyedRows.of(table.definition)
 
     def create_table(self, change: m.CreateTable, effect: Effect, _: int) -> None:
         assert effect.object_id is not None
         schema = self.schema(change.schema)
         partition_id = next(self.partition_ids) if change.partition_by else None
         definition = define(change, table_id=effect.object_id, schema_id=schema.schema_id, partition_id=partition_id)
-        table = TableState(definition, schema, self.snapshot_id, rows=new_keyed_rows(definition))
+        table = TableState(definition, schema, self.snapshot_id, rows=KeyedRows.of(definition))
         self.state.tables[effect.object_id] = table
         self.add_entry(schema, change.table, table, change.kind)
         for spec in change.foreign_keys:
@@ -243,11 +248,11 @@ class _Replay:
             key = reference(table.definition, spec, parent.definition)
             self.state.referrers.setdefault(parent.table_id, []).append((table, len(table.definition.foreign_keys)))
             table.definition = replace(table.definition, foreign_keys=(*table.definition.foreign_keys, key))
-        table.rows = new_keyed_rows(table.definition)
+        table.rows = KeyedRows.of(table.definition)
 
     def add_entry(self, schema: SchemaState, name: str, entry: Entry, kind: ChangeKind) -> None:
         """Put a new table or view into its schema."""
-        schema.entries[entry.table_id if isinstance(entry, TableState) else entry.view_id] = entry
+        schema.entries[entry.entry_id] = entry
         schema.entry_created_at[kind] = self.snapshot_id
         self.bind(schema, name, entry, kind)
 
@@ -353,7 +358,7 @@ class _Replay:
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def row(self, change: m.InsertRow | m.UpdateRow | m.DeleteRow, effect: Effect, index: int) -> None:
+    def row(self, change: RowChange, effect: Effect, index: int) -> None:
         table = self.table(effect)
         if effect.row_id is not None:
             table.next_row_id = max(table.next_row_id, effect.row_id + 1)
@@ -370,16 +375,14 @@ class _Replay:
             assert image is not None
             self.start_row(table, table.rows, change, image, effect.row_id)
 
-    def image(self, table: TableState, change: m.InsertRow | m.UpdateRow | m.DeleteRow, index: int) -> Row | None:
+    def image(self, table: TableState, change: RowChange, index: int) -> Row | None:
         """The image that stands after a row change."""
         if index in self.images:
             image = self.images[index]
             return None if image is None else complete_row(table.definition, image)
         return None if isinstance(change, m.DeleteRow) else complete_row(table.definition, change.row)
 
-    def find_key(
-        self, table: TableState, rows: KeyedRows, change: m.InsertRow | m.UpdateRow | m.DeleteRow, row_id: int
-    ) -> str:
+    def find_key(self, table: TableState, rows: KeyedRows, change: RowChange, row_id: int) -> str:
         """The key of the row that a change ended: the one it names, or one that it met through a UNIQUE value."""
         candidates: list[str] = []
         if not isinstance(change, m.InsertRow):
@@ -387,8 +390,7 @@ class _Replay:
         if not isinstance(change, m.DeleteRow):
             image = complete_row(table.definition, change.row)
             candidates.append(key_of(table.definition, image))
-            probe = make_version(table.definition, image, row_id=-1, snapshot_id=-1, time_us=0, origin=LOCAL)
-            for holders, value in zip(rows.unique, probe.unique, strict=True):
+            for holders, value in zip(rows.unique, unique_values(table.definition, image), strict=True):
                 if value is not None and value in holders:
                     candidates.append(holders[value])
         for key in candidates:
@@ -434,17 +436,20 @@ class _Replay:
         self,
         table: TableState,
         rows: KeyedRows,
-        change: m.InsertRow | m.UpdateRow | m.DeleteRow,
+        change: RowChange,
         image: Row,
         row_id: int,
     ) -> None:
         """Make a row live; one that stood under its key has been ended."""
         key = key_of(table.definition, image)
         assert key not in rows.live
-        time_us = self.outcome.decided_at_ms * 1000 if change.row_time_us is None else change.row_time_us
-        origin = LOCAL if change.origin is None else Origin(change.origin.priority, change.origin.node)
         version = make_version(
-            table.definition, image, row_id=row_id, snapshot_id=self.snapshot_id, time_us=time_us, origin=origin
+            table.definition,
+            image,
+            row_id=row_id,
+            snapshot_id=self.snapshot_id,
+            time_us=time_us_of(change, self.outcome.decided_at_ms),
+            origin=origin_of(change),
         )
         self.note_row(table, rows, key, version)
         rows.live[key] = version

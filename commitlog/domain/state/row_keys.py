@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
-from commitlog.domain.model import InvalidCode, Row, RowValue
+from commitlog.domain.model import DeleteRow, InsertRow, InvalidCode, Row, RowValue, UpdateRow
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
 from commitlog.domain.model.types import canonical_value, check_json_type, fold, value_text
-from commitlog.domain.state.index import Origin, RowVersion
+from commitlog.domain.state.index import LOCAL, Origin, RowVersion
 
+RowChange: TypeAlias = InsertRow | UpdateRow | DeleteRow
 _SEPARATOR = "\x1f"
 """Stands between the parts of a composite key; no text in the log can hold it."""
 
@@ -65,6 +67,26 @@ def shown_key(key: str) -> str:
     return key.replace(_SEPARATOR, ", ")
 
 
+def unique_values(table: TableDefinition, image: Row) -> tuple[str | None, ...]:
+    """What an image holds of each UNIQUE constraint."""
+    return tuple([canonical_text(table, column_ids, image) for column_ids in table.unique])
+
+
+def referenced_values(table: TableDefinition, image: Row) -> tuple[str | None, ...]:
+    """What an image refers to by each foreign key."""
+    return tuple([canonical_text(table, key.column_ids, image) for key in table.foreign_keys])
+
+
+def origin_of(change: RowChange) -> Origin:
+    """The node that made a row version."""
+    return LOCAL if change.origin is None else Origin(change.origin.priority, change.origin.node)
+
+
+def time_us_of(change: RowChange, decided_at_ms: int) -> int:
+    """When a row version was made: as its change says, else when it was decided."""
+    return decided_at_ms * 1000 if change.row_time_us is None else change.row_time_us
+
+
 def make_version(
     table: TableDefinition, image: Row, *, row_id: int, snapshot_id: int, time_us: int, origin: Origin
 ) -> RowVersion:
@@ -74,16 +96,14 @@ def make_version(
         snapshot_id=snapshot_id,
         time_us=time_us,
         origin=origin,
-        unique=tuple(canonical_text(table, column_ids, image) for column_ids in table.unique),
-        references=tuple(canonical_text(table, key.column_ids, image) for key in table.foreign_keys),
+        unique=unique_values(table, image),
+        references=referenced_values(table, image),
         image=image,
     )
 
 
 def provided_value(
-    parent: TableDefinition, ref_column_ids: tuple[int, ...], key: str, version: RowVersion
+    parent: TableDefinition, ref_column_ids: tuple[int, ...], key: str, unique: tuple[str | None, ...]
 ) -> str | None:
-    """What a row of ``parent`` offers to references to ``ref_column_ids``."""
-    if ref_column_ids == parent.primary_key:
-        return key
-    return version.unique[parent.unique.index(ref_column_ids)]
+    """What a row of ``parent`` with that key and those UNIQUE values offers to references to ``ref_column_ids``."""
+    return key if ref_column_ids == parent.primary_key else unique[parent.unique.index(ref_column_ids)]

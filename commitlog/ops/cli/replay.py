@@ -8,16 +8,16 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 import click
 
 from commitlog.domain import model as m
 from commitlog.domain.again.noting_handlers import NotingHandlers
-from commitlog.domain.again.other_rules import OtherRules
-from commitlog.domain.deciding.decide import decide, refuse_internal
-from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.deciding.answers import refuse_internal
+from commitlog.domain.deciding.decide import decide
+from commitlog.domain.deciding.rules import HandlersByName, OtherRules, Rules
 from commitlog.domain.model import json_form
 from commitlog.domain.model.definitions import InvalidChangeError, check_policy
 from commitlog.domain.model.ids import id_time_ms
@@ -26,15 +26,12 @@ from commitlog.domain.state.replaying import replay
 from commitlog.log.row_handlers import InstalledHandlers
 
 _GENESIS = m.Genesis(bytes(16))
-_AS_THEY_SAY = OtherRules()
 _logger = logging.getLogger("commitlog.replay")
 
 
-def outcomes_of(
-    lines: Iterator[bytes], rules: OtherRules = _AS_THEY_SAY, handlers: Mapping[str, RowHandler] | None = None
-) -> Iterator[m.Outcome]:
+def outcomes_of(lines: Iterator[bytes], rules: Rules | None = None) -> Iterator[m.Outcome]:
     """Decide the lines one after another on an empty log of one partition; the offset of each is its line's number."""
-    log = _LogOfLines(rules, InstalledHandlers() if handlers is None else handlers)
+    log = _LogOfLines(Rules(HandlersByName(InstalledHandlers())) if rules is None else rules)
     for offset, line in enumerate(lines):
         if line.strip():
             yield log.decide(line, offset)
@@ -43,9 +40,8 @@ def outcomes_of(
 class _LogOfLines:
     """A log that is decided in memory, line by line; it goes on after an error that nobody expected, as a sequencer does."""
 
-    def __init__(self, rules: OtherRules, handlers: Mapping[str, RowHandler]) -> None:
+    def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._handlers = handlers
         self._state = new_state(_GENESIS)
         self._lines: list[tuple[bytes, m.Position]] = []
         self._undecidable: dict[m.Position, Exception] = {}
@@ -68,15 +64,11 @@ class _LogOfLines:
 
     def _decide(self, line: bytes, source: m.Position) -> m.Outcome:
         proposal = json_form.parse_proposal(line)
-        now_ms = 0
-        if isinstance(proposal, m.Proposal):
-            proposal = self._rules.apply(proposal)
-            now_ms = _clock_ms(proposal)
+        now_ms = _clock_ms(proposal) if isinstance(proposal, m.Proposal) else 0
         if (error := self._undecidable.get(source)) is not None:
             outcome = refuse_internal(self._state, proposal, error, now_ms=now_ms, source=source)
         else:
-            seen = self._rules.seen(self._state)
-            outcome = decide(seen, proposal, now_ms=now_ms, source=source, handlers=self._handlers)
+            outcome = decide(self._state, proposal, now_ms=now_ms, source=source, rules=self._rules)
         self._state = replay(self._state, outcome)
         return outcome
 
@@ -137,7 +129,7 @@ def replay_command(
     the time in its id. With --from-log, or with an option that overrides what history used, a comparison follows on
     standard error: what was refused and would have passed, and the other way round.
     """
-    rules = OtherRules(
+    others = OtherRules(
         m.Isolation(isolation) if isolation else None,
         m.Granularity(granularity) if granularity else None,
         on_conflict,
@@ -145,14 +137,14 @@ def replay_command(
     if bool(files) == (from_log is not None):
         raise click.UsageError("give either files of proposals or --from-log NAME")
     if from_log is not None:
-        _replay_log(from_log, rules)
+        _replay_log(from_log, others)
     else:
-        _replay_files(files, rules)
+        _replay_files(files, others)
 
 
-def _replay_files(files: tuple[BinaryIO, ...], rules: OtherRules) -> None:
+def _replay_files(files: tuple[BinaryIO, ...], others: OtherRules) -> None:
     lines = _lines(files)
-    if not rules:
+    if not others:
         interactive = any(file is sys.stdin.buffer for file in files) or sys.stdout.isatty()
         for outcome in outcomes_of(lines):
             _print(outcome)
@@ -163,15 +155,16 @@ def _replay_files(files: tuple[BinaryIO, ...], rules: OtherRules) -> None:
 
     first, second = tee(lines)
     handlers = NotingHandlers(InstalledHandlers())
-    _compare(zip(outcomes_of(first), outcomes_of(second, rules, handlers), strict=True), handlers)
+    what_if = outcomes_of(second, Rules(handlers, others=(others,)))
+    _compare(zip(outcomes_of(first), what_if, strict=True), handlers)
 
 
-def _replay_log(name: str, rules: OtherRules) -> None:
+def _replay_log(name: str, others: OtherRules) -> None:
     from commitlog.config import Settings
     from commitlog.ops.maintenance.what_if import history_of
 
     handlers = NotingHandlers(InstalledHandlers())
-    _compare(history_of(Settings.load(log=name), rules, handlers), handlers)
+    _compare(history_of(Settings.load(log=name), Rules(handlers, others=(others,))), handlers)
 
 
 def _compare(pairs: Iterable[tuple[m.Outcome, m.Outcome]], handlers: NotingHandlers) -> None:

@@ -7,20 +7,18 @@ otherwise would shift every later snapshot and file id that writers named.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from commitlog.domain import model as m
-from commitlog.domain.again.other_rules import OtherRules
 from commitlog.domain.deciding.decide import decide
-from commitlog.domain.deciding.row_conflicts import RowHandler
+from commitlog.domain.deciding.rules import Rules
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
 
 if TYPE_CHECKING:
     from commitlog.config import Settings
-    from commitlog.domain.deciding.reads import StatisticsDecoder
     from commitlog.domain.state.index import SequencerState
 
 
@@ -71,9 +69,7 @@ def _name(where: m.ConflictObject) -> str:
     return f"{where.schema}.{where.table}" if where.table is not None else str(where.schema)
 
 
-def history_of(
-    settings: Settings, rules: OtherRules, handlers: Mapping[str, RowHandler]
-) -> Iterator[tuple[m.Outcome, m.Outcome]]:
+def history_of(settings: Settings, rules: Rules) -> Iterator[tuple[m.Outcome, m.Outcome]]:
     """Every outcome of a log, with what it would have been under other rules.
 
     Raises:
@@ -85,6 +81,7 @@ def history_of(
     from commitlog.log.topics import require_genesis
 
     require_genesis(settings)
+    rules = replace(rules, decode_statistics=decode_statistics)
     state: SequencerState | None = None
     with ResultsReader(settings) as reader:
         for records in reader.read_to_end():
@@ -93,25 +90,18 @@ def history_of(
                     state = new_state(record.value)
                     continue
                 assert state is not None
-                yield record.value, _decided_again(state, record.value, rules, handlers, decode_statistics)
+                yield record.value, _decided_again(state, record.value, rules)
                 replay(state, record.value)
 
 
-def _decided_again(
-    state: SequencerState,
-    decided: m.Outcome,
-    rules: OtherRules,
-    handlers: Mapping[str, RowHandler],
-    decoder: StatisticsDecoder,
-) -> m.Outcome:
+def _decided_again(state: SequencerState, decided: m.Outcome, rules: Rules) -> m.Outcome:
     if decided.proposal is None:
         return decided
     return decide(
-        rules.seen(state),
-        rules.apply(decided.proposal),
+        state,
+        decided.proposal,
         now_ms=decided.decided_at_ms,
         source=decided.source,
         epoch=decided.epoch,
-        decode_statistics=decoder,
-        handlers=handlers,
+        rules=rules,
     )

@@ -1,0 +1,132 @@
+"""What new files say of themselves, whichever change brings them: paths, sizes, statistics, partitions (rules.md 12.31)."""
+
+from __future__ import annotations
+
+import re
+
+from commitlog.domain import model as m
+from commitlog.domain.deciding.plan import Plan
+from commitlog.domain.model.definitions import FOREIGN_PATHS, InvalidChangeError, TableDefinition, quoted
+from commitlog.domain.model.texts import check_text
+from commitlog.domain.model.types import canonical_value
+from commitlog.domain.state.index import TableState
+
+_NO_PARTS = frozenset({"", ".", ".."})
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_PLAIN = re.compile(r"[\w=-][\w.=-]*(?:/[\w=-][\w.=-]*)*", re.ASCII)
+"""What most paths are like, and what is right about a relative one without a closer look."""
+
+
+def check_data_files(plan: Plan, table: TableState, files: tuple[m.DataFile, ...]) -> int:
+    """Check new data files together; return how many rows they hold."""
+    plan.bounds.count_files(len(files))
+    rows = size = 0
+    for file in files:
+        check_data_file(plan, table, file)
+        rows += file.record_count
+        size += file.file_size_bytes
+    if size + table.file_bytes > m.BIGINT_MAX:
+        raise InvalidChangeError(
+            m.InvalidCode.TABLE_TOO_LARGE,
+            f"table {quoted(table.name)} would hold more bytes than a 64-bit number can count",
+        )
+    return rows
+
+
+def check_data_file(plan: Plan, table: TableState, file: m.DataFile) -> None:
+    """Check what a new data file says of itself, and of the table's columns."""
+    check_file(plan, table, file)
+    known = plan.names.definition(table)
+    if known is not None:
+        _check_columns(known, file)
+        plan.bounds.count_bucket_values(known.unknown_buckets(file.partition_values))
+
+
+def check_file(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:
+    """Check what a file says of itself."""
+    _check_path(plan, table, file)
+    if file.file_size_bytes < 0:
+        raise InvalidChangeError(
+            m.InvalidCode.NUMBER_NEGATIVE,
+            f"file {quoted(file.path)}: file_size_bytes {file.file_size_bytes} is negative",
+        )
+    if file.footer_size is not None and file.footer_size < 0:
+        raise InvalidChangeError(
+            m.InvalidCode.NUMBER_NEGATIVE, f"file {quoted(file.path)}: footer_size {file.footer_size} is negative"
+        )
+    if isinstance(file, m.DataFile) and file.record_count < 0:
+        raise InvalidChangeError(
+            m.InvalidCode.NUMBER_NEGATIVE, f"file {quoted(file.path)}: record_count {file.record_count} is negative"
+        )
+
+
+def _check_path(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:
+    """Whose a file is must be seen from its path, and no file may be taken twice (rules.md 12.31)."""
+    path = file.path
+    if not (file.path_is_relative and _PLAIN.fullmatch(path)):
+        _look_closely_at_path(plan, table, file)
+    plan.bounds.name_path(path)
+
+
+def _look_closely_at_path(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:
+    path = file.path
+    if not path:
+        raise InvalidChangeError(m.InvalidCode.PATH_INVALID, "a file has an empty path")
+    check_text(path, "a file's path")
+    if file.path_is_relative and (_SCHEME.match(path) or any(part in _NO_PARTS for part in path.split("/"))):
+        raise InvalidChangeError(
+            m.InvalidCode.PATH_INVALID,
+            f"file {quoted(path)}: a path is relative to its table's folder, without scheme, and without empty, . or .. parts",
+        )
+    if not file.path_is_relative and plan.names.newest_definition(table).properties.get(FOREIGN_PATHS) != "true":
+        raise InvalidChangeError(
+            m.InvalidCode.PATH_OUTSIDE_TABLE,
+            f"file {quoted(path)} may lie outside of the folder of table {quoted(table.name)}: write it there and name it "
+            f"relative to it, or set the table's property {FOREIGN_PATHS} to true",
+        )
+
+
+def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
+    if isinstance(file.statistics, tuple):
+        for column in file.statistics:
+            _check_statistics(file, column)
+    if file.partition_values is not None:
+        _check_partition_values(table, file, file.partition_values)
+    for mapped in file.name_mapping or ():
+        check_text(mapped.source_name, f"a source name of file {quoted(file.path)}")
+        table.column(mapped.column)
+
+
+def _check_statistics(file: m.DataFile, column: m.ColumnStatistics) -> None:
+    for text in (column.column, column.min, column.max):
+        if isinstance(text, str):
+            check_text(text, f"a statistic of file {quoted(file.path)}", multiline=True)
+    for count in (column.null_count, column.value_count, column.size_bytes):
+        if count is not None and count < 0:
+            raise InvalidChangeError(
+                m.InvalidCode.NUMBER_NEGATIVE,
+                f"file {quoted(file.path)}: a count of column {quoted(column.column)} is negative",
+            )
+
+
+def _check_partition_values(table: TableDefinition, file: m.DataFile, values: tuple[m.Scalar, ...]) -> None:
+    if len(values) != len(table.partition_by):
+        raise InvalidChangeError(
+            m.InvalidCode.PARTITION_VALUES_INVALID,
+            f"file {quoted(file.path)} has {len(values)} partition values, table {quoted(table.name)} has "
+            f"{len(table.partition_by)} partition keys",
+        )
+    for key, value in zip(table.partition_by, values, strict=True):
+        column = table.column_by_id(key.column_id)
+        if isinstance(value, str):
+            check_text(value, f"a partition value of file {quoted(file.path)}")
+        if value is None or key.transform != "identity":
+            continue
+        try:
+            canonical_value(column.type, value)
+        except ValueError as error:
+            shown = quoted(str(value))
+            raise InvalidChangeError(
+                m.InvalidCode.PARTITION_VALUES_INVALID,
+                f"file {quoted(file.path)}: the partition value {shown!r} of {quoted(column.name)} {error}",
+            ) from None

@@ -1,0 +1,94 @@
+"""The rows of keyed tables as one proposal sees them: those at the head, overlaid by its own earlier changes."""
+
+from __future__ import annotations
+
+from commitlog.domain.model import InvalidCode, Row
+from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition
+from commitlog.domain.state.index import LOCAL, RowVersion, SequencerState, TableState
+from commitlog.domain.state.row_keys import key_of, make_version
+
+OWN = -1
+"""Snapshot of a row version that the proposal itself makes: older than every base, so never a race."""
+
+
+class RowOverlay:
+    """Rows by key, by the UNIQUE values that they hold and by what they refer to. Tables are keyed ones."""
+
+    __slots__ = ("_added", "_children", "_holders", "_state", "_versions")
+
+    def __init__(self, state: SequencerState) -> None:
+        self._state = state
+        self._versions: dict[tuple[int, str], RowVersion | None] = {}
+        self._holders: dict[tuple[int, int, str], str | None] = {}
+        self._children: dict[tuple[int, int, str], set[str]] = {}
+        self._added = 0
+
+    def live(self, table: TableState, key: str) -> RowVersion | None:
+        """The row with this key, after the earlier changes of the changeset."""
+        at = table.table_id, key
+        if at in self._versions:
+            return self._versions[at]
+        assert table.rows is not None
+        return table.rows.live.get(key)
+
+    def holder(self, table: TableState, constraint: int, value: str) -> str | None:
+        """The key of the row that holds a UNIQUE value."""
+        at = table.table_id, constraint, value
+        if at in self._holders:
+            return self._holders[at]
+        assert table.rows is not None
+        return table.rows.unique[constraint].get(value)
+
+    def referring(self, child: TableState, number: int, value: str) -> set[str]:
+        """Keys of the rows of ``child`` whose foreign key ``number`` has this value."""
+        at = child.table_id, number, value
+        if at in self._children:
+            return self._children[at]
+        assert child.rows is not None
+        return child.rows.referring[number].get(value, set())
+
+    def provider(self, parent: TableState, ref_column_ids: tuple[int, ...], value: str) -> str | None:
+        """The key of the row of ``parent`` that a reference with this value points to."""
+        definition = parent.definition
+        if ref_column_ids == definition.primary_key:
+            return value if self.live(parent, value) is not None else None
+        return self.holder(parent, definition.unique.index(ref_column_ids), value)
+
+    def is_overlaid(self, table: TableState, key: str) -> bool:
+        """Whether the changeset itself made or ended the row with this key; a skipped change does neither."""
+        return (table.table_id, key) in self._versions
+
+    def put(self, table: TableState, key: str, version: RowVersion | None) -> None:
+        """Overlay a row: its new version, or None when it is gone."""
+        old = self.live(table, key)
+        if old is not None:
+            for number, value in enumerate(old.unique):
+                if value is not None and self.holder(table, number, value) == key:
+                    self._holders[table.table_id, number, value] = None
+            for number, value in enumerate(old.references):
+                if value is not None:
+                    self._children[table.table_id, number, value] = self.referring(table, number, value) - {key}
+        self._versions[table.table_id, key] = version
+        if version is not None:
+            for number, value in enumerate(version.unique):
+                if value is not None:
+                    self._holders[table.table_id, number, value] = key
+            for number, value in enumerate(version.references):
+                if value is not None:
+                    self._children[table.table_id, number, value] = self.referring(table, number, value) | {key}
+        self._added += (version is not None) - (old is not None)
+        if self._state.keyed_rows + self._added > self._state.settings.keyed_rows_max:
+            raise InvalidChangeError(
+                InvalidCode.TOO_MANY_KEYED_ROWS,
+                f"the log would hold more than {self._state.settings.keyed_rows_max} keyed rows",
+            )
+
+    def put_refused(
+        self, table: TableState, definition: TableDefinition, old_key: str | None, image: Row | None
+    ) -> None:
+        """Overlay a change that is refused already, as it was meant, so that later ones are not blamed for its absence."""
+        if old_key is not None:
+            self.put(table, old_key, None)
+        if image is not None:
+            version = make_version(definition, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
+            self.put(table, key_of(definition, image), version)
