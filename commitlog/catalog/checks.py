@@ -86,7 +86,7 @@ class CheckedCatalog:
         assert self.log.state is not None
         return self.log.state
 
-    def rows(
+    def select(
         self, query: str | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> list[tuple[Any, ...]]:
         """The rows of a query."""
@@ -102,7 +102,7 @@ class CheckedCatalog:
     def live_files(self) -> dict[int, dict[int, int]]:
         """Record counts by file id, by table id, as the catalog has them."""
         found: dict[int, dict[int, int]] = {}
-        for table_id, ids, counts in self.rows(
+        for table_id, ids, counts in self.select(
             """SELECT table_id, array_agg(data_file_id), array_agg(record_count) FROM ducklake_data_file
                WHERE end_snapshot IS NULL GROUP BY table_id"""
         ):
@@ -113,24 +113,26 @@ class CheckedCatalog:
     def rows_tables(self) -> dict[int, list[str]]:
         """The tables of inlined rows, by table id."""
         found: dict[int, list[str]] = {}
-        for table_id, name in self.rows("SELECT table_id, table_name FROM ducklake_inlined_data_tables ORDER BY 1, 2"):
+        for table_id, name in self.select(
+            "SELECT table_id, table_name FROM ducklake_inlined_data_tables ORDER BY 1, 2"
+        ):
             found.setdefault(table_id, []).append(name)
         return found
 
     def deleted(self, table_id: int) -> dict[int, int]:
         """How many rows the catalog calls deleted, by live file of a table."""
         found: dict[int, int] = dict(
-            self.rows(
+            self.select(
                 """SELECT data_file_id, sum(delete_count)::bigint FROM ducklake_delete_file
                    WHERE table_id = %s AND end_snapshot IS NULL GROUP BY data_file_id""",
                 (table_id,),
             )
         )
         name = f"ducklake_inlined_delete_{table_id}"
-        if self.rows("SELECT to_regclass(%s) IS NOT NULL", (name,))[0][0]:
+        if self.select("SELECT to_regclass(%s) IS NOT NULL", (name,))[0][0]:
             query = sql.SQL("SELECT file_id, count(*) FROM {} GROUP BY file_id").format(sql.Identifier(name))
             live = self.live_files.get(table_id, {})
-            for data_file_id, count in self.rows(query):
+            for data_file_id, count in self.select(query):
                 if data_file_id in live:
                     found[data_file_id] = found.get(data_file_id, 0) + count
         return found
@@ -139,7 +141,7 @@ class CheckedCatalog:
         """How many rows of a table are live and in no file."""
         query = sql.SQL("SELECT count(*) FROM {} WHERE end_snapshot IS NULL")
         names = self.rows_tables.get(table_id, [])
-        return sum(int(self.rows(query.format(sql.Identifier(name)))[0][0]) for name in names)
+        return sum(int(self.select(query.format(sql.Identifier(name)))[0][0]) for name in names)
 
 
 Check: TypeAlias = Callable[[CheckedCatalog], Iterator[Finding]]
@@ -189,7 +191,7 @@ def check_lag(catalog: CheckedCatalog) -> Iterator[Finding]:
 
 def check_snapshots(catalog: CheckedCatalog) -> Iterator[Finding]:
     """Every snapshot from the oldest kept to the head is there, with its changes, and times rise."""
-    low, high, count = catalog.rows("SELECT min(snapshot_id), max(snapshot_id), count(*) FROM ducklake_snapshot")[0]
+    low, high, count = catalog.select("SELECT min(snapshot_id), max(snapshot_id), count(*) FROM ducklake_snapshot")[0]
     if low is None:
         yield Finding("there is no snapshot", REBUILD)
         return
@@ -201,13 +203,13 @@ def check_snapshots(catalog: CheckedCatalog) -> Iterator[Finding]:
         yield Finding(
             f"the oldest snapshot is {low}, the log keeps them from {catalog.state.floor_snapshot_id}", REBUILD
         )
-    lone = catalog.rows(
+    lone = catalog.select(
         """SELECT snapshot_id FROM ducklake_snapshot s FULL JOIN ducklake_snapshot_changes c USING (snapshot_id)
            WHERE s.snapshot_time IS NULL OR c.snapshot_id IS NULL ORDER BY 1"""
     )
     if lone:
         yield Finding(f"snapshots without a time or changes: {shown([row[0] for row in lone])}", REBUILD)
-    falling = catalog.rows(
+    falling = catalog.select(
         """SELECT snapshot_id FROM (SELECT snapshot_id, snapshot_time, lag(snapshot_time) OVER (ORDER BY snapshot_id) AS
                   earlier FROM ducklake_snapshot) s WHERE snapshot_time <= earlier AND extract(year FROM earlier) < 9999
            ORDER BY 1"""
@@ -218,7 +220,7 @@ def check_snapshots(catalog: CheckedCatalog) -> Iterator[Finding]:
 
 def check_counters(catalog: CheckedCatalog) -> Iterator[Finding]:
     """The head says which ids come next."""
-    rows = catalog.rows(
+    rows = catalog.select(
         """SELECT schema_version, next_catalog_id, next_file_id FROM ducklake_snapshot
            ORDER BY snapshot_id DESC LIMIT 1"""
     )
@@ -237,7 +239,7 @@ def check_tables(catalog: CheckedCatalog) -> Iterator[Finding]:
     """The live tables, by id, name and schema."""
     found = {
         table_id: f"{schema}.{table}"
-        for table_id, schema, table in catalog.rows(
+        for table_id, schema, table in catalog.select(
             """SELECT t.table_id, s.schema_name, t.table_name FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
                WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL"""
         )
@@ -274,7 +276,7 @@ def check_deletes(catalog: CheckedCatalog) -> Iterator[Finding]:
 
     Where the flushed rows of keyed tables are is not known to the log's state: those are counted by `check_keyed_rows`.
     """
-    twice = catalog.rows(
+    twice = catalog.select(
         """SELECT data_file_id FROM ducklake_delete_file WHERE end_snapshot IS NULL
            GROUP BY data_file_id HAVING count(*) > 1 ORDER BY 1"""
     )
@@ -298,7 +300,7 @@ def check_deletes(catalog: CheckedCatalog) -> Iterator[Finding]:
 
 def check_keyed_rows(catalog: CheckedCatalog) -> Iterator[Finding]:
     """How many rows each keyed table has."""
-    flushed = dict(catalog.rows("SELECT table_id, count(*) FROM commitlog.flushed_rows GROUP BY table_id"))
+    flushed = dict(catalog.select("SELECT table_id, count(*) FROM commitlog.flushed_rows GROUP BY table_id"))
     for table_id, table in sorted(catalog.tables.items()):
         if table.rows is None:
             continue
@@ -312,12 +314,12 @@ def check_table_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
     """ducklake_table_stats covers the rows, the row ids and the bytes of what is live."""
     stored = {
         table_id: (rows, next_row_id, size)
-        for table_id, rows, next_row_id, size in catalog.rows(
+        for table_id, rows, next_row_id, size in catalog.select(
             "SELECT table_id, record_count, next_row_id, file_size_bytes FROM ducklake_table_stats"
         )
     }
     sizes = dict(
-        catalog.rows(
+        catalog.select(
             """SELECT table_id, sum(file_size_bytes)::bigint FROM ducklake_data_file WHERE end_snapshot IS NULL
                GROUP BY table_id"""
         )
@@ -339,14 +341,14 @@ def check_table_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
 
 def check_column_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
     """ducklake_table_column_stats covers the statistics of every live file: too narrow means lost rows."""
-    definitions = catalog.rows("SELECT table_id, definition FROM commitlog.table_definitions ORDER BY 1")
+    definitions = catalog.select("SELECT table_id, definition FROM commitlog.table_definitions ORDER BY 1")
     for table_id, definition in definitions:
         if table_id not in catalog.tables:
             continue
         columns = {leaf.column_id: leaf for column in load_definition(definition).columns for leaf in leaves(column)}
         stored = {
             row[0]: row[1:]
-            for row in catalog.rows(
+            for row in catalog.select(
                 """SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats
                    WHERE table_id = %s""",
                 (table_id,),

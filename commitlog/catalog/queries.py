@@ -127,11 +127,11 @@ class Catalog(CatalogReader):
 
     def exists(self) -> bool:
         """Whether the catalog has been made."""
-        return self._rows("SELECT to_regclass('commitlog.applied') IS NOT NULL")[0][0] is True
+        return self._select("SELECT to_regclass('commitlog.applied') IS NOT NULL")[0][0] is True
 
     def applied(self) -> AppliedPosition | None:
         """How far the results are applied; None before the first outcome."""
-        rows = self._rows("SELECT log_id, seq, epoch, hash, results_offset, next_offset FROM commitlog.applied")
+        rows = self._select("SELECT log_id, seq, epoch, hash, results_offset, next_offset FROM commitlog.applied")
         if not rows:
             return None
         log_id, seq, epoch, digest, offset, next_offset = rows[0]
@@ -157,7 +157,7 @@ class Catalog(CatalogReader):
         )
 
     def _mileposts(self, which: LiteralString, parameters: Sequence[Any]) -> list[Milepost]:
-        rows = self._rows(
+        rows = self._select(
             "SELECT a.log_id, m.seq, m.epoch, m.hash, m.results_offset FROM commitlog.mileposts m, commitlog.applied a "
             + which,
             parameters,
@@ -167,15 +167,15 @@ class Catalog(CatalogReader):
     def has_projector(self) -> bool:
         """Whether a projector is connected to the catalog's database."""
         query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
-        return int(self._rows(query, (PROJECTOR_NAME,))[0][0]) > 0
+        return int(self._select(query, (PROJECTOR_NAME,))[0][0]) > 0
 
     def head_snapshot_id(self) -> int:
         """The newest snapshot that readers see."""
-        return int(self._rows("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
+        return int(self._select("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0])
 
     def shown(self) -> Shown | None:
         """What readers see now; None before the first outcome."""
-        rows = self._rows(
+        rows = self._select(
             """SELECT a.next_offset, a.seq, s.snapshot_id, s.schema_version FROM commitlog.applied a,
                (SELECT snapshot_id, schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1) s"""
         )
@@ -183,11 +183,11 @@ class Catalog(CatalogReader):
 
     def oldest_snapshot_id(self) -> int:
         """The oldest snapshot that was not expired."""
-        return int(self._rows("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0])
+        return int(self._select("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0])
 
     def snapshot_at(self, moment: datetime) -> int:
         """The newest snapshot not later than ``moment``; SnapshotNotFoundError when all are."""
-        rows = self._rows(
+        rows = self._select(
             "SELECT max(snapshot_id), min(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= %s", (moment,)
         )
         if rows[0][0] is None:
@@ -196,7 +196,7 @@ class Catalog(CatalogReader):
 
     def check_snapshot(self, snapshot_id: int) -> None:
         """Raise SnapshotNotFoundError, which says which ones there are, unless the snapshot exists."""
-        low, high, found = self._rows(
+        low, high, found = self._select(
             "SELECT min(snapshot_id), max(snapshot_id), bool_or(snapshot_id = %s) FROM ducklake_snapshot",
             (snapshot_id,),
         )[0]
@@ -209,10 +209,10 @@ class Catalog(CatalogReader):
         Raises:
             ConfigurationError: it is not known yet, and this PostgreSQL, a replica perhaps, takes nothing.
         """
-        known = self._rows(AGREE, (query, None))[0][0]
+        known = self._select(AGREE, (query, None))[0][0]
         if known is None:
             try:
-                known = self._rows(AGREE, (query, propose()))[0][0]
+                known = self._select(AGREE, (query, propose()))[0][0]
             except CatalogUnavailableError as error:
                 if not isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
                     raise
@@ -226,12 +226,12 @@ class Catalog(CatalogReader):
 
     def data_path(self) -> str:
         """Where the lake's files are, with a slash at the end."""
-        return str(self._rows("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL")[0][0])
+        return str(self._select("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL")[0][0])
 
     @of_one_moment
     def schema_path(self, schema: str, snapshot_id: int) -> str | None:
         """The folder of a schema; None when there is none of that name."""
-        for name, path in self._rows(
+        for name, path in self._select(
             "SELECT schema_name, path FROM ducklake_schema WHERE begin_snapshot <= %s "
             "AND (end_snapshot IS NULL OR end_snapshot > %s)",
             (snapshot_id, snapshot_id),
@@ -242,7 +242,7 @@ class Catalog(CatalogReader):
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None:
         """A table as of a snapshot; None when there is none of that name."""
-        for found in self._rows(_TABLE_AT, {"schema": schema, "table": table, "snapshot": snapshot_id}):
+        for found in self._select(_TABLE_AT, {"schema": schema, "table": table, "snapshot": snapshot_id}):
             table_id, table_name, schema_id, schema_name, path, stored, columns, partitions = found
             if fold(table_name) == fold(table) and fold(schema_name) == fold(schema):
                 now = load_definition(stored)
@@ -265,7 +265,7 @@ class Catalog(CatalogReader):
 
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]:
         """Every table at a snapshot: schema, name, id."""
-        rows = self._rows(
+        rows = self._select(
             """SELECT s.schema_name, t.table_name, t.table_id FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
                WHERE t.begin_snapshot <= %s AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)
                AND s.begin_snapshot <= %s AND (s.end_snapshot IS NULL OR s.end_snapshot > %s) ORDER BY 1, 2""",
@@ -276,7 +276,7 @@ class Catalog(CatalogReader):
     def column_names_ever(self, table_id: int) -> dict[str, frozenset[int]]:
         """Every (folded) name that a top-level column of the table ever had, with the ids of its columns."""
         found: dict[str, set[int]] = {}
-        for name, column_id in self._rows(
+        for name, column_id in self._select(
             "SELECT DISTINCT column_name, column_id FROM ducklake_column WHERE table_id = %s AND parent_column IS NULL",
             (table_id,),
         ):
@@ -298,7 +298,7 @@ class Catalog(CatalogReader):
             where: a conjunction; files of which statistics or partition values prove that no row matches are left out.
         """
         conditions, values = exclusions(table.definition, where)
-        rows = self._rows(
+        rows = self._select(
             _FILE_COLUMNS
             + """, d.path, d.path_is_relative, d.delete_count FROM ducklake_data_file f
                LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
@@ -315,7 +315,7 @@ class Catalog(CatalogReader):
         self, table_id: int, paths: Sequence[str]
     ) -> list[tuple[int, str, bytes | None, str | None, int | None]]:
         """Id, path, and proposal (id, writer, writer_seq) of the live data files of a table that have these paths."""
-        rows = self._rows(
+        rows = self._select(
             """SELECT f.data_file_id, f.path, o.proposal_id, o.writer_id, o.writer_seq FROM ducklake_data_file f
                LEFT JOIN commitlog.outcomes o ON o.snapshot_id = f.begin_snapshot
                WHERE f.table_id = %s AND f.end_snapshot IS NULL AND f.path = ANY(%s)""",
@@ -326,7 +326,7 @@ class Catalog(CatalogReader):
     @of_one_moment
     def files_of(self, table: CatalogTable, data_file_ids: Sequence[int]) -> list[CatalogFile]:
         """Data files by their ids, whether they are live or not, without their deletes."""
-        rows = self._rows(
+        rows = self._select(
             _FILE_COLUMNS + ", NULL, NULL, NULL FROM ducklake_data_file f WHERE f.data_file_id = ANY(%s) ORDER BY 1",
             (list(data_file_ids),),
         )
@@ -364,17 +364,17 @@ class Catalog(CatalogReader):
         query = sql.SQL(
             "SELECT file_id, string_agg(int8send(row_id), ''::bytea) FROM {} WHERE begin_snapshot <= %s GROUP BY 1"
         )
-        rows = self._rows(query.format(sql.Identifier(name)), (snapshot_id,))
+        rows = self._select(query.format(sql.Identifier(name)), (snapshot_id,))
         return {file_id: _unpacked(packed) for file_id, packed in rows}
 
     def deletes_table(self, table_id: int) -> str | None:
         """The name of the SQL table of a table's deletes by position; None when it has none."""
         name = f"ducklake_inlined_delete_{table_id}"
-        return name if self._rows("SELECT to_regclass(%s) IS NOT NULL", (name,))[0][0] else None
+        return name if self._select("SELECT to_regclass(%s) IS NOT NULL", (name,))[0][0] else None
 
     def rows_tables(self, table_id: int) -> list[str]:
         """The names of the SQL tables of a table's rows that are in no file, oldest first."""
-        rows = self._rows(
+        rows = self._select(
             "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version",
             (table_id,),
         )
@@ -384,7 +384,7 @@ class Catalog(CatalogReader):
         if not data_file_ids:
             return {}
         # A file that could be in any bucket has a row for each: its values are not known.
-        rows = self._rows(
+        rows = self._select(
             """SELECT data_file_id, array_agg(partition_value ORDER BY partition_key_index)
                FROM ducklake_file_partition_value WHERE table_id = %s AND data_file_id = ANY(%s)
                GROUP BY 1 HAVING count(*) = count(DISTINCT partition_key_index)""",
@@ -396,7 +396,7 @@ class Catalog(CatalogReader):
         if not mapping_ids:
             return {}
         names = {column.column_id: column.name for column in definition.all_columns()}
-        rows = self._rows(
+        rows = self._select(
             "SELECT mapping_id, column_id, source_name, target_field_id, parent_column FROM ducklake_name_mapping "
             "WHERE mapping_id = ANY(%s) ORDER BY mapping_id, column_id",
             (list(mapping_ids),),
@@ -435,7 +435,7 @@ class Catalog(CatalogReader):
 
     def proposal_ending(self, writer_id: str, ending: bytes) -> UUID | None:
         """The last committed proposal of a writer whose id ends with these 8 bytes."""
-        rows = self._rows(
+        rows = self._select(
             "SELECT proposal_id FROM commitlog.outcomes WHERE writer_id = %s AND verdict = 'COMMITTED' "
             "AND substring(uuid_send(proposal_id) FROM 9) = %s ORDER BY seq DESC LIMIT 1",
             (writer_id, ending),
@@ -444,7 +444,7 @@ class Catalog(CatalogReader):
 
     def committed_as(self, writer_id: str, writer_seq: int) -> int | None:
         """The seq of what a writer has committed under a ``writer_seq``; None when there is nothing."""
-        rows = self._rows(
+        rows = self._select(
             "SELECT seq FROM commitlog.outcomes WHERE writer_id = %s AND writer_seq = %s AND verdict = 'COMMITTED'",
             (writer_id, writer_seq),
         )
@@ -455,7 +455,7 @@ class Catalog(CatalogReader):
         query: LiteralString = (
             "SELECT source_offset + 1 FROM commitlog.outcomes WHERE source_partition = %s ORDER BY seq DESC LIMIT 1"
         )
-        found = {partition: self._rows(query, (partition,)) for partition in partitions}
+        found = {partition: self._select(query, (partition,)) for partition in partitions}
         return {partition: rows[0][0] if rows else 0 for partition, rows in found.items()}
 
     def history(self, *, limit: int, before_seq: int | None = None) -> list[dict[str, Any]]:

@@ -91,7 +91,7 @@ class CatalogReader:
                 conn.execute("LOCK TABLE ducklake_snapshot IN ACCESS SHARE MODE")
                 yield conn
 
-    def _rows(
+    def _select(
         self, query: LiteralString | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> list[tuple[Any, ...]]:
         with self.connected() as conn:

@@ -149,9 +149,9 @@ class _Freezing:
     def __init__(self, conn: duckdb.DuckDBPyConnection, form: ExportFormat, snapshot_id: int | None) -> None:
         self.conn = conn
         self.form = form
-        schema = self._rows("SELECT * FROM postgres_query('live', 'SELECT current_schema()::text')")[0][0]
+        schema = self._select("SELECT * FROM postgres_query('live', 'SELECT current_schema()::text')")[0][0]
         self.live = f"live.{_name(schema)}"
-        floor, head, found = self._rows(
+        floor, head, found = self._select(
             f"SELECT min(snapshot_id), max(snapshot_id), count(*) FILTER (WHERE snapshot_id = ?) "
             f"FROM {self.live}.ducklake_snapshot",
             snapshot_id,
@@ -160,7 +160,7 @@ class _Freezing:
         if snapshot_id is not None and not found:
             raise SnapshotNotFoundError(snapshot_id, floor_snapshot_id=floor, head_snapshot_id=head)
 
-    def _rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
+    def _select(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
         return self.conn.execute(query, parameters).fetchall()
 
     def copy_rows(self) -> None:
@@ -169,16 +169,16 @@ class _Freezing:
             self._copy_table(table, limit)
         names = {
             name
-            for (name,) in self._rows(
+            for (name,) in self._select(
                 "SELECT table_name FROM duckdb_tables() WHERE database_name = 'live' AND schema_name = ?",
                 self.live.removeprefix("live.").strip('"'),
             )
         }
-        for table_id, name, version in self._rows(
+        for table_id, name, version in self._select(
             "SELECT table_id, table_name, schema_version FROM frozen.ducklake_inlined_data_tables"
         ):
             self._copy_inlined_rows(table_id, name, version)
-        for (table_id,) in self._rows("SELECT DISTINCT table_id FROM frozen.ducklake_table"):
+        for (table_id,) in self._select("SELECT DISTINCT table_id FROM frozen.ducklake_table"):
             name = f"ducklake_inlined_delete_{table_id}"
             if name in names:
                 columns = ["file_id", "row_id", "begin_snapshot"]
@@ -220,7 +220,7 @@ class _Freezing:
 
     def _columns_at(self, table_id: int, schema_version: int) -> list[Column]:
         """The columns that a table had when it got a schema version."""
-        rows = self._rows(
+        rows = self._select(
             """SELECT c.column_id, c.column_name, c.column_type, c.parent_column FROM frozen.ducklake_column c
                JOIN frozen.ducklake_schema_versions v ON v.table_id = c.table_id AND v.schema_version = ?
                WHERE c.table_id = ? AND c.begin_snapshot <= v.begin_snapshot
@@ -243,10 +243,10 @@ class _Freezing:
 
     def copy_files(self, folder: Path) -> int:
         """Copy the files that the copied rows name, and let the rows name the copies."""
-        data_path = self._rows("SELECT value FROM frozen.ducklake_metadata WHERE key = 'data_path'")[0][0]
+        data_path = self._select("SELECT value FROM frozen.ducklake_metadata WHERE key = 'data_path'")[0][0]
         copied = 0
         for table in ("data_file", "delete_file"):
-            for file_id, path, is_relative, place in self._rows(
+            for file_id, path, is_relative, place in self._select(
                 f"""SELECT f.{table}_id, f.path, f.path_is_relative, s.path || t.path
                     FROM frozen.ducklake_{table} f
                     JOIN (SELECT DISTINCT table_id, schema_id, path FROM frozen.ducklake_table) t USING (table_id)
