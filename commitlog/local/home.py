@@ -26,7 +26,7 @@ from commitlog.local.processes import DirectoryLock, find_processes, stop_proces
 
 DATABASE = "commitlog"
 SERVICE_MARKER = "COMMITLOG_SERVICE_OF"
-SERVICE_STOP_TIMEOUT_S = 5.0
+ORPHAN_STOP_TIMEOUT_S = 5.0
 REVIVE_DELAY_S_MIN = 1.0
 SETTLE_TIMEOUT_S = 10.0
 REVIVE_DELAY_S_MAX = 30.0
@@ -210,7 +210,7 @@ def stop_orphans(home: Path) -> bool:
 def stop_orphaned_services(home: Path) -> bool:
     """Stops the service processes of a home, known by a mark in their environment; True when there were any."""
     orphans = find_processes(lambda process: _is_service_of(process, home))
-    stop_processes(orphans, signal.SIGTERM, timeout_s=SERVICE_STOP_TIMEOUT_S)
+    stop_processes(orphans, signal.SIGTERM, timeout_s=ORPHAN_STOP_TIMEOUT_S)
     return bool(orphans)
 
 

@@ -32,7 +32,7 @@ from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.bench.sequencer_fleet import Member
 from commitlog.ops.service import health
 from commitlog.ops.service.health import log_health, may_wait
-from commitlog.ops.service.keeping import Notes
+from commitlog.ops.service.notes import Notes
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
 DEADLINE_S = 60.0
@@ -136,7 +136,7 @@ def test_serve_when_run_twice_then_the_fenced_one_stands_by_and_alone_it_is_acti
         assert answered()
         with service(settings, tmp_path / "new") as new:
             wait_until(lambda: (left.phase, new.phase) == (Phase.STANDBY, Phase.SERVING), "the new one to serve")
-            assert "sequencer ended with 75 and goes on as --standby" in left.log_file.read_text()
+            assert "sequencer ended with exit code 75 and goes on as: sequencer --standby" in left.log_file.read_text()
             assert answered()
         wait_until(lambda: left.phase is Phase.SERVING, "the fenced one to be active again")
         assert answered()

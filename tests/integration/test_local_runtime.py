@@ -32,12 +32,15 @@ StartUp = Callable[[], subprocess.Popen[bytes]]
 UP = """\
 import sys
 from commitlog.config import Settings
-from commitlog.ops.service.runtime import Service, up
+from commitlog.ops.service.runtime import up
+from commitlog.ops.service.supervisor import Service
 
 def services(settings):
-    wait = (sys.executable, "-c", "import time; time.sleep(3600)")
-    fenced = (sys.executable, "-c", "raise SystemExit(3)")
-    return [Service("steady", wait), Service("fenced", fenced, {3: wait})]
+    python, wait = (sys.executable, "-c"), ("import time; time.sleep(3600)",)
+    return [
+        Service("steady", wait, program=python),
+        Service("fenced", ("raise SystemExit(3)",), {3: wait}, program=python),
+    ]
 
 up(Settings.load(), service_factory=services, say=lambda line: print(line, flush=True))
 """

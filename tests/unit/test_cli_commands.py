@@ -16,7 +16,7 @@ from commitlog import errors
 from commitlog.local.processes import free_port
 from commitlog.ops.cli import cli, exit_code
 from commitlog.ops.service.json_logs import JsonFormatter
-from commitlog.ops.service.serve import SERVICES
+from commitlog.ops.service.supervisor import SEQUENCER, SERVICES
 
 MAIN = "from commitlog.ops.cli import main; main()"
 SOME_ID = "01934f3e-7c00-7000-8000-000000000001"
@@ -111,8 +111,7 @@ def test_exit_code_when_an_error_leaves_then_tells_its_kind(error: errors.Commit
 
 def test_services_when_run_by_up_then_those_of_serve() -> None:
     assert [each.name for each in SERVICES] == ["sequencer", "projector", "checkpointer"]
-    sequencer = SERVICES[0]
-    assert sequencer.line(sequencer.arguments_after[75])[-2:] == ("sequencer", "--standby")
+    assert SEQUENCER.command(SEQUENCER.arguments_after[75])[-2:] == ("sequencer", "--standby")
 
 
 def test_json_formatter_when_there_is_an_exception_then_it_is_one_line() -> None:

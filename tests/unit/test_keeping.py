@@ -15,8 +15,11 @@ from commitlog.errors import ConfigurationError, LocalRuntimeError, LogUnavailab
 from commitlog.local import home as home_module
 from commitlog.local.home import EmbeddedHome
 from commitlog.log.connection import make_consumer
-from commitlog.ops.service import keeping
-from commitlog.ops.service.keeping import EXIT_CANNOT_PROJECT, Notes, Restarts, because, keep_trying
+from commitlog.ops.service import keep_trying as keep_trying_module
+from commitlog.ops.service import notes as notes_module
+from commitlog.ops.service.keep_trying import keep_trying
+from commitlog.ops.service.notes import Notes
+from commitlog.ops.service.supervisor import EXIT_CANNOT_PROJECT, Restarts, because
 
 
 def settings_of(home: Path, **given: Any) -> Settings:
@@ -26,7 +29,7 @@ def settings_of(home: Path, **given: Any) -> Settings:
 def test_keep_trying_when_a_server_is_away_then_says_so_once_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "PAUSE_S_MAX", 0.001)
+    monkeypatch.setattr(keep_trying_module, "PAUSE_S_MAX", 0.001)
     away = [LogUnavailableError("here:1")] * 50
     said: list[str] = []
     notes = Notes(settings_of(tmp_path))
@@ -68,7 +71,7 @@ def test_notes_when_old_or_broken_then_are_passed_over(tmp_path: Path, monkeypat
     notes.leave("projector", "an error")
     (tmp_path / "services" / "main" / "other.json").write_text("{")
     assert [note.error for note in notes.read()] == ["an error"]
-    monkeypatch.setattr(keeping, "NOTE_MS_MAX", -1)
+    monkeypatch.setattr(notes_module, "NOTE_MS_MAX", -1)
     assert list(notes.read()) == []
 
 

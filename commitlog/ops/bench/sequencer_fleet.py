@@ -13,7 +13,7 @@ from pathlib import Path
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
 from commitlog.log.sequencer import EXIT_FENCED, Phase
-from commitlog.ops.service.serve import SERVICES
+from commitlog.ops.service.supervisor import SEQUENCER
 
 POLL_S = 0.005
 _MOVE = re.compile(r"(\w+) -> (\w+)$")
@@ -113,8 +113,7 @@ class Fleet:
 
     def start(self, *, standby: bool) -> Member:
         """One more."""
-        service = next(each for each in SERVICES if each.name == "sequencer")
-        return self.add(service.line(("--standby",) if standby else ()))
+        return self.add(SEQUENCER.command(SEQUENCER.arguments_after[EXIT_FENCED] if standby else None))
 
     def add(self, command: Sequence[str]) -> Member:
         """One more, by a command of the caller's."""

@@ -36,7 +36,8 @@ from commitlog.log.codec import encode_proposal
 from commitlog.log.connection import make_producer
 from commitlog.log.publisher import PendingProposal, Publisher
 from commitlog.log.topics import require_genesis, topics_of
-from commitlog.ops.service.serve import SERVICES, prepare
+from commitlog.ops.service.serve import prepare
+from commitlog.ops.service.supervisor import SERVICES
 
 TABLES = 8
 WRITERS = 16
@@ -347,9 +348,7 @@ def service_process(settings: Settings, name: str) -> Iterator[psutil.Process]:
     service = next(each for each in SERVICES if each.name == name)
     log_file = settings.home / f"{name}.log"
     with log_file.open("ab") as output:
-        process = subprocess.Popen(
-            service.line(service.arguments), env=settings.environment(), stdout=output, stderr=output
-        )
+        process = subprocess.Popen(service.command(), env=settings.environment(), stdout=output, stderr=output)
     try:
         yield psutil.Process(process.pid)
     finally:

@@ -8,7 +8,7 @@ import click
 
 from commitlog.config import Settings
 from commitlog.ops.cli.options import json_option, print_json, settings_options
-from commitlog.ops.service.runtime import RuntimeStatus, down, services, status, up
+from commitlog.ops.service.runtime import RuntimeStatus, down, status, up
 
 
 @click.command("up")
@@ -17,7 +17,7 @@ from commitlog.ops.service.runtime import RuntimeStatus, down, services, status,
 @settings_options
 def up_command(settings: Settings, detach: bool, as_json: bool) -> None:
     """Run a real Kafka broker, a real PostgreSQL and the service on this machine, until Ctrl-C."""
-    shown = up(settings, service_factory=services, detach=detach, say=lambda line: click.echo(line, err=as_json))
+    shown = up(settings, detach=detach, say=lambda line: click.echo(line, err=as_json))
     if as_json:
         print_json(shown.as_dict())
 

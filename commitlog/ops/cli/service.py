@@ -5,22 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from commitlog.config import Settings
-from commitlog.errors import CommitLogError, FencedError
 from commitlog.ops.cli.options import json_option, print_json, settings_options
 from commitlog.ops.service.json_logs import log_as_json
-from commitlog.ops.service.keeping import STEADY_AFTER_S, Notes, keep_trying
+from commitlog.ops.service.keep_trying import Kept
 from commitlog.ops.service.serve import prepare, serve, stopped_by_signal
 
 if TYPE_CHECKING:
-    from typing import Self
+    pass
 
 T = TypeVar("T")
 NICE_OF_READERS = 5
@@ -111,7 +108,7 @@ def sequencer_command(settings: Settings, standby: bool, handover: bool) -> None
     if standby and handover:
         raise click.UsageError("--standby waits for the active sequencer to end, --handover takes its place: give one")
     log_as_json("sequencer")
-    with stopped_by_signal() as stop, _Kept("sequencer", settings, stop) as kept:
+    with stopped_by_signal() as stop, Kept("sequencer", settings, stop) as kept:
         sys.exit(kept.run(lambda: run_sequencer(settings, standby=standby, stop=stop)) or 0)
 
 
@@ -124,7 +121,7 @@ def projector_command(settings: Settings) -> None:
 
     log_as_json("projector")
     os.nice(NICE_OF_READERS)
-    with stopped_by_signal() as stop, _Kept("projector", settings, stop) as kept:
+    with stopped_by_signal() as stop, Kept("projector", settings, stop) as kept:
         projector = Projector(settings, decode_statistics=decode_statistics, on_batch=lambda _: kept.is_well())
         kept.run(lambda: projector.run(stop))
 
@@ -138,7 +135,7 @@ def checkpointer_command(settings: Settings, once: bool) -> None:
 
     log_as_json("checkpointer")
     os.nice(NICE_OF_READERS)
-    with stopped_by_signal() as stop, _Kept("checkpointer", settings, stop) as kept:
+    with stopped_by_signal() as stop, Kept("checkpointer", settings, stop) as kept:
         if not once:
             kept.run(lambda: run_checkpointer(settings, stop=stop))
             return
@@ -146,47 +143,3 @@ def checkpointer_command(settings: Settings, once: bool) -> None:
         path = checkpointer.checkpoint_now()
         checkpointer.close()
         click.echo("nothing to save: the log is empty" if path is None else str(path))
-
-
-class _Kept:
-    """A service's life: servers that are away are waited for; what ends it is logged, where its other messages are, and left
-    in its home for `status`.
-    """
-
-    def __init__(self, service: str, settings: Settings, stop: threading.Event) -> None:
-        self._service = service
-        self._stop = stop
-        self._notes = Notes(settings)
-        self._is_well = False
-
-    def run(self, act: Callable[[], T]) -> T | None:
-        """Do it, again and again while a server does not answer."""
-
-        def attempt() -> T:
-            self._is_well = False
-            calm = threading.Timer(STEADY_AFTER_S, self.is_well)
-            calm.daemon = True
-            calm.start()
-            try:
-                return act()
-            finally:
-                calm.cancel()
-
-        return keep_trying(self._service, attempt, stop=self._stop, say=_logger.warning, notes=self._notes)
-
-    def is_well(self) -> None:
-        """It has done what it is for, or has run for a while without an error."""
-        if not self._is_well:
-            self._is_well = True
-            self._notes.clear(self._service)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if error is None or isinstance(error, SystemExit | FencedError):
-            self._notes.clear(self._service)
-            return
-        self._notes.leave(self._service, error)
-        if isinstance(error, CommitLogError):
-            _logger.error("%s", error)

@@ -134,10 +134,8 @@ def _clear(settings: Settings) -> None:
 
 
 def _start_servers(settings: Settings, console: Console) -> Settings:
-    from commitlog.ops.service.runtime import services
-
     console.print("[bold cyan]Kafka, PostgreSQL, the sequencer and the projector[/] (real ones, on this machine)")
-    status = up(settings, service_factory=services, detach=True, say=lambda line: None)
+    status = up(settings, detach=True, say=lambda line: None)
     assert status.bootstrap_servers is not None
     assert status.database_url is not None
     console.print(f"  Kafka {status.bootstrap_servers}, PostgreSQL and the lake in {_relative(settings.home)}")

@@ -19,7 +19,7 @@ from commitlog.errors import CommitLogError
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.topics import require_genesis
 from commitlog.log.undecided import has_proposal, sent_before
-from commitlog.ops.service.keeping import Notes
+from commitlog.ops.service.notes import Notes
 
 HEARTBEAT_TIMEOUT_S = 1.5
 LAG_S_MAX = 10.0

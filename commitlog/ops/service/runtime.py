@@ -1,9 +1,4 @@
-"""`commitlog up`, `down` and `status`, and the supervisor that keeps service processes running.
-
-The supervisor is one loop without threads: it looks at every process a few times a second and starts again what has
-ended. It knows nothing of what a service does, except that some exit codes ask for another command from then on (a
-fenced sequencer comes back as a standby).
-"""
+"""`commitlog up`, `down` and `status`: the embedded servers and the service on this machine, as one thing."""
 
 from __future__ import annotations
 
@@ -11,159 +6,41 @@ import dataclasses
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 from commitlog.config import Settings, without_password
 from commitlog.domain.model.json_form import format_id
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.home import (
     SERVICE_MARKER,
-    SERVICE_STOP_TIMEOUT_S,
     EmbeddedHome,
     read_run_file,
     runner_pid,
     stop_orphans,
     write_run_file,
 )
-from commitlog.local.processes import is_listening, stop_processes
+from commitlog.local.processes import is_listening
 from commitlog.log.topics import find_genesis
-from commitlog.ops.service.keeping import Restarts, because
-from commitlog.ops.service.serve import SERVICES, prepare
+from commitlog.ops.service.serve import prepare
+from commitlog.ops.service.supervisor import COMMITLOG, POLL_S, SERVICES, Say, Service, Supervisor, rotate
 
-POLL_INTERVAL_S = 0.1
 DETACHED_START_TIMEOUT_S = 600.0
 DOWN_TIMEOUT_S = 90.0
-LOG_BYTES_MAX = 20 * 1024 * 1024
 
 # What `up` finds out by itself, by the environment variable that would say otherwise.
 _NOT_USED = {"bootstrap_servers": "COMMITLOG_BOOTSTRAP_SERVERS", "database_url": "COMMITLOG_DATABASE_URL"}
 
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """A process that is kept running.
-
-    Attributes:
-        name: for people, and for its log file.
-        command: program and arguments; it is given the settings by its environment.
-        command_after: by exit code, the command that it goes on with.
-    """
-
-    name: str
-    command: tuple[str, ...]
-    command_after: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-
-
 ServiceFactory = Callable[[Settings], Sequence[Service]]
 
 
-class Supervisor:
-    """Starts services, starts them again when they end, and stops them.
-
-    Args:
-        services: what to run, in the order of starting.
-        settings: given to each service by its environment.
-        say: is told about each ending and new start.
-        on_change: is called after the set of processes has changed.
-    """
-
-    def __init__(
-        self,
-        services: Sequence[Service],
-        settings: Settings,
-        *,
-        say: Say = print,
-        on_change: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._runs = [_Run(service, service.command) for service in services]
-        self._environment = {**settings.environment(), SERVICE_MARKER: str(settings.home)}
-        self._logs_dir = settings.home / "logs"
-        self._say = say
-        self._on_change = on_change
-
-    def start(self) -> None:
-        """Starts every service."""
-        self._logs_dir.mkdir(parents=True, exist_ok=True)
-        for run in self._runs:
-            self._start(run)
-        self._on_change()
-
-    def check(self) -> None:
-        """Starts again each service that has ended and whose delay has passed."""
-        now = time.monotonic()
-        for run in self._runs:
-            if run.process is not None and run.process.poll() is not None:
-                self._say(run.ended(run.process.returncode, now))
-                run.process = None
-                self._on_change()
-            if run.process is None and now >= run.start_at:
-                self._start(run)
-                self._on_change()
-
-    def stop(self) -> None:
-        """Asks every service to end, and kills those that do not."""
-        processes = [run.process for run in self._runs if run.process is not None and run.process.poll() is None]
-        stop_processes(
-            [psutil.Process(process.pid) for process in processes], signal.SIGTERM, timeout_s=SERVICE_STOP_TIMEOUT_S
-        )
-        for process in processes:
-            process.wait()
-        for run in self._runs:
-            run.process = None
-
-    def described(self) -> list[dict[str, object]]:
-        """Name, pid (None between two runs), and number of starts of each service."""
-        return [
-            {"name": run.service.name, "pid": run.process.pid if run.process else None, "starts": run.starts}
-            for run in self._runs
-        ]
-
-    def _start(self, run: _Run) -> None:
-        log_file = self._logs_dir / f"{run.service.name}.log"
-        _rotate(log_file)
-        with log_file.open("ab") as output:
-            run.process = subprocess.Popen(
-                run.command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=self._environment,
-                # Ctrl-C is for the supervisor, which stops its services in an orderly way.
-                start_new_session=True,
-            )
-        run.starts += 1
-        run.started_at = time.monotonic()
-
-
-@dataclass(slots=True)
-class _Run:
-    service: Service
-    command: tuple[str, ...]
-    process: subprocess.Popen[bytes] | None = None
-    starts: int = 0
-    started_at: float = 0.0
-    start_at: float = 0.0
-    restarts: Restarts = field(default_factory=Restarts)
-
-    def ended(self, exit_code: int, now: float) -> str:
-        """Plans the next start and says so."""
-        name = self.service.name
-        if exit_code in self.service.command_after:
-            self.command = self.service.command_after[exit_code]
-            self.start_at = now
-            return f"{name} ended with exit code {exit_code}; going on as: {' '.join(self.command[1:])}"
-        delay_s = self.restarts.delay_s(exit_code, now - self.started_at)
-        self.start_at = now + delay_s
-        return f"{because(name, exit_code)}; starting it again in {delay_s:.1f} s"
+def prepared_services(settings: Settings) -> Sequence[Service]:
+    """Those of `serve`, after the log and its catalog were made where they are missing."""
+    prepare(settings)
+    return SERVICES
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +95,7 @@ class RuntimeStatus:
 def up(
     settings: Settings,
     *,
-    service_factory: ServiceFactory,
+    service_factory: ServiceFactory = prepared_services,
     detach: bool = False,
     detached_command: Sequence[str] = (),
     say: Say = print,
@@ -229,7 +106,7 @@ def up(
 
     Args:
         settings: the home, the ports to prefer, and everything the services need.
-        service_factory: makes the services, from the settings with the servers' addresses.
+        service_factory: makes the services, from the settings with the servers' addresses; by default those of `serve`.
         detach: return as soon as all is started, and leave it running.
         detached_command: what runs in the background; it must call `up` without `detach`.
         say: is told what is done, one line at a time.
@@ -242,7 +119,7 @@ def up(
         return _said(running, "already running; nothing was started", say)
     _say_what_is_not_used(settings, say)
     if detach:
-        return _up_detached(settings, detached_command or _command_line("up"), say)
+        return _up_detached(settings, detached_command or (*COMMITLOG, "up"), say)
     home = EmbeddedHome(settings, progress=say)
     if not home.acquire():
         return _said(status(settings), "another `up` is just starting here; nothing was started", say)
@@ -270,7 +147,7 @@ def down(settings: Settings, *, say: Say = print) -> bool:
                 say(f"it did not stop in {DOWN_TIMEOUT_S:.0f} s; killing it")
                 os.kill(pid, signal.SIGKILL)
                 break
-            time.sleep(POLL_INTERVAL_S)
+            time.sleep(POLL_S)
     elif not settings.home.is_dir():
         say(f"nothing runs in {settings.home}: there is no such directory")
         return False
@@ -309,17 +186,18 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         settings = dataclasses.replace(settings, log_id=format_id(genesis.log_id))
     supervisor = Supervisor(
         services,
-        settings,
+        {**settings.environment(), SERVICE_MARKER: str(settings.home)},
+        logs_dir=settings.home / "logs",
         say=say,
         on_change=lambda: write_run_file(settings, {"pid": os.getpid(), "services": supervisor.described()}),
     )
     try:
-        supervisor.start()
+        supervisor.check()
         for line in status(settings).lines():
             say(line)
         say(f"ready after {time.monotonic() - started_at:.1f} s; Ctrl-C stops it all")
         while True:
-            time.sleep(POLL_INTERVAL_S)
+            time.sleep(POLL_S)
             for line in home.revive():
                 say(line)
             supervisor.check()
@@ -330,7 +208,7 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
 def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> RuntimeStatus:
     log_file = settings.home / "logs" / "up.log"
     log_file.parent.mkdir(parents=True, exist_ok=True)
-    _rotate(log_file)
+    rotate(log_file)
     # A port that nobody chose is not to look chosen to the child, which begins with those of the last `up`.
     ports = {f"COMMITLOG_{name.upper()}": name for name in ("kafka_port", "postgres_port")}
     left_out = {*_NOT_USED.values(), *(each for each in ports if settings.sources[ports[each]].startswith("default"))}
@@ -353,7 +231,7 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
                 raise LocalRuntimeError(
                     "it is not ready yet; wait, or stop it with `commitlog down`", log_file=log_file
                 )
-            time.sleep(POLL_INTERVAL_S)
+            time.sleep(POLL_S)
         _relay(said.read(), say)
     # It is meant to outlive this process; without an exit code Popen would warn of that.
     child.returncode = 0
@@ -402,27 +280,5 @@ def _stopped_by_signal() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _rotate(log_file: Path) -> None:
-    if log_file.exists() and log_file.stat().st_size > LOG_BYTES_MAX:
-        log_file.replace(log_file.with_suffix(".log.1"))
-
-
-def _command_line(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from commitlog.ops.cli import main; main()", *arguments]
-
-
 def _port(address: str) -> int:
     return int(address.rpartition(":")[2])
-
-
-def services(settings: Settings) -> Sequence[Service]:
-    """The service's processes, after the log and its catalog were made where they are missing."""
-    prepare(settings)
-    return [
-        Service(
-            each.name,
-            each.line(each.arguments),
-            {code: each.line(arguments) for code, arguments in each.arguments_after.items()},
-        )
-        for each in SERVICES
-    ]

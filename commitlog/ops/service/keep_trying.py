@@ -1,0 +1,92 @@
+"""A service that outlives its servers: while one is away it tries again, and what ends it is said where `status` looks."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from commitlog.config import Settings
+from commitlog.errors import CatalogUnavailableError, CommitLogError, FencedError, LogUnavailableError
+from commitlog.ops.service.notes import Notes
+from commitlog.ops.service.supervisor import STEADY_AFTER_S
+
+if TYPE_CHECKING:
+    from typing import Self
+
+T = TypeVar("T")
+PAUSE_S_MIN = 0.2
+PAUSE_S_MAX = 5.0
+SAID_EVERY_S = 60.0
+
+_logger = logging.getLogger("commitlog")
+
+
+def keep_trying(
+    what: str, act: Callable[[], T], *, stop: threading.Event, say: Callable[[str], None], notes: Notes | None = None
+) -> T | None:
+    """What ``act`` gives; while a server does not answer it is tried again, which is said once a minute.
+
+    None when ``stop`` was set before it could be done.
+    """
+    pause_s, said_at = PAUSE_S_MIN, time.monotonic() - SAID_EVERY_S
+    while not stop.is_set():
+        began_at = time.monotonic()
+        try:
+            return act()
+        except (LogUnavailableError, CatalogUnavailableError) as error:
+            now = time.monotonic()
+            if now - said_at >= SAID_EVERY_S:
+                said_at = now
+                say(f"{what} waits and tries again: {error}")
+            if notes is not None:
+                notes.leave(what, error)
+        pause_s = PAUSE_S_MIN if now - began_at > STEADY_AFTER_S else min(pause_s * 2, PAUSE_S_MAX)
+        stop.wait(pause_s)
+    return None
+
+
+class Kept:
+    """A service's life: servers that are away are waited for; what ends it is logged, where its other messages are, and left
+    in its home for `status`.
+    """
+
+    def __init__(self, service: str, settings: Settings, stop: threading.Event) -> None:
+        self._service = service
+        self._stop = stop
+        self._notes = Notes(settings)
+        self._is_well = False
+
+    def run(self, act: Callable[[], T]) -> T | None:
+        """Do it, again and again while a server does not answer."""
+
+        def attempt() -> T:
+            self._is_well = False
+            calm = threading.Timer(STEADY_AFTER_S, self.is_well)
+            calm.daemon = True
+            calm.start()
+            try:
+                return act()
+            finally:
+                calm.cancel()
+
+        return keep_trying(self._service, attempt, stop=self._stop, say=_logger.warning, notes=self._notes)
+
+    def is_well(self) -> None:
+        """It has done what it is for, or has run for a while without an error."""
+        if not self._is_well:
+            self._is_well = True
+            self._notes.clear(self._service)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, SystemExit | FencedError):
+            self._notes.clear(self._service)
+            return
+        self._notes.leave(self._service, error)
+        if isinstance(error, CommitLogError):
+            _logger.error("%s", error)

@@ -1,0 +1,64 @@
+"""Word that services leave of what is wrong with them, where `status` looks for it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from commitlog.config import Settings
+
+NOTE_MS_MAX = 300_000
+
+_logger = logging.getLogger("commitlog.notes")
+
+
+class Notes:
+    """Word that the services of one machine leave in its home, a small file each.
+
+    Args:
+        settings: the home, and which log.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._directory = settings.home / "services" / settings.log
+
+    def leave(self, service: str, error: object) -> None:
+        """Note what went wrong; it stands until the service is well."""
+        note = Note(service, str(error), int(time.time() * 1000), os.getpid())
+        path = self._directory / f"{service}.json"
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_suffix(f".{os.getpid()}")
+            unfinished.write_text(json.dumps(asdict(note)), encoding="utf-8")
+            unfinished.replace(path)
+        except OSError as failure:
+            _logger.warning("no word could be left in %s: %s", path, failure)
+
+    def clear(self, service: str) -> None:
+        """Note that the service is well."""
+        (self._directory / f"{service}.json").unlink(missing_ok=True)
+
+    def read(self) -> Iterator[Note]:
+        """What the services of this machine say is wrong."""
+        for path in sorted(self._directory.glob("*.json")):
+            try:
+                note = Note(**json.loads(path.read_text(encoding="utf-8")))
+            except (OSError, ValueError, TypeError):
+                continue
+            # Whoever still fails says so again and again; a service that has moved to another machine does not.
+            if time.time() * 1000 - note.at_ms < NOTE_MS_MAX:
+                yield note
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a service says is wrong, and since when (milliseconds since 1970)."""
+
+    service: str
+    error: str
+    at_ms: int
+    pid: int

@@ -1,0 +1,197 @@
+"""What keeps service processes running: each that ends is started again, later each time until it has run steadily.
+
+One loop without threads, which its owner turns: `check` looks at every process. It knows nothing of what a service does,
+except that some exit codes ask for other arguments from then on (a fenced sequencer comes back as a standby).
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from commitlog.log.sequencer import EXIT_FENCED
+
+POLL_S = 0.1
+STOP_TIMEOUT_S = 5.0
+LOG_BYTES_MAX = 20 * 1024 * 1024
+EXIT_CANNOT_PROJECT = 70
+STEADY_AFTER_S = 30.0
+RESTART_DELAY_S_MIN = 0.2
+RESTART_DELAY_S_MAX = 10.0
+RESTART_DELAY_S_HOPELESS = 60.0
+
+Say = Callable[[str], None]
+COMMITLOG = (sys.executable, "-c", "from commitlog.ops.cli import main; main()")
+"""The command line, by this interpreter."""
+
+_logger = logging.getLogger("commitlog.supervisor")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A process that is kept running.
+
+    Attributes:
+        name: for people, and for its log file.
+        arguments: of the program; it is given the settings by its environment.
+        arguments_after: by exit code, the arguments that it goes on with.
+        program: what is run.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    arguments_after: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    program: tuple[str, ...] = COMMITLOG
+
+    def command(self, arguments: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Program and arguments, its own or others."""
+        return (*self.program, *(self.arguments if arguments is None else arguments))
+
+
+SEQUENCER = Service("sequencer", ("sequencer",), {EXIT_FENCED: ("sequencer", "--standby")})
+PROJECTOR = Service("projector", ("projector",))
+CHECKPOINTER = Service("checkpointer", ("checkpointer",))
+SERVICES = (SEQUENCER, PROJECTOR, CHECKPOINTER)
+
+
+class Restarts:
+    """When a process that has ended is started again: later each time, until it has run steadily."""
+
+    def __init__(self) -> None:
+        self._delay_s = RESTART_DELAY_S_MIN
+
+    def delay_s(self, exit_code: int, ran_s: float) -> float:
+        """How long to wait now."""
+        if exit_code == EXIT_CANNOT_PROJECT:
+            return RESTART_DELAY_S_HOPELESS
+        if ran_s > STEADY_AFTER_S:
+            self._delay_s = RESTART_DELAY_S_MIN
+        delay_s, self._delay_s = self._delay_s, min(self._delay_s * 2, RESTART_DELAY_S_MAX)
+        return delay_s
+
+
+def because(service: str, exit_code: int) -> str:
+    """What an exit code says, for the line that tells of a service's end."""
+    if exit_code == EXIT_CANNOT_PROJECT:
+        return f"{service} cannot go on: an outcome cannot be written into the catalog, its log says which"
+    return f"{service} ended with exit code {exit_code}"
+
+
+class Supervisor:
+    """Starts services, starts them again when they end, and stops them.
+
+    Args:
+        services: what to run, in the order of starting.
+        environment: of every one.
+        logs_dir: where each has a log file; None: they write to where this process does.
+        say: is told of each ending, and when it is started again.
+        on_change: is called after the set of processes has changed.
+    """
+
+    def __init__(
+        self,
+        services: Sequence[Service],
+        environment: Mapping[str, str],
+        *,
+        logs_dir: Path | None = None,
+        say: Say = print,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._runs = [_Run(service, service.arguments) for service in services]
+        self._environment = dict(environment)
+        self._logs_dir = logs_dir
+        self._say = say
+        self._on_change = on_change
+
+    def check(self) -> None:
+        """Starts each service that does not run and whose delay has passed."""
+        now = time.monotonic()
+        for run in self._runs:
+            if run.process is not None and run.process.poll() is not None:
+                self._say(run.ended(run.process.returncode, now))
+                run.process = None
+                self._on_change()
+            if run.process is None and now >= run.start_at:
+                self._start(run)
+                self._on_change()
+
+    def stop(self) -> None:
+        """Asks every service to end, and kills those that do not."""
+        processes = [run.process for run in self._runs if run.process is not None]
+        for process in processes:
+            process.terminate()
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for process in processes:
+            try:
+                process.wait(max(deadline - time.monotonic(), 0))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for run in self._runs:
+            run.process = None
+
+    def described(self) -> list[dict[str, object]]:
+        """Name, pid (None between two runs), and number of starts of each service."""
+        return [
+            {"name": run.service.name, "pid": run.process.pid if run.process else None, "starts": run.starts}
+            for run in self._runs
+        ]
+
+    def _start(self, run: _Run) -> None:
+        command = run.service.command(run.arguments)
+        if self._logs_dir is None:
+            run.process = _started(command, self._environment, None)
+        else:
+            log_file = self._logs_dir / f"{run.service.name}.log"
+            log_file.parent.mkdir(parents=True, exist_ok=True)
+            rotate(log_file)
+            with log_file.open("ab") as output:
+                run.process = _started(command, self._environment, output.fileno())
+        run.starts += 1
+        run.started_at = time.monotonic()
+        _logger.info("%s started (pid %d)", run.service.name, run.process.pid)
+
+
+def rotate(log_file: Path) -> None:
+    """Puts a log file that has become long aside, in the place of the one before."""
+    if log_file.exists() and log_file.stat().st_size > LOG_BYTES_MAX:
+        log_file.replace(log_file.with_suffix(".log.1"))
+
+
+def _started(command: Sequence[str], environment: Mapping[str, str], output: int | None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=None if output is None else subprocess.STDOUT,
+        env=environment,
+        # Ctrl-C is for the supervisor, which stops its services in an orderly way.
+        start_new_session=True,
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    service: Service
+    arguments: tuple[str, ...]
+    process: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+    started_at: float = 0.0
+    start_at: float = 0.0
+    restarts: Restarts = field(default_factory=Restarts)
+
+    def ended(self, exit_code: int, now: float) -> str:
+        """Plans the next start and says so."""
+        name = self.service.name
+        if exit_code in self.service.arguments_after:
+            self.arguments = self.service.arguments_after[exit_code]
+            self.start_at = now
+            return f"{name} ended with exit code {exit_code} and goes on as: {' '.join(self.arguments)}"
+        delay_s = self.restarts.delay_s(exit_code, now - self.started_at)
+        self.start_at = now + delay_s
+        return f"{because(name, exit_code)}; it is started again in {delay_s:.1f} s"

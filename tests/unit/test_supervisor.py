@@ -1,0 +1,69 @@
+"""The supervisor, on processes that end, stay and do not want to end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from commitlog.ops.service import supervisor as supervisor_module
+from commitlog.ops.service.supervisor import Service, Supervisor
+
+PYTHON = (sys.executable, "-S", "-c")
+STAYS = ("import time; print('stays', flush=True); time.sleep(3600)",)
+STUBBORN = ("import signal, time; signal.signal(15, signal.SIG_IGN); print('stays', flush=True); time.sleep(3600)",)
+
+
+@contextmanager
+def supervised(services: list[Service], logs_dir: Path | None, said: list[str]) -> Iterator[Supervisor]:
+    supervisor = Supervisor(services, os.environ, logs_dir=logs_dir, say=said.append)
+    try:
+        yield supervisor
+    finally:
+        supervisor.stop()
+
+
+def turn(supervisor: Supervisor, until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    supervisor.check()
+    while not until():
+        assert time.monotonic() < deadline, "timed out"
+        time.sleep(0.01)
+        supervisor.check()
+
+
+def test_supervisor_when_a_service_ends_with_a_code_of_its_own_then_goes_on_with_other_arguments(
+    tmp_path: Path,
+) -> None:
+    said: list[str] = []
+    log_file = tmp_path / "logs" / "fenced.log"
+    fenced = Service("fenced", ("raise SystemExit(75)",), {75: STAYS}, program=PYTHON)
+    with supervised([fenced], log_file.parent, said) as supervisor:
+        turn(supervisor, lambda: "stays" in log_file.read_text())
+        [described] = supervisor.described()
+    assert said == [f"fenced ended with exit code 75 and goes on as: {STAYS[0]}"]
+    assert (described["name"], described["starts"]) == ("fenced", 2)
+
+
+def test_supervisor_when_a_service_ends_again_and_again_then_starts_it_later_each_time(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    said: list[str] = []
+    with supervised([Service("broken", ("print('begins')",), program=PYTHON)], None, said) as supervisor:
+        turn(supervisor, lambda: len(said) == 2)
+    assert said == [f"broken ended with exit code 0; it is started again in {delay} s" for delay in ("0.2", "0.4")]
+    assert capfd.readouterr().out == "begins\n" * 2
+
+
+def test_supervisor_when_a_service_does_not_end_then_kills_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "STOP_TIMEOUT_S", 0.2)
+    with supervised([Service("stubborn", STUBBORN, program=PYTHON)], tmp_path, []) as supervisor:
+        turn(supervisor, lambda: "stays" in (tmp_path / "stubborn.log").read_text())
+        pid = int(str(supervisor.described()[0]["pid"]))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
