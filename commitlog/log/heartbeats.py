@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import OFFSET_END, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.errors import MalformedRecordError
@@ -16,6 +16,7 @@ from commitlog.log.chain import ChainState
 from commitlog.log.codec import Heartbeat, decode_heartbeat
 from commitlog.log.connection import assign, end_offset, make_admin, make_consumer
 from commitlog.log.topics import topics_of
+from commitlog.log.triage import Consumed, consumed
 
 READ_MAX = 1_000
 DEAF_S = 1.0
@@ -74,10 +75,11 @@ class HeartbeatListener:
     """
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._topic = topics_of(settings.log).control
         self._consumer = make_consumer(settings)
-        topic = topics_of(settings.log).control
-        end = end_offset(settings, make_admin(settings), topic, 0)
-        assign(settings, self._consumer, [TopicPartition(topic, 0, end)])
+        end = end_offset(settings, make_admin(settings), self._topic, 0)
+        assign(settings, self._consumer, [TopicPartition(self._topic, 0, end)])
         self.heard = Heard(time.monotonic())
 
     def silent_s(self, chain: ChainState) -> float:
@@ -86,11 +88,19 @@ class HeartbeatListener:
         return self.heard.silent_s(chain, time.monotonic())
 
     def listen(self) -> None:
-        """Takes what has come; to be called often enough, for what came counts from then."""
+        """Takes what has come; to be called often enough, for what came counts from then.
+
+        Raises:
+            LogRefusedError: Kafka does not let heartbeats be read.
+        """
         self.heard.listened(time.monotonic())
         for message in self._consumer.consume(READ_MAX, 0):
+            kind = consumed(message.error(), self._settings.bootstrap_servers, self._topic)
+            if kind is Consumed.GONE:
+                # Whoever paused for longer than heartbeats are kept would hear nothing ever again.
+                self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_END)])
             value = message.value()
-            if message.error() is None and value is not None:
+            if kind is Consumed.RECORD and value is not None:
                 try:
                     self.heard.hear(decode_heartbeat(value), time.monotonic())
                 except MalformedRecordError:

@@ -13,6 +13,7 @@ from commitlog.errors import LogLossError, LogUnavailableError, MalformedRecordE
 from commitlog.log.codec import decode_heartbeat, decode_receipts
 from commitlog.log.connection import assign, end_offsets, first_offsets, make_admin, make_consumer
 from commitlog.log.topics import topics_of
+from commitlog.log.triage import Consumed, consumed
 
 READ_TIMEOUT_S = 30.0
 POLL_S = 0.2
@@ -108,7 +109,7 @@ def _last_values(settings: Settings, topic: str, partitions: int) -> list[bytes]
         deadline = time.monotonic() + READ_TIMEOUT_S
         while waiting:
             for message in consumer.consume(1, POLL_S):
-                if message.error() is None:
+                if consumed(message.error(), settings.bootstrap_servers, topic) is Consumed.RECORD:
                     waiting.discard(message.partition() or 0)
                     values.append(message.value() or b"")
             if time.monotonic() > deadline:

@@ -9,12 +9,13 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.model import Position
-from commitlog.errors import LogLossError, LogRefusedError, LogUnavailableError
+from commitlog.errors import LogLossError, LogUnavailableError
 from commitlog.log.batches import Incoming
 from commitlog.log.connection import assign, make_consumer
+from commitlog.log.reading import take
 from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
-from commitlog.log.triage import Triage, in_words, triage
+from commitlog.log.triage import Consumed, consumed, in_words
 
 READ_TIMEOUT_S = 30.0
 POLL_S = 0.5
@@ -36,7 +37,7 @@ class ProposalSource:
         self._settings = settings
         self._next = dict(starts)
         self._consumer = make_consumer(settings, queued_min_messages=100_000, fetch_wait_max_ms=FETCH_WAIT_MS)
-        topic = topics_of(settings.log).proposals
+        topic = self._topic = topics_of(settings.log).proposals
         assign(settings, self._consumer, [TopicPartition(topic, number, offset) for number, offset in starts.items()])
 
     def poll(self, records_max: int, timeout_s: float) -> list[Incoming]:
@@ -46,11 +47,7 @@ class ProposalSource:
             DoubtError: an offset is not what was expected.
             LogRefusedError: Kafka does not let the topic be read.
         """
-        messages = self._consumer.consume(records_max, 0)
-        if not messages:
-            messages = self._consumer.consume(1, timeout_s)
-            if messages and records_max > 1:
-                messages += self._consumer.consume(records_max - 1, 0)
+        messages = take(self._consumer, records_max, timeout_s)
         return [self._incoming(message) for message in messages if self._is_proposal(message)]
 
     def close(self) -> None:
@@ -68,15 +65,11 @@ class ProposalSource:
 
     def _is_proposal(self, message: Message) -> bool:
         error = message.error()
-        if error is None:
-            return True
-        kind = triage(error)
-        if kind is Triage.GONE:
+        kind = consumed(error, self._settings.bootstrap_servers, self._topic)
+        if kind is Consumed.GONE and error is not None:
             # Loading again looks where the partition begins and ends, and says so if it is a loss.
             raise DoubtError(f"the next proposal is not there: {in_words(error)}")
-        if kind is Triage.REFUSED:
-            raise LogRefusedError(self._settings.bootstrap_servers, error.name(), detail=error.str())
-        return False
+        return kind is Consumed.RECORD
 
 
 def read_proposals(settings: Settings, positions: Sequence[Position]) -> list[Incoming]:
@@ -84,6 +77,7 @@ def read_proposals(settings: Settings, positions: Sequence[Position]) -> list[In
 
     Raises:
         LogLossError: one is gone.
+        LogRefusedError: Kafka does not let them be read.
         LogUnavailableError: no broker has answered for long.
     """
     topic = topics_of(settings.log).proposals
@@ -92,20 +86,20 @@ def read_proposals(settings: Settings, positions: Sequence[Position]) -> list[In
     try:
         for position in positions:
             assign(settings, consumer, [TopicPartition(topic, position.partition, position.offset)])
-            found.append(_read_one(settings, consumer, position))
+            found.append(_read_one(settings, consumer, topic, position))
     finally:
         consumer.close()
     return found
 
 
-def _read_one(settings: Settings, consumer: Consumer, position: Position) -> Incoming:
+def _read_one(settings: Settings, consumer: Consumer, topic: str, position: Position) -> Incoming:
     deadline = time.monotonic() + READ_TIMEOUT_S
     while time.monotonic() < deadline:
         for message in consumer.consume(1, POLL_S):
-            error = message.error()
-            if error is not None and triage(error) is not Triage.GONE:
+            kind = consumed(message.error(), settings.bootstrap_servers, topic)
+            if kind is Consumed.WAIT:
                 continue
-            if error is not None or message.offset() != position.offset:
+            if kind is Consumed.GONE or message.offset() != position.offset:
                 raise LogLossError(f"proposal {position} is gone before it was told what became of it")
             return Incoming(position.partition, position.offset, message.key(), message.value())
     raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(READ_TIMEOUT_S * 1000))

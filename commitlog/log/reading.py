@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from commitlog.config import Settings
-from commitlog.errors import LogLossError, LogRefusedError, LogUnavailableError
+from commitlog.errors import LogLossError, LogUnavailableError
 from commitlog.log.connection import end_offsets, first_offsets, know_topic, make_admin, make_consumer
-from commitlog.log.triage import Triage, in_words, triage
+from commitlog.log.triage import Consumed, consumed, in_words
 
 CHECK_TIMEOUT_S = 1.0
 SILENT_S_MAX = 10.0
@@ -86,11 +86,18 @@ class TopicReader:
         for message in self._received(records_max, timeout_s):
             error, partition, offset = message.error(), message.partition(), message.offset()
             assert partition is not None
-            if error is not None:
-                self._judge(error, partition, offset)
-            elif offset is not None and offset >= self.next_offsets.get(partition, 0):
-                self.next_offsets[partition] = offset + 1
-                taken.append(message)
+            match consumed(error, self._settings.bootstrap_servers, self._topic):
+                case Consumed.RECORD:
+                    if offset is not None and offset >= self.next_offsets.get(partition, 0):
+                        self.next_offsets[partition] = offset + 1
+                        taken.append(message)
+                case Consumed.END:
+                    self.ends[partition] = max(self.ends.get(partition, 0), offset or 0)
+                case Consumed.GONE:
+                    assert error is not None
+                    self._doubtful[partition] = in_words(error)
+                case Consumed.WAIT:
+                    pass
         return taken
 
     def is_at_end(self, partition: int) -> bool:
@@ -102,28 +109,11 @@ class TopicReader:
         self._consumer.close()
 
     def _received(self, records_max: int, timeout_s: float) -> list[Message]:
-        # Asked for many at once, the consumer would wait for all of them.
         try:
-            messages = self._consumer.consume(records_max, 0)
-            if not messages:
-                messages = self._consumer.consume(1, timeout_s)
-                if messages and records_max > 1:
-                    messages += self._consumer.consume(records_max - 1, 0)
+            return take(self._consumer, records_max, timeout_s)
         except KafkaException as error:
-            self._judge(error.args[0], None, None)
+            consumed(error.args[0], self._settings.bootstrap_servers, self._topic)
             return []
-        return messages
-
-    def _judge(self, error: KafkaError, partition: int | None, offset: int | None) -> None:
-        kind = triage(error)
-        if kind is Triage.AT_END and partition is not None:
-            self.ends[partition] = max(self.ends.get(partition, 0), offset or 0)
-        elif kind is Triage.GONE and partition is not None:
-            self._doubtful[partition] = in_words(error)
-        elif kind is Triage.REFUSED:
-            raise LogRefusedError(
-                self._settings.bootstrap_servers, error.name(), detail=f"{self._topic}: {error.str()}"
-            )
 
     def _look_again(self) -> None:
         """Whether an offset that is said to be gone is; librdkafka has stopped reading the partition meanwhile."""
@@ -138,6 +128,16 @@ class TopicReader:
             if not first <= at <= end:
                 raise TopicLossError(self._topic, partition, at, first, end, self._doubtful[partition])
             self.move(partition, at)
+
+
+def take(consumer: Consumer, records_max: int, timeout_s: float) -> list[Message]:
+    """What a consumer has, or the first that comes within the timeout: asked for many, it would wait for all of them."""
+    messages = consumer.consume(records_max, 0)
+    if not messages:
+        messages = consumer.consume(1, timeout_s)
+        if messages and records_max > 1:
+            messages += consumer.consume(records_max - 1, 0)
+    return messages
 
 
 class TopicLossError(LogLossError):

@@ -11,6 +11,8 @@ from enum import StrEnum
 
 from confluent_kafka import KafkaError
 
+from commitlog.errors import LogRefusedError
+
 
 class Triage(StrEnum):
     """What to do about a Kafka error."""
@@ -96,6 +98,38 @@ def triage(error: KafkaError) -> Triage:
     if code in _MISSING:
         return Triage.MISSING
     return Triage.RETRY if code in _RETRY or error.retriable() else Triage.REFUSED
+
+
+class Consumed(StrEnum):
+    """What a consumer has given out."""
+
+    RECORD = "RECORD"
+    """A record."""
+    END = "END"
+    """Word that the partition holds no more now; its offset is the partition's end."""
+    GONE = "GONE"
+    """Word that the next offset is not there, or so it seems; the partition is read no further."""
+    WAIT = "WAIT"
+    """Word of an outage: what comes next comes by itself."""
+
+
+def consumed(error: KafkaError | None, bootstrap_servers: str, topic: str) -> Consumed:
+    """What a message of a consumer is, by its error; every reader asks here.
+
+    Raises:
+        LogRefusedError: Kafka does not let the topic be read, and will not the next time.
+    """
+    if error is None:
+        return Consumed.RECORD
+    match triage(error):
+        case Triage.AT_END:
+            return Consumed.END
+        case Triage.GONE:
+            return Consumed.GONE
+        case Triage.REFUSED:
+            raise LogRefusedError(bootstrap_servers, error.name(), detail=f"{topic}: {error.str()}")
+        case _:
+            return Consumed.WAIT
 
 
 def in_words(error: KafkaError) -> str:
