@@ -30,7 +30,8 @@ from commitlog.log.codec import (
     readable_ids,
 )
 from commitlog.log.serving import DoubtError, Records
-from commitlog.log.topics import Topics, outcome_bytes_max
+from commitlog.log.topic_settings import outcome_bytes_max
+from commitlog.log.topics import Topics
 
 RECEIPTS_BYTES_MAX = 512 * 1024
 RECORD_OVERHEAD_BYTES = 4 * 1024

@@ -11,7 +11,8 @@ from confluent_kafka import TopicCollection
 
 from commitlog.config import Settings
 from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin
-from commitlog.log.topics import REPLICAS, described, topics_of
+from commitlog.log.topic_settings import REPLICAS, described
+from commitlog.log.topics import topics_of
 
 IN_SYNC_MIN = 2
 IN_SYNC_SETTING = "min.insync.replicas"

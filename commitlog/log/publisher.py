@@ -45,8 +45,9 @@ from commitlog.log.connection import (
     make_admin,
     make_producer,
 )
+from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
-from commitlog.log.topics import require_genesis, topics_of
+from commitlog.log.topics import topics_of
 from commitlog.log.triage import Triage, triage
 
 POLL_S = 0.01

@@ -35,7 +35,8 @@ from commitlog.log.proposals import ProposalSource, read_proposals
 from commitlog.log.replica import Replica, Untold
 from commitlog.log.row_handlers import load_row_handlers
 from commitlog.log.serving import DoubtError, Report, SentBatch, Serving, TakeoverAttempt, Telling
-from commitlog.log.topics import allow_proposal_bytes, check_topics, topic_message_bytes_max, topics_of
+from commitlog.log.topic_settings import allow_proposal_bytes, check_topics, topic_message_bytes_max
+from commitlog.log.topics import topics_of
 
 EXIT_FENCED = 75
 TAKEOVER_AFTER_S = 1.5

@@ -56,8 +56,8 @@ def table() -> str:
 def _served(kafka: str, database_url: str, lake: Path) -> Iterator[Settings]:
     from commitlog.catalog.projector import Projector
     from commitlog.log.codec import decode_statistics
+    from commitlog.log.genesis import init_log
     from commitlog.log.sequencer import run_sequencer
-    from commitlog.log.topics import init_log
 
     with ExitStack() as services:
         settings = Settings.load(

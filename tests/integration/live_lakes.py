@@ -19,7 +19,7 @@ from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.log.codec import decode_statistics
-from commitlog.log.topics import init_log
+from commitlog.log.genesis import init_log
 
 COLUMNS = {"id": pa.int64(), "v": pa.string(), "f": pa.float64()}
 FIRST_FILE = 1

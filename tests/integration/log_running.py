@@ -16,9 +16,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
+from commitlog.log.genesis import init_log
 from commitlog.log.results import ResultRecord, ResultsReader
 from commitlog.log.sequencer import Phase, Sequencer
-from commitlog.log.topics import init_log
 
 DEADLINE_S = 60.0
 

@@ -21,7 +21,7 @@ from commitlog.catalog.projector import Projector
 from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError
 from commitlog.log.codec import decode_statistics
-from commitlog.log.topics import init_log
+from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
 
 VERSION_1 = Path(__file__).parent / "catalog-1.sql"

@@ -26,7 +26,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import DataFile
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError
 from commitlog.log.codec import decode_statistics
-from commitlog.log.topics import init_log
+from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
 from commitlog.ops.duckdb_client import open_lake
 

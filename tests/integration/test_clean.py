@@ -23,7 +23,7 @@ from commitlog.domain import model as m
 from commitlog.errors import CatalogMismatchError, ConfigurationError, DataFileError, ProposalRejectedError
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.codec import encode_proposal
-from commitlog.log.topics import find_genesis
+from commitlog.log.genesis import find_genesis
 from commitlog.ops.cli import cli
 from commitlog.ops.maintenance import clean as cleaning_module
 from commitlog.ops.maintenance import storage

@@ -25,9 +25,10 @@ from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.model.json_form import format_id
 from commitlog.log.batches import Incoming
+from commitlog.log.genesis import init_log
 from commitlog.log.proposals import ProposalSource
 from commitlog.log.sequencer import Phase
-from commitlog.log.topics import init_log, topics_of
+from commitlog.log.topics import topics_of
 from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.bench.sequencer_fleet import Member
 from commitlog.ops.service import health

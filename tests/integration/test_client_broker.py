@@ -36,7 +36,7 @@ from commitlog.errors import (
 )
 from commitlog.local.processes import free_port
 from commitlog.log.codec import decode_statistics
-from commitlog.log.topics import init_log
+from commitlog.log.genesis import init_log
 
 
 def project(settings: Settings) -> None:

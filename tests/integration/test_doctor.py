@@ -15,7 +15,7 @@ from live_lakes import LiveLake, live_lake
 from commitlog.catalog.checks import ALWAYS, WITH_STATE
 from commitlog.config import Settings
 from commitlog.log.checkpoint import Checkpointer
-from commitlog.log.topics import init_log
+from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
 from commitlog.ops.maintenance.doctor import DURABILITY, STORAGE, CheckResult, examine, examine_on
 from commitlog.ops.maintenance.log_side import read_log_side

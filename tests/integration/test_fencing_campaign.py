@@ -20,8 +20,8 @@ from writing_on import WELL_AGAIN_S, Writers, check
 
 from commitlog.config import Settings
 from commitlog.local.broker import EmbeddedBroker
+from commitlog.log.genesis import init_log
 from commitlog.log.sequencer import Phase
-from commitlog.log.topics import init_log
 from commitlog.ops.bench.sequencer_fleet import Fleet
 
 SEQUENCERS = 3

@@ -13,8 +13,8 @@ from log_running import wait_until
 from writing_on import WELL_AGAIN_S, Writers, check
 
 from commitlog.config import Settings
+from commitlog.log.genesis import init_log
 from commitlog.log.sequencer import EXIT_FENCED, Phase
-from commitlog.log.topics import init_log
 from commitlog.ops.bench.sequencer_fleet import Fleet
 
 STOPS_AT_A_STEP = """

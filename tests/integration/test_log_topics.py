@@ -22,7 +22,9 @@ from commitlog.domain.model import Genesis, Granularity
 from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError
 from commitlog.log import topics
 from commitlog.log.codec import decode_record
-from commitlog.log.topics import check_topics, init_log, read_genesis, require_genesis, topics_of
+from commitlog.log.genesis import init_log, read_genesis, require_genesis
+from commitlog.log.topic_settings import check_topics
+from commitlog.log.topics import topics_of
 
 
 @pytest.fixture

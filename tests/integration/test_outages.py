@@ -34,10 +34,11 @@ from commitlog.errors import (
 )
 from commitlog.local import EmbeddedBroker
 from commitlog.log.connection import answered, make_admin
+from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.results import ResultsReader
-from commitlog.log.topics import init_log, topics_of
+from commitlog.log.topics import topics_of
 
 WRITER = """
 import sys

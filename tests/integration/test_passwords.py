@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError
 from commitlog.local.processes import free_port
-from commitlog.log.topics import init_log
+from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
 from commitlog.ops.duckdb_client import open_lake
 from commitlog.ops.maintenance.export import export_catalog

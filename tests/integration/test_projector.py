@@ -23,9 +23,9 @@ from commitlog.domain.model import Append, ColumnSpec, CreateTable, DataFile, Pr
 from commitlog.errors import CatalogMismatchError
 from commitlog.local.postgres import EmbeddedPostgres
 from commitlog.log.codec import decode_statistics
+from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
 from commitlog.log.sequencer import Sequencer
-from commitlog.log.topics import init_log
 
 DEADLINE_S = 60.0
 

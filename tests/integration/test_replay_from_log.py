@@ -16,8 +16,9 @@ from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import partition_for
 from commitlog.local.processes import free_port
+from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
-from commitlog.log.topics import init_log, topics_of
+from commitlog.log.topics import topics_of
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
 KEYED = m.CreateTable("main", "k", (m.ColumnSpec("id", "int64"), m.ColumnSpec("v", "varchar")), primary_key=("id",))

@@ -15,8 +15,8 @@ from writing_on import WELL_AGAIN_S, Writers, check
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
+from commitlog.log.genesis import init_log
 from commitlog.log.sequencer import Phase
-from commitlog.log.topics import init_log
 from commitlog.ops.bench.sequencer_fleet import Fleet, Member
 
 TIMEOUT_S = 20.0

@@ -13,8 +13,8 @@ from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.log.codec import decode_statistics
+from commitlog.log.genesis import init_log
 from commitlog.log.sequencer import Sequencer
-from commitlog.log.topics import init_log
 
 
 @pytest.fixture

@@ -34,8 +34,9 @@ from commitlog.errors import LogUnavailableError
 from commitlog.local.home import EmbeddedHome
 from commitlog.log.codec import encode_proposal
 from commitlog.log.connection import make_producer
+from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import PendingProposal, Publisher
-from commitlog.log.topics import require_genesis, topics_of
+from commitlog.log.topics import topics_of
 from commitlog.ops.service.serve import prepare
 from commitlog.ops.service.supervisor import SERVICES
 

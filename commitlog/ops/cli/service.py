@@ -39,7 +39,7 @@ def init_command(settings: Settings, source: str | None, dry_run: bool, as_json:
     """
     from commitlog.domain.model.json_form import format_id, to_json
     from commitlog.log.durability import weaknesses
-    from commitlog.log.topics import require_genesis
+    from commitlog.log.genesis import require_genesis
 
     if dry_run and source is None:
         raise click.UsageError("--dry-run goes with --adopt")

@@ -179,7 +179,7 @@ def _with_data_path(settings: Settings, data_path: str) -> Settings:
 
 def _first_genesis(settings: Settings) -> Genesis:
     """What the log will be."""
-    from commitlog.log.topics import first_settings
+    from commitlog.log.genesis import first_settings
 
     return Genesis(bytes(16), settings.partitions, settings=first_settings(settings), data_path=settings.data_path)
 
@@ -187,8 +187,8 @@ def _first_genesis(settings: Settings) -> Genesis:
 def _found_log(settings: Settings) -> tuple[Genesis, Sequence[bytes | None]]:
     """What the log is or will be, and the proposals that an adoption that died has committed, in their order."""
     from commitlog.client.files.lake import check_free
+    from commitlog.log.genesis import find_genesis
     from commitlog.log.results import ResultsReader
-    from commitlog.log.topics import find_genesis
 
     genesis = find_genesis(settings)
     if genesis is None:
@@ -244,8 +244,8 @@ class _Waiting:
 
 
 def _decide(settings: Settings, waiting: _Waiting, committed: Sequence[bytes | None], *, first_time_ms: int) -> None:
+    from commitlog.log.genesis import init_log
     from commitlog.log.publisher import Publisher
-    from commitlog.log.topics import init_log
 
     settings = replace(settings, proposal_bytes_max=max(settings.proposal_bytes_max, waiting.largest))
     init_log(settings, now_ms=first_time_ms)

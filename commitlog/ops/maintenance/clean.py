@@ -44,9 +44,9 @@ from commitlog.errors import (
     MalformedRecordError,
 )
 from commitlog.log.codec import decode_proposal
+from commitlog.log.genesis import require_genesis
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.results import LogPosition, ResultsReader
-from commitlog.log.topics import require_genesis
 from commitlog.log.undecided import undecided_proposals
 from commitlog.ops.maintenance.log_side import read_log_side
 from commitlog.ops.maintenance.storage import (

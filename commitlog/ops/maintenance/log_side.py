@@ -11,8 +11,8 @@ from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.errors import LogIntegrityError
 from commitlog.log.checkpoint import load_checkpoints
+from commitlog.log.genesis import require_genesis
 from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
-from commitlog.log.topics import require_genesis
 
 
 class _Start(NamedTuple):

@@ -77,8 +77,8 @@ def history_of(settings: Settings, rules: Rules) -> Iterator[tuple[m.Outcome, m.
         LogUnavailableError: the broker does not answer.
     """
     from commitlog.log.codec import decode_statistics
+    from commitlog.log.genesis import require_genesis
     from commitlog.log.results import ResultsReader
-    from commitlog.log.topics import require_genesis
 
     require_genesis(settings)
     rules = replace(rules, decode_statistics=decode_statistics)

@@ -16,8 +16,8 @@ from commitlog.catalog.queries import AppliedPosition, Catalog
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError
+from commitlog.log.genesis import require_genesis
 from commitlog.log.heartbeats import HeartbeatListener
-from commitlog.log.topics import require_genesis
 from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.service.notes import Notes
 

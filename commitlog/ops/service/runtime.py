@@ -24,7 +24,7 @@ from commitlog.local.home import (
     write_run_file,
 )
 from commitlog.local.processes import is_listening
-from commitlog.log.topics import find_genesis
+from commitlog.log.genesis import find_genesis
 from commitlog.ops.service.serve import prepare
 from commitlog.ops.service.supervisor import COMMITLOG, POLL_S, SERVICES, Say, Service, Supervisor, rotate
 

@@ -38,7 +38,7 @@ def prepare(settings: Settings) -> None:
     from commitlog.catalog.queries import Catalog
     from commitlog.client.files.lake import check_free, claim
     from commitlog.log.codec import decode_statistics
-    from commitlog.log.topics import find_genesis, init_log
+    from commitlog.log.genesis import find_genesis, init_log
 
     if find_genesis(settings) is None:
         check_free(settings.data_path, settings.log)

@@ -1,0 +1,207 @@
+"""How a log's topics must be set, so that nothing is lost or refused: they are created so, and checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
+from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, answered, make_admin
+from commitlog.log.topics import topics_of
+
+OUTCOME_ROOM_BYTES = 64 * 1024
+"""What an outcome may take beside twice its proposal, so that it always fits."""
+REPLICAS = 3
+"""Of each partition, where there are brokers enough."""
+VISIBLE_TIMEOUT_S = 30.0
+RECEIPTS_KEPT_MS = 60 * 60 * 1000
+HEARTBEATS_KEPT_MS = 10 * 60 * 1000
+
+
+def outcome_bytes_max(proposal_bytes_max: int) -> int:
+    """The largest message of the results and dead-letters topics."""
+    return 2 * proposal_bytes_max + OUTCOME_ROOM_BYTES
+
+
+_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+def _for(kept_ms: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(kept_ms), "segment.ms": str(kept_ms)}
+
+
+def _wanted(log: str, partitions: int, proposal_bytes_max: int) -> dict[str, tuple[int, dict[str, str]]]:
+    """Partitions and settings by topic. Proposals are kept until the checkpointer trims them."""
+    names = topics_of(log)
+    small = {"max.message.bytes": str(proposal_bytes_max + FRAME_BYTES)}
+    large = {"max.message.bytes": str(outcome_bytes_max(proposal_bytes_max))}
+    return {
+        names.proposals: (partitions, {**_FOR_EVER, **small}),
+        names.results: (1, {**_FOR_EVER, **large}),
+        names.receipts: (partitions, {**_for(RECEIPTS_KEPT_MS), **large}),
+        names.dead_letters: (1, {**_FOR_EVER, **large}),
+        names.control: (1, _for(HEARTBEATS_KEPT_MS)),
+    }
+
+
+def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int) -> None:
+    """Creates those of the log's topics that are not there, and checks the others.
+
+    Raises:
+        ConfigurationError: a topic is there with settings under which the log could lose or refuse something.
+        LogUnavailableError: no broker has answered.
+    """
+    admin = make_admin(settings)
+    existing = partition_counts(settings, admin)
+    wanted = _wanted(settings.log, partitions, proposal_bytes_max)
+    brokers = len(answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers)
+    safe = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"} if brokers >= REPLICAS else {}
+    missing = [
+        NewTopic(name, num_partitions=count, replication_factor=REPLICAS if safe else -1, config={**config, **safe})
+        for name, (count, config) in wanted.items()
+        if name not in existing
+    ]
+    if missing:
+        _create(settings, admin, missing)
+    check_topics(settings, partitions, proposal_bytes_max)
+
+
+def _create(settings: Settings, admin: AdminClient, topics: list[NewTopic]) -> None:
+    for topic in topics:
+        _create_one(settings, admin, topic)
+    _wait_until_visible(settings, admin, [topic.topic for topic in topics])
+
+
+def _create_one(settings: Settings, admin: AdminClient, topic: NewTopic) -> None:
+    name = topic.topic
+    try:
+        answered(settings, lambda: admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[name].result())
+    except LogRefusedError as error:
+        # Another `init` at the same moment is as good, and so is an attempt of ours whose answer was lost.
+        if error.code != "TOPIC_ALREADY_EXISTS":
+            raise ConfigurationError(f"the topic {name} cannot be created: {error.detail}") from None
+
+
+def _wait_until_visible(settings: Settings, admin: AdminClient, names: list[str]) -> None:
+    deadline = time.monotonic() + VISIBLE_TIMEOUT_S
+    while not _all_lead(admin, names):
+        if time.monotonic() > deadline:
+            waited_ms = int(VISIBLE_TIMEOUT_S * 1000)
+            detail = f"new topics have no leader yet: {', '.join(names)}"
+            raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
+        time.sleep(0.02)
+
+
+def _all_lead(admin: AdminClient, names: list[str]) -> bool:
+    try:
+        found = admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S)
+        return all(
+            partition.leader is not None for future in found.values() for partition in future.result().partitions
+        )
+    except KafkaException:
+        return False
+
+
+def partition_counts(settings: Settings, admin: AdminClient) -> dict[str, int]:
+    """How many partitions each topic of the cluster has."""
+    metadata = answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S))
+    return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+
+
+def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 0) -> None:
+    """Checks that the topics are there and set so that nothing is lost or refused.
+
+    Raises:
+        ConfigurationError: which topic, what is wrong with it, and what to do.
+        LogUnavailableError: no broker has answered.
+    """
+    admin = make_admin(settings)
+    wanted = _wanted(settings.log, partitions, proposal_bytes_max)
+    existing = partition_counts(settings, admin)
+    for name, (count, _) in wanted.items():
+        if name not in existing:
+            raise ConfigurationError(f"there is no topic {name}: create the log with `commitlog init`")
+        if existing[name] != count:
+            raise ConfigurationError(
+                f"the topic {name} has {existing[name]} partitions, the log {settings.log} has {count}. Partitions of "
+                "a log cannot be changed: use another name for another log"
+            )
+    for name, found in described(settings, admin, wanted).items():
+        _check_settings(name, wanted[name][1], found)
+
+
+def _check_settings(topic: str, wanted: Mapping[str, str], found: Mapping[str, str | None]) -> None:
+    for key, value in wanted.items():
+        actual = found.get(key)
+        if key == "segment.ms" or actual is None or actual == value:
+            continue
+        if value != "-1" and actual.lstrip("-").isdigit() and (actual == "-1" or int(actual) >= int(value)):
+            continue
+        raise ConfigurationError(
+            f"the topic {topic} has {key}={actual}, a log needs {value}: "
+            f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={value}"
+        )
+
+
+def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
+    """Lets the topics take proposals of a size that CONFIGURE has raised; never takes room away."""
+    admin = make_admin(settings)
+    names = topics_of(settings.log)
+    wanted = {
+        name: int(config["max.message.bytes"])
+        for name, (_, config) in _wanted(settings.log, 1, proposal_bytes_max).items()
+        if name != names.control
+    }
+    changes = []
+    for name, found in described(settings, admin, wanted).items():
+        actual = int(found["max.message.bytes"] or 0)
+        if actual < wanted[name]:
+            changes.append(_raised(name, wanted[name]))
+    if changes:
+        answered(
+            settings,
+            lambda: [
+                future.result()
+                for future in admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S).values()
+            ],
+        )
+
+
+def described(settings: Settings, admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
+    """The settings of topics; LogUnavailableError when no broker answers."""
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+
+    def ask() -> dict[str, dict[str, str | None]]:
+        futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
+        return {
+            str(resource.name): {key: entry.value for key, entry in future.result().items()}
+            for resource, future in futures.items()
+        }
+
+    return answered(settings, ask)
+
+
+def topic_message_bytes_max(settings: Settings, topic: str) -> int:
+    """The largest batch that a topic takes."""
+    try:
+        return int(described(settings, make_admin(settings), [topic])[topic]["max.message.bytes"] or 0)
+    except LogRefusedError as error:
+        raise ConfigurationError(
+            f"the topic {topic} cannot be looked at ({error.detail}): create the log with `commitlog init`"
+        ) from None
+
+
+def _raised(topic: str, bytes_max: int) -> ConfigResource:
+    entry = ConfigEntry("max.message.bytes", str(bytes_max), incremental_operation=AlterConfigOpType.SET)
+    return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
