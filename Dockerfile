@@ -1,7 +1,9 @@
 # The service alone: Kafka and PostgreSQL are elsewhere (docker-compose.yml), so that neither Java nor Spark is needed.
 FROM python:3.12-slim AS build
+# The core is compiled for the image; what compiles it stays behind in this stage.
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY pyproject.toml constraints.txt LICENSE README.md ./
+COPY pyproject.toml hatch_build.py constraints.txt LICENSE README.md ./
 COPY schemas schemas
 COPY commitlog commitlog
 COPY pyspark_commitlog pyspark_commitlog

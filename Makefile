@@ -10,14 +10,17 @@ READY := .venv/.ready
 PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 INSTALL := install --constraint constraints.txt
 CORE_TESTS := tests/unit tests/scenarios
+# Exits with 3 where there is no C compiler; the core then runs interpreted, which the line it prints says.
+COMPILE := $(BIN)/python hatch_build.py || [ $$? -eq 3 ]
 
-.PHONY: help prerequisites env check test demo lint types nightly constraints clean
+.PHONY: help prerequisites env compiled check test demo lint types nightly constraints clean
 
 help:
 	@echo "make demo     run the main job: start Kafka and PostgreSQL, commit from many writers, read it with DuckDB"
 	@echo "make test     lint, types and all tests"
 	@echo "make check    lint, types and the fast tests, in two to three minutes"
-	@echo "make env      only create .venv and fetch the Kafka jars"
+	@echo "make env      only create .venv, fetch the Kafka jars and compile the core"
+	@echo "make compiled compile the core again after its sources were changed; until then they run interpreted"
 	@echo "make lint | types | nightly | constraints | clean"
 
 # Says what is missing or too old before anything is downloaded.
@@ -57,7 +60,12 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/uv pip $(INSTALL) --build-constraint constraints.txt --editable '.[spark,local,duckdb,dev]'
 	@echo "[env] fetching the Kafka broker's jars (once for this user)"
 	@$(BIN)/python -m commitlog.local
+	@echo "[env] compiling the core (a minute)"
+	@$(COMPILE)
 	@touch $(READY)
+
+compiled: env
+	@$(COMPILE)
 
 lint: env
 	@echo "[lint] ruff check"
@@ -70,14 +78,22 @@ types: env
 	@$(BIN)/mypy --no-error-summary
 
 # Two runs, so that only the fast tests of the decision core count for its coverage: whatever else passes through it,
-# a real log or a stream, would hide a branch that no test looks at.
+# a real log or a stream, would hide a branch that no test looks at. Coverage is of sources, so the core runs interpreted.
 check: lint types
 	@echo "[test] coverage of domain/: every branch by tests/unit and tests/scenarios"
-	@$(BIN)/pytest $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
+	@COMMITLOG_CORE=interpreted $(BIN)/pytest $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
 
-test: check
-	@echo "[test] pytest, all other tests: real Kafka, PostgreSQL and Spark are started by the tests that need them"
-	@$(BIN)/pytest $(addprefix --ignore=,$(CORE_TESTS))
+# The core's tests pass in both forms; all others in the one that users have.
+test: check compiled
+	@echo "[test] pytest, the simulations of the core, interpreted"
+	@COMMITLOG_CORE=interpreted $(BIN)/pytest tests/simulation
+	@if $(BIN)/python hatch_build.py; then \
+	  echo "[test] pytest, all tests, the core compiled: real Kafka, PostgreSQL and Spark are started by those that need them"; \
+	  COMMITLOG_CORE=compiled $(BIN)/pytest; \
+	else \
+	  echo "[test] pytest, all other tests, the core interpreted: without a C compiler its other form is not tested"; \
+	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(addprefix --ignore=,$(CORE_TESTS) tests/simulation); \
+	fi
 
 nightly: env
 	@echo "[nightly] pytest -m nightly: the long simulations"
@@ -96,5 +112,6 @@ constraints: env
 	@mv .venv/constraints.new constraints.txt
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.so commitlog/compiled.*.json
+	find commitlog -name '*.so' -delete
 	find commitlog tests -name __pycache__ -type d -prune -exec rm -rf {} +

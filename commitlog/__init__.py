@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from commitlog import compiled
+
 if TYPE_CHECKING:
     from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome, Transaction
     from commitlog.config import Settings
@@ -48,6 +50,8 @@ __all__ = [
     "Transaction",
     "Verdict",
 ]
+
+compiled.choose()
 
 _HOMES = {
     "commitlog.client": ("CommitLog", "OutcomeState", "ProposalStatus", "SubmittedOutcome", "Transaction"),

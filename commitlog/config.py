@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from uuid import UUID
 
+from commitlog import compiled
 from commitlog.errors import ConfigurationError
 
 PREFIX = "COMMITLOG_"
@@ -128,7 +129,8 @@ class Settings:
 
     def environment(self) -> dict[str, str]:
         """The process's environment for a child that must see exactly these settings, whatever files it finds."""
-        child = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        kept = (compiled.SWITCH,)
+        child = {name: value for name, value in os.environ.items() if name in kept or not name.startswith(PREFIX)}
         for name in _READERS:
             value = getattr(self, name)
             if value is not None:

@@ -24,6 +24,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from commitlog import compiled
 from commitlog.config import Settings
 from commitlog.local import EmbeddedBroker, EmbeddedPostgres
 from commitlog.local.broker import stop_orphaned_broker
@@ -43,6 +44,18 @@ NewDatabase = Callable[[], AbstractContextManager[str]]
 
 # Logs in memory are for the tests of all folders.
 sys.path.insert(0, str(Path(__file__).parent / "unit"))
+
+
+def pytest_report_header() -> str:
+    """Which form of the core is tested."""
+    return f"commitlog's core: {compiled.described()}"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What only sources can show is left to the run that tests the interpreted form."""
+    marker = item.get_closest_marker("interpreted")
+    if marker is not None and compiled.form == compiled.COMPILED:
+        pytest.skip(f"only interpreted: {marker.args[0]}")
 
 
 @pytest.fixture(scope="session")

@@ -32,6 +32,8 @@ from commitlog.domain.model.definitions import InvalidChangeError, complete_row
 from commitlog.domain.state import replaying
 from commitlog.domain.state.index import LOCAL, ROW_CHANGES, KeyedRows, SequencerState
 
+pytestmark = pytest.mark.interpreted("compiled code calls functions directly: a mistake cannot be put in their place")
+
 HISTORIES = 2_000
 K = ChangeKind
 

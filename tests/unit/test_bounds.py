@@ -280,6 +280,7 @@ def fail(*_: Any, **__: Any) -> Any:
     raise OverflowError("nobody expected this")
 
 
+@pytest.mark.interpreted("compiled code calls functions directly: a broken one cannot be put in their place")
 @pytest.mark.parametrize("broken", ["decide", "encode_outcome", "replay"])
 def test_an_error_in_deciding_encoding_or_replaying_then_the_proposal_is_refused_and_the_state_is_as_before(
     broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

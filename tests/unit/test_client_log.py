@@ -122,6 +122,7 @@ def test_commit_when_what_it_met_cannot_be_looked_up_then_the_verdict_is_told(
     assert (again.verdict, again.reason, again.is_repeat) == (m.Verdict.REJECTED, m.Reason.CONFLICT, True)
 
 
+@pytest.mark.interpreted("compiled code calls functions directly: a broken one cannot be put in their place")
 @pytest.mark.parametrize("broken", ["decide", "encode_outcome", "replay"])
 def test_log_in_memory_when_something_unexpected_happens_then_it_answers_as_a_sequencer_does(
     log: InMemoryCommitLog, broken: str, monkeypatch: pytest.MonkeyPatch

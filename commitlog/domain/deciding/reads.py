@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
-from typing import TypeAlias, assert_never, cast
+from typing import TypeAlias, assert_never
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Hit, hit_kind, object_of
@@ -261,9 +261,10 @@ def _partition_point(kind: ColumnType, value: Scalar) -> Comparable | None:
     """A partition's value, which may be the text that DuckLake stores, in the column's value domain."""
     if isinstance(value, str) and kind.name not in _COMPARED_AS_TIME:
         try:
-            value = cast("Scalar", canonical_value(kind, value))
+            known = canonical_value(kind, value)
         except ValueError:
             return None
+        return comparable(kind, known) if isinstance(known, bool | int | float | str | Decimal) else None
     return comparable(kind, value)
 
 
@@ -284,7 +285,7 @@ def _statistics_exclude(kind: ColumnType, record_count: int, known: ColumnStatis
 Comparable: TypeAlias = "bool | int | float | Decimal | str | date"
 
 
-def comparable(kind: ColumnType, value: Scalar) -> Comparable | None:
+def comparable(kind: ColumnType, value: Scalar | Decimal) -> Comparable | None:
     """A bound or literal in the column's value domain; None when it is missing or of another type: it proves nothing."""
     name = kind.name
     if value is None:
@@ -297,7 +298,7 @@ def comparable(kind: ColumnType, value: Scalar) -> Comparable | None:
         if isinstance(value, bool) or (isinstance(value, str) and not _is_decimal(value)):
             return None
         return Decimal(str(value))
-    if name in _COMPARED_AS_TEXT or name in _COMPARED_AS_TIME:
+    if not isinstance(value, Decimal) and (name in _COMPARED_AS_TEXT or name in _COMPARED_AS_TIME):
         try:
             return canonical_value(kind, value)  # type: ignore[return-value]
         except ValueError:

@@ -10,8 +10,8 @@ from commitlog.domain.model.definitions import InvalidChangeError, quoted
 from commitlog.domain.model.json_form import is_nested_deeper
 
 _NESTING_MAX = 64
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_FORBIDDEN_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_FORBIDDEN_IN_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def check_text(text: str | None, what: str, *, multiline: bool = False) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import click
 
+from commitlog import compiled
 from commitlog.errors import (
     CatalogUnavailableError,
     CommitLogError,
@@ -92,7 +93,7 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="commitlog")
+@click.version_option(package_name="commitlog", message=f"%(prog)s %(version)s, {compiled.described()}")
 def cli() -> None:
     """A commit log service on Kafka for lakehouse tables."""
 
