@@ -101,11 +101,11 @@ def deletes_are_not_seen_by_compactions(patch: pytest.MonkeyPatch) -> None:
 
 def rows_of_a_file_never_overlap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(conflict_rules, "_rows_text", lambda rows: "")
-    patch.setattr(Rules, "granularity_of", lambda *args: Granularity.ROW)
+    patch.setattr(Rules, "granularity_since", lambda *args: Granularity.ROW)
 
 
 def every_delete_is_judged_by_file(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Rules, "granularity_of", lambda *args: Granularity.FILE)
+    patch.setattr(Rules, "granularity_since", lambda *args: Granularity.FILE)
 
 
 def ended_files_are_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -465,7 +465,7 @@ def test_rules_when_others_are_given_for_tables_then_the_rest_keep_their_own() -
     first, second = log.state.tables.values()
     other = OtherRules(granularity=Granularity.ROW, on_conflict="ABORT", tables=frozenset({first.table_id}))
     rules = Rules(others=(other,))
-    assert [rules.granularity_of(log.state, table, 1) for table in (first, second)] == [
+    assert [rules.granularity_since(log.state, table, 1) for table in (first, second)] == [
         Granularity.ROW,
         Granularity.FILE,
     ]
@@ -482,7 +482,7 @@ def test_rules_when_several_others_are_given_then_the_last_one_counts() -> None:
         for each, policy in ((Granularity.TABLE, "ABORT"), (Granularity.ROW, "KEEP_EXISTING"), (None, None))
     )
     rules = Rules(others=others)
-    assert (rules.granularity_of(log.state, table, 1), rules.policy_of(log.state, table)) == ("ROW", "KEEP_EXISTING")
+    assert (rules.granularity_since(log.state, table, 1), rules.policy_of(log.state, table)) == ("ROW", "KEEP_EXISTING")
 
 
 def test_rules_when_the_base_is_beyond_the_window_then_only_whole_tables_are_told_apart() -> None:
@@ -492,7 +492,7 @@ def test_rules_when_the_base_is_beyond_the_window_then_only_whole_tables_are_tol
     log.commit(append())
     (table,) = log.state.tables.values()
     rules = Rules(others=(OtherRules(granularity=Granularity.ROW),))
-    assert [rules.granularity_of(log.state, table, base) for base in (1, 2)] == [Granularity.TABLE, Granularity.ROW]
+    assert [rules.granularity_since(log.state, table, base) for base in (1, 2)] == [Granularity.TABLE, Granularity.ROW]
 
 
 def test_rules_when_another_isolation_is_given_then_reads_are_judged_by_it() -> None:

@@ -29,7 +29,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-EVERYTHING = _names("domain log catalog client adoption spark replication local errors config compiled testing")
+EVERYTHING = _names("domain log catalog client adoption spark local errors config compiled testing")
 SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.changed catalog.census domain log.results log.chain log.codec errors config"
 )
@@ -58,7 +58,6 @@ ROOMS = {
         _names("spark.reading spark.writing spark.changing spark.source.outcomes") | SPARK_TOOLS | SPARK_OUTSIDE
     ),
     **{tool: Room(SPARK_TOOLS | SPARK_OUTSIDE) for tool in SPARK_TOOLS},
-    "replication": Room(_names("client domain catalog.queries errors config"), never=_names("pyspark")),
     "local": Room(_names("config errors")),
     "ops": Room(EVERYTHING),
     "ops.service": Room(EVERYTHING),
@@ -136,6 +135,19 @@ def modules() -> list[tuple[str, Path]]:
 @pytest.mark.parametrize(("module", "path"), modules(), ids=lambda value: value if isinstance(value, str) else "")
 def test_imports_when_in_a_room_then_stay_within_its_walls(module: str, path: Path) -> None:
     assert breaches(path.read_text(encoding="utf-8"), module) == []
+
+
+def test_rooms_when_listed_then_each_is_there() -> None:
+    there = {name for name, _ in modules()}
+    assert [name for name in ROOMS if name not in there] == []
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=lambda value: value if isinstance(value, str) else "")
+def test_model_when_a_module_takes_its_values_as_m_then_none_of_them_by_name(module: str, path: Path) -> None:
+    found = list(imports_of(path.read_text(encoding="utf-8"), f"commitlog.{module}"))
+    if any((each.module, each.name) == ("commitlog.domain", "model") for each in found):
+        values = {"commitlog.domain.model", "commitlog.domain.model.kinds", "commitlog.domain.model.changes"}
+        assert [each.name for each in found if each.module in values and each.name and each.name[0].isupper()] == []
 
 
 @pytest.mark.parametrize("module", [name for name, _ in modules() if not name.startswith(("ops", "__"))])

@@ -18,15 +18,14 @@ from commitlog.domain.again.narrowing import Narrowing, narrowings
 from commitlog.domain.again.noting_handlers import NotingHandlers
 from commitlog.domain.deciding.decide import decide, find_conflicts
 from commitlog.domain.deciding.rules import OtherRules, Rules, StatisticsDecoder
-from commitlog.domain.model import ConflictKind, Granularity, Isolation, Outcome, Proposal, Verdict
 from commitlog.domain.state.index import SequencerState
 
 NARROWINGS_MAX = 3
 """How many columns are tried for one read."""
-_FILE_KINDS = frozenset({ConflictKind.TABLE_DELETED_FROM, ConflictKind.TABLE_COMPACTED})
+_FILE_KINDS = frozenset({m.ConflictKind.TABLE_DELETED_FROM, m.ConflictKind.TABLE_COMPACTED})
 _SETTLING = ("LAST_UPDATE_WINS", "KEEP_EXISTING")
-_TABLE_APPENDED = ConflictKind.TABLE_APPENDED
-_TABLE_DELETED_FROM = ConflictKind.TABLE_DELETED_FROM
+_TABLE_APPENDED = m.ConflictKind.TABLE_APPENDED
+_TABLE_DELETED_FROM = m.ConflictKind.TABLE_DELETED_FROM
 
 
 # --- what can be varied -----------------------------------------------------------------------------------------------
@@ -93,7 +92,7 @@ class Alternative:
 
 
 def alternatives_to(
-    state: SequencerState, outcome: Outcome, *, decode_statistics: StatisticsDecoder | None = None
+    state: SequencerState, outcome: m.Outcome, *, decode_statistics: StatisticsDecoder | None = None
 ) -> tuple[Alternative, ...]:
     """What would have become of a proposal that was refused for a conflict, had one thing been otherwise.
 
@@ -118,7 +117,11 @@ class _Court:
     """One refused proposal, decided again as often as is asked."""
 
     def __init__(
-        self, state: SequencerState, outcome: Outcome, proposal: Proposal, decode_statistics: StatisticsDecoder | None
+        self,
+        state: SequencerState,
+        outcome: m.Outcome,
+        proposal: m.Proposal,
+        decode_statistics: StatisticsDecoder | None,
     ) -> None:
         self._state = state
         self._outcome = outcome
@@ -142,7 +145,7 @@ class _Court:
             epoch=self._outcome.epoch,
             rules=Rules(handlers, self._decode, others),
         )
-        if decided.verdict is Verdict.COMMITTED:
+        if decided.verdict is m.Verdict.COMMITTED:
             return Alternative(variations, passes=True)
         if handlers.missing:
             return Alternative(variations, passes=None, handlers=handlers.missing)
@@ -202,7 +205,7 @@ class _Court:
         if spares_changes and (changes_met or len(reads_met) < len(self._proposal.reads)):
             yield Without(tuple(changes_met), tuple(reads_met))
 
-    def _reads_met(self, *kinds: ConflictKind) -> list[int]:
+    def _reads_met(self, *kinds: m.ConflictKind) -> list[int]:
         met = {c.proposed_read for c in self._conflicts if not kinds or c.kind in kinds}
         return sorted(index for index in met if index is not None)
 
@@ -232,7 +235,7 @@ class _Court:
         met = self._tables_met(c for c in self._conflicts if c.kind in _FILE_KINDS)
         present = {table_id: self._state.granularity_of(self._state.tables[table_id]) for table_id in met}
         passed = False
-        for granularity in (Granularity.FILE, Granularity.ROW):
+        for granularity in (m.Granularity.FILE, m.Granularity.ROW):
             coarser = {t: name for t, name in met.items() if _fineness(present[t]) < _fineness(granularity)}
             if coarser and not passed:
                 rules = OtherRules(granularity=granularity, tables=frozenset(coarser))
@@ -264,7 +267,7 @@ class _Court:
 # --- making a variation -----------------------------------------------------------------------------------------------
 
 
-def _varied(proposal: Proposal, variation: Variation) -> Proposal:
+def _varied(proposal: m.Proposal, variation: Variation) -> m.Proposal:
     match variation:
         case Rebase(base_snapshot_id=base):
             return replace(proposal, base_snapshot_id=base)
@@ -278,7 +281,7 @@ def _varied(proposal: Proposal, variation: Variation) -> Proposal:
                 proposal, reads=tuple(_listing(read) if n in listed else read for n, read in _numbered(proposal))
             )
         case SnapshotIsolation():
-            return replace(proposal, isolation=Isolation.SNAPSHOT)
+            return replace(proposal, isolation=m.Isolation.SNAPSHOT)
         case Without(changes=changes, reads=reads):
             return replace(
                 proposal,
@@ -289,7 +292,7 @@ def _varied(proposal: Proposal, variation: Variation) -> Proposal:
             return proposal
 
 
-def _numbered(proposal: Proposal) -> Iterable[tuple[int, m.Read]]:
+def _numbered(proposal: m.Proposal) -> Iterable[tuple[int, m.Read]]:
     return enumerate(proposal.reads)
 
 
@@ -307,13 +310,13 @@ def _lists_no_files(read: m.Read) -> bool:
 
 def _is_race_on_rows(conflict: m.Conflict) -> bool:
     """Whether a policy is asked for it, or would be had the base not been too old."""
-    if conflict.kind is ConflictKind.TABLE_ROWS_CHANGED:
+    if conflict.kind is m.ConflictKind.TABLE_ROWS_CHANGED:
         return True
-    return conflict.object.row_key is not None and conflict.kind is not ConflictKind.FOREIGN_KEY
+    return conflict.object.row_key is not None and conflict.kind is not m.ConflictKind.FOREIGN_KEY
 
 
-def _fineness(granularity: Granularity) -> int:
-    return list(Granularity).index(granularity)
+def _fineness(granularity: m.Granularity) -> int:
+    return list(m.Granularity).index(granularity)
 
 
 def _sorted_names(tables: Mapping[int, tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -20,7 +20,6 @@ from commitlog.domain.deciding.reads import (
     excludes,
     may_be_cut,
 )
-from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import FLOATS, ColumnType, fold
 from commitlog.domain.state.index import SequencerState, TableState
@@ -36,14 +35,14 @@ class Narrowing:
     read: int
     schema: str
     table: str
-    predicate: Predicate
-    low: Scalar
-    high: Scalar
+    predicate: m.Predicate
+    low: m.Scalar
+    high: m.Scalar
 
 
 class _Bound(NamedTuple):
     order: Comparable
-    given: Scalar
+    given: m.Scalar
     exact: bool
 
 
@@ -96,7 +95,7 @@ def _statistics_of(file: m.DataFile, decode: StatisticsDecoder | None) -> _Stati
     return {fold(column.column): column for column in statistics}
 
 
-def _given(span: _Span) -> tuple[Scalar, Scalar]:
+def _given(span: _Span) -> tuple[m.Scalar, m.Scalar]:
     return (None if span.low is None else span.low.given, None if span.high is None else span.high.given)
 
 
@@ -108,61 +107,61 @@ _EMPTY = _Span(None, None)
 
 def _predicates(
     table: TableDefinition, column: Column, read: m.TableRead, span: _Span, held: list[_File], is_filtered: bool
-) -> Iterator[tuple[int, Predicate]]:
+) -> Iterator[tuple[int, m.Predicate]]:
     """The condition on one column that leaves the span out and something of the read in, with its rank; or none."""
     own = [each for each in read.filter if fold(each.column) == fold(column.name)]
     if span is _EMPTY:
-        if not any(each.op is FilterOp.IS_NULL for each in own):
-            yield (_FILTERED if is_filtered else _UNKNOWN), Predicate(column.name, FilterOp.IS_NOT_NULL)
+        if not any(each.op is m.FilterOp.IS_NULL for each in own):
+            yield (_FILTERED if is_filtered else _UNKNOWN), m.Predicate(column.name, m.FilterOp.IS_NOT_NULL)
         return
     sides = [side for side in _sides(span) if all(_leaves_something(column.type, each, side) for each in own)]
     there = _span_of(table, column, held) if held else None
     apart = [side for side in sides if there is not None and there is not _EMPTY and _holds(side, there)]
     if apart:
-        yield (_FILTERED if is_filtered else _TELLS_APART), Predicate(column.name, apart[0].op, apart[0].bound.given)
+        yield (_FILTERED if is_filtered else _TELLS_APART), m.Predicate(column.name, apart[0].op, apart[0].bound.given)
     elif sides and (is_filtered or not held):
-        yield (_FILTERED if is_filtered else _UNKNOWN), Predicate(column.name, sides[0].op, sides[0].bound.given)
+        yield (_FILTERED if is_filtered else _UNKNOWN), m.Predicate(column.name, sides[0].op, sides[0].bound.given)
 
 
 class _Side(NamedTuple):
-    op: FilterOp
+    op: m.FilterOp
     bound: _Bound
 
 
 def _sides(span: _Span) -> Iterator[_Side]:
     if span.low is not None:
-        yield _Side(FilterOp.LT, span.low)
+        yield _Side(m.FilterOp.LT, span.low)
     if span.high is not None and (span.high.exact or not may_be_cut(span.high.order)):
-        yield _Side(FilterOp.GT, span.high)
+        yield _Side(m.FilterOp.GT, span.high)
 
 
-def _leaves_something(kind: ColumnType, predicate: Predicate, side: _Side) -> bool:
+def _leaves_something(data_type: ColumnType, predicate: m.Predicate, side: _Side) -> bool:
     """Whether a condition of the read can be met beyond the bound."""
-    first, last = _limits(kind, predicate)
-    if predicate.op is FilterOp.IS_NULL:
+    first, last = _limits(data_type, predicate)
+    if predicate.op is m.FilterOp.IS_NULL:
         return False
-    if side.op is FilterOp.LT:
+    if side.op is m.FilterOp.LT:
         return first is None or first < side.bound.order  # type: ignore[operator]
     return last is None or last > side.bound.order  # type: ignore[operator]
 
 
-def _limits(kind: ColumnType, predicate: Predicate) -> tuple[Comparable | None, Comparable | None]:
+def _limits(data_type: ColumnType, predicate: m.Predicate) -> tuple[Comparable | None, Comparable | None]:
     values = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
-    known = [each for each in (comparable(kind, value) for value in values) if each is not None]
-    if not known:
+    limits = [each for each in (comparable(data_type, value) for value in values) if each is not None]
+    if not limits:
         return None, None
     match predicate.op:
-        case FilterOp.LT | FilterOp.LE:
-            return None, known[0]
-        case FilterOp.GT | FilterOp.GE:
-            return known[0], None
+        case m.FilterOp.LT | m.FilterOp.LE:
+            return None, limits[0]
+        case m.FilterOp.GT | m.FilterOp.GE:
+            return limits[0], None
         case _:
-            return min(known), max(known)
+            return min(limits), max(limits)
 
 
 def _holds(side: _Side, there: _Span) -> bool:
     """Whether all that was there lies beyond the bound."""
-    if side.op is FilterOp.LT:
+    if side.op is m.FilterOp.LT:
         return there.high is not None and there.high.order < side.bound.order  # type: ignore[operator]
     return there.low is not None and there.low.order > side.bound.order  # type: ignore[operator]
 
@@ -184,24 +183,28 @@ def _span_of(table: TableDefinition, column: Column, files: list[_File]) -> _Spa
 
 
 def _span_in(table: TableDefinition, column: Column, file: m.DataFile, statistics: _Statistics) -> _Span | None:
-    kind = column.type
+    data_type = column.type
     for key, value in zip(table.partition_by, file.partition_values or (), strict=False):
         if key.column_id == column.column_id and key.transform == "identity":
             if value is None:
                 return _EMPTY
-            if (order := comparable(kind, value)) is not None:
+            if (order := comparable(data_type, value)) is not None:
                 point = _Bound(order, value, exact=True)
                 return _Span(point, point)
-    known = statistics.get(fold(column.name))
-    if known is None:
+    column_statistics = statistics.get(fold(column.name))
+    if column_statistics is None:
         return None
-    if known.value_count == 0 or known.null_count == file.record_count:
+    if column_statistics.value_count == 0 or column_statistics.null_count == file.record_count:
         return _EMPTY
-    low = _bound(kind, known.min)
-    high = None if kind.name in FLOATS and known.contains_nan is not False else _bound(kind, known.max)
+    low = _bound(data_type, column_statistics.min)
+    high = (
+        None
+        if data_type.name in FLOATS and column_statistics.contains_nan is not False
+        else _bound(data_type, column_statistics.max)
+    )
     return None if low is None and high is None else _Span(low, high)
 
 
-def _bound(kind: ColumnType, given: Scalar) -> _Bound | None:
-    order = comparable(kind, given)
+def _bound(data_type: ColumnType, given: m.Scalar) -> _Bound | None:
+    order = comparable(data_type, given)
     return None if order is None else _Bound(order, given, exact=False)

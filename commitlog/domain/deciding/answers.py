@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.plan import Plan
-from commitlog.domain.model import Outcome, Position, Proposal, Reason, Verdict
 from commitlog.domain.model.contents import content_of, is_same_content
 from commitlog.domain.state.index import Answer, SequencerState
 
-START = Position(0, 0)
+START = m.Position(0, 0)
 _DETAIL_LENGTH_MAX = 2_000
 _DECIDED_AT_MS_MAX = 253_402_300_799_000
 """The end of the year 9999, beyond which neither Python nor stock readers can show a time."""
@@ -21,7 +20,7 @@ class Decision:
     """The outcome in the making: what every kind of answer has in common."""
 
     def __init__(
-        self, state: SequencerState, decided_at_ms: int, source: Position, epoch: int, proposal_bytes: bytes | None
+        self, state: SequencerState, decided_at_ms: int, source: m.Position, epoch: int, proposal_bytes: bytes | None
     ) -> None:
         self.state = state
         self.decided_at_ms = min(decided_at_ms, _DECIDED_AT_MS_MAX)
@@ -29,19 +28,19 @@ class Decision:
         self.epoch = epoch
         self.proposal_bytes = proposal_bytes
 
-    def malformed(self, proposal: m.MalformedProposal) -> Outcome:
+    def malformed(self, proposal: m.MalformedProposal) -> m.Outcome:
         """The bytes do not decode."""
-        return self.refused(proposal.proposal_id, proposal.writer_id, Reason.MALFORMED, proposal.detail, None)
+        return self.refused(proposal.proposal_id, proposal.writer_id, m.Reason.MALFORMED, proposal.detail, None)
 
     def rejected(
-        self, proposal: Proposal, reason: Reason, detail: str, invalid_code: m.InvalidCode | None = None
-    ) -> Outcome:
+        self, proposal: m.Proposal, reason: m.Reason, detail: str, invalid_code: m.InvalidCode | None = None
+    ) -> m.Outcome:
         """A refusal for one reason; ``invalid_code`` of an INVALID."""
         return self.refused(
             proposal.proposal_id, proposal.writer_id, reason, detail, proposal, invalid_code=invalid_code
         )
 
-    def conflicting(self, proposal: Proposal, conflicts: list[m.Conflict]) -> Outcome:
+    def conflicting(self, proposal: m.Proposal, conflicts: list[m.Conflict]) -> m.Outcome:
         """A refusal for what was committed since the base; as many are listed as the log's settings say."""
         others = len(conflicts) - 1
         more = f" (and {others} more conflict{'s' if others > 1 else ''})" if others else ""
@@ -49,7 +48,7 @@ class Decision:
         return self.refused(
             proposal.proposal_id,
             proposal.writer_id,
-            Reason.CONFLICT,
+            m.Reason.CONFLICT,
             conflicts[0].detail + more,
             proposal,
             conflicts=listed,
@@ -60,21 +59,21 @@ class Decision:
         self,
         proposal_id: m.ProposalId | None,
         writer_id: str | None,
-        reason: Reason,
+        reason: m.Reason,
         detail: str,
-        proposal: Proposal | None,
+        proposal: m.Proposal | None,
         conflicts: tuple[m.Conflict, ...] = (),
         conflict_count: int = 0,
         invalid_code: m.InvalidCode | None = None,
-    ) -> Outcome:
+    ) -> m.Outcome:
         """A refusal; ``proposal`` is None where nothing of it but its ids may be told."""
         state = self.state
-        return Outcome(
+        return m.Outcome(
             seq=state.next_seq,
             epoch=self.epoch,
             source=self.source,
             decided_at_ms=self.decided_at_ms,
-            verdict=Verdict.REJECTED,
+            verdict=m.Verdict.REJECTED,
             head_snapshot_id=state.head_snapshot_id,
             proposal_id=proposal_id,
             writer_id=writer_id,
@@ -86,20 +85,20 @@ class Decision:
             assigned=m.Assigned(schema_version=state.schema_version),
             next_catalog_id=state.next_catalog_id,
             next_file_id=state.next_file_id,
-            content_hash=None if proposal is None or reason is Reason.PROPOSAL_EXPIRED else content_of(proposal),
+            content_hash=None if proposal is None or reason is m.Reason.PROPOSAL_EXPIRED else content_of(proposal),
             proposal=proposal,
             proposal_bytes=self.proposal_bytes,
         )
 
-    def duplicate(self, proposal: Proposal, first: Answer) -> Outcome:
+    def duplicate(self, proposal: m.Proposal, first: Answer) -> m.Outcome:
         """The answer was given before."""
         state = self.state
-        return Outcome(
+        return m.Outcome(
             seq=state.next_seq,
             epoch=self.epoch,
             source=self.source,
             decided_at_ms=self.decided_at_ms,
-            verdict=Verdict.DUPLICATE,
+            verdict=m.Verdict.DUPLICATE,
             head_snapshot_id=state.head_snapshot_id,
             proposal_id=proposal.proposal_id,
             writer_id=proposal.writer_id,
@@ -114,16 +113,16 @@ class Decision:
             proposal_bytes=self.proposal_bytes,
         )
 
-    def committed(self, proposal: Proposal, plan: Plan) -> Outcome:
+    def committed(self, proposal: m.Proposal, plan: Plan) -> m.Outcome:
         """A new snapshot."""
         state, ids = self.state, plan.ids
         snapshot_id = state.head_snapshot_id + 1
-        return Outcome(
+        return m.Outcome(
             seq=state.next_seq,
             epoch=self.epoch,
             source=self.source,
             decided_at_ms=self.decided_at_ms,
-            verdict=Verdict.COMMITTED,
+            verdict=m.Verdict.COMMITTED,
             head_snapshot_id=snapshot_id,
             proposal_id=proposal.proposal_id,
             writer_id=proposal.writer_id,
@@ -142,20 +141,20 @@ class Decision:
             proposal_bytes=self.proposal_bytes,
         )
 
-    def _opened_epoch(self, proposal: Proposal) -> int:
+    def _opened_epoch(self, proposal: m.Proposal) -> int:
         writer = self.state.writer(proposal.writer_id)
         return 1 if writer is None or writer.epoch is None else writer.epoch + 1
 
 
 def refuse_internal(
     state: SequencerState,
-    proposal: Proposal | m.MalformedProposal,
+    proposal: m.Proposal | m.MalformedProposal,
     error: BaseException,
     *,
     now_ms: int,
-    source: Position = START,
+    source: m.Position = START,
     epoch: int = 0,
-) -> Outcome:
+) -> m.Outcome:
     """Answer what ``decide``, the encoder or ``replay`` could not take: a defect here that must not stop the log.
 
     Nothing of the proposal but its ids is in the outcome, so that whoever reads the log need not take it either, and its
@@ -166,13 +165,13 @@ def refuse_internal(
         f"an unexpected error ({type(error).__name__}) while this proposal was decided: a defect of commitlog, told in full "
         "in the sequencer's log; the proposal is in the dead letters"
     )
-    return decision.refused(proposal.proposal_id, proposal.writer_id, Reason.INTERNAL, detail, None)
+    return decision.refused(proposal.proposal_id, proposal.writer_id, m.Reason.INTERNAL, detail, None)
 
 
 # --- answers that were given before -----------------------------------------------------------------------------------
 
 
-def first_answer(state: SequencerState, proposal: Proposal, partition: int) -> Answer | None:
+def first_answer(state: SequencerState, proposal: m.Proposal, partition: int) -> Answer | None:
     """The answer that this proposal has been given already: to its id, or to its writer's seq; None when it is new."""
     window = state.duplicates.get(partition)
     if window is not None and (answer := window.answers.get(proposal.proposal_id)) is not None:
@@ -187,14 +186,14 @@ def first_answer(state: SequencerState, proposal: Proposal, partition: int) -> A
     return writer.answers.get(proposal.writer_seq, FORGOTTEN)
 
 
-FORGOTTEN = Answer(-1, Verdict.COMMITTED, None, None, None, None)
+FORGOTTEN = Answer(-1, m.Verdict.COMMITTED, None, None, None, None)
 """A writer_seq that has committed, longer ago than the duplicate window remembers the details."""
 
 
-def receipt_for(state: SequencerState, outcome: Outcome) -> m.Receipt:
+def receipt_for(state: SequencerState, outcome: m.Outcome) -> m.Receipt:
     """The receipt of an outcome that ``state`` has replayed; for a DUPLICATE with the first answer, if it is remembered."""
     first: Answer | None = None
-    if outcome.verdict is Verdict.DUPLICATE and outcome.proposal is not None:
+    if outcome.verdict is m.Verdict.DUPLICATE and outcome.proposal is not None:
         first = first_answer(state, outcome.proposal, outcome.source.partition)
     return m.Receipt(
         seq=outcome.seq,

@@ -71,21 +71,20 @@ from commitlog.domain.deciding.matrix import check_footprint
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.reads import find_read_hits
 from commitlog.domain.deciding.rules import AS_SET, Rules
-from commitlog.domain.model import Outcome, Position, Proposal, Reason
 from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.state.index import SequencerState
 
 
 def decide(
     state: SequencerState,
-    proposal: Proposal | m.MalformedProposal,
+    proposal: m.Proposal | m.MalformedProposal,
     *,
     now_ms: int,
-    source: Position = START,
+    source: m.Position = START,
     epoch: int = 0,
     proposal_bytes: bytes | None = None,
     rules: Rules = AS_SET,
-) -> Outcome:
+) -> m.Outcome:
     """Give the one answer to a proposal.
 
     now_ms: the clock, which the outcome keeps as ``decided_at_ms`` (never falling). source: where the proposal came from.
@@ -105,20 +104,20 @@ def decide(
         plan_changes(plan, proposal)
         conflicts = _collect_conflicts(plan, proposal)
     except InvalidChangeError as error:
-        return decision.rejected(proposal, Reason.INVALID, str(error), error.code)
+        return decision.rejected(proposal, m.Reason.INVALID, str(error), error.code)
     if conflicts:
         return decision.conflicting(proposal, conflicts)
     return decision.committed(proposal, plan)
 
 
-def find_conflicts(state: SequencerState, proposal: Proposal, *, rules: Rules = AS_SET) -> tuple[m.Conflict, ...]:
+def find_conflicts(state: SequencerState, proposal: m.Proposal, *, rules: Rules = AS_SET) -> tuple[m.Conflict, ...]:
     """Everything committed since the base that the proposal cannot live with, sorted; InvalidChangeError if it never could."""
     plan = Plan(state, proposal.base_snapshot_id, rules, state.decided_at_ms)
     plan_changes(plan, proposal)
     return tuple(_collect_conflicts(plan, proposal))
 
 
-def _collect_conflicts(plan: Plan, proposal: Proposal) -> list[m.Conflict]:
+def _collect_conflicts(plan: Plan, proposal: m.Proposal) -> list[m.Conflict]:
     state, base, changes = plan.state, plan.base, proposal.changes
     found: list[m.Conflict] = []
     for footprint in plan.footprints:

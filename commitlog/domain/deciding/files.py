@@ -59,7 +59,7 @@ def delete(plan: Plan, change: m.Delete, index: int) -> Planned:
         raise InvalidChangeError(
             m.InvalidCode.NOTHING_TO_COMMIT, "DELETE of nothing: no positions, delete files or whole files"
         )
-    granularity = plan.granularity_of(table)
+    granularity = plan.granularity_since_base(table)
     return m.Effect(table.table_id), Footprint(index, change.kind, entry=table, files=touched, granularity=granularity)
 
 
@@ -95,7 +95,7 @@ def compact(plan: Plan, change: m.Compact, index: int) -> Planned:
         entry=table,
         old_name=fold(change.table),
         files=dict.fromkeys(change.replaced),
-        granularity=plan.granularity_of(table),
+        granularity=plan.granularity_since_base(table),
     )
     return m.Effect(table.table_id), footprint
 

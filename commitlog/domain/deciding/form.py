@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from commitlog.domain import model as m
-from commitlog.domain.model import Position, Proposal, Reason
 from commitlog.domain.model.definitions import InvalidChangeError, quoted
 from commitlog.domain.model.ids import id_time_ms, partition_for
 from commitlog.domain.model.texts import check_name, check_row_text, check_text, check_time_ms, check_value_text
@@ -13,39 +12,39 @@ from commitlog.domain.state.index import SequencerState
 
 
 def refused_unseen(
-    state: SequencerState, proposal: Proposal, source: Position, decided_at_ms: int
-) -> tuple[Reason, str] | None:
+    state: SequencerState, proposal: m.Proposal, source: m.Position, decided_at_ms: int
+) -> tuple[m.Reason, str] | None:
     """The refusals that do not look at the changes, in their precedence."""
     window = state.duplicates.get(source.partition)
     if window is not None and proposal.writer_seq is None:
         made_at_ms = id_time_ms(proposal.proposal_id)
         if made_at_ms is not None and made_at_ms <= window.expired_time_ms:
-            return Reason.PROPOSAL_EXPIRED, (
+            return m.Reason.PROPOSAL_EXPIRED, (
                 "the id is older than the duplicate window, so it cannot be told from a repeat: look its outcome up, and "
                 "send a new id if there is none"
             )
     writer = state.writer(proposal.writer_id)
     fenced_below = None if writer is None or proposal.open_writer else writer.epoch
     if fenced_below is not None and (proposal.writer_epoch is None or proposal.writer_epoch < fenced_below):
-        return Reason.WRITER_FENCED, (
+        return m.Reason.WRITER_FENCED, (
             f"writer epoch {proposal.writer_epoch} is below {fenced_below}: a newer writer has taken over"
         )
     if proposal.decide_before_ms is not None and decided_at_ms > proposal.decide_before_ms:
-        return Reason.TOO_LATE, f"decided at {decided_at_ms} ms, after decide_before_ms {proposal.decide_before_ms}"
+        return m.Reason.TOO_LATE, f"decided at {decided_at_ms} ms, after decide_before_ms {proposal.decide_before_ms}"
     if proposal.base_snapshot_id > state.head_snapshot_id:
         return (
-            Reason.BASE_UNKNOWN,
+            m.Reason.BASE_UNKNOWN,
             f"base snapshot {proposal.base_snapshot_id} is beyond the head {state.head_snapshot_id}",
         )
     if 0 <= proposal.base_snapshot_id < state.floor_snapshot_id:
-        return Reason.BASE_EXPIRED, (
+        return m.Reason.BASE_EXPIRED, (
             f"base snapshot {proposal.base_snapshot_id} is older than {state.floor_snapshot_id}, the oldest one kept: "
             "read again and propose from there"
         )
     return None
 
 
-def check_form(state: SequencerState, proposal: Proposal, source: Position, decided_at_ms: int) -> None:
+def check_form(state: SequencerState, proposal: m.Proposal, source: m.Position, decided_at_ms: int) -> None:
     """Check what a proposal says of itself and its limits; InvalidChangeError for the first that cannot be."""
     settings = state.settings
     check_name(proposal.writer_id, "writer", settings.name_length_max)
@@ -81,7 +80,7 @@ def _not_negative(name: str, value: int | None) -> None:
         raise InvalidChangeError(m.InvalidCode.NUMBER_NEGATIVE, f"{name} {value} is negative")
 
 
-def _check_epoch(state: SequencerState, proposal: Proposal) -> None:
+def _check_epoch(state: SequencerState, proposal: m.Proposal) -> None:
     """An epoch is only ever given by the log, to a writer that asked for one with open_writer."""
     _not_negative("writer_epoch", proposal.writer_epoch)
     if proposal.writer_epoch is None:
@@ -95,7 +94,7 @@ def _check_epoch(state: SequencerState, proposal: Proposal) -> None:
         )
 
 
-def _check_read_form(settings: m.LogSettings, proposal: Proposal) -> None:
+def _check_read_form(settings: m.LogSettings, proposal: m.Proposal) -> None:
     if not proposal.reads:
         return
     if len(proposal.reads) > settings.reads_max:

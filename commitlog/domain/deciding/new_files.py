@@ -36,10 +36,10 @@ def check_data_files(plan: Plan, table: TableState, files: tuple[m.DataFile, ...
 def check_data_file(plan: Plan, table: TableState, file: m.DataFile) -> None:
     """Check what a new data file says of itself, and of the table's columns."""
     check_file(plan, table, file)
-    known = plan.names.definition(table)
-    if known is not None:
-        _check_columns(known, file)
-        plan.bounds.count_bucket_values(known.unknown_buckets(file.partition_values))
+    definition = plan.names.definition(table)
+    if definition is not None:
+        _check_columns(definition, file)
+        plan.bounds.count_bucket_values(definition.unknown_buckets(file.partition_values))
 
 
 def check_file(plan: Plan, table: TableState, file: m.DataFile | m.DeleteFile) -> None:

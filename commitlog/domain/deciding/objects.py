@@ -69,8 +69,8 @@ def _new_name(
     parents: list[TableState],
 ) -> Footprint:
     """What a new table or view touches: its name, if the schema was there before, and what it refers to."""
-    known = None if plan.names.is_made_here(schema) else schema
-    return Footprint(index, change.kind, schema=known, name=fold(name), parents=parents)
+    seen = None if plan.names.is_made_here(schema) else schema
+    return Footprint(index, change.kind, schema=seen, name=fold(name), parents=parents)
 
 
 # --- views ------------------------------------------------------------------------------------------------------------
@@ -172,11 +172,11 @@ def _resolve_references(plan: Plan, change: m.CreateTable, table: TableState) ->
     keys: list[ForeignKey] = []
     for spec in change.foreign_keys:
         parent = plan.names.table(spec.ref_schema, spec.ref_table)
-        known = plan.names.definition(parent)
+        definition = plan.names.definition(parent)
         if not plan.names.is_made_here(parent):
             parents.append(parent)
-        if known is not None:
-            key = reference(table.definition, spec, known)
+        if definition is not None:
+            key = reference(table.definition, spec, definition)
             plan.names.refer(table, len(keys), key.ref_table_id)
             keys.append(key)
     table.definition = replace(table.definition, foreign_keys=tuple(keys))
@@ -228,17 +228,17 @@ def alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
     for step in change.alterations:
         _check_step_text(plan, step)
     partition_ids = tuple(plan.ids.partition() for step in change.alterations if step.partition_by)
-    known = plan.names.definition(table)
-    if known is not None:
-        plan.bounds.count_altered(len(known.columns))
-        altered = alter(known, change.alterations, partition_ids=partition_ids)
+    definition = plan.names.definition(table)
+    if definition is not None:
+        plan.bounds.count_altered(len(definition.columns))
+        altered = alter(definition, change.alterations, partition_ids=partition_ids)
         for step in change.alterations:
             if step.key == "on_conflict":
                 _check_handler(plan, step.value)
         plan.names.redefine(table, altered)
-        if altered.partition_by != known.partition_by:
+        if altered.partition_by != definition.partition_by:
             plan.bounds.count_bucket_values(altered.unknown_buckets(None) * len(table.live_files))
-        if given := range(known.next_column_id, altered.next_column_id):
+        if given := range(definition.next_column_id, altered.next_column_id):
             plan.ids.columns(tuple(given))
     constrains = any(_constrains_rows(step) for step in change.alterations)
     return m.Effect(table.table_id), Footprint(index, change.kind, entry=table, constrains_rows=constrains)

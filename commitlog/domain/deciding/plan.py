@@ -61,9 +61,9 @@ class Plan:
             self._rows = RowOverlay(self.state)
         return self._rows
 
-    def granularity_of(self, table: TableState) -> Granularity:
+    def granularity_since_base(self, table: TableState) -> Granularity:
         """How finely what happened to a table's files since the base is told apart."""
-        return self.rules.granularity_of(self.state, table, self.base)
+        return self.rules.granularity_since(self.state, table, self.base)
 
 
 Planned = tuple[Effect, Footprint | None]

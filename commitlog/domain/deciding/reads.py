@@ -13,13 +13,12 @@ from typing import TypeAlias, assert_never
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Hit, hit_kind, object_of
-from commitlog.domain.model import ChangeKind, ColumnStatistics, ConflictKind, FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, fold
 from commitlog.domain.state.index import ROW_CHANGES, SchemaState, SequencerState, TableState, ViewState
 from commitlog.domain.state.row_keys import given_key, shown_key
 
-StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[ColumnStatistics, ...]]
+StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[m.ColumnStatistics, ...]]
 
 _COMPARED_AS_TEXT = frozenset({"varchar", "uuid"})
 _COMPARED_AS_TIME = frozenset({"date", "time", *TIMESTAMPS})
@@ -58,11 +57,11 @@ def _read_table(state: SequencerState, schema_name: str, name: str, base: int) -
 
 def definition_hits(table: TableState, base: int) -> Iterator[Hit]:
     """What was committed since the base to a table as such, after which its filters mean nothing certain."""
-    for kind in (ChangeKind.DROP_TABLE, ChangeKind.DROP_SCHEMA, ChangeKind.RENAME_TABLE):
+    for kind in (m.ChangeKind.DROP_TABLE, m.ChangeKind.DROP_SCHEMA, m.ChangeKind.RENAME_TABLE):
         if table.last.get(kind, -1) > base:
             yield Hit(hit_kind(table, kind), table.last[kind], object_of(table))
     if table.definition_changed_at > base:
-        yield Hit(ConflictKind.TABLE_ALTERED, table.definition_changed_at, object_of(table))
+        yield Hit(m.ConflictKind.TABLE_ALTERED, table.definition_changed_at, object_of(table))
 
 
 # --- TABLE ------------------------------------------------------------------------------------------------------------
@@ -79,11 +78,11 @@ def _table_hits(
             table.definition.column(predicate.column)
     for data_file_id in read.files or ():
         _check_file_read(state, table, data_file_id, base)
-    yield from _append_hits(state, table, read, base, decode_statistics, known=not changed)
+    yield from _append_hits(state, table, read, base, decode_statistics, same_definition=not changed)
     yield from _delete_hits(state, table, read, base)
     rows_changed = table.last_of(ROW_CHANGES)
     if rows_changed > base:
-        yield Hit(ConflictKind.TABLE_ROWS_CHANGED, rows_changed, object_of(table))
+        yield Hit(m.ConflictKind.TABLE_ROWS_CHANGED, rows_changed, object_of(table))
 
 
 def _check_file_read(state: SequencerState, table: TableState, data_file_id: int, base: int) -> None:
@@ -95,7 +94,7 @@ def _check_file_read(state: SequencerState, table: TableState, data_file_id: int
         return
     if data_file_id < state.next_file_id:
         if base < state.index_floor:
-            if max(table.last.get(ChangeKind.DELETE, -1), table.last.get(ChangeKind.COMPACT, -1)) > base:
+            if max(table.last.get(m.ChangeKind.DELETE, -1), table.last.get(m.ChangeKind.COMPACT, -1)) > base:
                 return
         else:
             history = state.file_history.get(data_file_id)
@@ -114,34 +113,34 @@ def _append_hits(
     base: int,
     decode_statistics: StatisticsDecoder | None,
     *,
-    known: bool,
+    same_definition: bool,
 ) -> Iterator[Hit]:
-    last = table.last.get(ChangeKind.APPEND, -1)
+    last = table.last.get(m.ChangeKind.APPEND, -1)
     if last <= base:
         return
-    if base < state.index_floor or not known:
-        yield Hit(ConflictKind.TABLE_APPENDED, last, object_of(table))
+    if base < state.index_floor or not same_definition:
+        yield Hit(m.ConflictKind.TABLE_APPENDED, last, object_of(table))
         return
     for snapshot_id, _, file in reversed(table.appended):
         if snapshot_id <= base:
             return
         if not excludes(table.definition, file, read.filter, decode_statistics):
-            yield Hit(ConflictKind.TABLE_APPENDED, snapshot_id, object_of(table))
+            yield Hit(m.ConflictKind.TABLE_APPENDED, snapshot_id, object_of(table))
             return
 
 
 def _delete_hits(state: SequencerState, table: TableState, read: m.TableRead, base: int) -> Iterator[Hit]:
-    last = table.last.get(ChangeKind.DELETE, -1)
+    last = table.last.get(m.ChangeKind.DELETE, -1)
     if last <= base:
         return
     if read.files is None or base < state.index_floor:
-        yield Hit(ConflictKind.TABLE_DELETED_FROM, last, object_of(table))
+        yield Hit(m.ConflictKind.TABLE_DELETED_FROM, last, object_of(table))
         return
     for data_file_id in dict.fromkeys(read.files):
         history = state.file_history.get(data_file_id)
         if history is not None and history.last_delete() > base:
             yield Hit(
-                ConflictKind.TABLE_DELETED_FROM, history.last_delete(), object_of(table, data_file_id=data_file_id)
+                m.ConflictKind.TABLE_DELETED_FROM, history.last_delete(), object_of(table, data_file_id=data_file_id)
             )
 
 
@@ -154,12 +153,12 @@ def _name_hits(state: SequencerState, read: m.NameRead, base: int) -> Iterator[H
         if event.snapshot_id <= base:
             break
         if event.schema is not None:
-            yield Hit(ConflictKind.SCHEMA_CREATED, event.snapshot_id, object_of(event.schema))
+            yield Hit(m.ConflictKind.SCHEMA_CREATED, event.snapshot_id, object_of(event.schema))
     schema = state.schema_at(folded, base)
     if schema is None:
         return
     if schema.dropped_at is not None and schema.dropped_at > base:
-        yield Hit(ConflictKind.SCHEMA_DROPPED, schema.dropped_at, object_of(schema))
+        yield Hit(m.ConflictKind.SCHEMA_DROPPED, schema.dropped_at, object_of(schema))
     for name in sorted(schema.names) if read.name is None else [fold(read.name)]:
         yield from _name_event_hits(state, schema, name, base)
 
@@ -168,13 +167,13 @@ def _name_event_hits(state: SequencerState, schema: SchemaState, name: str, base
     before = state.entry_at(schema, name, base)
     for event in state.name_events_after(schema, name, base):
         entry = event.entry if event.entry is not None else before
-        if entry is not None and not (event.entry is None and event.kind is ChangeKind.DROP_SCHEMA):
+        if entry is not None and not (event.entry is None and event.kind is m.ChangeKind.DROP_SCHEMA):
             yield Hit(hit_kind(entry, event.kind), event.snapshot_id, object_of(entry))
-        if isinstance(before, ViewState) and before.last.get(ChangeKind.REPLACE_VIEW, -1) > base:
-            yield Hit(ConflictKind.VIEW_REPLACED, before.last[ChangeKind.REPLACE_VIEW], object_of(before))
+        if isinstance(before, ViewState) and before.last.get(m.ChangeKind.REPLACE_VIEW, -1) > base:
+            yield Hit(m.ConflictKind.VIEW_REPLACED, before.last[m.ChangeKind.REPLACE_VIEW], object_of(before))
         before = event.entry
-    if isinstance(before, ViewState) and before.last.get(ChangeKind.REPLACE_VIEW, -1) > base:
-        yield Hit(ConflictKind.VIEW_REPLACED, before.last[ChangeKind.REPLACE_VIEW], object_of(before))
+    if isinstance(before, ViewState) and before.last.get(m.ChangeKind.REPLACE_VIEW, -1) > base:
+        yield Hit(m.ConflictKind.VIEW_REPLACED, before.last[m.ChangeKind.REPLACE_VIEW], object_of(before))
 
 
 # --- ROWS -------------------------------------------------------------------------------------------------------------
@@ -195,19 +194,19 @@ def _rows_hits(state: SequencerState, read: m.RowsRead, base: int) -> Iterator[H
     if base < state.index_floor:
         last = table.last_of(ROW_CHANGES)
         if last > base:
-            yield Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(table))
+            yield Hit(m.ConflictKind.TABLE_ROWS_CHANGED, last, object_of(table))
         return
     assert table.rows is not None
     for key in keys:
         if (last := table.rows.last_change(key)) > base:
-            yield Hit(ConflictKind.ROW_CHANGED, last, object_of(table, row_key=shown_key(key)))
+            yield Hit(m.ConflictKind.ROW_CHANGED, last, object_of(table, row_key=shown_key(key)))
 
 
 # --- proofs from statistics -------------------------------------------------------------------------------------------
 
 
 def excludes(
-    table: TableDefinition, file: m.DataFile, conjunction: tuple[Predicate, ...], decode: StatisticsDecoder | None
+    table: TableDefinition, file: m.DataFile, conjunction: tuple[m.Predicate, ...], decode: StatisticsDecoder | None
 ) -> bool:
     """Whether it is proved that no row of the file matches the conjunction."""
     if file.record_count == 0:
@@ -222,25 +221,27 @@ def excludes(
             return True
         if _partition_excludes(table, file, column.column_id, column.type, predicate):
             return True
-        known = by_name.get(fold(column.name))
-        if known is not None and _statistics_exclude(column.type, file.record_count, known, predicate):
+        column_statistics = by_name.get(fold(column.name))
+        if column_statistics is not None and _statistics_exclude(
+            column.type, file.record_count, column_statistics, predicate
+        ):
             return True
     return False
 
 
-def is_vacuous(kind: ColumnType, predicate: Predicate) -> bool:
+def is_vacuous(data_type: ColumnType, predicate: m.Predicate) -> bool:
     """A predicate that no value satisfies: in [], or between with low above high."""
-    if predicate.op is FilterOp.IN:
+    if predicate.op is m.FilterOp.IN:
         return predicate.value == ()
-    if predicate.op is FilterOp.BETWEEN:
+    if predicate.op is m.FilterOp.BETWEEN:
         assert isinstance(predicate.value, tuple)
-        low, high = (comparable(kind, value) for value in predicate.value)
+        low, high = (comparable(data_type, value) for value in predicate.value)
         return low is not None and high is not None and high < low  # type: ignore[operator]
     return False
 
 
 def _partition_excludes(
-    table: TableDefinition, file: m.DataFile, column_id: int, kind: ColumnType, predicate: Predicate
+    table: TableDefinition, file: m.DataFile, column_id: int, data_type: ColumnType, predicate: m.Predicate
 ) -> bool:
     if file.partition_values is None:
         return False
@@ -248,46 +249,48 @@ def _partition_excludes(
         if key.column_id != column_id or key.transform != "identity":
             continue
         if value is None:
-            return predicate.op is not FilterOp.IS_NULL
-        if predicate.op is FilterOp.IS_NULL:
+            return predicate.op is not m.FilterOp.IS_NULL
+        if predicate.op is m.FilterOp.IS_NULL:
             return True
-        point = _partition_point(kind, value)
-        if point is not None and _range_excludes(kind, point, point, predicate, exact=True):
+        point = _partition_point(data_type, value)
+        if point is not None and _range_excludes(data_type, point, point, predicate, exact=True):
             return True
     return False
 
 
-def _partition_point(kind: ColumnType, value: Scalar) -> Comparable | None:
+def _partition_point(data_type: ColumnType, value: m.Scalar) -> Comparable | None:
     """A partition's value, which may be the text that DuckLake stores, in the column's value domain."""
-    if isinstance(value, str) and kind.name not in _COMPARED_AS_TIME:
+    if isinstance(value, str) and data_type.name not in _COMPARED_AS_TIME:
         try:
-            known = canonical_value(kind, value)
+            shown = canonical_value(data_type, value)
         except ValueError:
             return None
-        return comparable(kind, known) if isinstance(known, bool | int | float | str | Decimal) else None
-    return comparable(kind, value)
+        return comparable(data_type, shown) if isinstance(shown, bool | int | float | str | Decimal) else None
+    return comparable(data_type, value)
 
 
-def _statistics_exclude(kind: ColumnType, record_count: int, known: ColumnStatistics, predicate: Predicate) -> bool:
-    all_null = known.value_count == 0 or known.null_count == record_count
-    if predicate.op is FilterOp.IS_NULL:
-        return known.null_count == 0
+def _statistics_exclude(
+    data_type: ColumnType, record_count: int, column_statistics: m.ColumnStatistics, predicate: m.Predicate
+) -> bool:
+    all_null = column_statistics.value_count == 0 or column_statistics.null_count == record_count
+    if predicate.op is m.FilterOp.IS_NULL:
+        return column_statistics.null_count == 0
     if all_null:
         return True
-    if predicate.op is FilterOp.IS_NOT_NULL:
+    if predicate.op is m.FilterOp.IS_NOT_NULL:
         return False
-    low, high = comparable(kind, known.min), comparable(kind, known.max)
-    if kind.name in FLOATS and known.contains_nan is not False:
+    low, high = comparable(data_type, column_statistics.min), comparable(data_type, column_statistics.max)
+    if data_type.name in FLOATS and column_statistics.contains_nan is not False:
         high = None
-    return _range_excludes(kind, low, high, predicate, exact=False)
+    return _range_excludes(data_type, low, high, predicate, exact=False)
 
 
 Comparable: TypeAlias = "bool | int | float | Decimal | str | date"
 
 
-def comparable(kind: ColumnType, value: Scalar | Decimal) -> Comparable | None:
+def comparable(data_type: ColumnType, value: m.Scalar | Decimal) -> Comparable | None:
     """A bound or literal in the column's value domain; None when it is missing or of another type: it proves nothing."""
-    name = kind.name
+    name = data_type.name
     if value is None:
         return None
     if name == "boolean":
@@ -300,7 +303,7 @@ def comparable(kind: ColumnType, value: Scalar | Decimal) -> Comparable | None:
         return Decimal(str(value))
     if not isinstance(value, Decimal) and (name in _COMPARED_AS_TEXT or name in _COMPARED_AS_TIME):
         try:
-            return canonical_value(kind, value)  # type: ignore[return-value]
+            return canonical_value(data_type, value)  # type: ignore[return-value]
         except ValueError:
             return None
     return None
@@ -313,32 +316,32 @@ def _is_decimal(text: str) -> bool:
 
 
 def _range_excludes(
-    kind: ColumnType, low: Comparable | None, high: Comparable | None, predicate: Predicate, *, exact: bool
+    data_type: ColumnType, low: Comparable | None, high: Comparable | None, predicate: m.Predicate, *, exact: bool
 ) -> bool:
     """Whether no value from ``low`` to ``high`` (None: unbounded) satisfies the predicate."""
     op, value = predicate.op, predicate.value
-    if op is FilterOp.IN:
+    if op is m.FilterOp.IN:
         assert isinstance(value, tuple)
-        literals = [comparable(kind, item) for item in value]
+        literals = [comparable(data_type, item) for item in value]
         return all(_below(lit, low) or _above(lit, high, exact) for lit in literals)
-    if op is FilterOp.BETWEEN:
+    if op is m.FilterOp.BETWEEN:
         assert isinstance(value, tuple)
-        first, last = comparable(kind, value[0]), comparable(kind, value[1])
+        first, last = comparable(data_type, value[0]), comparable(data_type, value[1])
         return _below(last, low) or _above(first, high, exact)
     assert not isinstance(value, tuple)
-    literal = comparable(kind, value)
+    literal = comparable(data_type, value)
     match op:
-        case FilterOp.EQ:
+        case m.FilterOp.EQ:
             return _below(literal, low) or _above(literal, high, exact)
-        case FilterOp.LT:
+        case m.FilterOp.LT:
             return _below(literal, low) or (literal is not None and literal == low)
-        case FilterOp.LE:
+        case m.FilterOp.LE:
             return _below(literal, low)
-        case FilterOp.GT:
+        case m.FilterOp.GT:
             return _above(literal, high, exact) or (
                 literal is not None and literal == high and (exact or not may_be_cut(high))
             )
-        case FilterOp.GE:
+        case m.FilterOp.GE:
             return _above(literal, high, exact)
     return False
 

@@ -15,7 +15,6 @@ from commitlog.domain.deciding.conflicts import Hit, object_of
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.deciding.row_references import check_children, check_references
-from commitlog.domain.model import ConflictKind, Effect, ResolutionAction, Row
 from commitlog.domain.model.definitions import (
     HANDLER_PREFIX,
     InvalidChangeError,
@@ -40,7 +39,7 @@ from commitlog.domain.state.row_keys import (
 class Meeting(NamedTuple):
     """A race on one row: its type, and the committed row (by key) that the proposed change met."""
 
-    kind: ConflictKind
+    kind: m.ConflictKind
     key: str
     snapshot_id: int
     version: RowVersion | None
@@ -49,27 +48,29 @@ class Meeting(NamedTuple):
 class RowCheck:
     """One row change of a keyed table, whose definition is as the writer knew it."""
 
-    def __init__(self, plan: Plan, table: TableState, known: TableDefinition, change: RowChange, index: int) -> None:
+    def __init__(
+        self, plan: Plan, table: TableState, definition: TableDefinition, change: RowChange, index: int
+    ) -> None:
         self.plan = plan
         self.rows = plan.rows
         self.table = table
-        self.known = known
+        self.definition = definition
         self.change = change
         self.index = index
-        self.effect = Effect(table.table_id)
+        self.effect = m.Effect(table.table_id)
         self.policy = plan.rules.policy_of(plan.state, table)
         self.origin = origin_of(change)
         self.time_us = time_us_of(change, plan.decided_at_ms)
 
-    def run(self) -> Effect:
+    def run(self) -> m.Effect:
         """Find out what the change meets, settle it, and return what it does."""
         match self.change:
             case m.InsertRow(row=row):
-                self._insert(full_row(self.plan, self.known, row))
+                self._insert(full_row(self.plan, self.definition, row))
             case m.UpdateRow(key=key, row=row):
-                self._update(given_key(self.known, key), full_row(self.plan, self.known, row))
+                self._update(given_key(self.definition, key), full_row(self.plan, self.definition, row))
             case m.DeleteRow(key=key):
-                self._delete(given_key(self.known, key))
+                self._delete(given_key(self.definition, key))
             case _:
                 assert_never(self.change)
         return self.effect
@@ -87,8 +88,8 @@ class RowCheck:
 
     # --- the three kinds ----------------------------------------------------------------------------------------------
 
-    def _insert(self, image: Row) -> None:
-        key = key_of(self.known, image)
+    def _insert(self, image: m.Row) -> None:
+        key = key_of(self.definition, image)
         self.plan.bounds.name_key(self.table, key)
         met = self._rows_met(key, image)
         if not met:
@@ -98,16 +99,16 @@ class RowCheck:
             if not self._changed(version):
                 raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(key, met_key))
         if len(met) > 1:
-            check_references(self.plan, self.index, self.table, self.known, image)
+            check_references(self.plan, self.index, self.table, self.definition, image)
             for met_key, version in met.items():
-                self._refuse(Meeting(ConflictKind.MULTIPLE_UNIQUE, met_key, version.snapshot_id, version))
+                self._refuse(Meeting(m.ConflictKind.MULTIPLE_UNIQUE, met_key, version.snapshot_id, version))
             self._assume(image, None, None)
             return
         met_key, version = next(iter(met.items()))
-        self._settle(Meeting(ConflictKind.INSERT_INSERT, met_key, version.snapshot_id, version), image)
+        self._settle(Meeting(m.ConflictKind.INSERT_INSERT, met_key, version.snapshot_id, version), image)
 
-    def _update(self, key: str, image: Row) -> None:
-        new_key = key_of(self.known, image)
+    def _update(self, key: str, image: m.Row) -> None:
+        new_key = key_of(self.definition, image)
         self.plan.bounds.name_key(self.table, key)
         if new_key != key:
             self.plan.bounds.name_key(self.table, new_key)
@@ -117,9 +118,9 @@ class RowCheck:
         if version is not None and not self._changed(version):
             self._update_unraced(key, version, image)
         elif version is not None:
-            self._settle(Meeting(ConflictKind.UPDATE_UPDATE, key, version.snapshot_id, version), image)
+            self._settle(Meeting(m.ConflictKind.UPDATE_UPDATE, key, version.snapshot_id, version), image)
         elif self._at_base(key) is not None:
-            self._settle(Meeting(ConflictKind.UPDATE_DELETE, key, self._last_change(key), None), image)
+            self._settle(Meeting(m.ConflictKind.UPDATE_DELETE, key, self._last_change(key), None), image)
         elif self.change.origin is not None:
             self._settle(self._not_there_yet(key), image)
         else:
@@ -127,12 +128,12 @@ class RowCheck:
 
     def _not_there_yet(self, key: str) -> Meeting:
         """A replicated update that came before its insert."""
-        return Meeting(ConflictKind.INSERT_UPDATE, key, max(self._last_change(key), self.plan.base), None)
+        return Meeting(m.ConflictKind.INSERT_UPDATE, key, max(self._last_change(key), self.plan.base), None)
 
-    def _update_unraced(self, key: str, version: RowVersion, image: Row) -> None:
+    def _update_unraced(self, key: str, version: RowVersion, image: m.Row) -> None:
         """Apply, unless a raced holder of a UNIQUE value is in the way and a handler is there to decide."""
         raced = [
-            Meeting(ConflictKind.UNIQUE, met, v.snapshot_id, v)
+            Meeting(m.ConflictKind.UNIQUE, met, v.snapshot_id, v)
             for met, v in self._rows_met(key, image).items()
             if met != key and self._changed(v)
         ]
@@ -141,9 +142,9 @@ class RowCheck:
         else:
             self._apply(image, key, key, version)
 
-    def _update_key(self, key: str, new_key: str, image: Row) -> None:
+    def _update_key(self, key: str, new_key: str, image: m.Row) -> None:
         raced = [
-            Meeting(ConflictKind.UPDATE_KEY, k, self._last_change(k), self.rows.live(self.table, k))
+            Meeting(m.ConflictKind.UPDATE_KEY, k, self._last_change(k), self.rows.live(self.table, k))
             for k in (key, new_key)
             if self._differs_from_base(k)
         ]
@@ -171,48 +172,48 @@ class RowCheck:
         if version is not None and not self._changed(version):
             self._remove(key, version)
         elif version is not None:
-            self._settle(Meeting(ConflictKind.UPDATE_DELETE, key, version.snapshot_id, version), None)
+            self._settle(Meeting(m.ConflictKind.UPDATE_DELETE, key, version.snapshot_id, version), None)
         elif self._at_base(key) is not None:
-            meeting = Meeting(ConflictKind.DELETE_DELETE, key, self._last_change(key), None)
-            self._resolve(meeting, ResolutionAction.SKIPPED, None, None)
+            meeting = Meeting(m.ConflictKind.DELETE_DELETE, key, self._last_change(key), None)
+            self._resolve(meeting, m.ResolutionAction.SKIPPED, None, None)
         else:
             raise InvalidChangeError(m.InvalidCode.ROW_MISSING, self._missing(key))
 
     # --- settling -----------------------------------------------------------------------------------------------------
 
-    def _settle(self, meeting: Meeting, proposed: Row | None) -> None:
+    def _settle(self, meeting: Meeting, proposed: m.Row | None) -> None:
         if self.policy == "ABORT":
             self._abort([meeting], proposed)
         elif self.policy.startswith(HANDLER_PREFIX):
             self._ask_handler([meeting], proposed)
         elif self._proposed_wins(meeting, proposed):
-            self._resolve(meeting, ResolutionAction.APPLIED, proposed, None)
+            self._resolve(meeting, m.ResolutionAction.APPLIED, proposed, None)
             self._stand(meeting, proposed)
         else:
-            self._resolve(meeting, ResolutionAction.SKIPPED, proposed, None)
+            self._resolve(meeting, m.ResolutionAction.SKIPPED, proposed, None)
 
-    def _abort(self, meetings: list[Meeting], proposed: Row | None, detail: str = "") -> None:
+    def _abort(self, meetings: list[Meeting], proposed: m.Row | None, detail: str = "") -> None:
         """Refuse what one change met, unless it could never be; later changes see it as it was meant."""
-        own_key = None if isinstance(self.change, m.InsertRow) else given_key(self.known, self.change.key)
+        own_key = None if isinstance(self.change, m.InsertRow) else given_key(self.definition, self.change.key)
         gone = None if own_key is None else self.rows.live(self.table, own_key)
         if proposed is not None:
-            check_references(self.plan, self.index, self.table, self.known, proposed)
+            check_references(self.plan, self.index, self.table, self.definition, proposed)
         if proposed is not None and own_key is not None:
-            self._check_unique_unraced(proposed, key_of(self.known, proposed), own_key)
+            self._check_unique_unraced(proposed, key_of(self.definition, proposed), own_key)
         for meeting in meetings:
             self._refuse(meeting, detail)
         if proposed is not None and own_key is not None:
-            self._refuse_holders(proposed, key_of(self.known, proposed), own_key)
+            self._refuse_holders(proposed, key_of(self.definition, proposed), own_key)
         self._assume(proposed, own_key, gone)
 
-    def _assume(self, image: Row | None, old_key: str | None, old: RowVersion | None) -> None:
+    def _assume(self, image: m.Row | None, old_key: str | None, old: RowVersion | None) -> None:
         """Overlay a refused change as it was meant, so that later ones are not blamed for its absence; what refers to the
         row that it was to end (``old``) is among what it meets."""
-        self.rows.put_refused(self.table, self.known, old_key, image)
+        self.rows.put_refused(self.table, self.definition, old_key, image)
         if old_key is not None and old is not None:
-            check_children(self.plan, self.index, self.table, self.known, old_key, old)
+            check_children(self.plan, self.index, self.table, self.definition, old_key, old)
 
-    def _proposed_wins(self, meeting: Meeting, proposed: Row | None) -> bool:
+    def _proposed_wins(self, meeting: Meeting, proposed: m.Row | None) -> bool:
         """LAST_UPDATE_WINS against the row as it is at the head (rules.md 12.18); KEEP_EXISTING never."""
         if self.policy != "LAST_UPDATE_WINS" or meeting.version is None:
             return False
@@ -223,7 +224,7 @@ class RowCheck:
             return self.time_us > committed.time_us
         return self.origin <= committed.origin
 
-    def _ask_handler(self, meetings: list[Meeting], proposed: Row | None) -> None:
+    def _ask_handler(self, meetings: list[Meeting], proposed: m.Row | None) -> None:
         """Let the handler settle the first of what one change met; without its answer all of it is refused."""
         meeting = meetings[0]
         name = self.policy.removeprefix(HANDLER_PREFIX)
@@ -236,32 +237,32 @@ class RowCheck:
             )
         try:
             answer = handler(str(meeting.kind), committed, proposed)
-            image = None if answer is None else full_row(self.plan, self.known, answer)
+            image = None if answer is None else full_row(self.plan, self.definition, answer)
         except Exception as error:
             self._abort(meetings, proposed, f"the handler {name} failed: {error}")
             return
-        if image is not None and key_of(self.known, image) not in self._keys_allowed(meeting, proposed):
+        if image is not None and key_of(self.definition, image) not in self._keys_allowed(meeting, proposed):
             self._abort(meetings, proposed, f"the handler {name} answered with another key")
             return
-        self._resolve(meeting, ResolutionAction.HANDLED, proposed, image)
+        self._resolve(meeting, m.ResolutionAction.HANDLED, proposed, image)
         self._stand(meeting, image)
 
-    def _keys_allowed(self, meeting: Meeting, proposed: Row | None) -> set[str]:
-        allowed = set() if meeting.kind is ConflictKind.UNIQUE else {meeting.key}
+    def _keys_allowed(self, meeting: Meeting, proposed: m.Row | None) -> set[str]:
+        allowed = set() if meeting.kind is m.ConflictKind.UNIQUE else {meeting.key}
         if proposed is not None:
-            allowed.add(key_of(self.known, proposed))
+            allowed.add(key_of(self.definition, proposed))
         if isinstance(self.change, m.UpdateRow):
-            allowed.add(given_key(self.known, self.change.key))
+            allowed.add(given_key(self.definition, self.change.key))
         return allowed
 
-    def _stand(self, meeting: Meeting, image: Row | None) -> None:
+    def _stand(self, meeting: Meeting, image: m.Row | None) -> None:
         """Make ``image`` (None: nothing) the row that the two sides met on."""
         old_key = meeting.key
-        if meeting.kind in (ConflictKind.UPDATE_KEY, ConflictKind.UNIQUE) and isinstance(self.change, m.UpdateRow):
-            old_key = given_key(self.known, self.change.key)
+        if meeting.kind in (m.ConflictKind.UPDATE_KEY, m.ConflictKind.UNIQUE) and isinstance(self.change, m.UpdateRow):
+            old_key = given_key(self.definition, self.change.key)
         version = self.rows.live(self.table, old_key)
         if image is not None:
-            self._apply(image, key_of(self.known, image), old_key if version is not None else None, version)
+            self._apply(image, key_of(self.definition, image), old_key if version is not None else None, version)
         elif version is not None:
             self._remove(old_key, version)
 
@@ -269,7 +270,9 @@ class RowCheck:
         where = object_of(self.table, row_key=shown_key(meeting.key))
         self.plan.row_hits.append((self.index, Hit(meeting.kind, meeting.snapshot_id, where, detail)))
 
-    def _resolve(self, meeting: Meeting, action: ResolutionAction, proposed: Row | None, image: Row | None) -> None:
+    def _resolve(
+        self, meeting: Meeting, action: m.ResolutionAction, proposed: m.Row | None, image: m.Row | None
+    ) -> None:
         commit = self.plan.state.commits.get(meeting.snapshot_id)
         self.plan.resolutions.append(
             m.Resolution(
@@ -286,14 +289,14 @@ class RowCheck:
                 row=image,
             )
         )
-        if action is ResolutionAction.SKIPPED:
+        if action is m.ResolutionAction.SKIPPED:
             self.effect = replace(self.effect, skipped=True)
 
     # --- doing --------------------------------------------------------------------------------------------------------
 
-    def _apply(self, image: Row, key: str, old_key: str | None, old: RowVersion | None) -> None:
+    def _apply(self, image: m.Row, key: str, old_key: str | None, old: RowVersion | None) -> None:
         """Let ``image`` stand under ``key`` in the place of ``old`` (None: as a new row)."""
-        check_references(self.plan, self.index, self.table, self.known, image)
+        check_references(self.plan, self.index, self.table, self.definition, image)
         self._check_unique_unraced(image, key, old_key)
         if self._refuse_holders(image, key, old_key):
             self._assume(image, old_key, old)
@@ -301,7 +304,7 @@ class RowCheck:
         replaced = self.rows.live(self.table, key) if key != old_key else None
         if replaced is not None:
             ends = "two rows" if old is not None else "a row that it was not shown"
-            meeting = Meeting(ConflictKind.UPDATE_KEY, key, replaced.snapshot_id, replaced)
+            meeting = Meeting(m.ConflictKind.UPDATE_KEY, key, replaced.snapshot_id, replaced)
             self._refuse(meeting, f"the handler's answer would end {ends}")
             return
         if old is not None and (key == old_key or self.change.kind is m.ChangeKind.INSERT_ROW):
@@ -309,38 +312,38 @@ class RowCheck:
         else:
             row_id = self.plan.ids.row(self.table)
         version = make_version(
-            self.known, image, row_id=row_id, snapshot_id=OWN, time_us=self.time_us, origin=self.origin
+            self.definition, image, row_id=row_id, snapshot_id=OWN, time_us=self.time_us, origin=self.origin
         )
         if old_key is not None and old_key != key:
             self.rows.put(self.table, old_key, None)
         self.rows.put(self.table, key, version)
         if old is not None and old_key is not None:
-            check_children(self.plan, self.index, self.table, self.known, old_key, old)
+            check_children(self.plan, self.index, self.table, self.definition, old_key, old)
         self.plan.ids.inlined_rows(self.table)
         self.effect = replace(self.effect, ended_row_id=None if old is None else old.row_id, row_id=row_id)
 
     def _remove(self, key: str, version: RowVersion) -> None:
         self.rows.put(self.table, key, None)
-        check_children(self.plan, self.index, self.table, self.known, key, version)
+        check_children(self.plan, self.index, self.table, self.definition, key, version)
         self.effect = replace(self.effect, ended_row_id=version.row_id)
 
-    def _rows_met(self, key: str, image: Row) -> dict[str, RowVersion]:
+    def _rows_met(self, key: str, image: m.Row) -> dict[str, RowVersion]:
         """The live rows that an image hits through its key and UNIQUE values, by key."""
         keys = [key]
-        for number, value in enumerate(unique_values(self.known, image)):
+        for number, value in enumerate(unique_values(self.definition, image)):
             if value is not None and (holder := self.rows.holder(self.table, number, value)) is not None:
                 keys.append(holder)
         versions = {met: self.rows.live(self.table, met) for met in dict.fromkeys(keys)}
         return {met: version for met, version in versions.items() if version is not None}
 
-    def _refuse_holders(self, image: Row, key: str, old_key: str | None) -> bool:
+    def _refuse_holders(self, image: m.Row, key: str, old_key: str | None) -> bool:
         """Make a hit of every other row that holds one of the image's UNIQUE values; whether there was one."""
         others = {met: v for met, v in self._rows_met(key, image).items() if met not in (key, old_key)}
         for met, version in others.items():
-            self._refuse(Meeting(ConflictKind.UNIQUE, met, version.snapshot_id, version))
+            self._refuse(Meeting(m.ConflictKind.UNIQUE, met, version.snapshot_id, version))
         return bool(others)
 
-    def _check_unique_unraced(self, image: Row, key: str, old_key: str | None) -> None:
+    def _check_unique_unraced(self, image: m.Row, key: str, old_key: str | None) -> None:
         """No row that is as it was at the base may hold one of the image's UNIQUE values."""
         for met, version in self._rows_met(key, image).items():
             if met not in (key, old_key) and not self._changed(version):
@@ -357,7 +360,7 @@ class RowCheck:
         return f"row {quoted(shown_key(met))} of table {quoted(self.table.name)} already holds one of the UNIQUE values"
 
 
-def full_row(plan: Plan, definition: TableDefinition, row: Row) -> Row:
+def full_row(plan: Plan, definition: TableDefinition, row: m.Row) -> m.Row:
     """The full image of a row, which the catalog can hold; raises InvalidChangeError."""
     full = complete_row(definition, row)
     check_row_width(definition, full, plan.state.settings.inlined_row_bytes_max)

@@ -16,14 +16,16 @@ from commitlog.domain.state.index import ROW_CHANGES, KeyedRows, RowVersion, Tab
 from commitlog.domain.state.row_keys import key_of, provided_value, referenced_values, shown_key, unique_values
 
 
-def check_references(plan: Plan, index: int, table: TableState, known: TableDefinition, image: Row) -> None:
+def check_references(plan: Plan, index: int, table: TableState, definition: TableDefinition, image: Row) -> None:
     """Every parent of an image must be there; one that was deleted since the base is a conflict of change ``index``."""
-    for key, value in zip(known.foreign_keys, referenced_values(known, image), strict=True):
+    for key, value in zip(definition.foreign_keys, referenced_values(definition, image), strict=True):
         if value is None:
             continue
         parent = plan.names.table_of_id(key.ref_table_id)
         if parent is table:
-            own = provided_value(known, key.ref_column_ids, key_of(known, image), unique_values(known, image))
+            own = provided_value(
+                definition, key.ref_column_ids, key_of(definition, image), unique_values(definition, image)
+            )
             if own == value:
                 continue
         if plan.rows.provider(parent, key.ref_column_ids, value) is None:
@@ -59,12 +61,12 @@ def _base_providers(
 
 
 def check_children(
-    plan: Plan, index: int, table: TableState, known: TableDefinition, key: str, gone: RowVersion
+    plan: Plan, index: int, table: TableState, definition: TableDefinition, key: str, gone: RowVersion
 ) -> None:
     """Nobody may refer to what ``gone`` offered: INVALID, or a conflict with what came to refer to it since the base."""
     for child, number in plan.names.referrers(table):
         ref_column_ids = child.definition.foreign_keys[number].ref_column_ids
-        value = provided_value(known, ref_column_ids, key, gone.unique)
+        value = provided_value(definition, ref_column_ids, key, gone.unique)
         if value is None or plan.rows.provider(table, ref_column_ids, value) is not None:
             continue
         for child_key in sorted(plan.rows.referring(child, number, value)):

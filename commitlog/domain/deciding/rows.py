@@ -12,7 +12,6 @@ from commitlog.domain.deciding.conflicts import Footprint, Hit, object_of
 from commitlog.domain.deciding.new_files import check_data_file
 from commitlog.domain.deciding.plan import Plan, Planned
 from commitlog.domain.deciding.row_conflicts import RowCheck, full_row
-from commitlog.domain.model import ConflictKind, Effect
 from commitlog.domain.model.definitions import InvalidChangeError, complete_row, inlining_problem, quoted
 from commitlog.domain.model.texts import check_row_text, check_text, check_time_ms
 from commitlog.domain.state.index import ROW_CHANGES, KeyedRows, TableState
@@ -25,31 +24,31 @@ def change_row(plan: Plan, change: RowChange, index: int) -> Planned:
     return _effect(plan, table, change, index), Footprint(index, change.kind, entry=table)
 
 
-def _effect(plan: Plan, table: TableState, change: RowChange, index: int) -> Effect:
+def _effect(plan: Plan, table: TableState, change: RowChange, index: int) -> m.Effect:
     if not table.definition.keyed and not isinstance(change, m.InsertRow):
         raise InvalidChangeError(
             m.InvalidCode.PRIMARY_KEY_MISSING,
             f"cannot run UPDATE or DELETE on table {quoted(table.name)} because it does not have a primary key",
         )
     _check_form(change)
-    known = plan.names.definition(table)
-    if known is None:
+    definition = plan.names.definition(table)
+    if definition is None:
         with suppress(InvalidChangeError):
             _assume_refused(plan, table, change)
-        return Effect(table.table_id)
-    if (problem := inlining_problem(known)) is not None:
+        return m.Effect(table.table_id)
+    if (problem := inlining_problem(definition)) is not None:
         raise InvalidChangeError(
             m.InvalidCode.ROWS_NOT_INLINABLE, f"table {quoted(table.name)} takes no rows outside of files: {problem}"
         )
     if table.rows is None:
         assert isinstance(change, m.InsertRow)
-        full_row(plan, known, change.row)
+        full_row(plan, definition, change.row)
         plan.ids.inlined_rows(table)
-        return Effect(table.table_id, row_id=plan.ids.row(table))
+        return m.Effect(table.table_id, row_id=plan.ids.row(table))
     if _is_base_too_old(plan, table, index):
         _assume_refused(plan, table, change)
-        return Effect(table.table_id)
-    return RowCheck(plan, table, known, change, index).run()
+        return m.Effect(table.table_id)
+    return RowCheck(plan, table, definition, change, index).run()
 
 
 def _check_form(change: RowChange) -> None:
@@ -82,7 +81,7 @@ def _is_base_too_old(plan: Plan, table: TableState, index: int) -> bool:
     last = table.last_of(ROW_CHANGES)
     if last <= plan.base:
         return False
-    plan.row_hits.append((index, Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(table))))
+    plan.row_hits.append((index, Hit(m.ConflictKind.TABLE_ROWS_CHANGED, last, object_of(table))))
     return True
 
 
@@ -132,7 +131,7 @@ def flush(plan: Plan, change: m.Flush, index: int) -> Planned:
         plan.bounds.name_flushed_row(table, row_id)
     if table.dropped_at is None:
         _check_flushed(plan, table, table.rows, row_ids)
-    return Effect(table.table_id), Footprint(index, change.kind, entry=table, row_ids=row_ids)
+    return m.Effect(table.table_id), Footprint(index, change.kind, entry=table, row_ids=row_ids)
 
 
 def _check_flushed(plan: Plan, table: TableState, rows: KeyedRows, row_ids: list[int]) -> None:

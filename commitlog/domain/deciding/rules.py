@@ -85,7 +85,7 @@ class Rules:
                 return other.isolation
         return proposal.isolation
 
-    def granularity_of(self, state: SequencerState, table: TableState, base_snapshot_id: int) -> Granularity:
+    def granularity_since(self, state: SequencerState, table: TableState, base_snapshot_id: int) -> Granularity:
         """How finely deletes and compactions of a table are told apart since a base: beyond the window not at all."""
         if base_snapshot_id < state.index_floor:
             return Granularity.TABLE

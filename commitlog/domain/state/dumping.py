@@ -15,7 +15,6 @@ from typing import Any
 from pyroaring import AbstractBitMap64, BitMap64
 
 from commitlog.domain import model as m
-from commitlog.domain.model import ChangeKind
 from commitlog.domain.model.definitions import Column, ForeignKey, PartitionKey, TableDefinition
 from commitlog.domain.model.types import parse_type
 from commitlog.domain.state import index as s
@@ -164,17 +163,17 @@ def _load_rows(plain: Plain, definition: TableDefinition) -> s.KeyedRows | None:
                 children.setdefault(value, set()).add(key)
     for key, versions in plain["history"]:
         rows.history[key] = [(snapshot_id, _load_version(version)) for snapshot_id, version in versions]
-    rows.row_touches = {row_id: (at, ChangeKind(kind)) for row_id, at, kind in plain["row_touches"]}
+    rows.row_touches = {row_id: (at, m.ChangeKind(kind)) for row_id, at, kind in plain["row_touches"]}
     rows.inlined = _unbits(plain["inlined"])
     return rows
 
 
-def _dump_last(last: dict[ChangeKind, int]) -> Plain:
+def _dump_last(last: dict[m.ChangeKind, int]) -> Plain:
     return sorted([str(kind), snapshot_id] for kind, snapshot_id in last.items())
 
 
-def _load_last(plain: Plain) -> dict[ChangeKind, int]:
-    return {ChangeKind(kind): snapshot_id for kind, snapshot_id in plain}
+def _load_last(plain: Plain) -> dict[m.ChangeKind, int]:
+    return {m.ChangeKind(kind): snapshot_id for kind, snapshot_id in plain}
 
 
 def _dump_table(table: s.TableState) -> Plain:
@@ -222,8 +221,8 @@ def _dump_answer(answer: s.Answer) -> Plain:
 
 def _load_answer(plain: Plain) -> s.Answer:
     seq, verdict, snapshot_id, reason, detail, content_hash = plain
-    known = None if reason is None else m.Reason(reason)
-    return s.Answer(seq, m.Verdict(verdict), snapshot_id, known, detail, content_hash)
+    given = None if reason is None else m.Reason(reason)
+    return s.Answer(seq, m.Verdict(verdict), snapshot_id, given, detail, content_hash)
 
 
 def _dump_retired(what: Any) -> Plain:
@@ -391,7 +390,7 @@ def _load_objects(state: s.SequencerState, plain: dict[str, Plain]) -> None:
     }
     state.names = {
         (schema_id, name): [
-            s.NameEvent(at, None if entry_id is None else entries[entry_id], ChangeKind(kind))
+            s.NameEvent(at, None if entry_id is None else entries[entry_id], m.ChangeKind(kind))
             for at, entry_id, kind in events
         ]
         for schema_id, name, events in plain["names"]

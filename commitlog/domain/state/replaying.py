@@ -13,7 +13,6 @@ from typing import Any
 from pyroaring import BitMap64
 
 from commitlog.domain import model as m
-from commitlog.domain.model import ChangeKind, Effect, Outcome, Reason, Row, Verdict
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.definitions import BENIGN_OPS, complete_row, define, reference
 from commitlog.domain.model.ids import id_time_ms
@@ -50,11 +49,11 @@ from commitlog.domain.state.row_keys import (
     unique_values,
 )
 
-_UNANSWERED = frozenset({Reason.MALFORMED, Reason.PROPOSAL_EXPIRED})
+_UNANSWERED = frozenset({m.Reason.MALFORMED, m.Reason.PROPOSAL_EXPIRED})
 _TIME_GRAIN_US = 1_000_000
 
 
-def replay(state: SequencerState, outcome: Outcome) -> SequencerState:
+def replay(state: SequencerState, outcome: m.Outcome) -> SequencerState:
     """Apply an outcome; return the same state, changed. Asserts that the outcome is the next one, and refuses nothing."""
     assert outcome.seq == state.next_seq, f"outcome {outcome.seq} does not follow {state.next_seq - 1}"
     state.next_seq += 1
@@ -63,7 +62,7 @@ def replay(state: SequencerState, outcome: Outcome) -> SequencerState:
     partition, offset = outcome.source
     state.next_offsets[partition] = max(state.next_offsets.get(partition, 0), offset + 1)
     proposal = outcome.proposal
-    if outcome.verdict is Verdict.COMMITTED:
+    if outcome.verdict is m.Verdict.COMMITTED:
         assert proposal is not None
         assert outcome.snapshot_id == state.head_snapshot_id + 1
         _Replay(state, outcome, proposal).run()
@@ -75,13 +74,13 @@ def replay(state: SequencerState, outcome: Outcome) -> SequencerState:
 # --- writers and duplicates -------------------------------------------------------------------------------------------
 
 
-def _give_epoch(state: SequencerState, outcome: Outcome, proposal: m.Proposal) -> None:
+def _give_epoch(state: SequencerState, outcome: m.Outcome, proposal: m.Proposal) -> None:
     """An epoch is only ever given by the log."""
     if outcome.assigned.writer_epoch is not None:
         state.writers.setdefault(proposal.writer_id, WriterState()).epoch = outcome.assigned.writer_epoch
 
 
-def _remember_answer(state: SequencerState, outcome: Outcome) -> None:
+def _remember_answer(state: SequencerState, outcome: m.Outcome) -> None:
     """Keep the answer for repeats, and let ids leave the window when enough outcomes *and* time have passed."""
     partition = outcome.source.partition
     window = state.duplicates.get(partition)
@@ -89,12 +88,12 @@ def _remember_answer(state: SequencerState, outcome: Outcome) -> None:
         window = state.duplicates[partition] = DuplicateWindow()
     window.outcomes += 1
     proposal = outcome.proposal
-    if proposal is not None and outcome.verdict is not Verdict.DUPLICATE and outcome.reason not in _UNANSWERED:
+    if proposal is not None and outcome.verdict is not m.Verdict.DUPLICATE and outcome.reason not in _UNANSWERED:
         answer = Answer(
             outcome.seq, outcome.verdict, outcome.snapshot_id, outcome.reason, outcome.detail, outcome.content_hash
         )
         window.answers[proposal.proposal_id] = answer
-        committed = outcome.verdict is Verdict.COMMITTED and proposal.writer_seq is not None
+        committed = outcome.verdict is m.Verdict.COMMITTED and proposal.writer_seq is not None
         writer_seq = proposal.writer_seq if committed else None
         window.recent.append(
             RecentId(proposal.proposal_id, proposal.writer_id, writer_seq, outcome.decided_at_ms, window.outcomes)
@@ -132,7 +131,7 @@ def _expire_answers(state: SequencerState, window: DuplicateWindow, now_ms: int)
 class _Replay:
     """One committed changeset on its way into the state."""
 
-    def __init__(self, state: SequencerState, outcome: Outcome, proposal: m.Proposal) -> None:
+    def __init__(self, state: SequencerState, outcome: m.Outcome, proposal: m.Proposal) -> None:
         assert outcome.snapshot_id is not None
         assert outcome.snapshot_time_us is not None
         self.state = state
@@ -175,12 +174,12 @@ class _Replay:
         assert schema is not None
         return schema
 
-    def table(self, effect: Effect) -> TableState:
+    def table(self, effect: m.Effect) -> TableState:
         """The table that a change worked on."""
         assert effect.object_id is not None
         return self.state.tables[effect.object_id]
 
-    def bind(self, schema: SchemaState, name: str, entry: Entry | None, kind: ChangeKind) -> None:
+    def bind(self, schema: SchemaState, name: str, entry: Entry | None, kind: m.ChangeKind) -> None:
         """From this snapshot on a name means ``entry``."""
         key = schema.schema_id, fold(name)
         self.state.names.setdefault(key, []).append(NameEvent(self.snapshot_id, entry, kind))
@@ -192,13 +191,13 @@ class _Replay:
         self.state.schema_names.setdefault(fold(name), []).append(SchemaEvent(self.snapshot_id, schema))
         self.state.retired.append((self.snapshot_id, fold(name)))
 
-    def create_schema(self, change: m.CreateSchema, effect: Effect, _: int) -> None:
+    def create_schema(self, change: m.CreateSchema, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         schema = SchemaState(effect.object_id, change.schema, self.snapshot_id)
         self.state.schemas[schema.schema_id] = schema
         self.bind_schema(change.schema, schema)
 
-    def drop_schema(self, change: m.DropSchema, effect: Effect, _: int) -> None:
+    def drop_schema(self, change: m.DropSchema, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         schema = self.state.schemas[effect.object_id]
         for entry in list(schema.entries.values()):
@@ -208,7 +207,7 @@ class _Replay:
         self.bind_schema(schema.name, None)
         self.state.retired.append((self.snapshot_id, schema))
 
-    def drop_entry(self, entry: Entry, kind: ChangeKind) -> None:
+    def drop_entry(self, entry: Entry, kind: m.ChangeKind) -> None:
         """Take a table or view out of the live objects."""
         self.bind(entry.schema, entry.name, None, kind)
         entry.dropped_at = self.snapshot_id
@@ -234,7 +233,7 @@ class _Replay:
                     del state.referrers[key.ref_table_id]
             table.rows = KeyedRows.of(table.definition)
 
-    def create_table(self, change: m.CreateTable, effect: Effect, _: int) -> None:
+    def create_table(self, change: m.CreateTable, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         schema = self.schema(change.schema)
         partition_id = next(self.partition_ids) if change.partition_by else None
@@ -250,25 +249,25 @@ class _Replay:
             table.definition = replace(table.definition, foreign_keys=(*table.definition.foreign_keys, key))
         table.rows = KeyedRows.of(table.definition)
 
-    def add_entry(self, schema: SchemaState, name: str, entry: Entry, kind: ChangeKind) -> None:
+    def add_entry(self, schema: SchemaState, name: str, entry: Entry, kind: m.ChangeKind) -> None:
         """Put a new table or view into its schema."""
         schema.entries[entry.entry_id] = entry
         schema.entry_created_at[kind] = self.snapshot_id
         self.bind(schema, name, entry, kind)
 
-    def drop_table(self, change: m.DropTable | m.DropView, effect: Effect, _: int) -> None:
+    def drop_table(self, change: m.DropTable | m.DropView, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         objects: Mapping[int, Entry] = self.state.tables if isinstance(change, m.DropTable) else self.state.views
         self.drop_entry(objects[effect.object_id], change.kind)
 
-    def rename_table(self, change: m.RenameTable, effect: Effect, _: int) -> None:
+    def rename_table(self, change: m.RenameTable, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
         self.bind(table.schema, table.name, None, change.kind)
         table.definition = replace(table.definition, name=change.new_table)
         table.last[change.kind] = self.snapshot_id
         self.bind(table.schema, change.new_table, table, change.kind)
 
-    def alter_table(self, change: m.AlterTable, effect: Effect, _: int) -> None:
+    def alter_table(self, change: m.AlterTable, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
         keys = sum(1 for step in change.alterations if step.partition_by)
         partition_ids = tuple(next(self.partition_ids) for _ in range(keys))
@@ -277,20 +276,20 @@ class _Replay:
         if any(step.op not in BENIGN_OPS for step in change.alterations):
             table.definition_changed_at = self.snapshot_id
 
-    def create_view(self, change: m.CreateView, effect: Effect, _: int) -> None:
+    def create_view(self, change: m.CreateView, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         schema = self.schema(change.schema)
         view = ViewState(effect.object_id, schema, change.view, self.snapshot_id)
         self.state.views[view.view_id] = view
         self.add_entry(schema, change.view, view, change.kind)
 
-    def replace_view(self, change: m.ReplaceView, effect: Effect, _: int) -> None:
+    def replace_view(self, change: m.ReplaceView, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         self.state.views[effect.object_id].last[change.kind] = self.snapshot_id
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def touch(self, table: TableState, kind: ChangeKind) -> None:
+    def touch(self, table: TableState, kind: m.ChangeKind) -> None:
         """Note that this snapshot did something of this kind to a table."""
         table.last[kind] = self.snapshot_id
         self.tables.append(table)
@@ -304,7 +303,7 @@ class _Replay:
             table.file_bytes += file.file_size_bytes
             yield data_file_id, file
 
-    def append(self, change: m.Append, effect: Effect, _: int) -> None:
+    def append(self, change: m.Append, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
         for data_file_id, file in self.add_files(table, change.files):
             table.next_row_id += file.record_count
@@ -326,7 +325,7 @@ class _Replay:
         self.state.record_counts.drop(data_file_id)
         self.state.deletes.pop(data_file_id, None)
 
-    def delete(self, change: m.Delete, effect: Effect, _: int) -> None:
+    def delete(self, change: m.Delete, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
         deletes = self.state.deletes
         for positions in change.positions:
@@ -346,7 +345,7 @@ class _Replay:
             self.end_file(table, data_file_id, history)
         self.touch(table, change.kind)
 
-    def compact(self, change: m.Compact, effect: Effect, _: int) -> None:
+    def compact(self, change: m.Compact, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
         for data_file_id in change.replaced:
             history = self.history(table, data_file_id)
@@ -358,7 +357,7 @@ class _Replay:
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def row(self, change: RowChange, effect: Effect, index: int) -> None:
+    def row(self, change: RowChange, effect: m.Effect, index: int) -> None:
         table = self.table(effect)
         if effect.row_id is not None:
             table.next_row_id = max(table.next_row_id, effect.row_id + 1)
@@ -375,7 +374,7 @@ class _Replay:
             assert image is not None
             self.start_row(table, table.rows, change, image, effect.row_id)
 
-    def image(self, table: TableState, change: RowChange, index: int) -> Row | None:
+    def image(self, table: TableState, change: RowChange, index: int) -> m.Row | None:
         """The image that stands after a row change."""
         if index in self.images:
             image = self.images[index]
@@ -411,12 +410,12 @@ class _Replay:
             versions.append((self.snapshot_id, version))
         self.rows.append((table, key))
 
-    def touch_row(self, rows: KeyedRows, row_id: int, kind: ChangeKind) -> None:
+    def touch_row(self, rows: KeyedRows, row_id: int, kind: m.ChangeKind) -> None:
         """Note a row's last change, the newest at the end."""
         rows.row_touches.pop(row_id, None)
         rows.row_touches[row_id] = (self.snapshot_id, kind)
 
-    def end_row(self, table: TableState, rows: KeyedRows, key: str, kind: ChangeKind) -> None:
+    def end_row(self, table: TableState, rows: KeyedRows, key: str, kind: m.ChangeKind) -> None:
         """Take a row out of the live ones."""
         self.note_row(table, rows, key, None)
         version = rows.live.pop(key)
@@ -437,7 +436,7 @@ class _Replay:
         table: TableState,
         rows: KeyedRows,
         change: RowChange,
-        image: Row,
+        image: m.Row,
         row_id: int,
     ) -> None:
         """Make a row live; one that stood under its key has been ended."""
@@ -463,7 +462,7 @@ class _Replay:
             if value is not None:
                 children.setdefault(value, set()).add(key)
 
-    def flush(self, change: m.Flush, effect: Effect, _: int) -> None:
+    def flush(self, change: m.Flush, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
         assert table.rows is not None
         for _id, file in self.add_files(table, change.files):
@@ -474,30 +473,30 @@ class _Replay:
 
     # --- the log itself -----------------------------------------------------------------------------------------------
 
-    def expire(self, change: m.ExpireSnapshots, _: Effect, __: int) -> None:
+    def expire(self, change: m.ExpireSnapshots, _: m.Effect, __: int) -> None:
         raise_floor(self.state, change.older_than_snapshot_id)
 
-    def configure(self, change: m.Configure, _: Effect, __: int) -> None:
+    def configure(self, change: m.Configure, _: m.Effect, __: int) -> None:
         self.state.settings = changed_settings(self.state.settings, change.settings)
 
 
-_APPLY: dict[ChangeKind, Callable[[_Replay, Any, Effect, int], None]] = {
-    ChangeKind.CREATE_SCHEMA: _Replay.create_schema,
-    ChangeKind.DROP_SCHEMA: _Replay.drop_schema,
-    ChangeKind.CREATE_TABLE: _Replay.create_table,
-    ChangeKind.DROP_TABLE: _Replay.drop_table,
-    ChangeKind.RENAME_TABLE: _Replay.rename_table,
-    ChangeKind.ALTER_TABLE: _Replay.alter_table,
-    ChangeKind.CREATE_VIEW: _Replay.create_view,
-    ChangeKind.REPLACE_VIEW: _Replay.replace_view,
-    ChangeKind.DROP_VIEW: _Replay.drop_table,
-    ChangeKind.APPEND: _Replay.append,
-    ChangeKind.DELETE: _Replay.delete,
-    ChangeKind.COMPACT: _Replay.compact,
-    ChangeKind.INSERT_ROW: _Replay.row,
-    ChangeKind.UPDATE_ROW: _Replay.row,
-    ChangeKind.DELETE_ROW: _Replay.row,
-    ChangeKind.FLUSH: _Replay.flush,
-    ChangeKind.EXPIRE_SNAPSHOTS: _Replay.expire,
-    ChangeKind.CONFIGURE: _Replay.configure,
+_APPLY: dict[m.ChangeKind, Callable[[_Replay, Any, m.Effect, int], None]] = {
+    m.ChangeKind.CREATE_SCHEMA: _Replay.create_schema,
+    m.ChangeKind.DROP_SCHEMA: _Replay.drop_schema,
+    m.ChangeKind.CREATE_TABLE: _Replay.create_table,
+    m.ChangeKind.DROP_TABLE: _Replay.drop_table,
+    m.ChangeKind.RENAME_TABLE: _Replay.rename_table,
+    m.ChangeKind.ALTER_TABLE: _Replay.alter_table,
+    m.ChangeKind.CREATE_VIEW: _Replay.create_view,
+    m.ChangeKind.REPLACE_VIEW: _Replay.replace_view,
+    m.ChangeKind.DROP_VIEW: _Replay.drop_table,
+    m.ChangeKind.APPEND: _Replay.append,
+    m.ChangeKind.DELETE: _Replay.delete,
+    m.ChangeKind.COMPACT: _Replay.compact,
+    m.ChangeKind.INSERT_ROW: _Replay.row,
+    m.ChangeKind.UPDATE_ROW: _Replay.row,
+    m.ChangeKind.DELETE_ROW: _Replay.row,
+    m.ChangeKind.FLUSH: _Replay.flush,
+    m.ChangeKind.EXPIRE_SNAPSHOTS: _Replay.expire,
+    m.ChangeKind.CONFIGURE: _Replay.configure,
 }
