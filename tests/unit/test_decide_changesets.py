@@ -20,7 +20,7 @@ from deciding import (
 )
 
 from commitlog.domain.deciding import bounds
-from commitlog.domain.model import altering, definitions
+from commitlog.domain.model import InvalidCode, altering, definitions
 from commitlog.domain.model.row_width import stored_width
 from commitlog.domain.model.types import fold
 from commitlog.errors import MalformedRecordError
@@ -226,6 +226,7 @@ def test_a_wide_table_altered_column_by_column_then_in_one_change_or_not_too_oft
     log.commit(*[alter("SET_COMMENT", name=None, comment=str(n)) for n in range(5)])
     refused = log.refused("INVALID", *[alter("SET_COMMENT", name=None, comment=str(n)) for n in range(6)])
     assert "6 columns, more than 5" in str(refused.detail)
+    assert refused.invalid_code is InvalidCode.TOO_MANY_ALTERED_COLUMNS
     log.check_replay()
 
 
