@@ -16,7 +16,7 @@ from commitlog.domain.model.definitions import InvalidChangeError, quoted
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import TableState
 
-_NO_ROWS = FrozenBitMap64()
+_NO_POSITIONS = FrozenBitMap64()
 
 
 def append(plan: Plan, change: m.Append, index: int) -> Planned:
@@ -28,8 +28,7 @@ def append(plan: Plan, change: m.Append, index: int) -> Planned:
         )
     if not change.files:
         raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, "APPEND without files: nothing to commit")
-    rows = check_data_files(plan, table, change.files)
-    start = plan.ids.rows(table, rows)
+    start = plan.ids.rows(table, check_data_files(plan, table, change.files))
     for file in change.files:
         plan.ids.data_file(file, start)
         start += file.record_count
@@ -44,9 +43,9 @@ def delete(plan: Plan, change: m.Delete, index: int) -> Planned:
             m.InvalidCode.TABLE_KEYED, f"table {quoted(table.name)} is keyed: it takes DELETE_ROW, no DELETE"
         )
     touched: dict[int, AbstractBitMap64 | None] = {}
-    for positions in change.positions:
-        plan.bounds.name_data_file(positions.data_file_id)
-        touched[positions.data_file_id] = _plan_positions(plan, table, positions)
+    for given in change.positions:
+        plan.bounds.name_data_file(given.data_file_id)
+        touched[given.data_file_id] = _plan_positions(plan, table, given)
     for delete_file in change.delete_files:
         plan.bounds.name_data_file(delete_file.data_file_id)
         _plan_delete_file(plan, table, delete_file)
@@ -72,12 +71,12 @@ def compact(plan: Plan, change: m.Compact, index: int) -> Planned:
         )
     if not change.replaced:
         raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, "COMPACT of no file: nothing to commit")
-    rows = 0
+    live_rows = 0
     certain = True
     for data_file_id in change.replaced:
         plan.bounds.name_data_file(data_file_id)
         if _is_live(plan, table, data_file_id):
-            rows += plan.state.record_counts.get(data_file_id) - plan.state.deleted_count(data_file_id)
+            live_rows += plan.state.record_counts.get(data_file_id) - plan.state.deleted_count(data_file_id)
             since = _deleted_since(plan, table, data_file_id)
             certain = certain and since is not None and not since
         else:
@@ -85,9 +84,9 @@ def compact(plan: Plan, change: m.Compact, index: int) -> Planned:
     made = check_data_files(plan, table, change.files)
     for file in change.files:
         plan.ids.data_file(file, None)
-    if certain and made != rows:
+    if certain and made != live_rows:
         raise InvalidChangeError(
-            m.InvalidCode.ROW_COUNT_DIFFERS, f"the replaced files hold {rows} live rows, the new ones {made}"
+            m.InvalidCode.ROW_COUNT_DIFFERS, f"the replaced files hold {live_rows} live rows, the new ones {made}"
         )
     footprint = Footprint(
         index,
@@ -125,10 +124,10 @@ def _gone_since(plan: Plan, table: TableState, data_file_id: int) -> bool:
 def _deleted_since(plan: Plan, table: TableState, data_file_id: int) -> AbstractBitMap64 | None:
     """Positions deleted since the base; None when that can't be told (then a conflict is certain)."""
     if plan.base < plan.state.index_floor:
-        return _NO_ROWS if table.last.get(m.ChangeKind.DELETE, -1) <= plan.base else None
+        return _NO_POSITIONS if table.last.get(m.ChangeKind.DELETE, -1) <= plan.base else None
     history = plan.state.file_history.get(data_file_id)
     if history is None or history.last_delete() <= plan.base:
-        return _NO_ROWS
+        return _NO_POSITIONS
     since = BitMap64()
     for delete in history.deletes:
         if delete.snapshot_id > plan.base:
@@ -136,73 +135,73 @@ def _deleted_since(plan: Plan, table: TableState, data_file_id: int) -> Abstract
     return since
 
 
-def _row_set(rows: m.RowPositions, data_file_id: int) -> FrozenBitMap64:
-    if isinstance(rows, tuple):
+def _checked_positions(positions: m.RowPositions, data_file_id: int) -> FrozenBitMap64:
+    if isinstance(positions, tuple):
         raise InvalidChangeError(
             m.InvalidCode.POSITION_INVALID, f"the positions in data file {data_file_id} are negative or given twice"
         )
-    if not rows:
+    if not positions:
         raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, f"no positions are given in data file {data_file_id}")
-    return rows
+    return positions
 
 
-def _check_range(plan: Plan, rows: FrozenBitMap64, data_file_id: int) -> None:
+def _check_range(plan: Plan, positions: FrozenBitMap64, data_file_id: int) -> None:
     count = plan.state.record_counts.get(data_file_id)
-    if rows.max() >= count:
+    if positions.max() >= count:
         raise InvalidChangeError(
             m.InvalidCode.POSITION_INVALID,
-            f"position {rows.max()} is beyond data file {data_file_id}, which has {count} rows",
+            f"position {positions.max()} is beyond data file {data_file_id}, which has {count} rows",
         )
 
 
-def _plan_positions(plan: Plan, table: TableState, positions: m.PositionDelete) -> FrozenBitMap64:
-    rows = _row_set(positions.rows, positions.data_file_id)
-    plan.bounds.count_positions(len(rows))
-    if len(rows) > plan.state.settings.inlined_positions_max:
+def _plan_positions(plan: Plan, table: TableState, given: m.PositionDelete) -> FrozenBitMap64:
+    positions = _checked_positions(given.rows, given.data_file_id)
+    plan.bounds.count_positions(len(positions))
+    if len(positions) > plan.state.settings.inlined_positions_max:
         raise InvalidChangeError(
             m.InvalidCode.TOO_MANY_POSITIONS,
-            f"{len(rows)} positions in data file {positions.data_file_id} are more than "
+            f"{len(positions)} positions in data file {given.data_file_id} are more than "
             f"{plan.state.settings.inlined_positions_max} (inlined_positions_max): use a delete file",
         )
-    if _is_live(plan, table, positions.data_file_id):
-        _check_range(plan, rows, positions.data_file_id)
-        deletes = plan.state.deletes.get(positions.data_file_id)
-        since = _deleted_since(plan, table, positions.data_file_id)
+    if _is_live(plan, table, given.data_file_id):
+        _check_range(plan, positions, given.data_file_id)
+        deletes = plan.state.deletes.get(given.data_file_id)
+        since = _deleted_since(plan, table, given.data_file_id)
         if deletes is not None and since is not None:
-            repeated = (rows & deletes.inlined | rows & deletes.filed) - since
+            repeated = (positions & deletes.inlined | positions & deletes.filed) - since
             if repeated:
                 raise InvalidChangeError(
                     m.InvalidCode.POSITION_DELETED,
-                    f"position {repeated.min()} of data file {positions.data_file_id} is deleted already",
+                    f"position {repeated.min()} of data file {given.data_file_id} is deleted already",
                 )
-    return rows
+    return positions
 
 
 def _plan_delete_file(plan: Plan, table: TableState, delete_file: m.DeleteFile) -> None:
     check_file(plan, table, delete_file)
     data_file_id = delete_file.data_file_id
-    rows = _row_set(delete_file.rows, data_file_id)
+    positions = _checked_positions(delete_file.rows, data_file_id)
     plan.ids.delete_file()
     if not _is_live(plan, table, data_file_id):
         return
-    _check_range(plan, rows, data_file_id)
+    _check_range(plan, positions, data_file_id)
     since = _deleted_since(plan, table, data_file_id)
     deletes = plan.state.deletes.get(data_file_id)
     if deletes is None or since is None or since:
         return
-    if not deletes.filed <= rows:
+    if not deletes.filed <= positions:
         raise InvalidChangeError(
             m.InvalidCode.DELETE_FILE_INVALID,
-            f"the delete file {quoted(delete_file.path)} lacks position {(deletes.filed - rows).min()} of the earlier one of "
-            f"data file {data_file_id}: delete files are cumulative",
+            f"the delete file {quoted(delete_file.path)} lacks position {(deletes.filed - positions).min()} of the earlier one "
+            f"of data file {data_file_id}: delete files are cumulative",
         )
-    if shared := rows & deletes.inlined:
+    if shared := positions & deletes.inlined:
         raise InvalidChangeError(
             m.InvalidCode.DELETE_FILE_INVALID,
             f"the delete file {quoted(delete_file.path)} repeats position {shared.min()} of data file {data_file_id}, "
             "which is deleted by position already",
         )
-    if len(rows) == len(deletes.filed):
+    if len(positions) == len(deletes.filed):
         raise InvalidChangeError(
             m.InvalidCode.DELETE_FILE_INVALID,
             f"the delete file {quoted(delete_file.path)} adds nothing to the earlier one",
