@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+
+from commitlog.domain.model import ChangeKind, FilterOp, Granularity, Reason, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "docs" / "rules.md"
 CITATION = re.compile(r"rules\.md`? (\d+(?:\.\d+)?(?:-\d+)?(?:(?:,| and| to)\s+\d+(?:\.\d+)?(?:-\d+)?)*)")
 ELSEWHERE = re.compile(r"\bDESIGN\b(?!\.md)|\b[Rr]ulings? \d")
 SECTIONS, RULINGS = 12, 37
+GENESIS = {
+    field["name"]: field["type"]
+    for field in json.loads((ROOT / "schemas" / "genesis.avsc").read_text("utf-8"))["fields"]
+}
+SETTINGS = [field["name"] for field in GENESIS["settings"]["fields"]]
 
 
 def sources() -> Iterator[Path]:
@@ -46,6 +54,12 @@ def test_rules_when_read_then_every_section_and_ruling_is_there_in_its_order() -
     assert re.findall(r'^<a id="12\.(\d+)"></a>\*\*12\.\1\*\* \S', text, re.M) == [
         str(n) for n in range(1, RULINGS + 1)
     ]
+
+
+@pytest.mark.parametrize("names", [ChangeKind, Reason, Verdict, Granularity, FilterOp, SETTINGS], ids=str)
+def test_rules_when_read_then_they_name_whatever_can_be_asked_for_answered_or_set(names: Iterable[str]) -> None:
+    text = RULES.read_text(encoding="utf-8")
+    assert [name for name in map(str, names) if name not in text] == []
 
 
 @pytest.mark.parametrize(
