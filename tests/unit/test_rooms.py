@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,11 @@ OPS_TOOLS = _names("ops.duckdb_client ops.local_spark ops.manual")
 # A room within a room says all that it may import; what the outer one never imports, it does not either.
 ROOMS = {
     "domain": Room(_names("errors"), never=_names("time random os logging secrets"), packages=_names("pyroaring")),
+    # Floors: nobody looks up.
+    "domain.model": Room(_names("errors")),
+    "domain.state": Room(_names("domain.model errors")),
+    "domain.deciding": Room(_names("domain.model domain.state errors")),
+    "domain.again": Room(_names("domain.model domain.state domain.deciding errors")),
     "log": Room(_names("domain errors config"), never=_names("sqlalchemy psycopg pyspark")),
     "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(_names("domain log catalog.queries catalog.watching errors config"), never=_names("pyspark")),
@@ -157,6 +162,47 @@ def test_imports_when_outside_ops_then_never_of_ops(module: str) -> None:
     assert not [name for name in found if name.startswith("commitlog.ops")]
 
 
+def graph_of(room: str) -> dict[str, set[str]]:
+    """Which modules of a room import which others of it; what only types need counts too."""
+    inside = {f"commitlog.{name}": path for name, path in modules() if name == room or name.startswith(f"{room}.")}
+    graph: dict[str, set[str]] = {}
+    for module, path in inside.items():
+        found = imports_of(path.read_text(encoding="utf-8"), module)
+        meant = (
+            f"{each.module}.{each.name}" if f"{each.module}.{each.name}" in inside else each.module for each in found
+        )
+        graph[module] = {name for name in meant if name in inside and name != module}
+    return graph
+
+
+def circle_in(graph: Mapping[str, set[str]]) -> list[str]:
+    """Modules each of which imports the next and the last the first; none when every module lies above what it imports."""
+    settled: set[str] = set()
+
+    def search(module: str, way: list[str]) -> list[str]:
+        if module in way:
+            return way[way.index(module) :]
+        if module not in settled:
+            for other in sorted(graph[module]):
+                if circle := search(other, [*way, module]):
+                    return circle
+        settled.add(module)
+        return []
+
+    return next((circle for module in sorted(graph) if (circle := search(module, []))), [])
+
+
+def test_domain_when_its_modules_import_each_other_then_never_in_a_circle() -> None:
+    graph = graph_of("domain")
+    assert "commitlog.domain.state.index" in graph["commitlog.domain.state.replaying"]
+    assert circle_in(graph) == []
+
+
+def test_circle_in_when_modules_know_each_other_then_names_them() -> None:
+    assert circle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+    assert circle_in({"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": {"b"}}) == ["b", "c", "d"]
+
+
 def test_config_when_others_need_the_environment_then_is_its_only_reader() -> None:
     # Which form of the core runs is settled before anything else is imported, so `compiled` reads that itself.
     readers = [name for name, path in modules() if name not in ("config", "compiled") and _reads_environment(path)]
@@ -182,6 +228,9 @@ def _reads_environment(path: Path) -> bool:
         ("domain.deciding.decide", "import numpy"),
         ("domain.deciding.decide", "from commitlog.config import Settings"),
         ("domain.deciding.decide", "def f():\n    from commitlog.log import codec"),
+        ("domain.state.replaying", "from commitlog.domain.deciding.rows import x"),
+        ("domain.model.changes", "if TYPE_CHECKING:\n    from commitlog.domain.state import index"),
+        ("domain.deciding.plan", "from ..again import verifying"),
         ("log.sequencer", "from commitlog import catalog"),
         ("log.sequencer", "import sqlalchemy.exc"),
         ("catalog.queries", "from commitlog.log.results import read"),
