@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from commitlog.domain.deciding.reads import is_vacuous
+from commitlog.domain.deciding.proofs import is_vacuous
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, canonical_value, value_text

@@ -11,7 +11,7 @@ import pytest
 from lakes import Lake, change
 
 from commitlog.catalog.queries import Catalog
-from commitlog.domain.deciding.reads import excludes
+from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.model import Append, DataFile, FilterOp, Predicate
 
 VALUES: dict[str, list[Any]] = {

@@ -21,7 +21,7 @@ from commitlog.domain.deciding import (
     files,
     matrix,
     objects,
-    reads,
+    proofs,
     row_conflicts,
     row_overlay,
     rows,
@@ -117,8 +117,8 @@ def positions_may_be_deleted_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def statistics_prove_too_much(patch: pytest.MonkeyPatch) -> None:
-    real = reads._below
-    patch.setattr(reads, "_below", lambda literal, low: real(literal, low) or (literal is not None and literal == low))
+    real = proofs._below
+    patch.setattr(proofs, "_below", lambda literal, low: real(literal, low) or (literal is not None and literal == low))
 
 
 def unique_values_are_not_checked(patch: pytest.MonkeyPatch) -> None:
@@ -162,60 +162,62 @@ def created_and_dropped_again_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def nan_is_ignored_in_filters(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reads, "FLOATS", frozenset())
+    patch.setattr(proofs, "FLOATS", frozenset())
 
 
 def texts_are_never_cut_short(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reads, "may_be_cut", lambda high: False)
+    patch.setattr(proofs, "may_be_cut", lambda high: False)
 
 
 def decimals_are_compared_as_text(patch: pytest.MonkeyPatch) -> None:
-    real = reads.comparable
+    real = proofs.comparable
     patch.setattr(
-        reads, "comparable", lambda kind, value: str(value) if kind.name == "decimal" and value else real(kind, value)
+        proofs, "comparable", lambda kind, value: str(value) if kind.name == "decimal" and value else real(kind, value)
     )
 
 
 def times_are_compared_as_written(patch: pytest.MonkeyPatch) -> None:
-    real = reads.comparable
+    real = proofs.comparable
 
     def comparable(kind: Any, value: Any) -> Any:
         return value if kind.name == "timestamp" and isinstance(value, str) else real(kind, value)
 
-    patch.setattr(reads, "comparable", comparable)
+    patch.setattr(proofs, "comparable", comparable)
 
 
 def a_literal_of_another_type_proves(patch: pytest.MonkeyPatch) -> None:
-    real = reads._below
-    patch.setattr(reads, "_below", lambda literal, low: literal is None or real(literal, low))
+    real = proofs._below
+    patch.setattr(proofs, "_below", lambda literal, low: literal is None or real(literal, low))
 
 
 def missing_counts_count_as_zero(patch: pytest.MonkeyPatch) -> None:
-    real = reads._statistics_exclude
+    real = proofs.held_by_statistics
 
-    def exclude(kind: Any, record_count: int, known: Any, predicate: Any) -> bool:
-        return real(kind, record_count, replace(known, null_count=known.null_count or 0), predicate)
+    def held(file: Any, statistics: Any, column: Any) -> Any:
+        counted = {name: replace(known, null_count=known.null_count or 0) for name, known in statistics.items()}
+        return real(file, counted, column)
 
-    patch.setattr(reads, "_statistics_exclude", exclude)
+    patch.setattr(proofs, "held_by_statistics", held)
 
 
 def a_partition_of_null_matches_nothing(patch: pytest.MonkeyPatch) -> None:
-    real = reads._partition_excludes
+    real = proofs.held_by_partition
 
-    def exclude(table: Any, file: Any, *rest: Any) -> bool:
-        return None in (file.partition_values or ()) or real(table, file, *rest)
+    def held(table: Any, file: Any, column: Any) -> Any:
+        nothing = proofs.Held(may_be_null=False, may_be_value=False)
+        return nothing if None in (file.partition_values or ()) else real(table, file, column)
 
-    patch.setattr(reads, "_partition_excludes", exclude)
+    patch.setattr(proofs, "held_by_partition", held)
 
 
 def every_transform_is_a_proof(patch: pytest.MonkeyPatch) -> None:
-    real = reads._partition_excludes
+    real = proofs.held_by_partition
 
-    def exclude(table: Any, *rest: Any) -> bool:
+    def held(table: Any, *rest: Any) -> Any:
         keys = tuple(replace(key, transform="identity") for key in table.partition_by)
         return real(replace(table, partition_by=keys), *rest)
 
-    patch.setattr(reads, "_partition_excludes", exclude)
+    patch.setattr(proofs, "held_by_partition", held)
 
 
 def partitioning_does_not_constrain_rows(patch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from deciding import (
 )
 
 from commitlog.domain.deciding.decide import decide, find_conflicts
-from commitlog.domain.deciding.reads import excludes
+from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.deciding.rules import Rules
 from commitlog.domain.model import Append, ColumnStatistics, DataFile, FilterOp, Predicate
 from commitlog.domain.model.json_form import proposal_from_json

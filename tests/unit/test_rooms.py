@@ -128,7 +128,8 @@ def _allowed(found: Import, name: str, doors: frozenset[str]) -> bool:
         return any(target == way or target.startswith(f"{way}.") for way in {name, *room.modules, *doors})
     if top in ROOMS[outer].never or (found.module, found.name) in FORBIDDEN_NAMES.get(outer, frozenset()):
         return False
-    return room.packages is None or top in sys.stdlib_module_names or top in room.packages
+    packages = ROOMS[outer].packages if room.packages is None else room.packages
+    return packages is None or top in sys.stdlib_module_names or top in packages
 
 
 def modules() -> list[tuple[str, Path]]:

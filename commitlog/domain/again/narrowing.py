@@ -7,21 +7,24 @@ follows the files that were there to be read, as far as the window remembers the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from commitlog.domain import model as m
-from commitlog.domain.deciding.reads import (
+from commitlog.domain.deciding.proofs import (
+    Bound,
     Comparable,
-    StatisticsDecoder,
     comparable,
-    definition_hits,
     excludes,
+    held_by_partition,
+    held_by_statistics,
     may_be_cut,
+    statistics_of,
 )
+from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.types import FLOATS, ColumnType, fold
+from commitlog.domain.model.types import ColumnType, fold
 from commitlog.domain.state.index import SequencerState, TableState
 
 
@@ -40,21 +43,14 @@ class Narrowing:
     high: m.Scalar
 
 
-class _Bound(NamedTuple):
-    order: Comparable
-    given: m.Scalar
-    exact: bool
-
-
 class _Span(NamedTuple):
     """What a set of files holds of a column; a bound is None when it is not known."""
 
-    low: _Bound | None
-    high: _Bound | None
+    low: Bound | None
+    high: Bound | None
 
 
-_Statistics = dict[str, m.ColumnStatistics]
-_File = tuple[m.DataFile, _Statistics]
+_File = tuple[m.DataFile, Mapping[str, m.ColumnStatistics]]
 
 
 def narrowings(
@@ -65,9 +61,8 @@ def narrowings(
     Columns that the read filters on come first, then those that tell the appended files from the ones that were read,
     then those of which only the appended files are known.
     """
-    schema = state.schema_at(fold(read.schema), base)
-    table = None if schema is None else state.entry_at(schema, fold(read.table), base)
-    if not isinstance(table, TableState) or base < state.index_floor or any(definition_hits(table, base)):
+    table = state.entry_named(read.schema, read.table, base)
+    if not isinstance(table, TableState) or base < state.index_floor or not table.is_known_at(base):
         return ()
     definition = table.definition
     met: list[_File] = []
@@ -76,7 +71,7 @@ def narrowings(
         if snapshot_id <= base and read.files is not None and data_file_id not in read.files:
             continue
         if not excludes(definition, file, read.filter, decode):
-            (held if snapshot_id <= base else met).append((file, _statistics_of(file, decode)))
+            (held if snapshot_id <= base else met).append((file, statistics_of(file, decode)))
     assert met, "no file was appended since, so nothing was to be kept out"
     filtered = list(dict.fromkeys(definition.column(each.column).column_id for each in read.filter))
     found = [
@@ -86,13 +81,6 @@ def narrowings(
         for rank, predicate in _predicates(definition, column, read, span, held, column.column_id in filtered)
     ]
     return tuple(narrowing for _, narrowing in sorted(found, key=lambda each: each[0]))
-
-
-def _statistics_of(file: m.DataFile, decode: StatisticsDecoder | None) -> _Statistics:
-    statistics = file.statistics
-    if isinstance(statistics, bytes):
-        statistics = () if decode is None else decode(statistics)
-    return {fold(column.column): column for column in statistics}
 
 
 def _given(span: _Span) -> tuple[m.Scalar, m.Scalar]:
@@ -125,7 +113,7 @@ def _predicates(
 
 class _Side(NamedTuple):
     op: m.FilterOp
-    bound: _Bound
+    bound: Bound
 
 
 def _sides(span: _Span) -> Iterator[_Side]:
@@ -182,29 +170,13 @@ def _span_of(table: TableDefinition, column: Column, files: list[_File]) -> _Spa
     return None if low is None and high is None else _Span(low, high)
 
 
-def _span_in(table: TableDefinition, column: Column, file: m.DataFile, statistics: _Statistics) -> _Span | None:
-    data_type = column.type
-    for key, value in zip(table.partition_by, file.partition_values or (), strict=False):
-        if key.column_id == column.column_id and key.transform == "identity":
-            if value is None:
+def _span_in(
+    table: TableDefinition, column: Column, file: m.DataFile, statistics: Mapping[str, m.ColumnStatistics]
+) -> _Span | None:
+    for held in (held_by_partition(table, file, column), held_by_statistics(file, statistics, column)):
+        if held is not None:
+            if not held.may_be_value:
                 return _EMPTY
-            if (order := comparable(data_type, value)) is not None:
-                point = _Bound(order, value, exact=True)
-                return _Span(point, point)
-    column_statistics = statistics.get(fold(column.name))
-    if column_statistics is None:
-        return None
-    if column_statistics.value_count == 0 or column_statistics.null_count == file.record_count:
-        return _EMPTY
-    low = _bound(data_type, column_statistics.min)
-    high = (
-        None
-        if data_type.name in FLOATS and column_statistics.contains_nan is not False
-        else _bound(data_type, column_statistics.max)
-    )
-    return None if low is None and high is None else _Span(low, high)
-
-
-def _bound(data_type: ColumnType, given: m.Scalar) -> _Bound | None:
-    order = comparable(data_type, given)
-    return None if order is None else _Bound(order, given, exact=False)
+            if held.low is not None or held.high is not None:
+                return _Span(held.low, held.high)
+    return None

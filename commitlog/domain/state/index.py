@@ -33,6 +33,7 @@ from commitlog.domain.model import (
     Verdict,
 )
 from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.types import fold
 
 _CHUNK = 4096
 ROW_CHANGES = (ChangeKind.INSERT_ROW, ChangeKind.UPDATE_ROW, ChangeKind.DELETE_ROW)
@@ -393,6 +394,11 @@ class SequencerState:
             return events[-1].entry
         at = bisect_right(events, snapshot_id, key=lambda event: event.snapshot_id)
         return events[at - 1].entry if at else None
+
+    def entry_named(self, schema_name: str, name: str, snapshot_id: int) -> Entry | None:
+        """What a name, as it is written, meant at a snapshot not below the floor."""
+        schema = self.schema_at(fold(schema_name), snapshot_id)
+        return None if schema is None else self.entry_at(schema, fold(name), snapshot_id)
 
     def schema_at(self, folded: str, snapshot_id: int) -> SchemaState | None:
         """What a schema name meant at a snapshot not below the floor."""

@@ -1,0 +1,229 @@
+"""What a file tells of a column, and what that proves of a filter (rules.md 12.14, 12.24).
+
+A filter excludes a file when one of its conjuncts alone proves, from partition values or column statistics, that no row of
+the file can match. Whatever is missing, of another type or possibly cut short proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from typing import NamedTuple, TypeAlias
+
+from commitlog.domain.deciding.rules import StatisticsDecoder
+from commitlog.domain.model import ColumnStatistics, DataFile, FilterOp, Predicate, Scalar
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, fold
+
+_COMPARED_AS_TEXT = frozenset({"varchar", "uuid"})
+_COMPARED_AS_TIME = frozenset({"date", "time", *TIMESTAMPS})
+_CUT_LENGTH_MIN = 8
+"""No known writer cuts text bounds shorter than this many bytes; a longer maximum may be a prefix of the real one."""
+
+
+def excludes(
+    table: TableDefinition, file: DataFile, conjunction: tuple[Predicate, ...], decode: StatisticsDecoder | None
+) -> bool:
+    """Whether it is proved that no row of the file matches the conjunction."""
+    if file.record_count == 0:
+        return True
+    statistics = statistics_of(file, decode)
+    for predicate in conjunction:
+        column = table.column(predicate.column)
+        if is_vacuous(column.type, predicate):
+            return True
+        for held in (held_by_partition(table, file, column), held_by_statistics(file, statistics, column)):
+            if held is not None and _excludes(held, column.type, predicate):
+                return True
+    return False
+
+
+# --- what a file tells ------------------------------------------------------------------------------------------------
+
+
+class Bound(NamedTuple):
+    """A smallest or greatest value; ``order`` as values of the column are compared, ``given`` as the file's writer told it.
+
+    exact: whether it is a value of the column for sure, not the beginning of one.
+    """
+
+    order: Comparable
+    given: Scalar
+    exact: bool
+
+
+class Held(NamedTuple):
+    """What a file holds of a column, as far as it tells; a bound is None when it is not known."""
+
+    low: Bound | None = None
+    high: Bound | None = None
+    may_be_null: bool = True
+    may_be_value: bool = True
+
+
+_ONLY_NULL = Held(may_be_value=False)
+
+
+def statistics_of(file: DataFile, decode: StatisticsDecoder | None) -> Mapping[str, ColumnStatistics]:
+    """A file's statistics by folded name of the column; none when they are opaque and nobody can read them."""
+    statistics = file.statistics
+    if isinstance(statistics, bytes):
+        statistics = () if decode is None else decode(statistics)
+    return {fold(column.column): column for column in statistics}
+
+
+def held_by_partition(table: TableDefinition, file: DataFile, column: Column) -> Held | None:
+    """What a file's partition tells of a column; None when the table is not partitioned by its values as they are."""
+    for key, value in zip(table.partition_by, file.partition_values or (), strict=False):
+        if key.column_id == column.column_id and key.transform == "identity":
+            if value is None:
+                return _ONLY_NULL
+            point = _point(column.type, value)
+            return Held(point, point, may_be_null=False)
+    return None
+
+
+def held_by_statistics(file: DataFile, statistics: Mapping[str, ColumnStatistics], column: Column) -> Held | None:
+    """What a file's statistics tell of a column; None when they do not name it."""
+    told = statistics.get(fold(column.name))
+    if told is None:
+        return None
+    high = _bound(column.type, told.max)
+    if column.type.name in FLOATS and told.contains_nan is not False:
+        high = None
+    return Held(
+        _bound(column.type, told.min),
+        high,
+        may_be_null=told.null_count != 0,
+        may_be_value=told.value_count != 0 and told.null_count != file.record_count,
+    )
+
+
+def _point(data_type: ColumnType, given: Scalar) -> Bound | None:
+    """A partition's value in the column's value domain; DuckLake stores it as text, which serves as well."""
+    value: object = given
+    if isinstance(given, str) and data_type.name not in _COMPARED_AS_TIME:
+        try:
+            value = canonical_value(data_type, given)
+        except ValueError:
+            return None
+    order = comparable(data_type, value) if isinstance(value, bool | int | float | str | Decimal) else None
+    if order is None:
+        return None
+    return Bound(order, value if isinstance(value, bool | int | float | str) else given, exact=True)
+
+
+def _bound(data_type: ColumnType, given: Scalar) -> Bound | None:
+    order = comparable(data_type, given)
+    return None if order is None else Bound(order, given, exact=False)
+
+
+# --- what that proves -------------------------------------------------------------------------------------------------
+
+
+def is_vacuous(data_type: ColumnType, predicate: Predicate) -> bool:
+    """A predicate that no value satisfies: in [], or between with low above high."""
+    if predicate.op is FilterOp.IN:
+        return predicate.value == ()
+    if predicate.op is FilterOp.BETWEEN:
+        assert isinstance(predicate.value, tuple)
+        low, high = (comparable(data_type, value) for value in predicate.value)
+        return low is not None and high is not None and high < low  # type: ignore[operator]
+    return False
+
+
+def _excludes(held: Held, data_type: ColumnType, predicate: Predicate) -> bool:
+    """Whether nothing that a file holds of a column satisfies the predicate."""
+    if predicate.op is FilterOp.IS_NULL:
+        return not held.may_be_null
+    if not held.may_be_value:
+        return True
+    if predicate.op is FilterOp.IS_NOT_NULL:
+        return False
+    low, high = held.low, held.high
+    return _range_excludes(
+        data_type,
+        None if low is None else low.order,
+        None if high is None else high.order,
+        high is not None and high.exact,
+        predicate,
+    )
+
+
+def _range_excludes(
+    data_type: ColumnType, low: Comparable | None, high: Comparable | None, exact: bool, predicate: Predicate
+) -> bool:
+    """Whether no value from ``low`` to ``high`` (None: unbounded) satisfies the predicate."""
+    op, value = predicate.op, predicate.value
+    if op is FilterOp.IN:
+        assert isinstance(value, tuple)
+        literals = [comparable(data_type, item) for item in value]
+        return all(_below(lit, low) or _above(lit, high, exact) for lit in literals)
+    if op is FilterOp.BETWEEN:
+        assert isinstance(value, tuple)
+        first, last = comparable(data_type, value[0]), comparable(data_type, value[1])
+        return _below(last, low) or _above(first, high, exact)
+    assert not isinstance(value, tuple)
+    literal = comparable(data_type, value)
+    match op:
+        case FilterOp.EQ:
+            return _below(literal, low) or _above(literal, high, exact)
+        case FilterOp.LT:
+            return _below(literal, low) or (literal is not None and literal == low)
+        case FilterOp.LE:
+            return _below(literal, low)
+        case FilterOp.GT:
+            return _above(literal, high, exact) or (
+                literal is not None and literal == high and (exact or not may_be_cut(high))
+            )
+        case FilterOp.GE:
+            return _above(literal, high, exact)
+    return False
+
+
+def _below(literal: Comparable | None, low: Comparable | None) -> bool:
+    return literal is not None and low is not None and literal < low  # type: ignore[operator]
+
+
+def _above(literal: Comparable | None, high: Comparable | None, exact: bool) -> bool:
+    if literal is None or high is None or not literal > high:  # type: ignore[operator]
+        return False
+    return exact or not (may_be_cut(high) and isinstance(literal, str) and literal.startswith(str(high)))
+
+
+def may_be_cut(high: Comparable | None) -> bool:
+    """Whether a maximum may be the beginning of a longer one."""
+    return isinstance(high, str) and len(high.encode("utf-8", "replace")) >= _CUT_LENGTH_MIN
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+Comparable: TypeAlias = "bool | int | float | Decimal | str | date"
+
+
+def comparable(data_type: ColumnType, value: Scalar | Decimal) -> Comparable | None:
+    """A bound or literal in the column's value domain; None when it is missing or of another type: it proves nothing."""
+    name = data_type.name
+    if value is None:
+        return None
+    if name == "boolean":
+        return value if isinstance(value, bool) else None
+    if name in INTEGER_BITS or name in FLOATS:
+        return value if isinstance(value, int | float) and not isinstance(value, bool) and value == value else None
+    if name == "decimal":
+        if isinstance(value, bool) or (isinstance(value, str) and not _is_decimal(value)):
+            return None
+        return Decimal(str(value))
+    if not isinstance(value, Decimal) and (name in _COMPARED_AS_TEXT or name in _COMPARED_AS_TIME):
+        try:
+            return canonical_value(data_type, value)  # type: ignore[return-value]
+        except ValueError:
+            return None
+    return None
+
+
+def _is_decimal(text: str) -> bool:
+    body = text.removeprefix("-")
+    whole, _, fraction = body.partition(".")
+    return whole.isascii() and whole.isdigit() and (not fraction or (fraction.isascii() and fraction.isdigit()))
