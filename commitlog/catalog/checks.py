@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, LiteralString, TypeAlias
 from uuid import UUID
 
 from psycopg import sql
@@ -87,11 +87,10 @@ class CheckedCatalog:
         return self.log.state
 
     def select(
-        self, query: str | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
+        self, query: LiteralString | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> list[tuple[Any, ...]]:
         """The rows of a query."""
-        text = query.encode() if isinstance(query, str) else query
-        return self.conn.execute(text, parameters).fetchall()
+        return self.conn.execute(query, parameters).fetchall()
 
     @cached_property
     def tables(self) -> dict[int, TableState]:

@@ -25,14 +25,50 @@ _OF_FILES = ("file_column_stats", "file_variant_stats", "file_partition_value")
 _OF_TABLES = ("schema_versions", "table_stats", "table_column_stats", "column_mapping")
 
 # A path that a writer gave twice stays as long as one row refers to it, relative or absolute, of whatever table.
-_PLACES = """
+_SCHEDULE_FILES = sql.SQL("""
+    WITH places AS (
     SELECT f.{key} AS id, f.end_snapshot,
            CASE WHEN f.path_is_relative THEN d.value || s.path || t.path || f.path ELSE f.path END AS place,
            CASE WHEN f.path_is_relative THEN s.path || t.path || f.path ELSE f.path END AS path, f.path_is_relative
-    FROM ducklake_{table} f
+    FROM {table} f
     JOIN (SELECT DISTINCT table_id, schema_id, path FROM ducklake_table) t ON t.table_id = f.table_id
     JOIN (SELECT DISTINCT schema_id, path FROM ducklake_schema) s ON s.schema_id = t.schema_id
-    JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL"""
+    JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL)
+    INSERT INTO ducklake_files_scheduled_for_deletion
+    SELECT min(id), path, path_is_relative, %s FROM places p
+    WHERE end_snapshot <= %s AND NOT EXISTS (
+        SELECT 1 FROM places o WHERE o.place = p.place AND (o.end_snapshot IS NULL OR o.end_snapshot > %s))
+    GROUP BY path, path_is_relative ORDER BY 1""")
+
+_SET_LIMITS = sql.SQL("UPDATE {own}.expiry SET keep_snapshots = %s, older_than_ms = %s")
+_LIMITS = sql.SQL("SELECT keep_snapshots, older_than_ms FROM {own}.expiry")
+_OLDEST = sql.SQL("SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id LIMIT 1")
+_NEWEST_BEFORE = sql.SQL("SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= %s")
+
+_FORGET_SNAPSHOTS = sql.SQL("DELETE FROM {} WHERE snapshot_id < %s")
+_FORGET_ENDED = sql.SQL("DELETE FROM {} WHERE end_snapshot <= %s")
+_FORGET_OF_ENDED_FILES = sql.SQL("""
+    DELETE FROM {} v USING ducklake_data_file f WHERE v.data_file_id = f.data_file_id AND f.end_snapshot <= %s""")
+_FORGET_OF_NO_TABLE = sql.SQL(
+    "DELETE FROM {} x WHERE NOT EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = x.table_id)"
+)
+_FORGET_OF_NO_PARENT = sql.SQL(
+    "DELETE FROM {child} x WHERE NOT EXISTS (SELECT 1 FROM {parent} p WHERE p.{key} = x.{key})"
+)
+
+_ROWS_TABLES = sql.SQL("""
+    SELECT i.table_name, NOT EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = i.table_id
+        AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)) FROM ducklake_inlined_data_tables i ORDER BY 1""")
+_FORGET_ROWS_TABLES = sql.SQL("DELETE FROM ducklake_inlined_data_tables WHERE table_name = ANY(%s)")
+_DELETES_TABLES = sql.SQL("""
+    SELECT relname FROM (SELECT DISTINCT table_id FROM ducklake_data_file WHERE end_snapshot <= %s) f
+    JOIN pg_class ON relname = 'ducklake_inlined_delete_' || table_id AND relkind = 'r'
+        AND relnamespace = current_schema()::regnamespace ORDER BY 1""")
+_IS_ENDED = sql.SQL("end_snapshot <= {}")
+_IS_OF_ENDED_FILE = sql.SQL("file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot <= {})")
+_IS_ANY = sql.SQL("true")
+_EMPTY = sql.SQL("DELETE FROM {} WHERE {}")
+_HOLDS = sql.SQL("SELECT {} WHERE EXISTS (SELECT 1 FROM {} WHERE {})")
 
 
 class ExpiryBySettings:
@@ -50,8 +86,7 @@ class ExpiryBySettings:
         """Take settings of the log, by name; those that are not there stay."""
         keep, older_than_ms = self._read_limits()
         limits = settings.get("expire_keep_snapshots", keep), settings.get("expire_older_than_ms", older_than_ms)
-        update = f"UPDATE {self._buffer.own}.expiry SET keep_snapshots = %s, older_than_ms = %s"
-        self._buffer.execute(update, limits)
+        self._buffer.execute(_SET_LIMITS.format(own=self._buffer.own), limits)
         self._limits = None
 
     def expired(self) -> None:
@@ -76,92 +111,68 @@ class ExpiryBySettings:
             self._oldest = None
 
     def _read_limits(self) -> tuple[int | None, int | None]:
-        query = f"SELECT keep_snapshots, older_than_ms FROM {self._buffer.own}.expiry"
-        row = self._buffer.execute(query).fetchone()
+        row = self._buffer.execute(_LIMITS.format(own=self._buffer.own)).fetchone()
         assert row is not None
         self._limits = row[0], row[1]
         return self._limits
 
     def _read_oldest(self) -> tuple[int, datetime]:
-        query = "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id LIMIT 1"
-        row = self._buffer.execute(query).fetchone()
+        row = self._buffer.execute(_OLDEST).fetchone()
         assert row is not None
         self._oldest = row[0], row[1]
         return self._oldest
 
     def _newest_before(self, moment: datetime) -> int:
-        query = "SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= %s"
-        row = self._buffer.execute(query, (moment,)).fetchone()
+        row = self._buffer.execute(_NEWEST_BEFORE, (moment,)).fetchone()
         return 0 if row is None or row[0] is None else int(row[0])
 
 
 def expire(buffer: CopyBuffer, floor: int, at: datetime) -> None:
     """Forget the snapshots below ``floor``; ``at`` is when the files that go with them were scheduled."""
-    buffer.execute("DELETE FROM ducklake_snapshot WHERE snapshot_id < %s", (floor,))
-    buffer.execute("DELETE FROM ducklake_snapshot_changes WHERE snapshot_id < %s", (floor,))
+    for table in ("snapshot", "snapshot_changes"):
+        buffer.execute(_FORGET_SNAPSHOTS.format(_ducklake(table)), (floor,))
     _schedule_files(buffer, floor, at)
     _forget_rows(buffer, floor)
     for table in _OF_FILES:
-        buffer.execute(
-            f"DELETE FROM ducklake_{table} v USING ducklake_data_file f "
-            "WHERE v.data_file_id = f.data_file_id AND f.end_snapshot <= %s",
-            (floor,),
-        )
+        buffer.execute(_FORGET_OF_ENDED_FILES.format(_ducklake(table)), (floor,))
     for table in _ENDING:
-        buffer.execute(f"DELETE FROM ducklake_{table} WHERE end_snapshot <= %s", (floor,))
+        buffer.execute(_FORGET_ENDED.format(_ducklake(table)), (floor,))
     _forget_orphans(buffer)
+
+
+def _ducklake(table: str) -> sql.Identifier:
+    return sql.Identifier(f"ducklake_{table}")
 
 
 def _schedule_files(buffer: CopyBuffer, floor: int, at: datetime) -> None:
     for table, key in (("data_file", "data_file_id"), ("delete_file", "delete_file_id")):
-        places = _PLACES.format(table=table, key=key)
-        buffer.execute(
-            f"""WITH places AS ({places})
-                INSERT INTO ducklake_files_scheduled_for_deletion
-                SELECT min(id), path, path_is_relative, %s FROM places p
-                WHERE end_snapshot <= %s AND NOT EXISTS (
-                    SELECT 1 FROM places o WHERE o.place = p.place AND (o.end_snapshot IS NULL OR o.end_snapshot > %s))
-                GROUP BY path, path_is_relative ORDER BY 1""",
-            (at, floor, floor),
-        )
+        statement = _SCHEDULE_FILES.format(table=_ducklake(table), key=sql.Identifier(key))
+        buffer.execute(statement, (at, floor, floor))
 
 
 def _forget_rows(buffer: CopyBuffer, floor: int) -> None:
     """Rows and deletes that stand in tables of their own: those that ended, and all of a table that did."""
-    tables = buffer.execute(
-        """SELECT i.table_name, NOT EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = i.table_id
-                  AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)) FROM ducklake_inlined_data_tables i ORDER BY 1""",
-        (floor,),
-    ).fetchall()
-    _empty(buffer, [name for name, is_gone in tables if not is_gone], sql.SQL("end_snapshot <= {}").format(floor))
+    tables = buffer.execute(_ROWS_TABLES, (floor,)).fetchall()
+    _empty(buffer, [name for name, is_gone in tables if not is_gone], _IS_ENDED.format(floor))
     gone = [name for name, is_gone in tables if is_gone]
-    left = _empty(buffer, gone, sql.SQL("true"))
+    left = _empty(buffer, gone, _IS_ANY)
     emptied = sorted(set(gone) - set(left))
-    buffer.execute("DELETE FROM ducklake_inlined_data_tables WHERE table_name = ANY(%s)", (emptied,))
-    ended = buffer.execute(
-        "SELECT relname FROM (SELECT DISTINCT table_id FROM ducklake_data_file WHERE end_snapshot <= %s) f "
-        "JOIN pg_class ON relname = 'ducklake_inlined_delete_' || table_id AND relkind = 'r' "
-        "AND relnamespace = current_schema()::regnamespace ORDER BY 1",
-        (floor,),
-    ).fetchall()
-    of_ended_files = "file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot <= {})"
-    _empty(buffer, [name for (name,) in ended], sql.SQL(of_ended_files).format(floor))
+    buffer.execute(_FORGET_ROWS_TABLES, (emptied,))
+    ended = buffer.execute(_DELETES_TABLES, (floor,)).fetchall()
+    _empty(buffer, [name for (name,) in ended], _IS_OF_ENDED_FILE.format(floor))
 
 
 def _empty(buffer: CopyBuffer, tables: Sequence[str], condition: sql.Composable) -> list[str]:
     """Delete what the condition says from the tables that hold such rows; those that are left for the next time."""
     holding = list(_holding(buffer, tables, condition))
     for name in holding[:EMPTIED_MAX]:
-        buffer.execute(sql.SQL("DELETE FROM {} WHERE {}").format(sql.Identifier(name), condition))
+        buffer.execute(_EMPTY.format(sql.Identifier(name), condition))
     return holding[EMPTIED_MAX:]
 
 
 def _holding(buffer: CopyBuffer, tables: Sequence[str], condition: sql.Composable) -> Iterator[str]:
     for start in range(0, len(tables), _LOOKED_AT):
-        looks = [
-            sql.SQL("SELECT {} WHERE EXISTS (SELECT 1 FROM {} WHERE {})").format(name, sql.Identifier(name), condition)
-            for name in tables[start : start + _LOOKED_AT]
-        ]
+        looks = [_HOLDS.format(name, sql.Identifier(name), condition) for name in tables[start : start + _LOOKED_AT]]
         buffer.flush()
         with buffer.conn.transaction(force_rollback=True):
             found = buffer.execute(sql.SQL(" UNION ALL ").join(looks)).fetchall()
@@ -169,15 +180,14 @@ def _holding(buffer: CopyBuffer, tables: Sequence[str], condition: sql.Composabl
 
 
 def _forget_orphans(buffer: CopyBuffer) -> None:
-    gone = "NOT EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = x.table_id)"
-    for table in _OF_TABLES:
-        buffer.execute(f"DELETE FROM ducklake_{table} x WHERE {gone}")
-    for table in ("table_definitions", "flushed_rows"):
-        buffer.execute(f"DELETE FROM {buffer.own}.{table} x WHERE {gone}")
+    own = [sql.SQL(".").join([buffer.own, sql.Identifier(table)]) for table in ("table_definitions", "flushed_rows")]
+    for table in (*map(_ducklake, _OF_TABLES), *own):
+        buffer.execute(_FORGET_OF_NO_TABLE.format(table))
     for child, parent, key in (
         ("partition_column", "partition_info", "partition_id"),
         ("name_mapping", "column_mapping", "mapping_id"),
     ):
-        buffer.execute(
-            f"DELETE FROM ducklake_{child} x WHERE NOT EXISTS (SELECT 1 FROM ducklake_{parent} p WHERE p.{key} = x.{key})"
+        statement = _FORGET_OF_NO_PARENT.format(
+            child=_ducklake(child), parent=_ducklake(parent), key=sql.Identifier(key)
         )
+        buffer.execute(statement)

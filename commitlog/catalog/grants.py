@@ -31,13 +31,13 @@ _OWNERS = """
     JOIN pg_roles o ON o.oid = c.relowner"""
 
 
-_RELATIONS = """
+_RELATIONS = sql.SQL("""
     SELECT c.oid, c.relname, c.relkind, w.place, c.relrowsecurity, c.relforcerowsecurity FROM pg_class c
     JOIN unnest(%(schemas)s::text[], %(names)s::text[]) AS w(place, name)
         ON c.relnamespace = to_regnamespace(quote_ident(w.place)) AND c.relname = w.name
-    WHERE EXISTS (SELECT 1 FROM pg_class n WHERE n.relnamespace = %(successor)s::regnamespace AND n.relname = c.relname)"""
-_ON_RELATIONS = f"""
-    WITH wanted AS ({_RELATIONS}),
+    WHERE EXISTS (SELECT 1 FROM pg_class n WHERE n.relnamespace = %(successor)s::regnamespace AND n.relname = c.relname)""")
+_ON_RELATIONS = sql.SQL("""
+    WITH wanted AS ({relations}),
     policies AS (
         SELECT w.oid, format('CREATE POLICY %%I ON %%I.%%I AS %%s FOR %%s TO %%s', policyname, place, relname, permissive, cmd,
                 (SELECT string_agg(CASE role WHEN 'public' THEN 'PUBLIC' ELSE quote_ident(role) END, ', ')
@@ -55,14 +55,16 @@ _ON_RELATIONS = f"""
     SELECT 5, format('ALTER TABLE %%I.%%I %%s TRIGGER %%I', place, relname,
         CASE tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, tgname)
     FROM wanted w JOIN pg_trigger t ON t.tgrelid = w.oid
-    WHERE NOT t.tgisinternal AND t.tgname <> %(ours)s AND t.tgenabled <> 'O' ORDER BY 1, 2"""
+    WHERE NOT t.tgisinternal AND t.tgname <> %(ours)s AND t.tgenabled <> 'O' ORDER BY 1, 2""").format(
+    relations=_RELATIONS
+)
 
 
-def made_on(conn: Connection, relations: Sequence[tuple[str, str]], successor: str) -> list[str]:
-    """The statements that make triggers and row policies of users on these (schema, name) anew, once those of the schema
-    ``successor`` stand in their places."""
+def made_on(conn: Connection, relations: Sequence[tuple[str, str]], successor: str) -> list[sql.SQL]:
+    """The statements that make triggers and row policies of users on these (schema, name) anew, as PostgreSQL itself writes
+    them, once those of the schema ``successor`` stand in their places."""
     asked = {**_asked(relations, successor), "ours": TRIGGER}
-    return [statement for _, statement in conn.execute(_ON_RELATIONS.encode(), asked).fetchall()]
+    return [sql.SQL(statement) for _, statement in conn.execute(_ON_RELATIONS, asked).fetchall()]
 
 
 def _asked(relations: Sequence[tuple[str, str]], successor: str) -> dict[str, object]:

@@ -61,7 +61,7 @@ _FUNCTION = sql.SQL(
 
 def mark_projector(conn: Connection) -> None:
     """Let this session write the catalog."""
-    conn.execute(f"SET {_SETTING} = 'on'".encode())
+    conn.execute("SELECT set_config(%s, 'on', false)", (_SETTING,))
     conn.commit()
 
 

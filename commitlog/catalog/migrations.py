@@ -8,7 +8,7 @@ is, so a migration that dies can simply be started again.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import LiteralString, NamedTuple
 from uuid import UUID, uuid5
 
 import psycopg
@@ -27,8 +27,8 @@ from commitlog.errors import CatalogMismatchError
 class Migration(NamedTuple):
     """What leads to a version from the one before; ``{own}`` stands for the schema of our own tables."""
 
-    pre: str = ""
-    post: str = ""
+    pre: LiteralString = ""
+    post: LiteralString = ""
 
 
 MIGRATIONS: dict[int, Migration] = {
@@ -54,6 +54,13 @@ MIGRATIONS: dict[int, Migration] = {
     ),
 }
 VERSION = max(MIGRATIONS)
+
+_FIRST_VERSION = sql.SQL("INSERT INTO {own}.catalog_version VALUES (1, %s, %s)")
+_FIRST_EXPIRY = sql.SQL("INSERT INTO {own}.expiry VALUES (1, NULL, NULL)")
+_VERSION = sql.SQL(
+    "SELECT version, coalesce((to_jsonb(v) ->> 'prepared')::integer, version) FROM {own}.catalog_version v"
+)
+_SET_VERSION = sql.SQL("UPDATE {own}.catalog_version SET {column} = %s")
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
@@ -89,18 +96,24 @@ def create_catalog(
     made_here = MetaData()
     own_tables = [table.to_metadata(made_here, schema=own) for table in OWN.sorted_tables]
     for table in (*DUCKLAKE.sorted_tables, *own_tables):
-        conn.execute(str(CreateTable(table).compile(dialect=_DIALECT)).encode())
+        conn.execute(_ddl(CreateTable(table)))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            conn.execute(str(CreateIndex(index).compile(dialect=_DIALECT)).encode())
-    conn.execute(ROWS_OUTSIDE_FILES.encode())
-    conn.execute(QUERY_SNAPSHOTS.encode())
+            conn.execute(_ddl(CreateIndex(index)))
+    conn.execute(ROWS_OUTSIDE_FILES)
+    conn.execute(QUERY_SNAPSHOTS)
+    ours = sql.Identifier(own)
     for name, text in VIEWS.items():
-        conn.execute(f"CREATE VIEW {own}.{name} AS {text.format(own=own)}".encode())
+        query = sql.SQL(text).format(own=ours)
+        conn.execute(sql.SQL("CREATE VIEW {} AS {}").format(sql.Identifier(own, name), query))
     _first_rows(conn, log_id, data_path, created_at)
-    conn.execute(f"INSERT INTO {own}.catalog_version VALUES (1, %s, %s)".encode(), (VERSION, VERSION))
-    conn.execute(f"INSERT INTO {own}.expiry VALUES (1, NULL, NULL)".encode())
+    conn.execute(_FIRST_VERSION.format(own=ours), (VERSION, VERSION))
+    conn.execute(_FIRST_EXPIRY.format(own=ours))
     install_guard(conn)
     return True
+
+
+def _ddl(element: CreateTable | CreateIndex) -> sql.SQL:
+    return sql.SQL(str(element.compile(dialect=_DIALECT)))
 
 
 def _first_rows(conn: Connection, log_id: bytes, data_path: str, created_at: datetime) -> None:
@@ -128,7 +141,7 @@ def migrate(conn: Connection, *, only_pre: bool = False, own: str = OWN_SCHEMA) 
     return [f"{version} {step}" for version, step, text in steps if _migrate(conn, version, step, text, own)]
 
 
-def _migrate(conn: Connection, version: int, step: str, text: str, own: str) -> bool:
+def _migrate(conn: Connection, version: int, step: str, text: LiteralString, own: str) -> bool:
     """Take one step, unless it was taken before."""
     try:
         with conn.transaction():
@@ -138,9 +151,9 @@ def _migrate(conn: Connection, version: int, step: str, text: str, own: str) -> 
             if not _is_due(conn, version, step, own):
                 return False
             if text:
-                conn.execute(text.format(own=own).encode())
-            column = "prepared" if step == "pre" else "version"
-            conn.execute(f"UPDATE {own}.catalog_version SET {column} = %s".encode(), (version,))
+                conn.execute(sql.SQL(text).format(own=sql.Identifier(own)))
+            column = sql.Identifier("prepared" if step == "pre" else "version")
+            conn.execute(_SET_VERSION.format(own=sql.Identifier(own), column=column), (version,))
     except psycopg.errors.InsufficientPrivilege as error:
         raise CatalogMismatchError(
             f"the catalog has to be brought to version {VERSION}, and this user may not do it ({str(error).strip()}): "
@@ -152,9 +165,7 @@ def _migrate(conn: Connection, version: int, step: str, text: str, own: str) -> 
 def _is_due(conn: Connection, version: int, step: str, own: str) -> bool:
     if not catalog_exists(conn, own=own):
         return False
-    row = conn.execute(
-        f"SELECT version, coalesce((to_jsonb(v) ->> 'prepared')::integer, version) FROM {own}.catalog_version v".encode()
-    ).fetchone()
+    row = conn.execute(_VERSION.format(own=sql.Identifier(own))).fetchone()
     assert row is not None
     if row[0] > VERSION:
         raise CatalogMismatchError(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from psycopg import sql
+
 from commitlog.catalog.writing import Connection
 from commitlog.domain.model.types import fold
 from commitlog.errors import CatalogMismatchError
@@ -41,17 +43,21 @@ class TableFolder(NamedTuple):
 
 
 # Tables and schemas of an adopted lake may have paths of their own. Without its table's row a place is not known: NULL.
-_TABLES = """
+_TABLES = sql.SQL("""
     SELECT DISTINCT t.table_id, s.schema_name, t.table_name,
            CASE WHEN NOT t.path_is_relative THEN '' WHEN NOT s.path_is_relative THEN s.path
                 ELSE d.value || coalesce(s.path, '') END || coalesce(t.path, '') AS folder
     FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
-    JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL"""
-_FILES = f"""
-    SELECT f.{{key}}, CASE WHEN f.path_is_relative THEN t.folder || f.path ELSE f.path END, f.file_size_bytes, f.footer_size
-    FROM ducklake_{{table}} f
-    LEFT JOIN (SELECT DISTINCT table_id, folder FROM ({_TABLES}) all_names) t ON t.table_id = f.table_id
-    WHERE {{condition}}"""
+    JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL""")
+_FILES = sql.SQL("""
+    SELECT f.{key}, CASE WHEN f.path_is_relative THEN t.folder || f.path ELSE f.path END, f.file_size_bytes, f.footer_size
+    FROM {table} f
+    LEFT JOIN (SELECT DISTINCT table_id, folder FROM ({tables}) all_names) t ON t.table_id = f.table_id""")
+_LIVE = sql.SQL(" WHERE f.end_snapshot IS NULL")
+
+
+def _files(table: str, key: str) -> sql.Composed:
+    return _FILES.format(table=sql.Identifier(f"ducklake_{table}"), key=sql.Identifier(key), tables=_TABLES)
 
 
 def data_path(conn: Connection) -> str:
@@ -64,8 +70,7 @@ def data_path(conn: Connection) -> str:
 def live_files(conn: Connection) -> Iterator[LiveFile]:
     """The data files and delete files of the head, of the tables that are there."""
     for table, key in (("data_file", "data_file_id"), ("delete_file", "delete_file_id")):
-        query = _FILES.format(table=table, key=key, condition="f.end_snapshot IS NULL")
-        for file_id, path, size, footer_size in conn.execute(query.encode()):
+        for file_id, path, size, footer_size in conn.execute(_files(table, key) + _LIVE):
             if path is not None:
                 yield LiveFile(file_id, path, size, footer_size, table == "delete_file")
 
@@ -77,7 +82,7 @@ def referenced_paths(conn: Connection) -> Iterator[str]:
         CatalogMismatchError: where some file is cannot be told.
     """
     for table, key in (("data_file", "data_file_id"), ("delete_file", "delete_file_id")):
-        for file_id, path, _, _ in conn.execute(_FILES.format(table=table, key=key, condition="true").encode()):
+        for file_id, path, _, _ in conn.execute(_files(table, key)):
             if path is None:
                 raise CatalogMismatchError(
                     f"the catalog names {key} {file_id} of a table that it does not know; see `commitlog doctor`"
@@ -107,5 +112,5 @@ def forget_scheduled(conn: Connection, file: ScheduledFile) -> None:
 
 def table_folders(conn: Connection) -> list[TableFolder]:
     """The folder of every table that some kept snapshot knows, under each of its names, case folded."""
-    rows = conn.execute(_TABLES.encode()).fetchall()
+    rows = conn.execute(_TABLES).fetchall()
     return [TableFolder(table_id, (fold(schema), fold(table)), path) for table_id, schema, table, path in rows]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from psycopg import sql
+
 from commitlog.catalog.changesets import FileIds
 from commitlog.catalog.statistics import (
     ColumnBounds,
@@ -22,6 +24,14 @@ from commitlog.domain.model.types import FLOATS, fold
 
 _END = 3
 """Where end_snapshot stands in a row of a data file or delete file."""
+
+_END_STORED = sql.SQL("""
+    UPDATE {} AS f SET end_snapshot = e.snapshot_id
+    FROM unnest(%s::bigint[], %s::bigint[]) AS e(data_file_id, snapshot_id)
+    WHERE f.data_file_id = e.data_file_id AND f.end_snapshot IS NULL AND f.begin_snapshot < e.snapshot_id""")
+_BYTES_OF = sql.SQL(
+    "SELECT coalesce(sum(file_size_bytes), 0)::bigint FROM ducklake_data_file WHERE data_file_id = ANY(%s)"
+)
 
 
 class FileProjection:
@@ -195,21 +205,13 @@ class FileProjection:
             self._waiting[table].clear()
             if ended:
                 self._ended[table] = {}
-                self.buffer.execute(
-                    f"""UPDATE ducklake_{table} AS f SET end_snapshot = e.snapshot_id
-                        FROM unnest(%s::bigint[], %s::bigint[]) AS e(data_file_id, snapshot_id)
-                        WHERE f.data_file_id = e.data_file_id AND f.end_snapshot IS NULL
-                        AND f.begin_snapshot < e.snapshot_id""",
-                    (list(ended), list(ended.values())),
-                )
+                statement = _END_STORED.format(sql.Identifier(f"ducklake_{table}"))
+                self.buffer.execute(statement, (list(ended), list(ended.values())))
 
     def replace(self, table_id: int, change: m.Compact, files: Sequence[FileIds], snapshot_id: int) -> None:
         """A compaction: the replaced files end, the new ones carry their rows' ids (as rewrite_data_files writes it)."""
         known = self.tracker.table(table_id)
-        row = self.buffer.execute(
-            "SELECT coalesce(sum(file_size_bytes), 0)::bigint FROM ducklake_data_file WHERE data_file_id = ANY(%s)",
-            (list(change.replaced),),
-        ).fetchone()
+        row = self.buffer.execute(_BYTES_OF, (list(change.replaced),)).fetchone()
         known.statistics.file_size_bytes -= row[0] if row else 0
         known.dirty = True
         self.end(change.replaced, snapshot_id)

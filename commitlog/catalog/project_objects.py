@@ -22,6 +22,27 @@ from commitlog.domain.model.altering import alter
 from commitlog.domain.model.definitions import Column, TableDefinition, define, inlining_problem, reference
 from commitlog.domain.model.types import NESTED, fold
 
+_END = sql.SQL("UPDATE {table} SET end_snapshot = %s WHERE {key} = %s AND end_snapshot IS NULL")
+_SCHEMAS = sql.SQL("SELECT schema_id, schema_name FROM ducklake_schema WHERE end_snapshot IS NULL")
+_SCHEMA_NAME = sql.SQL("SELECT schema_name FROM ducklake_schema WHERE schema_id = %s AND end_snapshot IS NULL")
+_TABLES_OF = sql.SQL("SELECT table_id FROM ducklake_table WHERE schema_id = %s AND end_snapshot IS NULL ORDER BY 1")
+_VIEWS_OF = sql.SQL("SELECT view_id FROM ducklake_view WHERE schema_id = %s AND end_snapshot IS NULL ORDER BY 1")
+_END_TABLE_NAME = sql.SQL("""
+    UPDATE ducklake_table SET end_snapshot = %s WHERE table_id = %s AND end_snapshot IS NULL
+    RETURNING table_uuid, schema_id, path, path_is_relative""")
+_END_COLUMNS = sql.SQL("""
+    UPDATE ducklake_column SET end_snapshot = %s
+    WHERE table_id = %s AND column_id = ANY(%s) AND end_snapshot IS NULL""")
+_END_COLUMN_TAGS = sql.SQL("""
+    UPDATE ducklake_column_tag SET end_snapshot = %s
+    WHERE table_id = %s AND column_id = ANY(%s) AND end_snapshot IS NULL""")
+_END_VIEW = sql.SQL("""
+    UPDATE ducklake_view SET end_snapshot = %s WHERE view_id = %s AND end_snapshot IS NULL
+    RETURNING view_uuid, schema_id, view_name""")
+_FORGET_NEVER_SEEN_VIEW = sql.SQL("DELETE FROM ducklake_view WHERE view_id = %s AND begin_snapshot = end_snapshot")
+_MAKE_ROWS_TABLE = sql.SQL("CREATE TABLE {} (row_id bigint, begin_snapshot bigint, end_snapshot bigint, {})")
+_INDEX_ROWS_TABLE = sql.SQL("CREATE INDEX ON {} (row_id)")
+
 ColumnRow = tuple[int, str, str, str | None, str | None, bool, int | None, str]
 
 
@@ -66,22 +87,18 @@ class ObjectProjection:
 
     def entries_of(self, schema_id: int) -> tuple[list[int], list[int]]:
         """The live tables and views of a schema."""
-        execute = self.buffer.execute
-        live = "SELECT {0}_id FROM ducklake_{0} WHERE schema_id = %s AND end_snapshot IS NULL ORDER BY 1"
-        tables = [row[0] for row in execute(live.format("table"), (schema_id,)).fetchall()]
-        views = [row[0] for row in execute(live.format("view"), (schema_id,)).fetchall()]
+        tables = [row[0] for row in self.buffer.execute(_TABLES_OF, (schema_id,)).fetchall()]
+        views = [row[0] for row in self.buffer.execute(_VIEWS_OF, (schema_id,)).fetchall()]
         return tables, views
 
     def schema_id(self, name: str) -> int:
         """The live schema of that name, which the log says is there."""
-        rows = self.buffer.execute("SELECT schema_id, schema_name FROM ducklake_schema WHERE end_snapshot IS NULL")
-        return next(int(schema_id) for schema_id, found in rows.fetchall() if fold(found) == fold(name))
+        rows = self.buffer.execute(_SCHEMAS).fetchall()
+        return next(int(schema_id) for schema_id, found in rows if fold(found) == fold(name))
 
     def _end(self, table: str, key: str, value: int) -> None:
-        self.buffer.execute(
-            f"UPDATE ducklake_{table} SET end_snapshot = %s WHERE {key} = %s AND end_snapshot IS NULL",
-            (self.snapshot_id, value),
-        )
+        statement = _END.format(table=sql.Identifier(f"ducklake_{table}"), key=sql.Identifier(key))
+        self.buffer.execute(statement, (self.snapshot_id, value))
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
@@ -167,14 +184,12 @@ class ObjectProjection:
 
     def _make_rows_table(self, definition: TableDefinition, name: str) -> None:
         table_id = definition.table_id
-        columns = [sql.SQL("row_id bigint, begin_snapshot bigint, end_snapshot bigint")]
-        made = [
-            sql.Identifier(column.name) + sql.SQL(" " + rows_table_column(column.type)) for column in definition.columns
+        columns = [
+            sql.Identifier(column.name) + sql.SQL(" ") + sql.SQL(rows_table_column(column.type))
+            for column in definition.columns
         ]
-        self.buffer.execute(
-            sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(name), sql.SQL(", ").join([*columns, *made]))
-        )
-        self.buffer.execute(sql.SQL("CREATE INDEX ON {} (row_id)").format(sql.Identifier(name)))
+        self.buffer.execute(_MAKE_ROWS_TABLE.format(sql.Identifier(name), sql.SQL(", ").join(columns)))
+        self.buffer.execute(_INDEX_ROWS_TABLE.format(sql.Identifier(name)))
         self.buffer.execute(guard_statement(name))
         self.buffer.add("ducklake_inlined_data_tables", (table_id, name, self.schema_version))
         self.tracker.table(table_id).rows_tables.append(name)
@@ -205,11 +220,7 @@ class ObjectProjection:
         ended = [column_id for column_id, row in old.items() if new.get(column_id) != row]
         added = [row for column_id, row in new.items() if old.get(column_id) != row]
         if ended:
-            self.buffer.execute(
-                "UPDATE ducklake_column SET end_snapshot = %s WHERE table_id = %s AND column_id = ANY(%s) "
-                "AND end_snapshot IS NULL",
-                (self.snapshot_id, table_id, ended),
-            )
+            self.buffer.execute(_END_COLUMNS, (self.snapshot_id, table_id, ended))
         for row in added:
             self._add_column(table_id, row)
         repartitioned = (before.partition_id, before.partition_by) != (after.partition_id, after.partition_by)
@@ -224,17 +235,11 @@ class ObjectProjection:
             yield f"altered_table:{table_id}"
 
     def _write_name(self, table_id: int, name: str) -> str:
-        row = self.buffer.execute(
-            "UPDATE ducklake_table SET end_snapshot = %s WHERE table_id = %s AND end_snapshot IS NULL "
-            "RETURNING table_uuid, schema_id, path, path_is_relative",
-            (self.snapshot_id, table_id),
-        ).fetchone()
+        row = self.buffer.execute(_END_TABLE_NAME, (self.snapshot_id, table_id)).fetchone()
         assert row is not None
         uuid, schema_id, path, is_relative = row
         self.buffer.add("ducklake_table", (table_id, uuid, self.snapshot_id, None, schema_id, name, path, is_relative))
-        found = self.buffer.execute(
-            "SELECT schema_name FROM ducklake_schema WHERE schema_id = %s AND end_snapshot IS NULL", (schema_id,)
-        ).fetchone()
+        found = self.buffer.execute(_SCHEMA_NAME, (schema_id,)).fetchone()
         assert found is not None
         quoted = ['"' + part.replace('"', '""') + '"' for part in (found[0], name)]
         return "created_table:" + ".".join(quoted)
@@ -249,11 +254,8 @@ class ObjectProjection:
         old = {column.column_id: column.comment for column in before.columns}
         commented = [column for column in after.columns if old.get(column.column_id) != column.comment]
         if commented:
-            self.buffer.execute(
-                "UPDATE ducklake_column_tag SET end_snapshot = %s WHERE table_id = %s AND column_id = ANY(%s) "
-                "AND end_snapshot IS NULL",
-                (self.snapshot_id, after.table_id, [column.column_id for column in commented]),
-            )
+            ended = [column.column_id for column in commented]
+            self.buffer.execute(_END_COLUMN_TAGS, (self.snapshot_id, after.table_id, ended))
         for column in commented:
             if column.comment is not None:
                 row = (after.table_id, column.column_id, self.snapshot_id, None, "comment", column.comment)
@@ -268,23 +270,15 @@ class ObjectProjection:
         self.buffer.add("ducklake_view", row)
 
     def replace_view(self, view_id: int, text: str, dialect: str) -> None:
-        row = self.buffer.execute(
-            "UPDATE ducklake_view SET end_snapshot = %s WHERE view_id = %s AND end_snapshot IS NULL "
-            "RETURNING view_uuid, schema_id, view_name",
-            (self.snapshot_id, view_id),
-        ).fetchone()
+        row = self.buffer.execute(_END_VIEW, (self.snapshot_id, view_id)).fetchone()
         assert row is not None
-        self.buffer.execute(
-            "DELETE FROM ducklake_view WHERE view_id = %s AND begin_snapshot = end_snapshot", (view_id,)
-        )
+        self.buffer.execute(_FORGET_NEVER_SEEN_VIEW, (view_id,))
         uuid, schema_id, name = row
         self.buffer.add("ducklake_view", (view_id, uuid, self.snapshot_id, None, schema_id, name, dialect, text, ""))
 
     def drop_view(self, view_id: int) -> None:
         self._end("view", "view_id", view_id)
-        self.buffer.execute(
-            "DELETE FROM ducklake_view WHERE view_id = %s AND begin_snapshot = end_snapshot", (view_id,)
-        )
+        self.buffer.execute(_FORGET_NEVER_SEEN_VIEW, (view_id,))
 
 
 def path_of(name: str, fallback: str) -> str:

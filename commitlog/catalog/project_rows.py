@@ -15,6 +15,14 @@ from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import complete_row, inlining_problem
 
+_END_EARLIER = sql.SQL("""
+    UPDATE {} AS r SET end_snapshot = e.snapshot_id
+    FROM unnest(%s::bigint[], %s::bigint[]) AS e(row_id, snapshot_id)
+    WHERE r.row_id = e.row_id AND r.end_snapshot IS NULL AND r.begin_snapshot < e.snapshot_id RETURNING r.row_id""")
+_END_FLUSHED = sql.SQL("UPDATE {} SET end_snapshot = %s WHERE row_id = ANY(%s) AND end_snapshot IS NULL")
+_TAKE_FLUSHED = sql.SQL("""
+    DELETE FROM {own}.flushed_rows WHERE table_id = %s AND row_id = ANY(%s) RETURNING row_id, data_file_id, position""")
+
 
 class RowProjection:
     """Projects changes of single rows."""
@@ -81,14 +89,7 @@ class RowProjection:
     def _end_stored_rows(self, table_id: int, snapshots: dict[int, int]) -> None:
         left = dict(snapshots)
         for name in self.tracker.rows_tables_of(table_id):
-            found = self.buffer.execute(
-                sql.SQL(
-                    "UPDATE {} AS r SET end_snapshot = e.snapshot_id FROM unnest(%s::bigint[], %s::bigint[]) "
-                    "AS e(row_id, snapshot_id) WHERE r.row_id = e.row_id AND r.end_snapshot IS NULL "
-                    "AND r.begin_snapshot < e.snapshot_id RETURNING r.row_id"
-                ).format(sql.Identifier(name)),
-                (list(left), list(left.values())),
-            )
+            found = self.buffer.execute(_END_EARLIER.format(sql.Identifier(name)), (list(left), list(left.values())))
             for (row_id,) in found.fetchall():
                 del left[row_id]
             if not left:
@@ -96,11 +97,8 @@ class RowProjection:
         self._end_rows_in_files(table_id, left)
 
     def _end_rows_in_files(self, table_id: int, snapshots: dict[int, int]) -> None:
-        places = self.buffer.execute(
-            f"DELETE FROM {self.buffer.own}.flushed_rows WHERE table_id = %s AND row_id = ANY(%s) "
-            "RETURNING row_id, data_file_id, position",
-            (table_id, list(snapshots)),
-        ).fetchall()
+        statement = _TAKE_FLUSHED.format(own=self.buffer.own)
+        places = self.buffer.execute(statement, (table_id, list(snapshots))).fetchall()
         missing = snapshots.keys() - {row_id for row_id, _, _ in places}
         assert not missing, f"rows {sorted(missing)} of table {table_id} are not in the catalog"
         name = self.tracker.ensure_deletes_table(table_id)
@@ -113,12 +111,7 @@ class RowProjection:
         for file, ids in zip(change.files, files, strict=True):
             row_ids = list(file.row_ids or ())
             for name in known.rows_tables:
-                self.buffer.execute(
-                    sql.SQL("UPDATE {} SET end_snapshot = %s WHERE row_id = ANY(%s) AND end_snapshot IS NULL").format(
-                        sql.Identifier(name)
-                    ),
-                    (snapshot_id, row_ids),
-                )
+                self.buffer.execute(_END_FLUSHED.format(sql.Identifier(name)), (snapshot_id, row_ids))
             self.files.add(table_id, ids, file, snapshot_id)
             for position, row_id in enumerate(row_ids):
                 self.buffer.add("flushed_rows", (table_id, row_id, ids.data_file_id, position))

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import psycopg
+from psycopg import sql
 
 from commitlog.catalog.connecting import connect, is_too_much, is_weather, plain, told_plainly
 from commitlog.catalog.guard import ensure_guard, mark_projector
@@ -47,6 +48,14 @@ SMALL_BYTES = 8 * 1024
 
 LOSSES_MAX = 5
 """So often may the connection be lost at one outcome before that outcome is taken for the cause."""
+
+_APPLIED = sql.SQL("SELECT tableoid, log_id, seq, epoch, hash, results_offset FROM {own}.applied")
+_LOCK_APPLIED = sql.SQL("SELECT tableoid, seq, hash FROM {own}.applied FOR UPDATE")
+_FIRST_APPLIED = sql.SQL("INSERT INTO {own}.applied VALUES (1, %s, 0, 0, %s, %s, %s, %s)")
+_MOVE_APPLIED = sql.SQL("""
+    UPDATE {own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, next_offset = %s,
+        applied_at = clock_timestamp() RETURNING pg_notify('commitlog_applied', '')""")
+_ADD_MILEPOST = sql.SQL("INSERT INTO {own}.mileposts VALUES (%s, %s, %s, %s, %s)")
 
 _logger = logging.getLogger("commitlog.projector")
 
@@ -173,8 +182,7 @@ class Projector:
         with conn.transaction():
             if not catalog_exists(conn, own=self.own):
                 return None
-            query = f"SELECT tableoid, log_id, seq, epoch, hash, results_offset FROM {self.own}.applied"
-            row = conn.execute(query.encode()).fetchone()
+            row = conn.execute(_APPLIED.format(own=sql.Identifier(self.own))).fetchone()
         if row is None:
             return None
         self.catalog_oid, log_id, seq, epoch, digest, offset = row
@@ -323,16 +331,14 @@ class Session:
         ):
             raise _CatalogReplaced
         values = (UUID(bytes=genesis.log_id), record.hash, record.offset, datetime.now(UTC), record.offset + 1)
-        insert = f"INSERT INTO {self.own}.applied VALUES (1, %s, 0, 0, %s, %s, %s, %s)"
-        self.conn.execute(insert.encode(), values)
+        self.conn.execute(_FIRST_APPLIED.format(own=sql.Identifier(self.own)), values)
         self.position = record.position_in(genesis.log_id)
         self._open(genesis.log_id)
         assert self.projection is not None
         self.projection.expiry.configure(dataclasses.asdict(genesis.settings))
 
     def _check_position(self) -> None:
-        query = f"SELECT tableoid, seq, hash FROM {self.own}.applied FOR UPDATE"
-        row = self.conn.execute(query.encode()).fetchone()
+        row = self.conn.execute(_LOCK_APPLIED.format(own=sql.Identifier(self.own))).fetchone()
         assert self.position is not None
         if row is not None:
             self.catalog_oid = self.catalog_oid or row[0]
@@ -351,15 +357,12 @@ class Session:
             if isinstance(record.value, Outcome):
                 seq, epoch, head = record.value.seq, record.value.epoch, record.value.head_snapshot_id
             if seq % MILEPOST_EVERY == 0:
-                self.conn.execute(
-                    f"INSERT INTO {self.own}.mileposts VALUES (%s, %s, %s, %s, %s)".encode(),
-                    (seq, epoch, record.hash, record.offset, head),
-                )
+                milepost = (seq, epoch, record.hash, record.offset, head)
+                self.conn.execute(_ADD_MILEPOST.format(own=sql.Identifier(self.own)), milepost)
 
     def _write_position(self, position: LogPosition, next_offset: int) -> None:
         self.conn.execute(
-            f"UPDATE {self.own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, "
-            "next_offset = %s, applied_at = clock_timestamp() RETURNING pg_notify('commitlog_applied', '')".encode(),
+            _MOVE_APPLIED.format(own=sql.Identifier(self.own)),
             (position.seq, position.epoch, position.hash, position.results_offset, next_offset),
         )
 

@@ -7,7 +7,9 @@ same reading of statistics as that of SERIALIZABLE reads (rules.md 12.14, 12.24)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, LiteralString, TypeAlias
+
+from psycopg import sql
 
 from commitlog.domain.deciding.proofs import is_vacuous
 from commitlog.domain.model import FilterOp, Predicate, Scalar
@@ -17,11 +19,29 @@ from commitlog.domain.model.types import FLOATS, INTEGER_BITS, canonical_value, 
 _NUMBER = r"^-?\d+(\.\d+)?([eE][-+]?\d+)?$"
 _DAY = r"^\d{4}-\d{2}-\d{2}"
 _AS_TEXT = frozenset({"varchar", "date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"})
+Proof: TypeAlias = "tuple[sql.Composable, list[Any]]"
+"""A condition, and its parameters."""
+
+_NONE_SUCH = sql.SQL(" AND NOT EXISTS ({})")
+_BY_STATISTICS = sql.SQL("""
+    SELECT 1 FROM ducklake_file_column_stats s WHERE s.data_file_id = f.data_file_id AND s.column_id = %s AND ({})""")
+_BY_PARTITION = sql.SQL("""
+    SELECT 1 FROM ducklake_partition_column p JOIN ducklake_file_partition_value v
+        ON v.data_file_id = f.data_file_id AND v.table_id = f.table_id AND v.partition_key_index = p.partition_key_index
+    WHERE p.partition_id = f.partition_id AND p.transform = 'identity' AND p.column_id = %s
+    AND NOT EXISTS (SELECT 1 FROM ducklake_file_partition_value o WHERE o.data_file_id = v.data_file_id
+        AND o.partition_key_index = v.partition_key_index AND o.partition_value IS DISTINCT FROM v.partition_value)
+    AND ({})""")
+_AS_NUMBER = sql.SQL("(CASE WHEN {bound} ~ {form} THEN {bound}::numeric {operator} %s::numeric ELSE false END)")
+_AS_BOOLEAN = sql.SQL("({bound} IN ('true', 'false') AND ({bound} = 'true') {operator} (%s = 'true'))")
+_OF_TEXT = sql.SQL('({bound} COLLATE "C" {operator} %s COLLATE "C")')
+_OF_DAY = sql.SQL("({bound} ~ {form} AND {compared})")
+_UNCUT = sql.SQL("({proof} AND (octet_length({bound}) < {length} OR NOT starts_with(%s, {bound})))")
 _CUT_LENGTH_MIN = 8
 """Writers cut long bounds of text; a maximum of at least so many bytes may be the beginning of a longer value."""
 
 
-def exclusions(definition: TableDefinition, where: Iterable[Predicate]) -> tuple[str, list[Any]]:
+def exclusions(definition: TableDefinition, where: Iterable[Predicate]) -> tuple[sql.Composable, list[Any]]:
     """SQL conditions, each with AND before it, that the files ``f`` meet which may hold rows of the conjunction.
 
     The second value is their parameters.
@@ -29,51 +49,49 @@ def exclusions(definition: TableDefinition, where: Iterable[Predicate]) -> tuple
     Raises:
         InvalidChangeError: the table has not one of the columns.
     """
-    parts: list[str] = []
+    parts: list[sql.Composable] = []
     parameters: list[Any] = []
     for predicate in where:
         column = definition.column(predicate.column)
         if is_vacuous(column.type, predicate):
-            return " AND false", []
+            return sql.SQL(" AND false"), []
         for text, values in (_by_statistics(column, predicate), _by_partition(column, predicate)):
-            parts.append(f" AND NOT EXISTS ({text})")
+            parts.append(_NONE_SUCH.format(text))
             parameters += values
-    return "".join(parts), parameters
+    return sql.Composed(parts), parameters
 
 
-def _by_statistics(column: Column, predicate: Predicate) -> tuple[str, list[Any]]:
-    terms = (
-        ["s.null_count = 0"]
+def _by_statistics(column: Column, predicate: Predicate) -> tuple[sql.Composable, list[Any]]:
+    terms: list[sql.Composable] = (
+        [sql.SQL("s.null_count = 0")]
         if predicate.op is FilterOp.IS_NULL
-        else ["s.value_count = 0", "s.null_count = f.record_count"]
+        else [sql.SQL("s.value_count = 0"), sql.SQL("s.null_count = f.record_count")]
     )
     bounds: list[Any] = []
-    if (found := _outside(column, predicate, "s.min_value", "s.max_value", is_exact=False)) is not None:
+    if (
+        found := _outside(column, predicate, sql.SQL("s.min_value"), sql.SQL("s.max_value"), is_exact=False)
+    ) is not None:
         terms.append(found[0])
         bounds = found[1]
-    text = "SELECT 1 FROM ducklake_file_column_stats s WHERE s.data_file_id = f.data_file_id AND s.column_id = %s"
-    return f"{text} AND ({' OR '.join(terms)})", [column.column_id, *bounds]
+    return _BY_STATISTICS.format(sql.SQL(" OR ").join(terms)), [column.column_id, *bounds]
 
 
-def _by_partition(column: Column, predicate: Predicate) -> tuple[str, list[Any]]:
+def _by_partition(column: Column, predicate: Predicate) -> tuple[sql.Composable, list[Any]]:
     """A value that stands alone: a file from before its table had buckets got the value of each beside its own."""
-    value = "v.partition_value"
-    terms = [f"{value} IS NOT NULL" if predicate.op is FilterOp.IS_NULL else f"{value} IS NULL"]
+    value = sql.SQL("v.partition_value")
+    terms: list[sql.Composable] = [
+        sql.SQL("{} IS NOT NULL" if predicate.op is FilterOp.IS_NULL else "{} IS NULL").format(value)
+    ]
     bounds: list[Any] = []
     if (found := _outside(column, predicate, value, value, is_exact=True)) is not None:
         terms.append(found[0])
         bounds = found[1]
-    text = """SELECT 1 FROM ducklake_partition_column p JOIN ducklake_file_partition_value v
-        ON v.data_file_id = f.data_file_id AND v.table_id = f.table_id AND v.partition_key_index = p.partition_key_index
-        WHERE p.partition_id = f.partition_id AND p.transform = 'identity' AND p.column_id = %s
-        AND NOT EXISTS (SELECT 1 FROM ducklake_file_partition_value o WHERE o.data_file_id = v.data_file_id
-            AND o.partition_key_index = v.partition_key_index AND o.partition_value IS DISTINCT FROM v.partition_value)"""
-    return f"{text} AND ({' OR '.join(terms)})", [column.column_id, *bounds]
+    return _BY_PARTITION.format(sql.SQL(" OR ").join(terms)), [column.column_id, *bounds]
 
 
 def _outside(
-    column: Column, predicate: Predicate, low: str, high: str, *, is_exact: bool
-) -> tuple[str, list[Any]] | None:
+    column: Column, predicate: Predicate, low: sql.Composable, high: sql.Composable, *, is_exact: bool
+) -> Proof | None:
     """SQL that proves that no value between two bounds satisfies the predicate; None when nothing could."""
     op, value = predicate.op, predicate.value
     below, above = _Side(column, low, high, is_exact).below, _Side(column, low, high, is_exact).above
@@ -99,35 +117,38 @@ def _outside(
     return above(value)
 
 
-def _any(proofs: Sequence[tuple[str, list[Any]] | None]) -> tuple[str, list[Any]] | None:
+def _any(proofs: Sequence[Proof | None]) -> Proof | None:
     found = [each for each in proofs if each is not None]
-    return (f"({' OR '.join(text for text, _ in found)})", [v for _, vs in found for v in vs]) if found else None
+    return _joined(" OR ", found) if found else None
 
 
-def _all(proofs: Sequence[tuple[str, list[Any]] | None]) -> tuple[str, list[Any]] | None:
+def _all(proofs: Sequence[Proof | None]) -> Proof | None:
     if any(each is None for each in proofs):
         return None
     found = [each for each in proofs if each is not None]
-    return (
-        (f"({' AND '.join(text for text, _ in found)})", [v for _, vs in found for v in vs]) if found else ("true", [])
-    )
+    return _joined(" AND ", found) if found else (sql.SQL("true"), [])
+
+
+def _joined(word: LiteralString, proofs: Sequence[Proof]) -> Proof:
+    text = sql.SQL("({})").format(sql.SQL(word).join(text for text, _ in proofs))
+    return text, [value for _, values in proofs for value in values]
 
 
 class _Side:
     """Where a literal lies beside two bounds of a column that are stored as text."""
 
-    def __init__(self, column: Column, low: str, high: str, is_exact: bool) -> None:
+    def __init__(self, column: Column, low: sql.Composable, high: sql.Composable, is_exact: bool) -> None:
         self.column = column
         self.low = low
         self.high = high
         self.is_exact = is_exact
 
-    def below(self, literal: Scalar, *, or_equal: bool = False) -> tuple[str, list[Any]] | None:
+    def below(self, literal: Scalar, *, or_equal: bool = False) -> Proof | None:
         """The literal is below (or at) the lower bound."""
         text = self._literal(literal)
         return None if text is None else (self._compared(self.low, ">=" if or_equal else ">"), [text])
 
-    def above(self, literal: Scalar, *, or_equal: bool = False) -> tuple[str, list[Any]] | None:
+    def above(self, literal: Scalar, *, or_equal: bool = False) -> Proof | None:
         """The literal is above (or at) the upper bound, which must not be the beginning of a longer text."""
         text = self._literal(literal)
         if text is None:
@@ -137,20 +158,19 @@ class _Side:
         if self.is_exact:
             return proof, parameters
         if self.column.type.name in FLOATS:
-            return f"(s.contains_nan IS FALSE AND {proof})", parameters
+            return sql.SQL("(s.contains_nan IS FALSE AND {})").format(proof), parameters
         if self.column.type.name == "varchar":
-            uncut = f"(octet_length({self.high}) < {_CUT_LENGTH_MIN} OR NOT starts_with(%s, {self.high}))"
-            return f"({proof} AND {uncut})", [*parameters, text]
+            return _UNCUT.format(proof=proof, bound=self.high, length=_CUT_LENGTH_MIN), [*parameters, text]
         return proof, parameters
 
-    def _compared(self, bound: str, operator: str) -> str:
+    def _compared(self, bound: sql.Composable, operator: LiteralString) -> sql.Composable:
         name = self.column.type.name
         if name in INTEGER_BITS or name in FLOATS or name == "decimal":
-            return f"(CASE WHEN {bound} ~ '{_NUMBER}' THEN {bound}::numeric {operator} %s::numeric ELSE false END)"
+            return _AS_NUMBER.format(bound=bound, form=_NUMBER, operator=sql.SQL(operator))
         if name == "boolean":
-            return f"({bound} IN ('true', 'false') AND ({bound} = 'true') {operator} (%s = 'true'))"
-        shaped = "" if name == "varchar" else f"{bound} ~ '{_DAY}' AND "
-        return f'({shaped}{bound} COLLATE "C" {operator} %s COLLATE "C")'
+            return _AS_BOOLEAN.format(bound=bound, operator=sql.SQL(operator))
+        as_text = _OF_TEXT.format(bound=bound, operator=sql.SQL(operator))
+        return as_text if name == "varchar" else _OF_DAY.format(bound=bound, form=_DAY, compared=as_text)
 
     def _literal(self, value: Scalar) -> str | None:
         """The literal as DuckLake writes a bound; None when it proves nothing."""

@@ -30,6 +30,15 @@ PROJECTOR_NAME = "commitlog projector"
 
 _FILE_COLUMNS: LiteralString = """SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,
     f.footer_size, f.row_id_start, f.begin_snapshot, f.mapping_id, f.partition_id"""
+_FILES_AT = sql.SQL(
+    _FILE_COLUMNS
+    + """, d.path, d.path_is_relative, d.delete_count FROM ducklake_data_file f
+    LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
+        AND (d.end_snapshot IS NULL OR d.end_snapshot > %s)
+    WHERE f.table_id = %s AND f.begin_snapshot <= %s AND f.begin_snapshot > %s
+    AND (f.end_snapshot IS NULL OR f.end_snapshot > %s){conditions}
+    ORDER BY f.data_file_id"""
+)
 _TABLE_AT: LiteralString = """
     SELECT t.table_id, t.table_name, t.schema_id, s.schema_name,
         (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL) || s.path || t.path,
@@ -299,14 +308,7 @@ class Catalog(CatalogReader):
         """
         conditions, values = exclusions(table.definition, where)
         rows = self._select(
-            _FILE_COLUMNS
-            + """, d.path, d.path_is_relative, d.delete_count FROM ducklake_data_file f
-               LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
-                    AND (d.end_snapshot IS NULL OR d.end_snapshot > %s)
-               WHERE f.table_id = %s AND f.begin_snapshot <= %s AND f.begin_snapshot > %s
-               AND (f.end_snapshot IS NULL OR f.end_snapshot > %s)"""
-            + conditions
-            + " ORDER BY f.data_file_id",
+            _FILES_AT.format(conditions=conditions),
             (snapshot_id, snapshot_id, table.definition.table_id, snapshot_id, after, snapshot_id, *values),
         )
         return self._files(table, rows, self._inlined_deletes(table.definition.table_id, snapshot_id))

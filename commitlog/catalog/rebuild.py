@@ -189,7 +189,7 @@ class Rebuild:
         # Nobody but autovacuum minds this lock, and it gives way; it would not within the short time below.
         _lock(live, _tables_of(live, _staying(live)), "SHARE UPDATE EXCLUSIVE")
         if catalog_exists(live):
-            live.execute(f"LOCK TABLE {OWN_SCHEMA}.applied IN ACCESS EXCLUSIVE MODE".encode())
+            live.execute("LOCK TABLE commitlog.applied IN ACCESS EXCLUSIVE MODE")
         self._reach(session, reader, _live_seq(live))
         _set_lock_timeout(live, _LOCK_TIMEOUT_MS)
         staying = _staying(live)
@@ -220,7 +220,7 @@ def _data_path(live: Connection) -> str | None:
 def _live_seq(live: Connection) -> int:
     if not catalog_exists(live):
         return -1
-    row = live.execute(f"SELECT seq FROM {OWN_SCHEMA}.applied".encode()).fetchone()
+    row = live.execute("SELECT seq FROM commitlog.applied").fetchone()
     return -1 if row is None else int(row[0])
 
 
@@ -228,7 +228,7 @@ def _check_log(live: Connection, session: Session) -> None:
     """Raise CatalogMismatchError when the live catalog is another log's."""
     if session.position is None or not catalog_exists(live):
         return
-    row = live.execute(f"SELECT log_id FROM {OWN_SCHEMA}.applied".encode()).fetchone()
+    row = live.execute("SELECT log_id FROM commitlog.applied").fetchone()
     if row is not None and row[0].bytes != session.position.log_id:
         raise CatalogMismatchError(
             f"this database holds the catalog of another log ({row[0]}), which a rebuild would replace: point "
@@ -390,4 +390,4 @@ def _exchange(live: Connection, tables: list[tuple[str, str]], staying: set[str]
                 )
             )
     for statement in made_by_users:
-        live.execute(statement.encode())
+        live.execute(statement)

@@ -6,7 +6,7 @@ name: the connection's search path says where they are. Source: the DDL that the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, LiteralString
 
 from sqlalchemy import (
     BigInteger,
@@ -194,7 +194,7 @@ catalog_version = Table(
 )
 """The migrations done: ``version`` wholly, those up to ``prepared`` as far as an older service may still run."""
 
-ROWS_OUTSIDE_FILES = """
+ROWS_OUTSIDE_FILES: LiteralString = """
     CREATE OR REPLACE FUNCTION commitlog.rows_outside_files(catalog oid, wanted bigint) RETURNS bigint
     LANGUAGE plpgsql STABLE AS $$
     DECLARE
@@ -222,7 +222,7 @@ ROWS_OUTSIDE_FILES = """
 It finds the tables beside the one that ``catalog`` is the oid of, so it serves a catalog in any schema.
 """
 
-VIEWS = {
+VIEWS: dict[str, LiteralString] = {
     "commits": """
         SELECT s.snapshot_id, s.snapshot_time, o.proposal_id, o.writer_id, o.seq, o.change_kinds, c.changes_made,
                c.author, c.commit_message AS message, c.commit_extra_info AS extra

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,30 @@ from commitlog.domain.state.dumping import dump_definition, load_definition
 TABLES_KNOWN_MAX = 20_000
 """More are forgotten between two batches, and read again when they are touched."""
 
-_ARRAYS = {"contains_null": "boolean[]", "contains_nan": "boolean[]", "min_value": "text[]", "max_value": "text[]"}
+_DEFINITION = sql.SQL("SELECT definition FROM {own}.table_definitions WHERE table_id = %s")
+_STORE_DEFINITION = sql.SQL("""
+    INSERT INTO {own}.table_definitions VALUES (%s, %s)
+    ON CONFLICT (table_id) DO UPDATE SET definition = excluded.definition""")
+_ROWS_TABLES = sql.SQL(
+    "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version"
+)
+_MAKE_DELETES_TABLE = sql.SQL("CREATE TABLE IF NOT EXISTS {} (file_id bigint, row_id bigint, begin_snapshot bigint)")
+_TOTALS = sql.SQL("SELECT record_count, next_row_id, file_size_bytes FROM ducklake_table_stats WHERE table_id = %s")
+_BOUNDS = sql.SQL("""
+    SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats
+    WHERE table_id = %s""")
+_STORE_TOTALS = sql.SQL("""
+    UPDATE ducklake_table_stats AS t
+    SET record_count = v.record_count, next_row_id = v.next_row_id, file_size_bytes = v.file_size_bytes
+    FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
+        AS v(table_id, record_count, next_row_id, file_size_bytes)
+    WHERE t.table_id = v.table_id""")
+_STORE_BOUNDS = sql.SQL("""
+    UPDATE ducklake_table_column_stats AS t
+    SET contains_null = v.contains_null, contains_nan = v.contains_nan, min_value = v.min_value, max_value = v.max_value
+    FROM unnest(%s::bigint[], %s::bigint[], %s::boolean[], %s::boolean[], %s::text[], %s::text[])
+        AS v(table_id, column_id, contains_null, contains_nan, min_value, max_value)
+    WHERE t.table_id = v.table_id AND t.column_id = v.column_id""")
 
 
 @dataclass(slots=True)
@@ -77,15 +100,10 @@ class Tracker:
 
     def _read(self, table_id: int) -> KnownTable:
         execute = self.buffer.execute
-        definitions = f"{self.buffer.own}.table_definitions"
-        row = execute(f"SELECT definition FROM {definitions} WHERE table_id = %s", (table_id,)).fetchone()
+        row = execute(_DEFINITION.format(own=self.buffer.own), (table_id,)).fetchone()
         assert row is not None, f"table {table_id} is not in the catalog"
         known = KnownTable(load_definition(row[0]), TableStatistics())
-        found = execute(
-            "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version",
-            (table_id,),
-        )
-        known.rows_tables = [name for (name,) in found.fetchall()]
+        known.rows_tables = [name for (name,) in execute(_ROWS_TABLES, (table_id,)).fetchall()]
         exists = execute("SELECT to_regclass(%s)", (f"ducklake_inlined_delete_{table_id}",)).fetchone()
         known.deletes_table_exists = exists is not None and exists[0] is not None
         self._read_statistics(table_id, known)
@@ -93,20 +111,12 @@ class Tracker:
 
     def _read_statistics(self, table_id: int, known: KnownTable) -> None:
         statistics = known.statistics
-        row = self.buffer.execute(
-            "SELECT record_count, next_row_id, file_size_bytes FROM ducklake_table_stats WHERE table_id = %s",
-            (table_id,),
-        ).fetchone()
+        row = self.buffer.execute(_TOTALS, (table_id,)).fetchone()
         if row is not None:
             statistics.record_count, statistics.next_row_id, statistics.file_size_bytes = row
             statistics.stored = True
         by_id = {leaf.column_id: leaf for column in known.definition.columns for leaf in leaves(column)}
-        rows = self.buffer.execute(
-            "SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats "
-            "WHERE table_id = %s",
-            (table_id,),
-        )
-        for column_id, null, nan, low, high in rows.fetchall():
+        for column_id, null, nan, low, high in self.buffer.execute(_BOUNDS, (table_id,)).fetchall():
             statistics.stored_columns.add(column_id)
             if column_id not in by_id:
                 continue
@@ -124,22 +134,14 @@ class Tracker:
         known = self._tables.get(table_id)
         if known is not None:
             return known.rows_tables[::-1]
-        found = self.buffer.execute(
-            "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version DESC",
-            (table_id,),
-        )
-        return [name for (name,) in found.fetchall()]
+        return [name for (name,) in self.buffer.execute(_ROWS_TABLES, (table_id,)).fetchall()][::-1]
 
     def ensure_deletes_table(self, table_id: int) -> str:
         """The table of a table's inlined deletes, made when the first one comes; clients look for it by its name."""
         name = f"ducklake_inlined_delete_{table_id}"
         known = self._tables.get(table_id)
         if known is None or not known.deletes_table_exists:
-            self.buffer.execute(
-                sql.SQL("CREATE TABLE IF NOT EXISTS {} (file_id bigint, row_id bigint, begin_snapshot bigint)").format(
-                    sql.Identifier(name)
-                )
-            )
+            self.buffer.execute(_MAKE_DELETES_TABLE.format(sql.Identifier(name)))
             self.buffer.execute(guard_statement(name))
             if known is not None:
                 known.deletes_table_exists = True
@@ -150,11 +152,7 @@ class Tracker:
         self.buffer.flush()
         for table_id in sorted(self._definitions_changed):
             definition = Jsonb(dump_definition(self._tables[table_id].definition))
-            self.buffer.execute(
-                f"INSERT INTO {self.buffer.own}.table_definitions VALUES (%s, %s) "
-                "ON CONFLICT (table_id) DO UPDATE SET definition = excluded.definition",
-                (table_id, definition),
-            )
+            self.buffer.execute(_STORE_DEFINITION.format(own=self.buffer.own), (table_id, definition))
         self._store_statistics([self._tables[table_id] for table_id in sorted(self._touched)])
         self._definitions_changed.clear()
         self._touched.clear()
@@ -177,9 +175,9 @@ class Tracker:
                 self.buffer.add("ducklake_table_stats", row)
                 statistics.stored = True
             bounds += self._changed_bounds(table_id, statistics)
-        self._update("table_stats", ("record_count", "next_row_id", "file_size_bytes"), ("table_id",), totals)
-        changing = ("contains_null", "contains_nan", "min_value", "max_value")
-        self._update("table_column_stats", changing, ("table_id", "column_id"), bounds)
+        for statement, rows in ((_STORE_TOTALS, totals), (_STORE_BOUNDS, bounds)):
+            if rows:
+                self.buffer.execute(statement, [list(values) for values in zip(*rows, strict=True)])
 
     def _changed_bounds(self, table_id: int, statistics: TableStatistics) -> Iterator[tuple[Any, ...]]:
         for column_id in sorted(statistics.dirty_columns):
@@ -195,16 +193,3 @@ class Tracker:
                 self.buffer.add("ducklake_table_column_stats", (*row, None))
                 statistics.stored_columns.add(column_id)
         statistics.dirty_columns.clear()
-
-    def _update(
-        self, table: str, columns: tuple[str, ...], keys: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
-    ) -> None:
-        if not rows:
-            return
-        names = (*keys, *columns)
-        arrays = ", ".join(f"%s::{_ARRAYS.get(name, 'bigint[]')}" for name in names)
-        self.buffer.execute(
-            f"UPDATE ducklake_{table} AS t SET {', '.join(f'{name} = v.{name}' for name in columns)} "
-            f"FROM unnest({arrays}) AS v({', '.join(names)}) WHERE {' AND '.join(f't.{key} = v.{key}' for key in keys)}",
-            [list(values) for values in zip(*rows, strict=True)],
-        )

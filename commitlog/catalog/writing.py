@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, LiteralString, TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -32,6 +33,11 @@ COPY_TYPES: dict[str, tuple[str, ...]] = {
     "outcomes": _OUTCOME_TYPES,
     "flushed_rows": ("int8", "int8", "int8", "int8"),
 }
+_COPY_BINARY = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)")
+_COPY_TEXT = sql.SQL("COPY {} FROM STDIN")
+_INSERT = sql.SQL("INSERT INTO {} VALUES {}")
+_MARK = sql.Placeholder()
+
 ROWS_WAITING_MAX = 20_000
 VALUES_MAX = 32_000
 """PostgreSQL counts the values of a statement in 16 bits."""
@@ -58,7 +64,8 @@ class CopyBuffer:
 
     def __init__(self, conn: Connection, *, own: str = OWN_SCHEMA) -> None:
         self.conn = conn
-        self.own = own
+        self.own = sql.Identifier(own)
+        self._own = own
         self._rows: dict[str, list[Sequence[Any]]] = {}
         self._texts: dict[str, list[Sequence[Any]]] = {}
         self._after: list[Callable[[], None]] = []
@@ -133,39 +140,51 @@ class CopyBuffer:
 
     def _insert(self, cursor: psycopg.Cursor[tuple[Any, ...]], rows_of: dict[str, list[Sequence[Any]]]) -> None:
         """All in one statement: each costs its sender and PostgreSQL more than a row does."""
-        *before, last = [
-            f"INSERT INTO {self._place(table)} VALUES {', '.join([f'({_marks(rows[0])})'] * len(rows))}"
-            for table, rows in rows_of.items()
-        ]
-        named = ", ".join(f"insert_{number} AS ({insert})" for number, insert in enumerate(before))
-        statement = f"WITH {named} {last}" if before else last
-        cursor.execute(statement.encode(), [value for rows in rows_of.values() for row in rows for value in row])
-
-    def _place(self, table: str) -> str:
-        return table if table.startswith("ducklake_") else f"{self.own}.{table}"
+        shapes = tuple((_place(self._own, table), len(rows), len(rows[0])) for table, rows in rows_of.items())
+        cursor.execute(_insertion(shapes), [value for rows in rows_of.values() for row in rows for value in row])
 
     def _copy(self, rows_of: dict[str, list[Sequence[Any]]], texts_of: dict[str, list[Sequence[Any]]]) -> None:
         with self.conn.cursor() as cursor:
             for table, rows in rows_of.items():
-                with cursor.copy(f"COPY {self._place(table)} FROM STDIN (FORMAT BINARY)".encode()) as copy:
+                with cursor.copy(_COPY_BINARY.format(sql.Identifier(*_place(self._own, table)))) as copy:
                     copy.set_types(COPY_TYPES[table])
                     for row in rows:
                         copy.write_row(row)
             for table, rows in texts_of.items():
-                with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(sql.Identifier(table))) as copy:
+                with cursor.copy(_COPY_TEXT.format(sql.Identifier(table))) as copy:
                     for row in rows:
                         copy.write_row(row)
 
-    def execute(self, statement: str | sql.Composed, parameters: Sequence[Any] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
+    def execute(
+        self, statement: LiteralString | sql.SQL | sql.Composed, parameters: Sequence[Any] = ()
+    ) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run a statement that must see the rows added so far."""
         self.flush()
-        query = statement.encode() if isinstance(statement, str) else statement
         # With parameters a % in a name, as of a column "discount %", is taken for a placeholder; no parameters is None.
-        return self.conn.execute(query, parameters or None)
+        return self.conn.execute(statement, parameters or None)
 
 
-def _marks(row: Sequence[Any]) -> str:
-    return ", ".join(["%s"] * len(row))
+def _place(own: str, table: str) -> tuple[str, ...]:
+    return (table,) if table.startswith("ducklake_") else (own, table)
+
+
+@lru_cache(maxsize=1_000)
+def _insertion(shapes: tuple[tuple[tuple[str, ...], int, int], ...]) -> bytes:
+    """One statement that inserts so many rows of so many values into each of some tables."""
+    *before, last = [
+        _INSERT.format(sql.Identifier(*place), _listed([sql.SQL("({})").format(_listed([_MARK] * width))] * count))
+        for place, count, width in shapes
+    ]
+    if not before:
+        return last.as_bytes(None)
+    named = _listed(
+        [sql.SQL("{} AS ({})").format(sql.Identifier(f"insert_{at}"), each) for at, each in enumerate(before)]
+    )
+    return sql.SQL("WITH {} {}").format(named, last).as_bytes(None)
+
+
+def _listed(parts: Sequence[sql.Composable]) -> sql.Composed:
+    return sql.SQL(", ").join(parts)
 
 
 def _parted(rows_of: dict[str, list[Sequence[Any]]]) -> Iterator[dict[str, list[Sequence[Any]]]]:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
@@ -67,6 +68,16 @@ def run_catalog_bench(*, files: int, say: Callable[[str], None] = lambda _: None
     return tuple(costs)
 
 
+_MAKE_SNAPSHOTS = sql.SQL("""
+    INSERT INTO ducklake_snapshot SELECT {tables} + n + 1, timestamptz '2024-01-02' + n * interval '1 ms', {tables},
+        {catalog_id}, n + 1 FROM generate_series(0, {files} - 1) n""")
+_ENDS = sql.SQL("CASE WHEN n + {live} < {files} THEN {tables} + n + {live} + 1 END")
+_MAKE_FILES = sql.SQL("""
+    INSERT INTO ducklake_data_file SELECT n, n % {tables} + 1, {tables} + n + 1, {ends}, NULL, 'f' || n || '.parquet',
+        true, 'parquet', 1000, 65536, 900, n * 1000, NULL, NULL, NULL, NULL
+    FROM generate_series(0, {files} - 1) n""")
+
+
 def _make(conn: Connection, files: int, tables: int, *, compacted: bool) -> None:
     mark_projector(conn)
     conn.execute("DROP SCHEMA IF EXISTS commitlog CASCADE")
@@ -83,16 +94,9 @@ def _make(conn: Connection, files: int, tables: int, *, compacted: bool) -> None
         replay(state, outcome)
         outcomes.append(outcome)
     project(conn, outcomes, log_id=_LOG_ID)
-    ends = f"CASE WHEN n + {LIVE} < {files} THEN {tables} + n + {LIVE} + 1 END" if compacted else "NULL"
-    conn.execute(
-        f"""INSERT INTO ducklake_snapshot SELECT {tables} + n + 1, timestamptz '2024-01-02' + n * interval '1 ms', {tables},
-                {state.next_catalog_id}, n + 1 FROM generate_series(0, {files} - 1) n""".encode()
-    )
-    conn.execute(
-        f"""INSERT INTO ducklake_data_file SELECT n, n %% {tables} + 1, {tables} + n + 1, {ends}, NULL, 'f' || n || '.parquet',
-                true, 'parquet', 1000, 65536, 900, n * 1000, NULL, NULL, NULL, NULL
-            FROM generate_series(0, {files} - 1) n""".replace("%%", "%").encode()
-    )
+    made = {"files": files, "tables": tables, "live": LIVE, "catalog_id": state.next_catalog_id}
+    conn.execute(_MAKE_SNAPSHOTS.format(**made))
+    conn.execute(_MAKE_FILES.format(ends=(_ENDS if compacted else sql.SQL("NULL")).format(**made), **made))
     conn.commit()
     conn.autocommit = True
     conn.execute("VACUUM ANALYZE")

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import psycopg
+from psycopg import sql
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
@@ -143,7 +144,7 @@ def _create_tables(settings: Settings, tables: Sequence[str]) -> None:
 def _stock_lake(settings: Settings, tables: Sequence[str]) -> tuple[str, str]:
     """An empty lake of the stock client's own, on the same PostgreSQL: how to attach it, and where its files are."""
     with psycopg.connect(settings.database_url, autocommit=True) as catalog:
-        catalog.execute(f"CREATE DATABASE {STOCK_DATABASE}".encode())
+        catalog.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(STOCK_DATABASE)))
     lake = connection_text(urlsplit(settings.database_url)._replace(path=f"/{STOCK_DATABASE}").geturl())
     data_path = str(settings.home / "stock")
     connection = attach_stock(lake, data_path)
