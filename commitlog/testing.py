@@ -97,7 +97,6 @@ class _InMemoryAccess:
             epoch=1,
             topics=topics_of("memory"),
             handlers=self._handlers,
-            schema_ids={},
             undecidable=self._undecidable,
         )
 

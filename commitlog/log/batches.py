@@ -25,7 +25,6 @@ from commitlog.log.codec import (
     encode_dead_letter,
     encode_outcome,
     encode_receipts,
-    from_confluent,
     hash_record,
     readable_ids,
 )
@@ -75,7 +74,6 @@ class Decider:
         epoch: of this sequencer, which the chain has accepted.
         topics: where the messages come from and the records go.
         handlers: row handlers by name.
-        schema_ids: a schema registry's ids, if Confluent's wire format is accepted.
         undecidable: where the proposals came from whose outcomes the state could not take; the owner keeps it when it
             throws the state away. They are refused as INTERNAL the next time.
     """
@@ -88,7 +86,6 @@ class Decider:
         epoch: int,
         topics: Topics,
         handlers: Mapping[str, RowHandler],
-        schema_ids: Mapping[int, str],
         undecidable: dict[Position, Exception],
     ) -> None:
         self.state = state
@@ -96,7 +93,6 @@ class Decider:
         self.epoch = epoch
         self._topics = topics
         self._rules = Rules(HandlersByName(handlers), decode_statistics)
-        self._schema_ids = schema_ids
         self._undecidable = undecidable
 
     def decide_all(self, messages: Iterable[Incoming], batch: Batch, *, now_ms: int | None, told: int) -> None:
@@ -200,8 +196,6 @@ class Decider:
             detail = f"the proposal takes {len(value):,} bytes, the log's limit is {limit:,}"
             return MalformedProposal(detail, *readable_ids(value)), value
         try:
-            if self._schema_ids:
-                value = from_confluent(value, self._schema_ids)
             return decode_proposal(value), value
         except MalformedRecordError as error:
             return MalformedProposal(str(error), *readable_ids(value)), value

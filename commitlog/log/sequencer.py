@@ -120,7 +120,6 @@ class Sequencer:
         handlers: row handlers by name, for tables with ``on_conflict`` handler:NAME.
         stop: ends `run` in an orderly way when it is set: what was decided is told, and a standby takes over at once.
         clock_ms: the time for ``decided_at_ms``.
-        schema_ids: record names by a schema registry's ids; proposals in Confluent's wire format are then accepted.
         decides_as_made: give each proposal the time it was made at instead of the clock's, for history that is taken over.
     """
 
@@ -131,7 +130,6 @@ class Sequencer:
         handlers: Mapping[str, RowHandler] | None = None,
         stop: threading.Event | None = None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        schema_ids: Mapping[int, str] | None = None,
         decides_as_made: bool = False,
     ) -> None:
         self._settings = settings
@@ -140,7 +138,6 @@ class Sequencer:
         self._handlers = handlers or {}
         self._stop = stop or threading.Event()
         self._clock_ms = clock_ms
-        self._schema_ids = schema_ids or {}
         self._replica: Replica | None = None
         self._results: KafkaResults | None = None
         self._voice: KafkaVoice | None = None
@@ -344,7 +341,6 @@ class Sequencer:
             epoch=chain.epoch,
             topics=self._topics,
             handlers=self._handlers,
-            schema_ids=self._schema_ids,
             undecidable=self._undecidable,
         )
         serving, telling = Serving(chain, replica.next_offset), Telling(replica.told)

@@ -112,7 +112,6 @@ class Sequencing:
             epoch=1,
             topics=TOPICS,
             handlers={},
-            schema_ids={},
             undecidable={},
         )
         self.telling = Telling(told, untold_max=untold_max)

@@ -136,7 +136,6 @@ class Log:
             epoch=1,
             topics=topics_of("main"),
             handlers={},
-            schema_ids={},
             undecidable=self.undecidable,
         )
 

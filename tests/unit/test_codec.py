@@ -589,12 +589,10 @@ def test_schema_when_an_earlier_version_is_there_then_its_records_read_as_the_ne
     assert newest["Heartbeat"].header != earlier.header
 
 
-def test_confluent_format_when_the_id_is_configured_then_is_read() -> None:
+def test_decode_when_a_schema_registrys_wire_format_comes_then_says_that_it_is_not_read() -> None:
     framed = b"\x00" + (17).to_bytes(4, "big") + GOOD[HEADER_SIZE_BYTES:]
-    assert codec.from_confluent(framed, {17: "Proposal"}) == GOOD
-    assert codec.from_confluent(GOOD, {17: "Proposal"}) == GOOD
-    with pytest.raises(MalformedRecordError, match="17 is not configured"):
-        codec.from_confluent(framed, {})
+    with pytest.raises(MalformedRecordError, match="it starts with 00000000, not c301"):
+        codec.decode_proposal(framed)
 
 
 def test_names_when_in_a_schema_then_plain_ascii() -> None:

@@ -84,7 +84,6 @@ def test_proposals_when_decided_again_then_every_byte_is_as_it_was(log: dict[str
         epoch=1,
         topics=topics_of("kept"),
         handlers=HANDLERS,
-        schema_ids={},
         undecidable={},
     )
     batch = Batch()

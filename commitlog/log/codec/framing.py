@@ -20,8 +20,7 @@ from commitlog.errors import MalformedRecordError
 
 MARKER = b"\xc3\x01"
 HEADER_SIZE_BYTES = 10
-CONFLUENT_MARKER = b"\x00"
-CONFLUENT_HEADER_SIZE_BYTES = 5
+REGISTRY_MARKER = b"\x00"
 
 
 class Schema(NamedTuple):
@@ -122,26 +121,11 @@ def _read_body(data: bytes, schema: Schema) -> dict[str, Any]:
 
 def _no_header(data: bytes) -> MalformedRecordError:
     if data[:2] != MARKER:
+        hint = " (a schema registry's wire format is not read)" if data[:1] == REGISTRY_MARKER else ""
         return MalformedRecordError(
-            f"no Avro single-object record: it starts with {data[:4].hex() or 'nothing'}, not c301"
+            f"no Avro single-object record: it starts with {data[:4].hex() or 'nothing'}, not c301{hint}"
         )
     if len(data) < HEADER_SIZE_BYTES:
         return MalformedRecordError(f"no Avro single-object record: only {len(data)} bytes")
     fingerprint = data[2:HEADER_SIZE_BYTES].hex()
     return UnknownSchemaError(f"unknown schema fingerprint {fingerprint}; known are those of this version's schemas")
-
-
-def from_confluent(data: bytes, schema_ids: Mapping[int, str]) -> bytes:
-    """A record in Confluent's wire format as a single-object record; anything else as it is.
-
-    Args:
-        data: the message's value.
-        schema_ids: the registry's id of each record's newest schema, by id the record's name.
-    """
-    if data[:1] != CONFLUENT_MARKER or len(data) < CONFLUENT_HEADER_SIZE_BYTES:
-        return data
-    schema_id = int.from_bytes(data[1:CONFLUENT_HEADER_SIZE_BYTES], "big")
-    record = schema_ids.get(schema_id)
-    if record is None:
-        raise MalformedRecordError(f"the schema registry's id {schema_id} is not configured")
-    return NEWEST[record].header + data[CONFLUENT_HEADER_SIZE_BYTES:]
