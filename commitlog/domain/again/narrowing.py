@@ -67,11 +67,12 @@ def narrowings(
     definition = table.definition
     met: list[_File] = []
     held: list[_File] = []
-    for snapshot_id, data_file_id, file in table.appended:
-        if snapshot_id <= base and read.files is not None and data_file_id not in read.files:
+    for each in table.appended:
+        is_old, file = each.snapshot_id <= base, each.file
+        if is_old and read.files is not None and each.data_file_id not in read.files:
             continue
         if not excludes(definition, file, read.filter, decode):
-            (held if snapshot_id <= base else met).append((file, statistics_of(file, decode)))
+            (held if is_old else met).append((file, statistics_of(file, decode)))
     assert met, "no file was appended since, so nothing was to be kept out"
     filtered = list(dict.fromkeys(definition.column(each.column).column_id for each in read.filter))
     found = [

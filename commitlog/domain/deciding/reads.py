@@ -103,11 +103,11 @@ def _append_hits(
     if base < state.index_floor or not same_definition:
         yield Hit(m.ConflictKind.TABLE_APPENDED, last, object_of(table))
         return
-    for snapshot_id, _, file in reversed(table.appended):
-        if snapshot_id <= base:
+    for appended in reversed(table.appended):
+        if appended.snapshot_id <= base:
             return
-        if not excludes(table.definition, file, read.filter, decode_statistics):
-            yield Hit(m.ConflictKind.TABLE_APPENDED, snapshot_id, object_of(table))
+        if not excludes(table.definition, appended.file, read.filter, decode_statistics):
+            yield Hit(m.ConflictKind.TABLE_APPENDED, appended.snapshot_id, object_of(table))
             return
 
 

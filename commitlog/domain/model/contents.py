@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from json import JSONEncoder
+from struct import Struct
 
 from commitlog.domain import model as m
 from commitlog.domain.model.json_form import to_json
@@ -19,6 +20,8 @@ from commitlog.domain.model.types import fold
 _to_text = JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
 _REWRITES = (m.Delete, m.Compact, m.Flush)
 _HALF = 0xFFFF
+_PARTS = Struct(">4sH2s")
+_NUMBER = Struct(">q")
 _TABLES_MAX = 4_096
 
 
@@ -56,8 +59,13 @@ def content_of(proposal: m.Proposal) -> int:
                 computed += (_to_text(file.row_ids) for file in change.files)
             case _:
                 wanted.append(_to_text(to_json(change)))
-    base = (proposal.base_snapshot_id & _HALF).to_bytes(2)
-    return int.from_bytes(_hash(wanted, 4) + base + (_hash(computed, 2) if computed else _NOTHING), signed=True)
+    last = _hash(computed, 2) if computed else _NOTHING
+    return _number(_hash(wanted, 4), proposal.base_snapshot_id & _HALF, last)
+
+
+def _number(wanted: bytes, base: int, computed: bytes) -> int:
+    number: int = _NUMBER.unpack(_PARTS.pack(wanted, base, computed))[0]
+    return number
 
 
 def is_same_content(first: int, second: int) -> bool:

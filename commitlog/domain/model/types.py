@@ -169,7 +169,7 @@ _FOLD = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 1
 
 def fold(name: str) -> str:
     """ASCII case folding, by which names are compared (rules.md 12.1)."""
-    return name.translate(_FOLD)
+    return name.lower() if name.isascii() else name.translate(_FOLD)
 
 
 def is_keyable(data_type: ColumnType) -> bool:

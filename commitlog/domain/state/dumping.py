@@ -324,7 +324,17 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
                 p,
                 w.outcomes,
                 w.expired_time_ms,
-                [[*recent, _dump_answer(w.answers[recent.proposal_id])] for recent in w.recent],
+                [
+                    [
+                        r.proposal_id,
+                        r.writer_id,
+                        r.writer_seq,
+                        r.decided_at_ms,
+                        r.number,
+                        _dump_answer(w.answers[r.proposal_id]),
+                    ]
+                    for r in w.recent
+                ],
             ]
             for p, w in sorted(state.duplicates.items())
         ],

@@ -7,6 +7,9 @@ Three kinds of entries, by how long they are kept:
 - **the window**: who committed the last ``window_snapshots`` snapshots, which files and rows they touched. A base older
   than ``index_floor`` is judged per table.
 
+What is made for every proposal has an ``__init__`` of its own: the one that a dataclass or a named tuple makes for itself
+stays interpreted where all else is compiled.
+
 Only ``replay`` (module ``replaying``) calls what changes anything here.
 """
 
@@ -124,12 +127,15 @@ class FileHistory:
         return max(self.last_delete(), -1 if self.compacted_at is None else self.compacted_at)
 
 
-class AppendedFile(NamedTuple):
+class AppendedFile:
     """A file appended within the window, as a read's filter needs it."""
 
-    snapshot_id: int
-    data_file_id: int
-    file: DataFile
+    __slots__ = ("data_file_id", "file", "snapshot_id")
+
+    def __init__(self, snapshot_id: int, data_file_id: int, file: DataFile) -> None:
+        self.snapshot_id = snapshot_id
+        self.data_file_id = data_file_id
+        self.file = file
 
 
 class Origin(NamedTuple):
@@ -300,35 +306,61 @@ class SchemaEvent(NamedTuple):
     schema: SchemaState | None
 
 
-class Commit(NamedTuple):
+class Commit:
     """Who made a snapshot, and what in the window goes with it."""
 
-    proposal_id: ProposalId
-    writer_id: str
-    tables: tuple[TableState, ...]
-    files: tuple[int, ...]
-    rows: tuple[tuple[TableState, str], ...]
+    __slots__ = ("files", "proposal_id", "rows", "tables", "writer_id")
+
+    def __init__(
+        self,
+        proposal_id: ProposalId,
+        writer_id: str,
+        tables: tuple[TableState, ...],
+        files: tuple[int, ...],
+        rows: tuple[tuple[TableState, str], ...],
+    ) -> None:
+        self.proposal_id = proposal_id
+        self.writer_id = writer_id
+        self.tables = tables
+        self.files = files
+        self.rows = rows
 
 
-class Answer(NamedTuple):
+class Answer:
     """The first answer to a proposal id, to repeat; ``content_hash`` of what it asked for."""
 
-    seq: int
-    verdict: Verdict
-    snapshot_id: int | None
-    reason: Reason | None
-    detail: str | None
-    content_hash: int | None
+    __slots__ = ("content_hash", "detail", "reason", "seq", "snapshot_id", "verdict")
+
+    def __init__(
+        self,
+        seq: int,
+        verdict: Verdict,
+        snapshot_id: int | None,
+        reason: Reason | None,
+        detail: str | None,
+        content_hash: int | None,
+    ) -> None:
+        self.seq = seq
+        self.verdict = verdict
+        self.snapshot_id = snapshot_id
+        self.reason = reason
+        self.detail = detail
+        self.content_hash = content_hash
 
 
-class RecentId(NamedTuple):
+class RecentId:
     """An id in the duplicate window of its partition, in order of decision."""
 
-    proposal_id: ProposalId
-    writer_id: str
-    writer_seq: int | None
-    decided_at_ms: int
-    number: int
+    __slots__ = ("decided_at_ms", "number", "proposal_id", "writer_id", "writer_seq")
+
+    def __init__(
+        self, proposal_id: ProposalId, writer_id: str, writer_seq: int | None, decided_at_ms: int, number: int
+    ) -> None:
+        self.proposal_id = proposal_id
+        self.writer_id = writer_id
+        self.writer_seq = writer_seq
+        self.decided_at_ms = decided_at_ms
+        self.number = number
 
 
 @dataclass(slots=True)
