@@ -84,6 +84,11 @@ def test_citations_when_read_then_each_is_of_a_section_or_ruling_that_is_there()
     assert sum(1 for path in sources() for _ in cited(path.read_text(encoding="utf-8"))) > 60
 
 
+def test_rules_when_they_refer_to_one_another_then_to_a_ruling_that_is_there() -> None:
+    referred = set(re.findall(r"(?<![\w.`])12\.\d+(?![\w.])", RULES.read_text(encoding="utf-8")))
+    assert sorted(referred - places()) == []
+
+
 def test_sources_when_they_cite_the_law_then_only_where_the_repository_has_it() -> None:
     others = [path for path in sources() if path not in (RULES, Path(__file__).resolve())]
     assert [str(path.relative_to(ROOT)) for path in others if ELSEWHERE.search(path.read_text(encoding="utf-8"))] == []
