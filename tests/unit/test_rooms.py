@@ -204,6 +204,16 @@ def test_circle_in_when_modules_know_each_other_then_names_them() -> None:
     assert circle_in({"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": {"b"}}) == ["b", "c", "d"]
 
 
+def test_rooms_when_named_here_then_are_there_and_no_folder_is_without_one() -> None:
+    names = {name for name, _ in modules()}
+    assert [room for room in (*ROOMS, *DOORS) if room not in names] == []
+    folders = {str(path.parent.relative_to(PACKAGE)).replace("/", ".") for _, path in modules()} - {"."}
+    assert [folder for folder in sorted(folders) if _room_of(folder) is None] == []
+    assert [
+        f for f in sorted(folders) if f.startswith(("client.", "spark.", "ops.", "domain.")) and f not in ROOMS
+    ] == []
+
+
 def test_config_when_others_need_the_environment_then_is_its_only_reader() -> None:
     # Which form of the core runs is settled before anything else is imported, so `compiled` reads that itself.
     readers = [name for name, path in modules() if name not in ("config", "compiled") and _reads_environment(path)]
@@ -248,7 +258,7 @@ def _reads_environment(path: Path) -> bool:
         ("ops.service.serve", "from commitlog.ops.cli import options"),
         ("ops.maintenance.doctor", "from commitlog.ops.cli.options import print_json"),
         ("ops.bench.loop", "from commitlog.ops import cli"),
-        ("spark.sink", "from commitlog.log import sequencer"),
+        ("spark.source.data_source", "from commitlog.log import sequencer"),
         ("local.broker", "from commitlog.domain import model"),
     ],
 )
@@ -264,7 +274,7 @@ def test_breaches_when_a_wall_is_passed_then_names_it(module: str, source: str) 
         ("catalog.projector", "from commitlog.log.results import read"),
         ("catalog.projector", "from commitlog.log import results"),
         ("client.transaction", "from commitlog.catalog import queries\nfrom ..catalog.queries import x"),
-        ("spark.sink", "import pyspark\nfrom commitlog.log import results, codec"),
+        ("spark.source.data_source", "import pyspark\nfrom commitlog.log import results, codec"),
         (
             "spark.changing.delete",
             "from commitlog.spark.writing import publish\nfrom commitlog.spark.filters import Rows",
