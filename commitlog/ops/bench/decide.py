@@ -2,7 +2,8 @@
 
 The history is made of appends of one file over 1,000 tables, so that every object of the state is there in the numbers of a
 real log; then proposals of several kinds are timed at bases far and near. Decisions are timed without replay, so that the
-history does not change between two measurements.
+history does not change between two measurements. What a sequencer does for one proposal from bytes to bytes is timed by
+steps, for the form of the core that runs: with COMMITLOG_CORE=interpreted it is the other one.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from commitlog import compiled
 from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
+from commitlog.log.codec import decode_proposal, encode_outcome, encode_proposal
 
 TABLES = 1_000
 PROBES = 2_000
 ROUNDS = 7
+PROPOSALS = 10_000
+STRETCH = 1_000
 START_MS = 1_732_201_315_328
 PROPOSALS_PER_MS = 10
 """The rate of the history, for what is remembered by time: ids for a minute, so 600,000 of them at 10,000 proposals/s."""
@@ -38,16 +43,35 @@ class DecideCost:
 
 
 @dataclass(frozen=True, slots=True)
+class ProposalCost:
+    """Microseconds that a proposal of one file takes the sequencer, by step."""
+
+    decode_us: float
+    decide_us: float
+    encode_us: float
+    replay_us: float
+
+    @property
+    def total_us(self) -> float:
+        """All steps together."""
+        return self.decode_us + self.decide_us + self.encode_us + self.replay_us
+
+
+@dataclass(frozen=True, slots=True)
 class DecideBench:
     """What was measured.
 
     Attributes:
+        core: the form of the core, compiled or interpreted.
+        proposal: one proposal's way, step by step.
         costs: by history and age of the base.
         commit_us: decide and replay of one append, over the last stretch of the history.
         memory_bytes: growth of the process's peak from the empty to the largest state.
         files: how many live files that state holds.
     """
 
+    core: str
+    proposal: ProposalCost
     costs: tuple[DecideCost, ...]
     commit_us: float
     memory_bytes: int
@@ -78,7 +102,45 @@ def run_decide_bench(
             if age + TABLES < length:
                 costs.append(DecideCost(length, age, history.time_decide(age, rng)))
                 say(f"history {length:,}, base {age:,} behind: {costs[-1].decide_us:.1f} us")
-    return DecideBench(tuple(costs), commit_us, _peak_bytes() - empty, history.state.next_file_id)
+    memory_bytes = _peak_bytes() - empty
+    say("one proposal, from bytes to bytes")
+    proposal = time_proposals()
+    return DecideBench(compiled.form, proposal, tuple(costs), commit_us, memory_bytes, history.state.next_file_id)
+
+
+def time_proposals(count: int = PROPOSALS) -> ProposalCost:
+    """Take proposals of one file from bytes to bytes, as a sequencer does; the quietest stretch counts for each step."""
+    history = _History()
+    log_id, state = bytes(16), history.state
+    received = [
+        encode_proposal(
+            _proposal(TABLES + 1 + number, TABLES, m.Append("main", f"t{number % TABLES}", (_file(number),)))
+        )
+        for number in range(count)
+    ]
+    best = [float("inf")] * 4
+    gc.collect()
+    for start in range(0, count, STRETCH):
+        spent = [0.0] * 4
+        for value in received[start : start + STRETCH]:
+            began = time.perf_counter()
+            proposal = decode_proposal(value)
+            decoded = time.perf_counter()
+            outcome = decide(state, proposal, now_ms=START_MS + count, proposal_bytes=value)
+            decided = time.perf_counter()
+            encode_outcome(outcome, log_id=log_id, prev_hash=bytes(32), told=0)
+            encoded = time.perf_counter()
+            replay(state, outcome)
+            ended = time.perf_counter()
+            assert outcome.verdict is m.Verdict.COMMITTED, outcome.detail
+            for step, took in enumerate((decoded - began, decided - decoded, encoded - decided, ended - encoded)):
+                spent[step] += took
+        best = [min(pair) for pair in zip(best, spent, strict=True)]
+    return ProposalCost(*(took * 1e6 / STRETCH for took in best))
+
+
+def _file(number: int) -> m.DataFile:
+    return m.DataFile(f"part-{number}.parquet", 1_000, 100_000, statistics=bytes(24))
 
 
 def _peak_bytes() -> int:
@@ -112,8 +174,7 @@ class _History:
         """Append until the head is there; return microseconds per decision and replay."""
         started, before = time.perf_counter(), self.state.head_snapshot_id
         while (number := self.state.head_snapshot_id) < snapshots:
-            file = m.DataFile(f"part-{number}.parquet", 1_000, 100_000, statistics=bytes(24))
-            self._commit(m.Append("main", f"t{number % TABLES}", (file,)))
+            self._commit(m.Append("main", f"t{number % TABLES}", (_file(number),)))
             if number % 500_000 == 0:
                 say(f"history {number:,} of {snapshots:,}")
         return (time.perf_counter() - started) * 1e6 / max(self.state.head_snapshot_id - before, 1)

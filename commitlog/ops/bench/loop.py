@@ -24,6 +24,7 @@ import psutil
 import psycopg
 from psycopg import sql
 
+from commitlog import compiled
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
@@ -69,7 +70,9 @@ class LoopRates:
 
 @dataclass(frozen=True, slots=True)
 class LoopBench:
-    """What was measured. idle_percent: of one core, by part, while nobody writes; load_before: of the minute before."""
+    """What was measured. idle_percent: of one core, by part, while nobody writes; load_before: of the minute
+    before; core: its form.
+    """
 
     rates: tuple[LoopRates, ...]
     idle_percent: Mapping[str, float]
@@ -77,6 +80,7 @@ class LoopBench:
     one_table: bool
     cpus: int
     load_before: float
+    core: str = compiled.form
 
     def as_dict(self) -> dict[str, object]:
         """For `--json`."""

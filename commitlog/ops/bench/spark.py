@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from commitlog import compiled
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
@@ -78,7 +79,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class SparkBench:
-    """What was measured. refused: appends of concurrent writers; load_before: of the minute before the run."""
+    """What was measured. refused: appends of concurrent writers; load_before: of the minute before the run; core: its form."""
 
     comparisons: tuple[Comparison, ...]
     refused: int
@@ -86,6 +87,7 @@ class SparkBench:
     repetitions: int
     cpus: int
     load_before: float
+    core: str = compiled.form
 
     def as_dict(self) -> dict[str, object]:
         """For `--json`."""

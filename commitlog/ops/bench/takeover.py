@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
+from commitlog import compiled
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain import model as m
@@ -44,6 +45,7 @@ class TakeoverBench:
     answers: int
     cpus: int
     load_before: float
+    core: str = compiled.form
 
     @property
     def p50_ms(self) -> float:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import psutil
 
+from commitlog import compiled
 from commitlog.catalog.queries import Catalog
 from commitlog.client import CommitLog
 from commitlog.client.access.results_lookup import ResultsLookup
@@ -90,12 +91,13 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """What this machine reached; ``load_before`` is how busy others kept it for the minute before."""
+    """What this machine reached; ``load_before`` is how busy others kept it for the minute before, ``core`` which form ran."""
 
     rates: tuple[Rates, ...]
     latencies: tuple[Latency, ...]
     cpus: int
     load_before: float
+    core: str = compiled.form
 
     def as_dict(self) -> dict[str, object]:
         """For `--json`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import sys
 
@@ -50,7 +51,7 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, as
             for each in result.rates
         ],
         title=f"{proposals:,} proposals each; broker, sequencer, projector and PostgreSQL on {result.cpus} CPUs, whose load "
-        f"was {result.load_before} before",
+        f"was {result.load_before} before; the core {result.core}",
     )
     print_table(
         ["in flight", "p50 ms", "p99 ms", "proposals/s"],
@@ -80,6 +81,8 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], as_json: b
     if as_json:
         print_json(
             {
+                "core": result.core,
+                "proposal": {**dataclasses.asdict(result.proposal), "total_us": result.proposal.total_us},
                 "costs": [{"history": c.history, "age": c.age, "decide_us": c.decide_us} for c in result.costs],
                 "flatness": result.flatness,
                 "commit_us": result.commit_us,
@@ -88,6 +91,12 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], as_json: b
             }
         )
         return
+    steps = dataclasses.asdict(result.proposal) | {"total_us": result.proposal.total_us}
+    print_table(
+        [name.removesuffix("_us") + " us" for name in steps],
+        [tuple(f"{cost:.1f}" for cost in steps.values())],
+        title=f"a proposal of one file, the core {result.core}",
+    )
     rows = [(f"{each.history:,}", f"{each.age:,}", f"{each.decide_us:.1f}") for each in result.costs]
     print_table(["history", "base behind the head", "decide us"], rows)
     click.echo(
@@ -137,7 +146,7 @@ def loop_command(
             for each in result.rates
         ],
         title=f"one file of 100 rows a commit, {seconds:.0f} s each, {'one table' if one_table else 'a table each'}; all on "
-        f"{result.cpus} CPUs, whose load was {result.load_before} before; ms of CPU a commit by part",
+        f"{result.cpus} CPUs, whose load was {result.load_before} before; the core {result.core}; ms of CPU a commit by part",
     )
     for each in result.rates:
         for line, count in each.failures.items():
@@ -164,7 +173,7 @@ def takeover_command(settings: Settings, times: int, way: str, as_json: bool) ->
         ["the active one ends by", "takeovers", "p50 ms", "p99 ms", "longest ms", "errors of the writer"],
         [(way, times, result.p50_ms, result.p99_ms, round(max(result.waits_ms), 1), len(result.errors))],
         title=f"from its end to the next answer, {result.answers:,} answers; on {result.cpus} CPUs, whose load was "
-        f"{result.load_before} before",
+        f"{result.load_before} before; the core {result.core}",
     )
 
 
@@ -173,8 +182,6 @@ def takeover_command(settings: Settings, times: int, way: str, as_json: bool) ->
 @json_option
 def catalog_command(files: int, as_json: bool) -> None:
     """Measure the list of a table's files at a snapshot, in a catalog of so many snapshots and files."""
-    import dataclasses
-
     from commitlog.ops.bench.catalog import run_catalog_bench
 
     costs = run_catalog_bench(files=files, say=lambda line: click.echo(line, err=True))
@@ -216,6 +223,6 @@ def spark_command(settings: Settings, rows: int, repetitions: int, as_json: bool
             for each in result.comparisons
         ],
         title=f"{rows:,} rows of 5 columns, medians of {repetitions}, on {result.cpus} CPUs, whose load was "
-        f"{result.load_before} before",
+        f"{result.load_before} before; the core {result.core}",
     )
     click.echo(f"refused appends: {result.refused}")

@@ -1,0 +1,21 @@
+"""What `commitlog bench decide` tells of one proposal."""
+
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner
+
+from commitlog import compiled
+from commitlog.ops.cli import cli
+
+
+def test_bench_decide_when_in_json_then_each_step_of_a_proposal_and_the_form_that_ran() -> None:
+    done = CliRunner().invoke(cli, ["bench", "decide", "--history", "2100", "--age", "10", "--json"])
+    assert done.exception is None, done.output
+    told = json.loads(done.stdout)
+    steps = told["proposal"]
+    assert told["core"] == compiled.form
+    assert min(steps.values()) > 0
+    assert steps["total_us"] == sum(steps[f"{step}_us"] for step in ("decode", "decide", "encode", "replay"))
+    assert told["costs"][0]["history"] == 2100
