@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -279,7 +279,7 @@ class InMemoryCommitLog(CommitLog):
 
 
 def _first_settings(given: Mapping[str, Any]) -> m.LogSettings:
-    unknown = given.keys() - {each.name for each in fields(m.LogSettings)}
+    unknown = given.keys() - set(m.LogSettings.FIELDS)
     if unknown:
         raise ConfigurationError(f"a log has no setting {', '.join(sorted(unknown))}")
     try:

@@ -300,7 +300,7 @@ def _add(added: Sequence[SourceColumn], next_id: int) -> Iterator[m.Alteration]:
             name = PLACEHOLDER.format(column_id)
             yield m.Alteration(op.ADD_COLUMN, column=m.ColumnSpec(name, "int8"))
             yield m.Alteration(op.DROP_COLUMN, name=name)
-        yield m.Alteration(op.ADD_COLUMN, column=replace(_spec(column), default=column.initial_default))
+        yield m.Alteration(op.ADD_COLUMN, column=_spec(column).replace(default=column.initial_default))
         if column.default != column.initial_default:
             yield m.Alteration(op.SET_DEFAULT, name=column.name, default=column.default)
         next_id = max(column.ids()) + 1

@@ -276,7 +276,7 @@ class Translation:
         positions = range(row["record_count"]) if piece.positions is None else piece.positions
         target = self._target(table, f"{row['data_file_id']}-{piece.begin}")
         written = self._files.rewrite(piece.path, target, table, positions, None if carried is None else carried[1])
-        return replace(self._new_file(piece, written), name_mapping=self._name_mapping(row, table),
+        return self._new_file(piece, written).replace(name_mapping=self._name_mapping(row, table),
                        partition_values=self._partition_values(row, table))  # fmt: skip
 
     def _carried(
@@ -421,7 +421,7 @@ class Translation:
             extra=snapshot.extra if snapshot else None,
             created_at_ms=self._time_ms,
         )
-        proposal = replace(proposal, proposal_id=_proposal_id(self._time_ms, encode_proposal(proposal)))
+        proposal = proposal.replace(proposal_id=_proposal_id(self._time_ms, encode_proposal(proposal)))
         encoded = encode_proposal(proposal)
         outcome = decide(
             self._state,

@@ -21,7 +21,8 @@ from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.tracking import Tracker
 from commitlog.catalog.writing import Connection, CopyBuffer, to_time
 from commitlog.domain import model as m
-from commitlog.domain.model.json_form import conflict_to_json, to_json
+from commitlog.domain.model.json_values import to_json
+from commitlog.domain.model.records.outcome_json import conflict_to_json
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 

@@ -10,7 +10,6 @@ that one is alone, what comes before it is projected, and the projector ends wit
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import logging
 import threading
@@ -335,7 +334,7 @@ class Session:
         self.position = record.position_in(genesis.log_id)
         self._open(genesis.log_id)
         assert self.projection is not None
-        self.projection.expiry.configure(dataclasses.asdict(genesis.settings))
+        self.projection.expiry.configure(genesis.settings.fields())
 
     def _check_position(self) -> None:
         row = self.conn.execute(_LOCK_APPLIED.format(own=sql.Identifier(self.own))).fetchone()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -40,8 +40,8 @@ from commitlog.client.tables.table_at import TableAt
 from commitlog.client.tables.values import predicates, row_of
 from commitlog.client.tables.views import checked_view
 from commitlog.domain import model as m
-from commitlog.domain.model.json_form import row_positions
 from commitlog.domain.model.types import fold
+from commitlog.domain.model.values import row_positions
 from commitlog.errors import (
     InvalidChangeError,
     InvalidRequestError,
@@ -259,7 +259,7 @@ class Transaction:
                 raise _without_key(name)
             change = self._changes[at]
             assert isinstance(change, m.AlterTable)
-            self._changes[at] = replace(change, alterations=(*change.alterations, step))
+            self._changes[at] = change.replace(alterations=(*change.alterations, step))
 
         return TableAlteration(take)
 
@@ -356,7 +356,7 @@ class Transaction:
         described = self._described(name, list(by_file), carry_row_ids=True)
         flushed = zip(described, by_file.values(), strict=True)
         with_ids = tuple(
-            replace(file, row_ids=checked_ids("the row ids of a file", row_ids)) for file, row_ids in flushed
+            file.replace(row_ids=checked_ids("the row ids of a file", row_ids)) for file, row_ids in flushed
         )
         self._add(m.Flush(name.schema, name.name, with_ids))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from commitlog.domain.deciding.answers import receipt_for, refuse_internal
@@ -215,7 +215,8 @@ class Decider:
                 log_id=self.state.log_id,
                 seq=outcome.seq,
                 topic=self._topics.proposals,
-                source=outcome.source,
+                partition=outcome.source.partition,
+                offset=outcome.source.offset,
                 detail=(outcome.detail or "")[: DETAIL_LENGTH_MAX // 4],
                 decided_at_ms=outcome.decided_at_ms,
                 key=None if key is None else key[:RECORD_OVERHEAD_BYTES],
@@ -236,10 +237,10 @@ def shortened(outcome: Outcome) -> Outcome:
     First the row images, then half of the conflicts at a time; ``conflict_count`` stays.
     """
     if any(each.committed_row is not None or each.proposed_row is not None for each in outcome.resolutions):
-        resolutions = tuple(replace(each, committed_row=None, proposed_row=None) for each in outcome.resolutions)
-        return replace(outcome, resolutions=resolutions)
+        resolutions = tuple(each.replace(committed_row=None, proposed_row=None) for each in outcome.resolutions)
+        return outcome.replace(resolutions=resolutions)
     assert outcome.conflicts, f"outcome {outcome.seq} does not fit its topic"
-    return replace(outcome, conflicts=outcome.conflicts[: len(outcome.conflicts) // 2])
+    return outcome.replace(conflicts=outcome.conflicts[: len(outcome.conflicts) // 2])
 
 
 def packed_receipts(receipts: list[Receipt], *, log_id: bytes, partition: int) -> list[bytes]:

@@ -32,7 +32,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from commitlog.domain.model import RULES_VERSION, Genesis
-from commitlog.domain.model.json_form import format_id
+from commitlog.domain.model.ids import format_id
 from commitlog.errors import LogIntegrityError, LogLossError, MalformedRecordError, RulesVersionError
 from commitlog.log.codec import OutcomeHead, Takeover, UnknownSchemaError, decode_head, hash_record
 

@@ -18,15 +18,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import fastavro
 from confluent_kafka import KafkaException, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.model import RULES_VERSION
+from commitlog.domain.model.records.checkpoint_section import CheckpointSection
 from commitlog.domain.state.dumping import dump_state, load_state
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import HistoryUnavailableError, LogIntegrityError, LogLossError
-from commitlog.log.codec.framing import NEWEST
+from commitlog.log.codec.container import read_sections, read_told, write_sections
 from commitlog.log.connection import REQUEST_TIMEOUT_S, first_offsets, make_admin
 from commitlog.log.replica import Replica, SavedState
 from commitlog.log.results import LogPosition
@@ -83,8 +83,7 @@ def write_checkpoint(directory: Path, state: SequencerState, position: LogPositi
             "commitlog.hash": position.hash.hex(),
             "commitlog.results_offset": str(position.results_offset),
         }
-        parsed = NEWEST["CheckpointSection"].parsed
-        fastavro.writer(hashing, parsed, _sections(dump_state(state)), codec="deflate", metadata=metadata)  # type: ignore[arg-type]
+        write_sections(hashing, _sections(dump_state(state)), metadata, os.urandom(16))
         file.flush()
         os.fsync(file.fileno())
     name = CheckpointName(position.log_id, position.seq, RULES_VERSION, hashing.digest())
@@ -106,12 +105,6 @@ class _Hashing:
     def write(self, data: bytes) -> int:
         self._hash.update(data)
         return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def seekable(self) -> bool:
-        return False
 
     def digest(self) -> str:
         return self._hash.hexdigest()[:_DIGEST_DIGITS]
@@ -182,8 +175,7 @@ def _open_checkpoint(path: Path, name: CheckpointName) -> SavedState:
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest()[:_DIGEST_DIGITS] != name.digest:
             raise ValueError("its content is not what its name says")
-        file.seek(0)
-        told = fastavro.reader(file).metadata
+    told = read_told(path)
     position = LogPosition(
         bytes.fromhex(told["commitlog.log_id"]),
         int(told["commitlog.seq"]),
@@ -196,53 +188,21 @@ def _open_checkpoint(path: Path, name: CheckpointName) -> SavedState:
 
 def _read_state(path: Path) -> SequencerState:
     plain: dict[str, Any] = {}
-    with path.open("rb") as file:
-        for section in fastavro.reader(file):
-            assert isinstance(section, dict)
-            items = [_from_avro(item) for item in section["items"]]
-            if section["whole"]:
-                plain[section["name"]] = items[0]
-            else:
-                plain.setdefault(section["name"], []).extend(items)
+    for section in read_sections(path):
+        if section.whole:
+            plain[section.name] = section.items[0]
+        else:
+            plain.setdefault(section.name, []).extend(section.items)
     return load_state(plain)
 
 
-# --- plain values in Avro ---------------------------------------------------------------------------------------------
-
-_BRANCHES: dict[type, str] = {bool: "boolean", int: "long", float: "double", str: "string", bytes: "bytes"}
-
-
-def _sections(plain: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _sections(plain: dict[str, Any]) -> Iterator[CheckpointSection]:
     for name, value in plain.items():
         if not isinstance(value, list):
-            yield {"name": name, "whole": True, "items": [_to_avro(value)]}
+            yield CheckpointSection(name, True, [value])
             continue
         for start in range(0, max(len(value), 1), _PIECE):
-            items = [_to_avro(item) for item in value[start : start + _PIECE]]
-            yield {"name": name, "whole": False, "items": items}
-
-
-def _to_avro(value: Any) -> Any:
-    if value is None:
-        return None
-    branch = _BRANCHES.get(type(value))
-    if branch is not None:
-        return branch, value
-    if isinstance(value, dict):
-        return "commitlog.PlainMap", {"entries": {key: _to_avro(item) for key, item in value.items()}}
-    if isinstance(value, list | tuple):
-        return "commitlog.PlainList", {"items": [_to_avro(item) for item in value]}
-    if isinstance(value, str):
-        return "string", str(value)
-    raise TypeError(f"a state holds a {type(value).__name__}, which is no plain value")
-
-
-def _from_avro(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if "items" in value:
-        return [_from_avro(item) for item in value["items"]]
-    return {key: _from_avro(item) for key, item in value["entries"].items()}
+            yield CheckpointSection(name, False, value[start : start + _PIECE])
 
 
 # --- the process ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from dataclasses import replace
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, LogSettings
 from commitlog.domain.model.definitions import InvalidChangeError
-from commitlog.domain.model.json_form import format_id
+from commitlog.domain.model.ids import format_id
 from commitlog.domain.model.settings import changed_settings
 from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError
 from commitlog.log.codec import encode_genesis
@@ -101,7 +101,7 @@ def _append_genesis(settings: Settings, genesis: Genesis) -> Genesis:
 
 def first_settings(settings: Settings) -> LogSettings:
     """The settings that a log begins with; ConfigurationError when one is wrong."""
-    first = replace(LogSettings(), proposal_bytes_max=settings.proposal_bytes_max)
+    first = LogSettings(proposal_bytes_max=settings.proposal_bytes_max)
     if not settings.genesis:
         return first
     try:

@@ -25,7 +25,7 @@ from commitlog.catalog.projection import Projection
 from commitlog.client.files.data_files import read_data_file
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.json_form import to_json
+from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.types import FLOATS, parse_type
 from commitlog.ops.duckdb_client import connection_text, extension_file
 

@@ -23,7 +23,7 @@ from proxies import KafkaProxy
 
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
-from commitlog.domain.model.json_form import format_id
+from commitlog.domain.model.ids import format_id
 from commitlog.log.batches import Incoming
 from commitlog.log.genesis import init_log
 from commitlog.log.proposals import ProposalSource

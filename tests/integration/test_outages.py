@@ -24,7 +24,7 @@ from commitlog.client.access.proposals_lookup import find_queued
 from commitlog.client.access.results_lookup import ResultsLookup
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome
-from commitlog.domain.model.json_form import format_id
+from commitlog.domain.model.ids import format_id
 from commitlog.errors import (
     CommitLogError,
     LogIntegrityError,

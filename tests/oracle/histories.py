@@ -24,7 +24,7 @@ from commitlog.domain.model import (
     Reason,
     Verdict,
 )
-from commitlog.domain.model.json_form import parse_proposal
+from commitlog.domain.model.json_lines import parse_proposal
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.domain.state.index import SequencerState, TableState, new_state
 from commitlog.domain.state.replaying import replay

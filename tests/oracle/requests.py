@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from commitlog.domain.model import Outcome, RenameTable, Verdict
-from commitlog.domain.model.json_form import format_id
+from commitlog.domain.model.ids import format_id
 from commitlog.domain.state.index import SequencerState, TableState
 
 from . import values

@@ -21,7 +21,7 @@ from commitlog.client.outcomes.advising import advise
 from commitlog.domain.again.alternatives import Alternative, ListedFiles, NarrowerReads, TableRule, alternatives_to
 from commitlog.domain.deciding.decide import decide, find_conflicts
 from commitlog.domain.model import ConflictKind, Outcome, Proposal, Reason, TableRead, Verdict
-from commitlog.domain.model.json_form import parse_proposal
+from commitlog.domain.model.json_lines import parse_proposal
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 
 HISTORIES = 250

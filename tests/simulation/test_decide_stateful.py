@@ -32,7 +32,7 @@ from oracle.values import TYPES
 
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.model import Granularity, Isolation, LogSettings, Position, Proposal, Verdict
-from commitlog.domain.model.json_form import parse_proposal
+from commitlog.domain.model.json_lines import parse_proposal
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay

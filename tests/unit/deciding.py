@@ -8,7 +8,8 @@ from typing import Any
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.rules import HandlersByName, Rules
 from commitlog.domain.model import Genesis, LogSettings, Outcome, Position, Reason, Verdict
-from commitlog.domain.model.json_form import parse_id, proposal_from_json
+from commitlog.domain.model.ids import parse_id
+from commitlog.domain.model.records.proposal_json import proposal_from_json
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay

@@ -34,7 +34,8 @@ from deciding import (
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import InvalidChangeError
-from commitlog.domain.model.json_form import outcome_to_json, proposal_from_json
+from commitlog.domain.model.records.outcome_json import outcome_to_json
+from commitlog.domain.model.records.proposal_json import proposal_from_json
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.state.dumping import state_hash
 from commitlog.domain.state.index import new_state

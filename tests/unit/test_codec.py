@@ -12,6 +12,8 @@ from typing import Any
 
 import fastavro
 import pytest
+from commitlog.log.codec._direct import outcome_bytes
+from commitlog.log.codec._outcomes import outcome_to_avro
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64, FrozenBitMap64
@@ -20,8 +22,6 @@ from commitlog.domain import model as m
 from commitlog.errors import MalformedRecordError
 from commitlog.log import codec
 from commitlog.log.codec import _changes
-from commitlog.log.codec._direct import outcome_bytes
-from commitlog.log.codec._outcomes import outcome_to_avro
 from commitlog.log.codec.framing import HEADER_SIZE_BYTES, MARKER, NEWEST, load_schemas, schemas_dir, writer_of
 
 BIGINTS = st.integers(m.BIGINT_MIN, m.BIGINT_MAX)

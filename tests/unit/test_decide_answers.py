@@ -29,7 +29,7 @@ from commitlog.domain.deciding.answers import receipt_for
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.model import MalformedProposal, Outcome, Position, Reason, Verdict
 from commitlog.domain.model.ids import partition_for
-from commitlog.domain.model.json_form import parse_proposal
+from commitlog.domain.model.json_lines import parse_proposal
 from commitlog.domain.state.replaying import replay
 
 

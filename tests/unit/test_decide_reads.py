@@ -31,7 +31,7 @@ from commitlog.domain.deciding.decide import decide, find_conflicts
 from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.deciding.rules import Rules
 from commitlog.domain.model import Append, ColumnStatistics, DataFile, FilterOp, Predicate
-from commitlog.domain.model.json_form import proposal_from_json
+from commitlog.domain.model.records.proposal_json import proposal_from_json
 from commitlog.domain.state.dumping import dump_state, load_state
 from commitlog.domain.state.replaying import replay
 

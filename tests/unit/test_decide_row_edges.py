@@ -22,7 +22,7 @@ from deciding import (
 )
 
 from commitlog.domain.deciding.decide import decide
-from commitlog.domain.model.json_form import proposal_from_json
+from commitlog.domain.model.records.proposal_json import proposal_from_json
 from commitlog.domain.state.replaying import replay
 
 ORIGIN = {"node": "n", "tick": 1, "stamp_ms": 5, "priority": 1}

@@ -22,13 +22,10 @@ from deciding import (
 )
 
 from commitlog.domain.model import MalformedProposal, Proposal
-from commitlog.domain.model.json_form import (
-    outcome_to_json,
-    parse_proposal,
-    proposal_from_json,
-    proposal_to_json,
-    to_json,
-)
+from commitlog.domain.model.json_lines import parse_proposal
+from commitlog.domain.model.json_values import to_json
+from commitlog.domain.model.records.outcome_json import outcome_to_json
+from commitlog.domain.model.records.proposal_json import proposal_from_json, proposal_to_json
 from commitlog.errors import MalformedRecordError
 
 BEYOND = 2**63

@@ -16,7 +16,8 @@ import pytest
 from oracle.histories import HANDLERS
 
 from commitlog.domain.model import Genesis, Proposal
-from commitlog.domain.model.json_form import parse_proposal, proposal_from_json, proposal_to_json
+from commitlog.domain.model.json_lines import parse_proposal
+from commitlog.domain.model.records.proposal_json import proposal_from_json, proposal_to_json
 from commitlog.domain.state.dumping import state_hash
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay

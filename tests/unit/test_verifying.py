@@ -34,7 +34,7 @@ from commitlog.domain.again.verifying import (
 )
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.model import MalformedProposal, Outcome, Reason, Verdict
-from commitlog.domain.model.json_form import proposal_from_json
+from commitlog.domain.model.records.proposal_json import proposal_from_json
 from commitlog.domain.state.replaying import replay
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 
 from commitlog.domain.again.noting_handlers import NotingHandlers
 from commitlog.domain.deciding.decide import decide
@@ -36,4 +35,4 @@ def decided_unsent(
         return outcome
     names = ", ".join(noting.missing)
     note = f"(row handler {names} is not installed here: where the sequencer runs it may be, and settle this)"
-    return replace(outcome, detail=f"{outcome.detail} {note}" if outcome.detail else note)
+    return outcome.replace(detail=f"{outcome.detail} {note}" if outcome.detail else note)

@@ -14,7 +14,7 @@ from commitlog.client.outcomes.advising import advise
 from commitlog.client.outcomes.describing import describe_change, describe_read
 from commitlog.domain import model as m
 from commitlog.domain.again.alternatives import Alternative, alternatives_to
-from commitlog.domain.model.json_form import format_id
+from commitlog.domain.model.ids import format_id
 from commitlog.errors import HistoryUnavailableError
 from commitlog.log.codec import decode_statistics
 

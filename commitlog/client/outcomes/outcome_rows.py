@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from commitlog.domain import model as m
-from commitlog.domain.model.json_form import format_id
+from commitlog.domain.model.ids import format_id
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TEXT, _INT, _LONG, _TIME = pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", tz="UTC")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -170,7 +170,7 @@ def _bare(change: m.Change) -> m.Change:
     }
     if isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow):
         bare["row_time_us"] = None
-    return replace(change, **bare)
+    return change.replace(**bare)
 
 
 def _different_rows(table: str, before: Sequence[m.Change], now: Sequence[m.Change]) -> list[str]:

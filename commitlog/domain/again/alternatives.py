@@ -8,7 +8,7 @@ installed differs from one machine to the next, and two people who ask shall get
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, product
 from typing import TypeAlias
@@ -270,21 +270,20 @@ class _Court:
 def _varied(proposal: m.Proposal, variation: Variation) -> m.Proposal:
     match variation:
         case Rebase(base_snapshot_id=base):
-            return replace(proposal, base_snapshot_id=base)
+            return proposal.replace(base_snapshot_id=base)
         case NarrowerReads(narrowings=found):
             conditions = {each.read: (each.predicate,) for each in found}
-            return replace(
-                proposal, reads=tuple(_narrowed(read, conditions.get(n, ())) for n, read in _numbered(proposal))
+            return proposal.replace(
+                reads=tuple(_narrowed(read, conditions.get(n, ())) for n, read in _numbered(proposal))
             )
         case ListedFiles(reads=listed):
-            return replace(
-                proposal, reads=tuple(_listing(read) if n in listed else read for n, read in _numbered(proposal))
+            return proposal.replace(
+                reads=tuple(_listing(read) if n in listed else read for n, read in _numbered(proposal))
             )
         case SnapshotIsolation():
-            return replace(proposal, isolation=m.Isolation.SNAPSHOT)
+            return proposal.replace(isolation=m.Isolation.SNAPSHOT)
         case Without(changes=changes, reads=reads):
-            return replace(
-                proposal,
+            return proposal.replace(
                 changes=tuple(change for n, change in enumerate(proposal.changes) if n not in changes),
                 reads=tuple(read for n, read in _numbered(proposal) if n not in reads),
             )
@@ -297,11 +296,11 @@ def _numbered(proposal: m.Proposal) -> Iterable[tuple[int, m.Read]]:
 
 
 def _narrowed(read: m.Read, conditions: tuple[m.Predicate, ...]) -> m.Read:
-    return replace(read, filter=(*read.filter, *conditions)) if isinstance(read, m.TableRead) else read
+    return read.replace(filter=(*read.filter, *conditions)) if isinstance(read, m.TableRead) else read
 
 
 def _listing(read: m.Read) -> m.Read:
-    return replace(read, files=()) if isinstance(read, m.TableRead) else read
+    return read.replace(files=()) if isinstance(read, m.TableRead) else read
 
 
 def _lists_no_files(read: m.Read) -> bool:

@@ -7,7 +7,6 @@ belong together, and a ``Verifier`` decides its share again while it only counts
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from commitlog.domain import model as m
@@ -61,9 +60,8 @@ def thin(outcome: m.Outcome) -> m.Outcome:
         return outcome
     kept = [index for index, change in enumerate(proposal.changes) if outcome.effects and change.kind not in _DATA]
     changes = tuple(proposal.changes[index] for index in kept)
-    return replace(
-        outcome,
-        proposal=replace(proposal, changes=changes, reads=(), author=None, message=None, extra=None),
+    return outcome.replace(
+        proposal=proposal.replace(changes=changes, reads=(), author=None, message=None, extra=None),
         assigned=m.Assigned(
             partition_ids=outcome.assigned.partition_ids,
             schema_version=outcome.assigned.schema_version,
@@ -234,8 +232,8 @@ def difference(recorded: m.Outcome, again: m.Outcome) -> str | None:
         return "leaves other counters of ids than the rules do"
     if _evidence(recorded) != _evidence(again):
         return "names other conflicts than the rules do"
-    if [replace(r, object=m.ConflictObject()) for r in recorded.resolutions] != [
-        replace(r, object=m.ConflictObject()) for r in again.resolutions
+    if [r.replace(object=m.ConflictObject()) for r in recorded.resolutions] != [
+        r.replace(object=m.ConflictObject()) for r in again.resolutions
     ]:
         return "settles other conflicts than the rules do"
     return None

@@ -7,7 +7,6 @@ Resolution. Source of the types: BDR 2.0, "Types of conflict".
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple, assert_never
 
 from commitlog.domain import model as m
@@ -290,7 +289,7 @@ class RowCheck:
             )
         )
         if action is m.ResolutionAction.SKIPPED:
-            self.effect = replace(self.effect, skipped=True)
+            self.effect = self.effect.replace(skipped=True)
 
     # --- doing --------------------------------------------------------------------------------------------------------
 
@@ -320,12 +319,12 @@ class RowCheck:
         if old is not None and old_key is not None:
             check_children(self.plan, self.index, self.table, self.definition, old_key, old)
         self.plan.ids.inlined_rows(self.table)
-        self.effect = replace(self.effect, ended_row_id=None if old is None else old.row_id, row_id=row_id)
+        self.effect = self.effect.replace(ended_row_id=None if old is None else old.row_id, row_id=row_id)
 
     def _remove(self, key: str, version: RowVersion) -> None:
         self.rows.put(self.table, key, None)
         check_children(self.plan, self.index, self.table, self.definition, key, version)
-        self.effect = replace(self.effect, ended_row_id=version.row_id)
+        self.effect = self.effect.replace(ended_row_id=version.row_id)
 
     def _rows_met(self, key: str, image: m.Row) -> dict[str, RowVersion]:
         """The live rows that an image hits through its key and UNIQUE values, by key."""

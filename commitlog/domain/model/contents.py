@@ -14,7 +14,7 @@ from json import JSONEncoder
 from struct import Struct
 
 from commitlog.domain import model as m
-from commitlog.domain.model.json_form import to_json
+from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.types import fold
 
 _to_text = JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode

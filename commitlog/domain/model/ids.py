@@ -1,4 +1,4 @@
-"""What is told from ids alone: the partition of a writer's proposals, and the time in a proposal's id.
+"""Ids of proposals, and what is told from ids alone: the time in a proposal's id, the partition of a writer's proposals.
 
 The partition is that of Java's default partitioner (murmur2), the same in every client.
 
@@ -7,7 +7,13 @@ librdkafka's own default is another hash (CRC32), so the partition is always set
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+
+from commitlog.domain.model.values import ProposalId, shown
+from commitlog.errors import MalformedRecordError
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -42,3 +48,24 @@ def id_time_ms(proposal_id: bytes) -> int | None:
     """The time in a UUID version 7, ms since 1970; None for other versions, and variants that are not RFC 9562's."""
     is_version_7 = proposal_id[6] >> 4 == 7 and proposal_id[8] >> 6 == 0b10
     return int.from_bytes(proposal_id[:6], "big") if is_version_7 else None
+
+
+def format_id(proposal_id: ProposalId) -> str:
+    """The text of a 16-byte id: ``01934f3e-7c00-7000-8000-000000000001``."""
+    digits = proposal_id.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def parse_id(text: object) -> ProposalId:
+    """The 16 bytes of a UUID in its usual text form; raises MalformedRecordError for anything else."""
+    if not isinstance(text, str) or _UUID.fullmatch(text) is None:
+        raise MalformedRecordError(f"proposal_id: {shown(text)} is no UUID")
+    return bytes.fromhex(text.replace("-", ""))
+
+
+def check_id_time(proposal_id: ProposalId, writer_seq: int | None) -> None:
+    """Raise MalformedRecordError for an id without a time in it where only its time can tell a repeat."""
+    if writer_seq is None and id_time_ms(proposal_id) is None:
+        raise MalformedRecordError(
+            f"proposal_id: {format_id(proposal_id)} is not a UUID version 7, which a proposal without writer_seq needs"
+        )

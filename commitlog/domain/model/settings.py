@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from typing import Any
 
 from commitlog.domain.model import Granularity, InvalidCode, LogSettings, Scalar
@@ -32,14 +31,14 @@ def changed_settings(settings: LogSettings, changes: Mapping[str, Scalar]) -> Lo
     if not changes:
         raise InvalidChangeError(InvalidCode.NOTHING_TO_COMMIT, "CONFIGURE without settings: nothing to commit")
     values: dict[str, Any] = {}
-    known = {f.name for f in fields(LogSettings)}
+    known = set(LogSettings.FIELDS)
     for key, value in changes.items():
         if key not in known:
             raise InvalidChangeError(
                 InvalidCode.SETTING_UNKNOWN, f"unknown setting {key!r}; known are {', '.join(sorted(known))}"
             )
         values[key] = _checked(key, value)
-    return replace(settings, **values)
+    return settings.replace(**values)
 
 
 def _checked(key: str, value: Scalar) -> object:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from commitlog.domain.model import TIME_US_MAX, TIME_US_MIN, InvalidCode, RowValue
 from commitlog.domain.model.definitions import InvalidChangeError, quoted
-from commitlog.domain.model.json_form import is_nested_deeper
+from commitlog.domain.model.values import is_nested_deeper
 
 _NESTING_MAX = 64
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")

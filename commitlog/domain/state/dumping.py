@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from dataclasses import astuple, fields
 from hashlib import sha256
 from typing import Any
 
@@ -92,8 +91,8 @@ def load_definition(plain: dict[str, Plain]) -> TableDefinition:
 
 
 def _dump_file(file: m.DataFile) -> Plain:
-    opaque = isinstance(file.statistics, bytes)
-    statistics = file.statistics if opaque else [list(astuple(column)) for column in file.statistics]  # type: ignore[arg-type]
+    known = file.statistics
+    statistics = known if isinstance(known, bytes) else [list(column.values()) for column in known]
     return [
         file.path,
         file.record_count,
@@ -245,7 +244,7 @@ _COUNTERS = (
 
 def dump_settings(settings: m.LogSettings) -> dict[str, Plain]:
     """A log's settings as plain values."""
-    return {f.name: _scalar(getattr(settings, f.name)) for f in fields(settings)}
+    return {name: _scalar(value) for name, value in settings.fields().items()}
 
 
 def _scalar(value: Any) -> Plain:

@@ -2,55 +2,33 @@
 
 A record is C3 01, the CRC-64-AVRO fingerprint of its schema (little endian), and the body. Every file in ``schemas/`` is
 known by its fingerprint: ``<record>.avsc`` is the version that is written, ``<record>.<n>.avsc`` an earlier one, whose
-records are read as the newest one's.
+records are brought to the newest form before they are read.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from fastavro import parse_schema, schemaless_reader, schemaless_writer
-from fastavro.schema import fingerprint, to_parsing_canonical_form
+from typing import Any, TypeVar
 
 from commitlog.errors import MalformedRecordError
+from commitlog.log.codec.avro import Cursor
+from commitlog.log.codec.records.headers import EARLIER, HEADERS
+
+T = TypeVar("T")
 
 MARKER = b"\xc3\x01"
 HEADER_SIZE_BYTES = 10
-REGISTRY_MARKER = b"\x00"
+CONFLUENT_MARKER = b"\x00"
+CONFLUENT_HEADER_SIZE_BYTES = 5
+_RECORDS = {header: record for record, header in HEADERS.items()}
 
 
-class Schema(NamedTuple):
-    """One version of a record's schema; ``newer`` is the one that its records are read as, None for the newest."""
-
-    record: str
-    header: bytes
-    parsed: Any
-    newer: Any
-
-
-def load_schemas(directory: Path) -> tuple[dict[str, Schema], dict[bytes, Schema]]:
-    """The newest version of each record by its name, and every version by its header."""
-    newest: dict[str, Schema] = {}
-    for path in sorted(directory.glob("*.avsc")):
-        if path.stem.count(".") == 0:
-            schema = _load(path, None)
-            newest[schema.record] = schema
-    by_header = {schema.header: schema for schema in newest.values()}
-    for path in directory.glob("*.*.avsc"):
-        record = json.loads(path.read_text(encoding="utf-8"))["name"]
-        earlier = _load(path, newest[record].parsed)
-        by_header[earlier.header] = earlier
-    return newest, by_header
-
-
-def _load(path: Path, newer: Any) -> Schema:
-    plain = json.loads(path.read_text(encoding="utf-8"))
-    crc = fingerprint(to_parsing_canonical_form(plain), "CRC-64-AVRO")
-    return Schema(plain["name"], MARKER + bytes.fromhex(crc), parse_schema(plain), newer)
+class UnknownSchemaError(MalformedRecordError):
+    """A record of ours by its marker, of a schema that is not among this version's."""
 
 
 def schemas_dir() -> Path:
@@ -60,72 +38,95 @@ def schemas_dir() -> Path:
     return installed if installed.is_dir() else package.parent / "schemas"
 
 
-NEWEST, BY_HEADER = load_schemas(schemas_dir())
+def framed(record: str, body: bytes) -> bytes:
+    """A record's bytes with the header that names its schema."""
+    return HEADERS[record] + body
 
 
-class UnknownSchemaError(MalformedRecordError):
-    """A record of ours by its marker, of a schema that is not among this version's."""
-
-
-def writer_of(record: str) -> Callable[[Mapping[str, Any]], bytes]:
-    """A function that encodes one kind of record. Text that UTF-8 cannot hold and numbers beyond 64 bits raise."""
-    schema = NEWEST[record]
-    header, parsed = schema.header, schema.parsed
-
-    def write(datum: Mapping[str, Any]) -> bytes:
-        buffer = BytesIO()
-        buffer.write(header)
-        schemaless_writer(buffer, parsed, datum)
-        return buffer.getvalue()
-
-    return write
-
-
-def read(data: bytes, *expected: str) -> tuple[str, dict[str, Any]]:
-    """The record's name and its fields; in a Proposal the records in unions come as (name, fields).
-
-    Raises:
-        MalformedRecordError: for anything that is not exactly one of the expected records.
-    """
-    schema = schema_of(data)
-    if schema.record not in expected:
-        raise MalformedRecordError(f"a record of kind {schema.record}, not {' or '.join(expected)}")
-    return schema.record, _read_body(data, schema)
-
-
-def schema_of(data: bytes) -> Schema:
-    """The schema that a record's header names.
+def record_of(data: bytes) -> str:
+    """Which record the bytes are, by their header.
 
     Raises:
         UnknownSchemaError: none of this version's.
         MalformedRecordError: there is no such header.
     """
-    schema = BY_HEADER.get(data[:HEADER_SIZE_BYTES])
-    if schema is None:
-        raise _no_header(data)
-    return schema
+    header = data[:HEADER_SIZE_BYTES]
+    record = _RECORDS.get(header)
+    if record is not None:
+        return record
+    if header in EARLIER:
+        return EARLIER[header][0]
+    raise _no_header(data)
 
 
-def _read_body(data: bytes, schema: Schema) -> dict[str, Any]:
-    buffer = BytesIO(data)
-    buffer.seek(HEADER_SIZE_BYTES)
+def opened(data: bytes, record: str, read: Callable[[Cursor], T]) -> T:
+    """The value in the bytes of a record.
+
+    Raises:
+        MalformedRecordError: for anything that is not exactly one such record.
+    """
+    if data[:HEADER_SIZE_BYTES] != HEADERS[record]:
+        found = record_of(data)
+        if found != record:
+            raise MalformedRecordError(f"a record of kind {found}, not {record}")
+        data = _in_newest_form(data, *EARLIER[data[:HEADER_SIZE_BYTES]], directory=schemas_dir())
+    cursor = Cursor(data, HEADER_SIZE_BYTES)
     try:
-        named = schema.record == "Proposal"
-        fields: dict[str, Any] = schemaless_reader(buffer, schema.parsed, schema.newer, return_record_name=named)  # type: ignore[assignment]
+        value = read(cursor)
+    except MalformedRecordError:
+        raise
+    except Exception as error:  # whatever the bytes lead a reader into: their end, text that is none, ...
+        raise MalformedRecordError(f"the bytes are no {record}: {type(error).__name__} {error}"[:300]) from None
+    if cursor.at != len(data):
+        raise MalformedRecordError(f"{len(data) - cursor.at} bytes too many after the {record}")
+    return value
+
+
+def _in_newest_form(data: bytes, record: str, written: str, newest: str, *, directory: Path) -> bytes:
+    """Bytes of an earlier version as those of the newest one, by Avro's rules of schema resolution."""
+    from fastavro import schemaless_reader, schemaless_writer
+
+    earlier, latest = _parsed(directory / written), _parsed(directory / newest)
+    try:
+        fields: Any = schemaless_reader(
+            BytesIO(data[HEADER_SIZE_BYTES:]), earlier, latest, return_record_name=True, return_named_type=True
+        )
+        buffer = BytesIO()
+        schemaless_writer(buffer, latest, fields)
     except Exception as error:  # the decoder raises whatever the bytes lead it into
-        raise MalformedRecordError(f"the bytes are no {schema.record}: {type(error).__name__} {error}"[:300]) from None
-    if buffer.tell() != len(data):
-        raise MalformedRecordError(f"{len(data) - buffer.tell()} bytes too many after the {schema.record}")
-    return fields
+        raise MalformedRecordError(f"the bytes are no {record}: {type(error).__name__} {error}"[:300]) from None
+    return HEADERS[record] + buffer.getvalue()
+
+
+@cache
+def _parsed(path: Path) -> Any:
+    from fastavro import parse_schema
+
+    return parse_schema(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _no_header(data: bytes) -> MalformedRecordError:
     if data[:2] != MARKER:
-        hint = " (a schema registry's wire format is not read)" if data[:1] == REGISTRY_MARKER else ""
         return MalformedRecordError(
-            f"no Avro single-object record: it starts with {data[:4].hex() or 'nothing'}, not c301{hint}"
+            f"no Avro single-object record: it starts with {data[:4].hex() or 'nothing'}, not c301"
         )
     if len(data) < HEADER_SIZE_BYTES:
         return MalformedRecordError(f"no Avro single-object record: only {len(data)} bytes")
     fingerprint = data[2:HEADER_SIZE_BYTES].hex()
     return UnknownSchemaError(f"unknown schema fingerprint {fingerprint}; known are those of this version's schemas")
+
+
+def from_confluent(data: bytes, schema_ids: Mapping[int, str]) -> bytes:
+    """A record in Confluent's wire format as a single-object record; anything else as it is.
+
+    Args:
+        data: the message's value.
+        schema_ids: the registry's id of each record's newest schema, by id the record's name.
+    """
+    if data[:1] != CONFLUENT_MARKER or len(data) < CONFLUENT_HEADER_SIZE_BYTES:
+        return data
+    schema_id = int.from_bytes(data[1:CONFLUENT_HEADER_SIZE_BYTES], "big")
+    record = schema_ids.get(schema_id)
+    if record is None:
+        raise MalformedRecordError(f"the schema registry's id {schema_id} is not configured")
+    return HEADERS[record] + data[CONFLUENT_HEADER_SIZE_BYTES:]

@@ -11,7 +11,8 @@ from commitlog.client import CommitLog
 from commitlog.client.outcomes.describing import describe_changes
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome
-from commitlog.domain.model.json_form import format_id, outcome_to_json
+from commitlog.domain.model.ids import format_id
+from commitlog.domain.model.records.outcome_json import outcome_to_json
 from commitlog.ops.cli.options import current_catalog, json_option, print_json, print_table, settings_options
 
 

@@ -11,7 +11,12 @@ import click
 from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome
 from commitlog.client.ids import as_proposal_id
 from commitlog.config import Settings
-from commitlog.domain.model import MalformedProposal, Outcome, Proposal, json_form
+from commitlog.domain.model import MalformedProposal, Outcome, Proposal
+from commitlog.domain.model.ids import format_id
+from commitlog.domain.model.json_lines import parse_proposal
+from commitlog.domain.model.json_values import to_json
+from commitlog.domain.model.records.outcome_json import conflict_to_json, outcome_to_json
+from commitlog.domain.model.records.proposal_json import proposal_to_json
 from commitlog.errors import KeyReusedError, MalformedRecordError, OutcomeUnknownError
 from commitlog.log.codec import with_statistics_expanded
 from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
@@ -56,7 +61,7 @@ class _ProposalFile:
         for number, line in enumerate(self._file, 1):
             if not line.strip():
                 continue
-            proposal = json_form.parse_proposal(line)
+            proposal = parse_proposal(line)
             if isinstance(proposal, MalformedProposal):
                 detail = f"line {number}: {proposal.detail}; it and the lines after it were not sent"
                 self.problem = MalformedRecordError(detail)
@@ -87,8 +92,8 @@ def submitted_to_json(outcome: SubmittedOutcome) -> dict[str, Any]:
         "head_snapshot_id": outcome.head_snapshot_id,
         "reason": None if outcome.reason is None else str(outcome.reason),
         "detail": outcome.detail,
-        "conflicts": [json_form.conflict_to_json(conflict) for conflict in outcome.conflicts],
-        "assigned": json_form.to_json(outcome.assigned),
+        "conflicts": [conflict_to_json(conflict) for conflict in outcome.conflicts],
+        "assigned": to_json(outcome.assigned),
         "decided_at_ms": outcome.decided_at_ms,
         "is_repeat": outcome.is_repeat,
     }
@@ -119,7 +124,7 @@ def outcome_command(settings: Settings, proposal_id: bytes, as_json: bool) -> No
     if as_json:
         print_json(_status_to_json(status))
     elif status.outcome is None:
-        click.echo(f"{json_form.format_id(proposal_id)}  {status.state}")
+        click.echo(f"{format_id(proposal_id)}  {status.state}")
     else:
         _print_outcome(status.outcome)
     sys.exit(_status_code(status))
@@ -138,7 +143,7 @@ def explain_command(settings: Settings, proposal_id: bytes, as_json: bool) -> No
     with CommitLog.connect(settings=settings) as log:
         story = log.explain(proposal_id)
     if as_json:
-        print_json({"proposal_id": json_form.format_id(proposal_id), "story": story.splitlines()})
+        print_json({"proposal_id": format_id(proposal_id), "story": story.splitlines()})
     else:
         click.echo(story)
 
@@ -159,13 +164,13 @@ def _status_code(status: ProposalStatus) -> int:
 def _status_to_json(status: ProposalStatus) -> dict[str, Any]:
     outcome = status.outcome
     return {
-        "proposal_id": json_form.format_id(status.proposal_id),
+        "proposal_id": format_id(status.proposal_id),
         "state": str(status.state),
-        "positions": json_form.to_json(status.positions),
-        "outcome": None if outcome is None else json_form.outcome_to_json(outcome),
+        "positions": to_json(status.positions),
+        "outcome": None if outcome is None else outcome_to_json(outcome),
         "proposal": None
         if outcome is None or outcome.proposal is None
-        else json_form.proposal_to_json(with_statistics_expanded(outcome.proposal)),
+        else proposal_to_json(with_statistics_expanded(outcome.proposal)),
     }
 
 

@@ -18,9 +18,10 @@ from commitlog.domain.again.noting_handlers import NotingHandlers
 from commitlog.domain.deciding.answers import refuse_internal
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.rules import HandlersByName, OtherRules, Rules
-from commitlog.domain.model import json_form
 from commitlog.domain.model.definitions import InvalidChangeError, check_policy
 from commitlog.domain.model.ids import id_time_ms
+from commitlog.domain.model.json_lines import parse_proposal
+from commitlog.domain.model.records.outcome_json import outcome_to_json
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.log.row_handlers import InstalledHandlers
@@ -63,7 +64,7 @@ class _LogOfLines:
         return self._decide(line, source)
 
     def _decide(self, line: bytes, source: m.Position) -> m.Outcome:
-        proposal = json_form.parse_proposal(line)
+        proposal = parse_proposal(line)
         now_ms = _clock_ms(proposal) if isinstance(proposal, m.Proposal) else 0
         if (error := self._undecidable.get(source)) is not None:
             outcome = refuse_internal(self._state, proposal, error, now_ms=now_ms, source=source)
@@ -180,4 +181,4 @@ def _compare(pairs: Iterable[tuple[m.Outcome, m.Outcome]], handlers: NotingHandl
 
 
 def _print(outcome: m.Outcome) -> None:
-    sys.stdout.write(json.dumps(json_form.outcome_to_json(outcome)) + "\n")
+    sys.stdout.write(json.dumps(outcome_to_json(outcome)) + "\n")

@@ -37,7 +37,8 @@ def init_command(settings: Settings, source: str | None, dry_run: bool, as_json:
     With --adopt the history of a lake that the stock DuckLake client made becomes the log's first outcomes. Its data files
     stay where they are and are not changed; stop writing to it before.
     """
-    from commitlog.domain.model.json_form import format_id, to_json
+    from commitlog.domain.model.ids import format_id
+    from commitlog.domain.model.json_values import to_json
     from commitlog.log.durability import weaknesses
     from commitlog.log.genesis import require_genesis
 

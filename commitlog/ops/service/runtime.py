@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from commitlog.config import Settings, without_password
-from commitlog.domain.model.json_form import format_id
+from commitlog.domain.model.ids import format_id
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.home import (
     SERVICE_MARKER,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column as Expression
@@ -170,7 +169,7 @@ def _placed(file: DataFile, path: str, table: TableDefinition) -> DataFile:
             values.append(bound)
         else:
             values.append(None if text == "n" else scalar(key, column.type, text[1:]))
-    return replace(file, partition_values=tuple(values))
+    return file.replace(partition_values=tuple(values))
 
 
 def directory_texts(path: str) -> tuple[str, ...]:

@@ -1,0 +1,52 @@
+"""Proposals as lines of JSON, the form in which people write them into files."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from commitlog.domain.model.ids import parse_id
+from commitlog.domain.model.malformed import MalformedProposal
+from commitlog.domain.model.records.proposal import Proposal
+from commitlog.domain.model.records.proposal_json import proposal_from_json
+from commitlog.domain.model.values import BIGINT_MAX, BIGINT_MIN, ProposalId
+from commitlog.errors import MalformedRecordError
+
+
+def parse_proposal(line: bytes | str) -> Proposal | MalformedProposal:
+    """Read one line of a proposals file; what is none comes back as a MalformedProposal, with its ids if they can be read."""
+    value: Any = None
+    try:
+        text = line.decode("utf-8") if isinstance(line, bytes) else line
+        value = json.loads(text, parse_int=_bounded_int, parse_constant=_no_constant)
+        return proposal_from_json(value)
+    except MalformedRecordError as error:
+        detail = str(error)
+    except UnicodeDecodeError as error:
+        detail = f"not UTF-8: {error.reason} at byte {error.start}"
+    except json.JSONDecodeError as error:
+        detail = f"not JSON: {error.msg} at column {error.colno}"
+    except RecursionError:
+        detail = "not a proposal: nested too deep"
+    return MalformedProposal(detail, *_readable_ids(value))
+
+
+def _readable_ids(value: Any) -> tuple[ProposalId | None, str | None]:
+    if not isinstance(value, dict):
+        return None, None
+    try:
+        proposal_id: ProposalId | None = parse_id(value.get("proposal_id"))
+    except MalformedRecordError:
+        proposal_id = None
+    writer_id = value.get("writer_id")
+    return proposal_id, writer_id if isinstance(writer_id, str) else None
+
+
+def _no_constant(name: str) -> float:
+    raise MalformedRecordError(f"{name} is no JSON number")
+
+
+def _bounded_int(digits: str) -> int:
+    if len(digits) > 20 or not BIGINT_MIN <= int(digits) <= BIGINT_MAX:
+        raise MalformedRecordError(f"the number {digits[:24]} is beyond a 64-bit integer")
+    return int(digits)

@@ -1,0 +1,284 @@
+"""JSON as people write it, read strictly: what does not have the form raises MalformedRecordError that names the field.
+
+Here is how single values are read, and the small loop that reads a record by a table of its fields, so that unknown
+fields and missing ones are found everywhere in the same way. The tables are generated from ``schemas/``. Whether a
+well-formed proposal makes sense is for ``decide``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+from pyroaring import AbstractBitMap64
+
+from commitlog.domain.model.ids import format_id, parse_id
+from commitlog.domain.model.record import Record
+from commitlog.domain.model.records.proposal import FilterOp, MappedColumn, Predicate
+from commitlog.domain.model.values import (
+    BIGINT_MAX,
+    BIGINT_MIN,
+    NESTING_MAX,
+    ProposalId,
+    Row,
+    RowPositions,
+    RowValue,
+    Scalar,
+    is_nested_deeper,
+    row_positions,
+    shown,
+)
+from commitlog.errors import MalformedRecordError
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+Reader = Callable[[Any, str], T]
+"""Makes a value of what ``json.loads`` gave; the second argument says where it stands."""
+
+_REQUIRED: Any = object()
+
+
+class Field(NamedTuple):
+    """How a field is read, and what it is when it is not there."""
+
+    read: Reader[Any]
+    default: Any = _REQUIRED
+
+
+def _wrong(where: str, value: object, wanted: str) -> MalformedRecordError:
+    return MalformedRecordError(f"{where}: expected {wanted}, not {shown(value)}")
+
+
+# --- reading values ---------------------------------------------------------------------------------------------------
+
+
+def integer(value: Any, where: str) -> int:
+    """A whole number of 64 bits."""
+    if type(value) is not int:
+        raise _wrong(where, value, "an integer")
+    if not BIGINT_MIN <= value <= BIGINT_MAX:
+        raise MalformedRecordError(f"{where}: {shown(value)} is beyond a 64-bit integer")
+    return value
+
+
+def text(value: Any, where: str) -> str:
+    """Text."""
+    if not isinstance(value, str):
+        raise _wrong(where, value, "text")
+    return value
+
+
+def boolean(value: Any, where: str) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise _wrong(where, value, "true or false")
+    return value
+
+
+def scalar(value: Any, where: str) -> Scalar:
+    """Null, true, false, a finite number or text."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise MalformedRecordError(f"{where}: {shown(value)} is beyond a 64-bit float")
+        return value
+    if isinstance(value, int):
+        return integer(value, where)
+    raise _wrong(where, value, "null, true, false, a number or text")
+
+
+def row(value: Any, where: str) -> Row:
+    """A row image, or a key."""
+    if not isinstance(value, dict):
+        raise _wrong(where, value, "an object of column: value")
+    return {text(key, where): _row_values(item, f"{where}.{key}") for key, item in value.items()}
+
+
+def _row_values(value: Any, where: str) -> RowValue:
+    if is_nested_deeper(value, NESTING_MAX):
+        raise MalformedRecordError(f"{where}: nested deeper than {NESTING_MAX}")
+    return _row_value(value, where)
+
+
+def _row_value(value: Any, where: str) -> RowValue:
+    if isinstance(value, list):
+        return [_row_value(item, where) for item in value]
+    if isinstance(value, dict):
+        return {text(key, where): _row_value(item, where) for key, item in value.items()}
+    return scalar(value, where)
+
+
+def default_text(value: Any, where: str) -> str:
+    """A column's default, which may be written as the value itself."""
+    literal = scalar(value, where)
+    if isinstance(literal, bool):
+        return "true" if literal else "false"
+    return str(literal)
+
+
+def json_text(value: Any, _: str) -> str:
+    """Anything, kept as JSON."""
+    return json.dumps(value)
+
+
+def positions(value: Any, where: str) -> RowPositions:
+    """Row positions, as a list of numbers."""
+    rows: tuple[int, ...] = listed(integer)(value, where)
+    return row_positions(rows)
+
+
+def proposal_id(value: Any, _: str) -> ProposalId:
+    """The text of a UUID."""
+    return parse_id(value)
+
+
+def optional(read: Reader[T]) -> Reader[T | None]:
+    """Null, or what the reader reads."""
+    return lambda value, where: None if value is None else read(value, where)
+
+
+def listed(read: Reader[T]) -> Reader[tuple[T, ...]]:
+    """A list of what the reader reads."""
+
+    def read_list(value: Any, where: str) -> tuple[T, ...]:
+        if not isinstance(value, list):
+            raise _wrong(where, value, "a list")
+        return tuple(read(item, f"{where}[{index}]") for index, item in enumerate(value))
+
+    return read_list
+
+
+def by_name(read: Reader[T]) -> Reader[dict[str, T]]:
+    """An object whose values are what the reader reads."""
+
+    def read_mapping(value: Any, where: str) -> dict[str, T]:
+        if not isinstance(value, dict):
+            raise _wrong(where, value, "an object")
+        return {key: read(item, f"{where}.{key}") for key, item in value.items()}
+
+    return read_mapping
+
+
+def member(kind: type[E]) -> Reader[E]:
+    """A member of an enum, by its text."""
+
+    def read_member(value: Any, where: str) -> E:
+        try:
+            return kind(value)
+        except ValueError:
+            known = ", ".join(str(each) for each in kind)
+            raise MalformedRecordError(f"{where}: {shown(value)} is none of {known}") from None
+
+    return read_member
+
+
+# --- reading records --------------------------------------------------------------------------------------------------
+
+
+def read_fields(value: Any, where: str, known: Mapping[str, Field], skip: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields of a record by their table; those to skip are read elsewhere."""
+    if not isinstance(value, dict):
+        raise _wrong(where, value, "an object")
+    for name in value:
+        if name not in known and name not in skip:
+            raise MalformedRecordError(f"{where}: unknown field {shown(name)}; known are {', '.join(known)}")
+    found: dict[str, Any] = {}
+    for name, (read, default) in known.items():
+        if name in value:
+            found[name] = read(value[name], f"{where}.{name}")
+        elif default is _REQUIRED:
+            raise MalformedRecordError(f"{where}: the field {name!r} is missing")
+        else:
+            found[name] = default
+    return found
+
+
+def record(make: Callable[..., T], known: Mapping[str, Field]) -> Reader[T]:
+    """A record, by the table of its fields."""
+    return lambda value, where: make(**read_fields(value, where, known))
+
+
+def one_of(
+    what: str, tag: str, tags: type[E], made: Mapping[E, tuple[Callable[..., T], Mapping[str, Field]]]
+) -> Reader[T]:
+    """A record whose fields depend on one of them, the tag; ``what`` is what errors call it."""
+    read_tag = member(tags)
+
+    def read_one(value: Any, where: str) -> T:
+        if not isinstance(value, dict) or tag not in value:
+            raise MalformedRecordError(f"{where}: {what} is an object with {'an' if tag == 'op' else 'a'} {tag!r}")
+        make, known = made[read_tag(value[tag], f"{where}.{tag}")]
+        return make(**read_fields(value, where, known, skip=(tag,)))
+
+    return read_one
+
+
+_PREDICATE: Mapping[str, Field] = {
+    "column": Field(text),
+    "op": Field(member(FilterOp)),
+    "value": Field(lambda value, _: value, None),
+}
+
+
+def predicate(value: Any, where: str) -> Predicate:
+    """``{column, op, value}``; which values are right depends on the op."""
+    found = read_fields(value, where, _PREDICATE)
+    op, literal = found["op"], found["value"]
+    match op:
+        case FilterOp.IN:
+            literal = listed(scalar)(literal, f"{where}.value")
+        case FilterOp.BETWEEN:
+            literal = listed(scalar)(literal, f"{where}.value")
+            if len(literal) != 2:
+                raise MalformedRecordError(f"{where}.value: between takes [low, high]")
+        case FilterOp.IS_NULL | FilterOp.IS_NOT_NULL:
+            if literal is not None:
+                raise MalformedRecordError(f"{where}.value: {op} takes no value")
+        case _:
+            if "value" not in value:
+                raise MalformedRecordError(f"{where}: the field 'value' is missing")
+            literal = scalar(literal, f"{where}.value")
+    return Predicate(found["column"], op, literal)
+
+
+def mapped_column(value: Any, where: str) -> MappedColumn:
+    """``{source_name, column, children}``."""
+    return MappedColumn(**read_fields(value, where, _MAPPED_COLUMN))
+
+
+name_mapping = listed(mapped_column)
+_MAPPED_COLUMN: Mapping[str, Field] = {
+    "source_name": Field(text),
+    "column": Field(text),
+    "children": Field(name_mapping, ()),
+}
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def to_json(value: Any) -> Any:
+    """Turn a record, or a value in one, into what ``json.dumps`` takes, under the same field names."""
+    if isinstance(value, bytes):
+        return format_id(value) if len(value) == 16 else value.hex()
+    if isinstance(value, AbstractBitMap64):
+        return list(value)
+    if isinstance(value, Record):
+        plain = {name: to_json(getattr(value, name)) for name in value.FIELDS}
+        return {"kind": str(value.kind), **plain} if "kind" not in plain and hasattr(value, "kind") else plain
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: to_json(item) for name, item in value._asdict().items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: to_json(item) for key, item in value.items()}
+    return value
+
+
+def without(plain: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The object without some of its fields."""
+    return {name: value for name, value in plain.items() if name not in names}

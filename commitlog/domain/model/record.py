@@ -1,0 +1,49 @@
+"""What all records of the log have in common: they are equal by their fields, and never change.
+
+A dataclass would do, but for the ``__init__`` that it makes when the program starts: that one stays interpreted where all
+else is compiled, and costs more than the decision that the record is made for. So the generated classes write theirs out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+
+class Record:
+    """The base of the generated records. ``FIELDS`` are the fields' names; those in ``ASIDE`` make no difference."""
+
+    __slots__ = ()
+
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    ASIDE: ClassVar[frozenset[str]] = frozenset()
+
+    def replace(self, **changes: Any) -> Self:
+        """The same record with other values in some fields."""
+        return type(self)(**self.fields() | changes)
+
+    def values(self) -> tuple[Any, ...]:
+        """The values of the fields, in their order."""
+        return tuple([getattr(self, name) for name in self.FIELDS])
+
+    def fields(self) -> dict[str, Any]:
+        """The fields by name, in their order; inner records stay what they are."""
+        return {name: getattr(self, name) for name in self.FIELDS}
+
+    def _compared(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.FIELDS if name not in self.ASIDE])
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        assert isinstance(other, Record)
+        return self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._compared()))
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={getattr(self, name)!r}" for name in self.FIELDS if name not in self.ASIDE]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __reduce__(self) -> Any:
+        return type(self), self.values()

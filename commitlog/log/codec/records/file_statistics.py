@@ -1,0 +1,41 @@
+"""Generated from schemas/file_statistics.avsc by `make records`: their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from commitlog.domain.model.records.file_statistics import ColumnStatistics
+from commitlog.log.codec.avro import Cursor, array, maybe_flag, maybe_long, text
+from commitlog.log.codec.values import bound_bytes, read_bound
+
+
+def file_statistics_bytes(them: Sequence[ColumnStatistics]) -> bytes:
+    """The bytes of a FileStatistics, as `schemas/file_statistics.avsc` has it."""
+    return b"".join(
+        (
+            array(text, [each.column for each in them]),
+            array(bound_bytes, [each.min for each in them]),
+            array(bound_bytes, [each.max for each in them]),
+            array(maybe_long, [each.null_count for each in them]),
+            array(maybe_long, [each.value_count for each in them]),
+            array(maybe_flag, [each.contains_nan for each in them]),
+            array(maybe_long, [each.size_bytes for each in them]),
+        )
+    )
+
+
+def read_file_statistics(cursor: Cursor) -> tuple[ColumnStatistics, ...]:
+    """Reads a FileStatistics; ValueError when the lists differ in length."""
+    column = cursor.array(Cursor.text)
+    min = cursor.array(read_bound)
+    max = cursor.array(read_bound)
+    null_count = cursor.array(Cursor.maybe_long)
+    value_count = cursor.array(Cursor.maybe_long)
+    contains_nan = cursor.array(Cursor.maybe_flag)
+    size_bytes = cursor.array(Cursor.maybe_long)
+    return tuple(
+        [
+            ColumnStatistics(*each)
+            for each in zip(column, min, max, null_count, value_count, contains_nan, size_bytes, strict=True)
+        ]
+    )

@@ -1,0 +1,19 @@
+"""Generated from schemas/ by `make records`: the header of each record, by which its schema is known."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HEADERS: Final[dict[str, bytes]] = {
+    "Proposal": bytes.fromhex("c301b30175741897e3a3"),
+    "Outcome": bytes.fromhex("c301610138bc51c6e8c4"),
+    "Receipts": bytes.fromhex("c30164b6ff4ea3a68b3d"),
+    "Genesis": bytes.fromhex("c301bbddfcf3457ff956"),
+    "Takeover": bytes.fromhex("c301203b4dc9579f3794"),
+    "Heartbeat": bytes.fromhex("c301acac71a19f1f8d84"),
+    "DeadLetter": bytes.fromhex("c30106296370d71a0aab"),
+    "FileStatistics": bytes.fromhex("c30120a12b76a143bebd"),
+    "CheckpointSection": bytes.fromhex("c3011c0742938db0cc4b"),
+}
+EARLIER: Final[dict[bytes, tuple[str, str, str]]] = {}
+"""Of earlier versions: the record, its schema's file, and the file of the newest one."""

@@ -1,0 +1,303 @@
+"""Generated from schemas/outcome.avsc by `make records`: their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from commitlog.domain.model.records.outcome import (
+    Assigned,
+    Conflict,
+    ConflictKind,
+    ConflictObject,
+    Effect,
+    Outcome,
+    Position,
+    Reason,
+    Resolution,
+    ResolutionAction,
+    Verdict,
+)
+from commitlog.domain.model.records.proposal import Proposal
+from commitlog.log.codec.avro import (
+    NULL,
+    SOME,
+    Cursor,
+    array,
+    fixed,
+    flag,
+    long,
+    longs,
+    maybe_blob,
+    maybe_fixed,
+    maybe_flag,
+    maybe_long,
+    maybe_text,
+    symbols,
+    text,
+)
+from commitlog.log.codec.values import read_row, row_bytes
+
+_VERDICT_MEMBERS: Final = tuple(Verdict)
+_VERDICT: Final = symbols(Verdict)
+
+
+_REASON_MEMBERS: Final = tuple(Reason)
+_REASON: Final = symbols(Reason)
+
+
+_CONFLICT_KIND_MEMBERS: Final = tuple(ConflictKind)
+_CONFLICT_KIND: Final = symbols(ConflictKind)
+
+
+_RESOLUTION_ACTION_MEMBERS: Final = tuple(ResolutionAction)
+_RESOLUTION_ACTION: Final = symbols(ResolutionAction)
+
+
+def position_bytes(it: Position) -> bytes:
+    """The bytes of a Position, as `schemas/outcome.avsc` has it."""
+    return b"".join((long(it.partition), long(it.offset)))
+
+
+def read_position(cursor: Cursor) -> Position:
+    """Reads a Position."""
+    return Position(partition=cursor.long(), offset=cursor.long())
+
+
+def conflict_object_bytes(it: ConflictObject) -> bytes:
+    """The bytes of a ConflictObject, as `schemas/outcome.avsc` has it."""
+    return b"".join(
+        (
+            maybe_text(it.schema),
+            maybe_text(it.table),
+            maybe_long(it.table_id),
+            maybe_long(it.data_file_id),
+            maybe_text(it.row_key),
+        )
+    )
+
+
+def read_conflict_object(cursor: Cursor) -> ConflictObject:
+    """Reads a ConflictObject."""
+    return ConflictObject(
+        schema=cursor.maybe_text(),
+        table=cursor.maybe_text(),
+        table_id=cursor.maybe_long(),
+        data_file_id=cursor.maybe_long(),
+        row_key=cursor.maybe_text(),
+    )
+
+
+def conflict_bytes(it: Conflict) -> bytes:
+    """The bytes of a Conflict, as `schemas/outcome.avsc` has it."""
+    return b"".join(
+        (
+            _CONFLICT_KIND[it.kind],
+            maybe_long(it.proposed_change),
+            maybe_long(it.proposed_read),
+            conflict_object_bytes(it.object),
+            long(it.committed_snapshot_id),
+            maybe_fixed(it.committed_proposal_id, 16),
+            maybe_text(it.committed_writer_id),
+            text(it.detail),
+        )
+    )
+
+
+def read_conflict(cursor: Cursor) -> Conflict:
+    """Reads a Conflict."""
+    return Conflict(
+        kind=cursor.symbol(_CONFLICT_KIND_MEMBERS),
+        proposed_change=cursor.maybe_long(),
+        proposed_read=cursor.maybe_long(),
+        object=read_conflict_object(cursor),
+        committed_snapshot_id=cursor.long(),
+        committed_proposal_id=cursor.maybe_fixed(16),
+        committed_writer_id=cursor.maybe_text(),
+        detail=cursor.text(),
+    )
+
+
+def resolution_bytes(it: Resolution) -> bytes:
+    """The bytes of a Resolution, as `schemas/outcome.avsc` has it."""
+    return b"".join(
+        (
+            long(it.change),
+            _CONFLICT_KIND[it.kind],
+            _RESOLUTION_ACTION[it.action],
+            text(it.policy),
+            conflict_object_bytes(it.object),
+            long(it.committed_snapshot_id),
+            maybe_fixed(it.committed_proposal_id, 16),
+            maybe_text(it.committed_writer_id),
+            NULL if it.committed_row is None else SOME + row_bytes(it.committed_row),
+            NULL if it.proposed_row is None else SOME + row_bytes(it.proposed_row),
+            NULL if it.row is None else SOME + row_bytes(it.row),
+        )
+    )
+
+
+def read_resolution(cursor: Cursor) -> Resolution:
+    """Reads a Resolution."""
+    return Resolution(
+        change=cursor.long(),
+        kind=cursor.symbol(_CONFLICT_KIND_MEMBERS),
+        action=cursor.symbol(_RESOLUTION_ACTION_MEMBERS),
+        policy=cursor.text(),
+        object=read_conflict_object(cursor),
+        committed_snapshot_id=cursor.long(),
+        committed_proposal_id=cursor.maybe_fixed(16),
+        committed_writer_id=cursor.maybe_text(),
+        committed_row=read_row(cursor) if cursor.is_some() else None,
+        proposed_row=read_row(cursor) if cursor.is_some() else None,
+        row=read_row(cursor) if cursor.is_some() else None,
+    )
+
+
+def assigned_bytes(it: Assigned) -> bytes:
+    """The bytes of an Assigned, as `schemas/outcome.avsc` has it."""
+    return b"".join(
+        (
+            longs(it.schema_ids),
+            longs(it.table_ids),
+            longs(it.view_ids),
+            longs(it.partition_ids),
+            array(longs, it.column_ids),
+            longs(it.mapping_ids),
+            longs(it.data_file_ids),
+            longs(it.delete_file_ids),
+            array(maybe_long, it.row_id_starts),
+            long(it.schema_version),
+            maybe_long(it.writer_epoch),
+        )
+    )
+
+
+def read_assigned(cursor: Cursor) -> Assigned:
+    """Reads an Assigned."""
+    return Assigned(
+        schema_ids=cursor.longs(),
+        table_ids=cursor.longs(),
+        view_ids=cursor.longs(),
+        partition_ids=cursor.longs(),
+        column_ids=cursor.array(Cursor.longs),
+        mapping_ids=cursor.longs(),
+        data_file_ids=cursor.longs(),
+        delete_file_ids=cursor.longs(),
+        row_id_starts=cursor.array(Cursor.maybe_long),
+        schema_version=cursor.long(),
+        writer_epoch=cursor.maybe_long(),
+    )
+
+
+def effect_bytes(it: Effect) -> bytes:
+    """The bytes of an Effect, as `schemas/outcome.avsc` has it."""
+    return b"".join((maybe_long(it.object_id), flag(it.skipped), maybe_long(it.ended_row_id), maybe_long(it.row_id)))
+
+
+def read_effect(cursor: Cursor) -> Effect:
+    """Reads an Effect."""
+    return Effect(
+        object_id=cursor.maybe_long(),
+        skipped=cursor.flag(),
+        ended_row_id=cursor.maybe_long(),
+        row_id=cursor.maybe_long(),
+    )
+
+
+def outcome_bytes(it: Outcome, log_id: bytes, prev_hash: bytes, told: int, proposal: bytes | None) -> bytes:
+    """The bytes of an Outcome, as `schemas/outcome.avsc` has it."""
+    return b"".join(
+        (
+            fixed(log_id, 16),
+            long(it.seq),
+            long(it.epoch),
+            long(it.rules_version),
+            fixed(prev_hash, 32),
+            long(told),
+            position_bytes(it.source),
+            long(it.decided_at_ms),
+            _VERDICT[it.verdict],
+            long(it.head_snapshot_id),
+            maybe_fixed(it.proposal_id, 16),
+            maybe_text(it.writer_id),
+            maybe_long(it.snapshot_id),
+            maybe_long(it.snapshot_time_us),
+            NULL if it.reason is None else SOME + _REASON[it.reason],
+            maybe_text(it.detail),
+            array(conflict_bytes, it.conflicts),
+            long(it.conflict_count),
+            array(resolution_bytes, it.resolutions),
+            assigned_bytes(it.assigned),
+            array(effect_bytes, it.effects),
+            long(it.next_catalog_id),
+            long(it.next_file_id),
+            maybe_long(it.original_seq),
+            maybe_flag(it.same_content),
+            maybe_long(it.content_hash),
+            maybe_blob(proposal),
+        )
+    )
+
+
+def read_outcome(cursor: Cursor, decode: Callable[[bytes], Proposal]) -> tuple[Outcome, bytes, bytes, int]:
+    """Reads an Outcome and where it stands in the log."""
+    log_id = cursor.fixed(16)
+    seq = cursor.long()
+    epoch = cursor.long()
+    rules_version = cursor.long()
+    prev_hash = cursor.fixed(32)
+    told = cursor.long()
+    source = read_position(cursor)
+    decided_at_ms = cursor.long()
+    verdict = cursor.symbol(_VERDICT_MEMBERS)
+    head_snapshot_id = cursor.long()
+    proposal_id = cursor.maybe_fixed(16)
+    writer_id = cursor.maybe_text()
+    snapshot_id = cursor.maybe_long()
+    snapshot_time_us = cursor.maybe_long()
+    reason = cursor.symbol(_REASON_MEMBERS) if cursor.is_some() else None
+    detail = cursor.maybe_text()
+    conflicts = cursor.array(read_conflict)
+    conflict_count = cursor.long()
+    resolutions = cursor.array(read_resolution)
+    assigned = read_assigned(cursor)
+    effects = cursor.array(read_effect)
+    next_catalog_id = cursor.long()
+    next_file_id = cursor.long()
+    original_seq = cursor.maybe_long()
+    same_content = cursor.maybe_flag()
+    content_hash = cursor.maybe_long()
+    proposal = cursor.maybe_blob()
+    return (
+        Outcome(
+            seq=seq,
+            epoch=epoch,
+            rules_version=rules_version,
+            source=source,
+            decided_at_ms=decided_at_ms,
+            verdict=verdict,
+            head_snapshot_id=head_snapshot_id,
+            proposal_id=proposal_id,
+            writer_id=writer_id,
+            snapshot_id=snapshot_id,
+            snapshot_time_us=snapshot_time_us,
+            reason=reason,
+            detail=detail,
+            conflicts=conflicts,
+            conflict_count=conflict_count,
+            resolutions=resolutions,
+            assigned=assigned,
+            effects=effects,
+            next_catalog_id=next_catalog_id,
+            next_file_id=next_file_id,
+            original_seq=original_seq,
+            same_content=same_content,
+            content_hash=content_hash,
+            proposal=None if proposal is None else decode(proposal),
+            proposal_bytes=proposal,
+        ),
+        log_id,
+        prev_hash,
+        told,
+    )
