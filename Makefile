@@ -13,7 +13,7 @@ CORE_TESTS := tests/unit tests/scenarios
 # Exits with 3 where there is no C compiler; the core then runs interpreted, which the line it prints says.
 COMPILE := $(BIN)/python hatch_build.py || [ $$? -eq 3 ]
 
-.PHONY: help prerequisites env compiled check test demo lint types nightly constraints clean
+.PHONY: help prerequisites env compiled records check test demo lint types nightly constraints clean
 
 help:
 	@echo "make demo     run the main job: start Kafka and PostgreSQL, commit from many writers, read it with DuckDB"
@@ -21,6 +21,7 @@ help:
 	@echo "make check    lint, types and the fast tests, in two to three minutes"
 	@echo "make env      only create .venv, fetch the Kafka jars and compile the core"
 	@echo "make compiled compile the core again after its sources were changed; until then they run interpreted"
+	@echo "make records  the log's records as Python, from schemas/"
 	@echo "make lint | types | nightly | constraints | clean"
 
 # Says what is missing or too old before anything is downloaded.
@@ -66,6 +67,10 @@ $(READY): pyproject.toml constraints.txt
 
 compiled: env
 	@$(COMPILE)
+
+# The Python of the records, from schemas/*.avsc.
+records: env
+	@$(BIN)/python schemas/generator
 
 lint: env
 	@echo "[lint] ruff check"

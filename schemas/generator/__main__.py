@@ -39,7 +39,7 @@ _AVRO = (
     "scalar symbols text texts"
 )
 _CODEC_VALUES = (
-    "bound_bytes check_case check_id_version check_predicate files_with_row_ids files_without_row_ids literal_bytes "
+    "bound_bytes check_case check_predicate files_with_row_ids files_without_row_ids literal_bytes "
     "name_mapping_bytes plain_bytes positions_bytes read_bound read_literal read_name_mapping read_plain read_positions "
     "read_row read_scalar row_bytes"
 )
@@ -66,8 +66,8 @@ def generated() -> dict[str, str]:
             name = snake(root)
             body += (
                 f"\n\ndef {name}_from_json(value: Any) -> {root}:\n"
-                f'    """Reads {root.lower()}s from what ``json.loads`` gave; MalformedRecordError names the field."""\n'
-                f'    return _{name.upper()}(value, "{name}")\n'
+                f'    """Reads a {root.lower()} from what ``json.loads`` gave; MalformedRecordError names the field."""\n'
+                f'    return {known.records[root].more["check"]}(_{name.upper()}(value, "{name}"))\n'
             )
         what = {"what": "their JSON form", "module": module}
         texts[_path(CLASSES, f"{module}_json")] = _whole(what, body, f"{CLASSES}.{module}_json", known)
@@ -127,6 +127,7 @@ def _sources(own: str, known: Declared) -> dict[str, set[str]]:
                 sources[f"{CLASSES}.{each.module}"].add(f"{name}Kind")
     sources[f"{CLASSES}.file_statistics"] |= {"ColumnStatistics"}
     sources["commitlog.domain.model.values"] = set(_VALUES.split())
+    sources["commitlog.domain.model.checks"] = {"check_id_version"}
     sources["commitlog.domain.model.invalid_codes"] = {"InvalidCode"}
     sources["commitlog.domain.model.statistics"] = {"Statistics"}
     if own.startswith(CODECS):
@@ -161,12 +162,19 @@ def formatted(text: str, path: str) -> str:
 
 
 def main() -> None:
-    """Writes the modules."""
+    """Writes the modules; with --check only says which are not what the schemas declare."""
+    is_check, differ = sys.argv[1:] == ["--check"], []
     for path, text in generated().items():
-        target = SCHEMAS.parent / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(formatted(text, path), encoding="utf-8")
-        print(path)
+        target, made = SCHEMAS.parent / path, formatted(text, path)
+        if target.exists() and target.read_text(encoding="utf-8") == made:
+            continue
+        differ.append(path)
+        if not is_check:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(made, encoding="utf-8")
+            print(path)
+    if is_check and differ:
+        sys.exit(f"not what the schemas declare, `make records` writes them: {', '.join(differ)}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,8 @@ def broken(outcome: Outcome, how: str) -> Outcome:
     """The outcome as no sequencer decides it: PostgreSQL does not take its text, or we do not know its table."""
     if how == "text":
         assert outcome.proposal is not None
-        return replace(outcome, proposal=replace(outcome.proposal, message="a\0b"))
-    return replace(outcome, effects=(Effect(object_id=9_999),))
+        return outcome.replace(proposal=outcome.proposal.replace(message="a\0b"))
+    return outcome.replace(effects=(Effect(object_id=9_999),))
 
 
 @pytest.mark.parametrize("how", ["text", "table"])

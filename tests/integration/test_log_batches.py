@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from commitlog.domain import model as m
@@ -27,9 +25,9 @@ RESOLUTION = m.Resolution(
 
 
 def test_outcome_when_too_large_then_images_go_first_and_the_row_that_stands_stays() -> None:
-    given = replace(REFUSED, resolutions=(RESOLUTION,), conflicts=(CONFLICT,) * 4, conflict_count=9)
+    given = REFUSED.replace(resolutions=(RESOLUTION,), conflicts=(CONFLICT,) * 4, conflict_count=9)
     first = shortened(given)
-    assert first.resolutions == (replace(RESOLUTION, committed_row=None, proposed_row=None),)
+    assert first.resolutions == (RESOLUTION.replace(committed_row=None, proposed_row=None),)
     assert first.conflicts == given.conflicts
     second = shortened(first)
     assert (len(second.conflicts), second.conflict_count) == (2, 9)

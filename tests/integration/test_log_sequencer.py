@@ -46,7 +46,7 @@ from commitlog.log.codec import (
     encode_takeover,
     hash_record,
 )
-from commitlog.log.codec.framing import NEWEST
+from commitlog.log.codec.records.headers import HEADERS
 from commitlog.log.producing import KafkaResults, KafkaVoice
 from commitlog.log.publisher import PendingProposal, Publisher
 from commitlog.log.results import ResultsReader
@@ -159,7 +159,7 @@ def test_proposal_when_as_large_as_allowed_then_decided_and_larger_ones_after_co
 ) -> None:
     def sized(base: int, change: m.Change, size: int) -> m.Proposal:
         plain = proposal(ids, base, change)
-        return replace(plain, message="x" * (size - len(encode_proposal(plain)) - 4))
+        return plain.replace(message="x" * (size - len(encode_proposal(plain)) - 4))
 
     with serving(settings), Publisher(settings) as publisher:
         assert publisher.submit(sized(0, create_table(), 100_000)).verdict is m.Verdict.COMMITTED
@@ -211,7 +211,7 @@ def test_append_when_in_doubt_then_the_sequencer_takes_over_from_itself_and_ever
     faults = iter([fault])
 
     def append_all(self: KafkaResults, values: Sequence[bytes], on_report: Callable[[int, Report], None]) -> None:
-        planted = next(faults, None) if values[0][:10] == NEWEST["Outcome"].header else None
+        planted = next(faults, None) if values[0][:10] == HEADERS["Outcome"] else None
         if planted is None:
             whole(self, values, on_report)
             return
@@ -312,7 +312,7 @@ def test_results_when_somebody_writes_another_history_then_readers_stop_after_th
     last = messages_of(settings, topics.results)[-1]
     record = decode_record(last)
     assert isinstance(record, OutcomeRecord)
-    forged = replace(record.outcome, seq=2)
+    forged = record.outcome.replace(seq=2)
     write_raw(settings, topics.results, encode_outcome(forged, log_id=record.log_id, prev_hash=b"?" * 32))
     with ResultsReader(settings) as reader:
         batches = reader.read_to_end()
@@ -335,7 +335,7 @@ def test_results_when_zombies_and_strangers_write_then_skipped_and_the_log_goes_
         last = messages_of(settings, topics.results)[-1]
         record = decode_record(last)
         assert isinstance(record, OutcomeRecord)
-        zombie = replace(record.outcome, seq=3, epoch=1, snapshot_id=3)
+        zombie = record.outcome.replace(seq=3, epoch=1, snapshot_id=3)
         junk = [
             encode_outcome(zombie, log_id=record.log_id, prev_hash=hash_record(last)),
             b"somebody's own bytes",

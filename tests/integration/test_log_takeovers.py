@@ -26,7 +26,7 @@ from commitlog.domain import model as m
 from commitlog.errors import FencedError
 from commitlog.log.chain import Skip
 from commitlog.log.codec import Takeover, decode_record, encode_takeover
-from commitlog.log.codec.framing import NEWEST
+from commitlog.log.codec.records.headers import HEADERS
 from commitlog.log.producing import KafkaResults
 from commitlog.log.publisher import Publisher
 from commitlog.log.sequencer import EXIT_FENCED, TAKEOVER_AFTER_S, Phase, Sequencer
@@ -132,7 +132,7 @@ def many(ids: Ids, stop: threading.Event) -> Iterator[m.Proposal]:
 
 
 def takes_over(values: Sequence[bytes]) -> bool:
-    return values[0][:10] == NEWEST["Takeover"].header
+    return values[0][:10] == HEADERS["Takeover"]
 
 
 def test_standbys_when_two_notice_at_the_same_moment_then_one_serves_and_the_other_stands_by_again(

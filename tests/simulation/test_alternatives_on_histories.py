@@ -92,16 +92,16 @@ def _check_narrower(history: History, outcome: Outcome, alternative: Alternative
         for each in variation.narrowings:
             read = reads[each.read]
             assert isinstance(read, TableRead)
-            reads[each.read] = replace(read, filter=(*read.filter, each.predicate))
+            reads[each.read] = read.replace(filter=(*read.filter, each.predicate))
     elif isinstance(variation, ListedFiles) and outcome.proposal.base_snapshot_id >= history.state.index_floor:
         kind, varied = ConflictKind.TABLE_DELETED_FROM, variation.reads
         for index in varied:
             read = reads[index]
             assert isinstance(read, TableRead)
-            reads[index] = replace(read, files=tuple(_spared(history, read, variation.deleted_from)))
+            reads[index] = read.replace(files=tuple(_spared(history, read, variation.deleted_from)))
     else:
         return
-    conflicts = find_conflicts(history.state, replace(outcome.proposal, reads=tuple(reads)))
+    conflicts = find_conflicts(history.state, outcome.proposal.replace(reads=tuple(reads)))
     assert not [c for c in conflicts if c.kind is kind and c.proposed_read in varied]
 
 

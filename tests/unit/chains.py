@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from commitlog.domain import model as m
@@ -26,7 +25,7 @@ def outcome(
         seq, epoch, m.Position(0, seq - 1), 5, m.Verdict.REJECTED, 0, b"P" * 16, "w",
         reason=m.Reason.INVALID, detail=detail,
     )  # fmt: skip
-    return encode_outcome(replace(refused, **more), log_id=log_id, prev_hash=prev, told=told)
+    return encode_outcome(refused.replace(**more), log_id=log_id, prev_hash=prev, told=told)
 
 
 class Written:

@@ -195,8 +195,8 @@ def test_predecessors_answers_when_untold_then_told_again_with_the_refused_bytes
     running = Sequencing(told=4)
     receipts = [
         m.Receipt(
-            seq,
             m.Position(0, seq),
+            seq,
             UUID(make_id(seq)).bytes,
             m.Verdict.REJECTED,
             None,

@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +109,7 @@ OUTCOME_INTEGERS = (
     "decided_at_ms", "head_snapshot_id", "snapshot_id", "snapshot_time_us", "conflict_count", "next_catalog_id",
     "next_file_id", "original_seq", "content_hash",
 )  # fmt: skip
-SETTINGS = [name for name in m.LogSettings.__dataclass_fields__ if name not in ("conflict_granularity", "on_conflict")]
+SETTINGS = [name for name in m.LogSettings.FIELDS if name not in ("conflict_granularity", "on_conflict")]
 BOUNDS = (-(2**63), -(2**63) + 1, -(2**31) - 1, -1, 0, 1, 2**31 - 1, 2**31, 2**53, 2**63 - 2, 2**63 - 1)
 
 
@@ -266,9 +265,9 @@ def test_records_of_the_log_with_an_integer_at_its_bounds_then_every_reader_take
         for offset, before in enumerate(written.records):
             chain.take(before, offset)
         assert isinstance(chain.take(record, len(written.records)), Accepted | Skip)
-    receipt = m.Receipt(1, m.Position(0, 0), b"P" * 16, m.Verdict.COMMITTED, 1, 1, None, None, m.Assigned(), 5)
+    receipt = m.Receipt(m.Position(0, 0), 1, b"P" * 16, m.Verdict.COMMITTED, 1, 1, None, None, m.Assigned(), 5)
     for name in ("seq", "snapshot_id", "head_snapshot_id", "decided_at_ms", "original_seq", "answered_snapshot_id"):
-        one = replace(receipt, **{name: number})
+        one = receipt.replace(**{name: number})
         (told,) = decode_receipts(encode_receipts([one], log_id=b"L" * 16, partition=0)).receipts
         assert told == one
 

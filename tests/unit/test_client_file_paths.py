@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,7 +38,7 @@ def test_append_when_a_file_lies_elsewhere_then_says_where_to_write_it(log: InMe
         with pytest.raises(DataFileError, match=r"not below the folder of table main\.t.*new_file.*foreign_paths"):
             log.transaction().append("main.t", [path])
     with pytest.raises(DataFileError, match="not below the folder"):
-        log.transaction().append("main.t", [replace(FILE, path="s3://other/x.parquet", path_is_relative=False)])
+        log.transaction().append("main.t", [FILE.replace(path="s3://other/x.parquet", path_is_relative=False)])
     with log.transaction() as tx:
         tx.alter("main.t").set_property("foreign_paths", "true")
         tx.append("main.t", elsewhere[:2])
@@ -55,7 +54,7 @@ def test_append_when_a_path_is_not_plain_then_refuses_it_whatever_the_table_take
     with log.transaction() as tx:
         tx.alter("main.t").set_property("foreign_paths", "true")
     with pytest.raises(DataFileError, match="plain form"):
-        log.transaction().append("main.t", [replace(FILE, path=path)])
+        log.transaction().append("main.t", [FILE.replace(path=path)])
     delete = m.DeleteFile(0, path, FrozenBitMap64([1]), 100)
     with pytest.raises(DataFileError, match="plain form"):
         log.transaction().delete("main.t", delete_files=[delete])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import uuid
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -139,11 +138,11 @@ def test_log_in_memory_when_something_unexpected_happens_then_it_answers_as_a_se
         real = getattr(batches, broken)
         broken_so_long.setattr(batches, broken, fail)
         with pytest.raises(ProposalRejectedError) as refused, log.transaction() as tx:
-            tx.append("t", [replace(FILE, path="b.parquet")])
+            tx.append("t", [FILE.replace(path="b.parquet")])
     assert refused.value.outcome.reason is m.Reason.INTERNAL
     assert "OverflowError" in str(refused.value.outcome.detail)
     with log.transaction() as tx:
-        tx.append("t", [replace(FILE, path="b.parquet")])
+        tx.append("t", [FILE.replace(path="b.parquet")])
     assert (tx.outcome.snapshot_id, log.outcomes[-1].seq) == (head + 1, len(log.outcomes))
 
 
@@ -564,7 +563,7 @@ def test_log_when_a_setting_is_given_as_text_then_is_checked_and_taken() -> None
     coarse = InMemoryCommitLog(conflict_granularity="TABLE")
     with coarse.transaction() as tx:
         tx.create_table("t", {"id": "int64"})
-        tx.append("t", [FILE, replace(FILE, path="b.parquet")])
+        tx.append("t", [FILE, FILE.replace(path="b.parquet")])
     first, second = coarse.transaction(), coarse.transaction()
     first.delete("t", {0: [1]})
     second.delete("t", {1: [2]})

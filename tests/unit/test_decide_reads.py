@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -318,8 +317,8 @@ def test_statistics_that_travel_opaque_then_decoded_where_a_filter_looks_and_kep
     )
     (change_,) = proposal.changes
     assert isinstance(change_, Append)
-    opaque = replace(change_, files=(replace(change_.files[0], statistics=text.encode()),))
-    outcome = decide(log.state, replace(proposal, changes=(opaque,)), now_ms=START_MS + 90)
+    opaque = change_.replace(files=(change_.files[0].replace(statistics=text.encode()),))
+    outcome = decide(log.state, proposal.replace(changes=(opaque,)), now_ms=START_MS + 90)
     replay(log.state, outcome)
     log.outcomes.append(outcome)
 

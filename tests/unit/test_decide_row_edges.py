@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -200,7 +199,7 @@ def test_a_handler_whose_answer_would_end_two_rows_then_conflict_with_that_text(
 def test_an_outcome_that_ends_a_row_which_is_not_there_then_replay_stops(log: DecidedLog) -> None:
     proposal = {"proposal_id": make_id(9), "writer_id": "w1", "base_snapshot_id": 2, "changes": [delete_row(1)]}
     outcome = decide(log.state, proposal_from_json(proposal), now_ms=START_MS + 9)
-    forged = replace(outcome, effects=(replace(outcome.effects[0], ended_row_id=99),))
+    forged = outcome.replace(effects=(outcome.effects[0].replace(ended_row_id=99),))
     fresh = made()
     with pytest.raises(AssertionError, match="row 99 of table 1 is not where the outcome says"):
         replay(fresh.state, forged)

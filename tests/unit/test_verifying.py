@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,7 +62,7 @@ def log() -> DecidedLog:
 def found(log: DecidedLog, at: int, **forged: Any) -> list[tuple[int, str]]:
     """What a verifier says of the log when the outcome with this seq is replaced by a forged one."""
     verifier = Verifier(log.genesis, decode_statistics=None)
-    outcomes = (replace(o, **forged) if o.seq == at else o for o in log.outcomes)
+    outcomes = (o.replace(**forged) if o.seq == at else o for o in log.outcomes)
     findings = (verifier.check(outcome) for outcome in outcomes)
     return [tuple(finding) for finding in findings if finding is not None]
 
@@ -98,7 +97,7 @@ def test_an_outcome_that_was_tampered_with_then_found_by_its_seq(
 def test_a_resolution_that_was_tampered_with_then_found(log: DecidedLog) -> None:
     outcome = log.outcomes[7]
     (resolution,) = outcome.resolutions
-    forged = (replace(resolution, committed_writer_id="other"),)
+    forged = (resolution.replace(committed_writer_id="other"),)
     assert found(log, 8, resolutions=forged) == [(8, "settles other conflicts than the rules do")]
 
 

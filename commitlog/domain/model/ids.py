@@ -61,11 +61,3 @@ def parse_id(text: object) -> ProposalId:
     if not isinstance(text, str) or _UUID.fullmatch(text) is None:
         raise MalformedRecordError(f"proposal_id: {shown(text)} is no UUID")
     return bytes.fromhex(text.replace("-", ""))
-
-
-def check_id_time(proposal_id: ProposalId, writer_seq: int | None) -> None:
-    """Raise MalformedRecordError for an id without a time in it where only its time can tell a repeat."""
-    if writer_seq is None and id_time_ms(proposal_id) is None:
-        raise MalformedRecordError(
-            f"proposal_id: {format_id(proposal_id)} is not a UUID version 7, which a proposal without writer_seq needs"
-        )

@@ -46,4 +46,8 @@ class Record:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __reduce__(self) -> Any:
-        return type(self), self.values()
+        return _remade, (type(self), self.fields())
+
+
+def _remade(kind: type[Record], fields: dict[str, Any]) -> Record:
+    return kind(**fields)

@@ -102,7 +102,7 @@ def readable_ids(data: bytes) -> tuple[m.ProposalId | None, str | None]:
     proposal_id = cursor.fixed(_ID_SIZE_BYTES)
     try:
         return proposal_id, cursor.text()
-    except (MalformedRecordError, IndexError, UnicodeDecodeError):
+    except (ValueError, IndexError):
         return proposal_id, None
 
 
@@ -215,7 +215,7 @@ def _outcome_head(data: bytes) -> OutcomeHead:
             prev_hash=cursor.fixed(_HASH_SIZE_BYTES),
             told=cursor.long(),
         )
-    except IndexError:
+    except (ValueError, IndexError):
         raise MalformedRecordError(f"an outcome of only {len(data)} bytes") from None
 
 

@@ -164,7 +164,7 @@ def scalar(value: Scalar) -> bytes:
 class Cursor:
     """Reads values one after another out of bytes; ``at`` is where the next one begins.
 
-    Whatever the bytes are, reading ends with a value or with MalformedRecordError, IndexError or UnicodeDecodeError.
+    Whatever the bytes are, reading ends with a value or with ValueError or IndexError.
     """
 
     __slots__ = ("at", "data")
@@ -190,16 +190,16 @@ class Cursor:
                 break
             shift += 7
             if shift > _LAST_SHIFT:
-                raise MalformedRecordError("a number beyond 64 bits")
+                raise ValueError("a number beyond 64 bits")
         if shift == _LAST_SHIFT and byte > 1:
-            raise MalformedRecordError("a number beyond 64 bits")
+            raise ValueError("a number beyond 64 bits")
         self.at = at
         return (number >> 1) ^ -(number & 1)
 
     def _take(self, size: int) -> bytes:
         at, end = self.at, self.at + size
         if size < 0 or end > len(self.data):
-            raise MalformedRecordError(f"{size} bytes where {len(self.data) - at} are left")
+            raise ValueError(f"{size} bytes where {len(self.data) - at} are left")
         self.at = end
         return self.data[at:end]
 
@@ -207,7 +207,7 @@ class Cursor:
         """True or false."""
         byte = self.data[self.at]
         if byte > 1:
-            raise MalformedRecordError(f"the byte {byte} where true or false belongs")
+            raise ValueError(f"the byte {byte} where true or false belongs")
         self.at += 1
         return byte == 1
 
@@ -227,7 +227,7 @@ class Cursor:
         """Of a union of null and another type: whether the other one comes next."""
         byte = self.data[self.at]
         if byte != 0 and byte != 2:
-            raise MalformedRecordError("a branch that a union does not have")
+            raise ValueError("a branch that a union does not have")
         self.at += 1
         return byte == 2
 
@@ -290,7 +290,7 @@ class Cursor:
         """A member of an enum, in the order of the schema."""
         index = self.long()
         if not 0 <= index < len(members):
-            raise MalformedRecordError(f"the symbol {index} of an enum of {len(members)}")
+            raise ValueError(f"the symbol {index} of an enum of {len(members)}")
         return members[index]
 
     def scalar(self) -> Scalar:
@@ -308,4 +308,4 @@ class Cursor:
         if branch == 6:
             number: float = _DOUBLE.unpack(self._take(8))[0]
             return number
-        raise MalformedRecordError("a branch that a union does not have")
+        raise ValueError("a branch that a union does not have")

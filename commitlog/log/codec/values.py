@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 
 from pyroaring import FrozenBitMap64
 
-from commitlog.domain.model.ids import check_id_time
 from commitlog.domain.model.record import Record
 from commitlog.domain.model.records.proposal import (
     ChangeKind,
@@ -22,7 +21,6 @@ from commitlog.domain.model.records.proposal import (
     FilterOp,
     MappedColumn,
     Predicate,
-    Proposal,
 )
 from commitlog.domain.model.values import (
     BIGINT_MAX,
@@ -130,10 +128,9 @@ def read_positions(cursor: Cursor) -> RowPositions:
     """Row positions; the bitmap library checks what it is given."""
     if cursor.is_some():
         return row_positions(cursor.longs())
+    packed = cursor.blob()
     try:
-        positions = FrozenBitMap64.deserialize(cursor.blob())
-    except MalformedRecordError:
-        raise
+        positions = FrozenBitMap64.deserialize(packed)
     except Exception as error:  # the library raises ValueError and IndexError, and promises neither
         raise MalformedRecordError(f"row positions are no roaring bitmap: {error}") from None
     if len(positions) and positions.max() > BIGINT_MAX:
@@ -222,13 +219,7 @@ def read_name_mapping(cursor: Cursor) -> tuple[MappedColumn, ...]:
     return tuple(reversed(children[-1]))
 
 
-# --- checks of whole records ------------------------------------------------------------------------------------------
-
-
-def check_id_version(proposal: Proposal) -> Proposal:
-    """The proposal, if its id has a time in it where only its time can tell a repeat."""
-    check_id_time(proposal.proposal_id, proposal.writer_seq)
-    return proposal
+# --- cases -------------------------------------------------------------------------------------------------------------
 
 
 def check_case(record: R, case: Any, fields: Mapping[Any, tuple[frozenset[str], frozenset[str]]]) -> R:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from commitlog.domain.model.checks import check_id_version
 from commitlog.domain.model.json_values import (
     Field,
     Reader,
@@ -450,5 +451,5 @@ def proposal_to_json(it: Proposal) -> dict[str, Any]:
 
 
 def proposal_from_json(value: Any) -> Proposal:
-    """Reads proposals from what ``json.loads`` gave; MalformedRecordError names the field."""
-    return _PROPOSAL(value, "proposal")
+    """Reads a proposal from what ``json.loads`` gave; MalformedRecordError names the field."""
+    return check_id_version(_PROPOSAL(value, "proposal"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from commitlog.domain.model.checks import check_id_version
 from commitlog.domain.model.records.proposal import (
     Alteration,
     AlterOp,
@@ -64,7 +65,6 @@ from commitlog.log.codec.avro import (
 from commitlog.log.codec.statistics import read_statistics, statistics_bytes
 from commitlog.log.codec.values import (
     check_case,
-    check_id_version,
     check_predicate,
     files_with_row_ids,
     files_without_row_ids,
