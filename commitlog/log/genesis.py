@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import replace
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, LogSettings

@@ -22,7 +22,6 @@ from commitlog.log.codec.framing import (
     HEADER_SIZE_BYTES,
     UnknownSchemaError,
     framed,
-    from_confluent,
     opened,
     record_of,
 )
@@ -59,7 +58,6 @@ __all__ = [
     "encode_receipts",
     "encode_statistics",
     "encode_takeover",
-    "from_confluent",
     "hash_record",
     "readable_ids",
     "with_statistics_expanded",

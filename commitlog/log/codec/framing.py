@@ -8,7 +8,7 @@ records are brought to the newest form before they are read.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -22,8 +22,6 @@ T = TypeVar("T")
 
 MARKER = b"\xc3\x01"
 HEADER_SIZE_BYTES = 10
-CONFLUENT_MARKER = b"\x00"
-CONFLUENT_HEADER_SIZE_BYTES = 5
 _RECORDS = {header: record for record, header in HEADERS.items()}
 
 
@@ -114,19 +112,3 @@ def _no_header(data: bytes) -> MalformedRecordError:
         return MalformedRecordError(f"no Avro single-object record: only {len(data)} bytes")
     fingerprint = data[2:HEADER_SIZE_BYTES].hex()
     return UnknownSchemaError(f"unknown schema fingerprint {fingerprint}; known are those of this version's schemas")
-
-
-def from_confluent(data: bytes, schema_ids: Mapping[int, str]) -> bytes:
-    """A record in Confluent's wire format as a single-object record; anything else as it is.
-
-    Args:
-        data: the message's value.
-        schema_ids: the registry's id of each record's newest schema, by id the record's name.
-    """
-    if data[:1] != CONFLUENT_MARKER or len(data) < CONFLUENT_HEADER_SIZE_BYTES:
-        return data
-    schema_id = int.from_bytes(data[1:CONFLUENT_HEADER_SIZE_BYTES], "big")
-    record = schema_ids.get(schema_id)
-    if record is None:
-        raise MalformedRecordError(f"the schema registry's id {schema_id} is not configured")
-    return HEADERS[record] + data[CONFLUENT_HEADER_SIZE_BYTES:]
