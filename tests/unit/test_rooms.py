@@ -40,6 +40,7 @@ ROOMS = {
     "domain": Room(_names("errors"), never=_names("time random os logging secrets"), packages=_names("pyroaring")),
     # Floors: nobody looks up.
     "domain.model": Room(_names("errors")),
+    "domain.model.records": Room(_names("domain.model errors")),
     "domain.state": Room(_names("domain.model errors")),
     "domain.deciding": Room(_names("domain.model domain.state errors")),
     "domain.again": Room(_names("domain.model domain.state domain.deciding errors")),
