@@ -9,6 +9,13 @@ from psycopg import sql
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.writing import Connection
 
+_COUNT_OUTCOMES = sql.SQL("SELECT verdict, count(*) FROM commitlog.outcomes WHERE seq BETWEEN 1 AND %s GROUP BY 1")
+_COUNT_DELETED = sql.SQL("""
+    SELECT count(*) FROM {} x JOIN ducklake_data_file f ON f.data_file_id = x.file_id
+    WHERE x.begin_snapshot <= %s AND f.begin_snapshot <= %s AND (f.end_snapshot IS NULL OR f.end_snapshot > %s)""")
+_COUNT_ROWS = sql.SQL("""
+    SELECT count(*) FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)""")
+
 
 @dataclass(frozen=True, slots=True)
 class TableCensus:
@@ -38,8 +45,7 @@ def census(catalog: Catalog, snapshot_id: int) -> dict[int, TableCensus]:
 def count_outcomes(catalog: Catalog, seq: int) -> dict[str, int]:
     """How many outcomes up to one the catalog has, by verdict."""
     with catalog.connected() as conn:
-        query = "SELECT verdict, count(*) FROM commitlog.outcomes WHERE seq BETWEEN 1 AND %s GROUP BY 1"
-        return dict(conn.execute(query, (seq,)).fetchall())
+        return dict(conn.execute(_COUNT_OUTCOMES, (seq,)).fetchall())
 
 
 _TABLES = """SELECT table_id FROM ducklake_table
@@ -55,10 +61,7 @@ def _deleted_by_position(conn: Connection, catalog: Catalog, table_id: int, snap
     name = catalog.deletes_table(table_id)
     if name is None:
         return 0
-    query = sql.SQL(
-        """SELECT count(*) FROM {} x JOIN ducklake_data_file f ON f.data_file_id = x.file_id
-           WHERE x.begin_snapshot <= %s AND f.begin_snapshot <= %s AND (f.end_snapshot IS NULL OR f.end_snapshot > %s)"""
-    ).format(sql.Identifier(name))
+    query = _COUNT_DELETED.format(sql.Identifier(name))
     row = conn.execute(query, [snapshot_id] * 3).fetchone()
     assert row is not None
     return int(row[0])
@@ -67,9 +70,7 @@ def _deleted_by_position(conn: Connection, catalog: Catalog, table_id: int, snap
 def _rows_elsewhere(conn: Connection, catalog: Catalog, table_id: int, snapshot_id: int) -> int:
     total = 0
     for name in catalog.rows_tables(table_id):
-        query = sql.SQL(
-            "SELECT count(*) FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)"
-        ).format(sql.Identifier(name))
+        query = _COUNT_ROWS.format(sql.Identifier(name))
         row = conn.execute(query, [snapshot_id] * 2).fetchone()
         assert row is not None
         total += int(row[0])

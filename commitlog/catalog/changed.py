@@ -17,6 +17,32 @@ from commitlog.catalog.writing import Connection
 
 _MAINTENANCE = "(^|,)(merge_adjacent|rewrite_delete|compacted_table|inline_flush|flushed_inlined):"
 
+_ROWS_CHANGED = sql.SQL("SELECT * FROM {} WHERE {c} > %s AND {c} <= %s")
+_MAINTAINED_AT = sql.SQL("""
+    SELECT snapshot_id FROM ducklake_snapshot_changes
+    WHERE snapshot_id > %s AND snapshot_id <= %s AND changes_made ~ %s""")
+_FILES_ADDED = sql.SQL("""
+    SELECT data_file_id, begin_snapshot FROM ducklake_data_file
+    WHERE table_id = %s AND begin_snapshot > %s AND begin_snapshot <= %s""")
+_POSITIONS_DELETED = sql.SQL("""
+    SELECT begin_snapshot, file_id, array_agg(row_id ORDER BY row_id) FROM {}
+    WHERE begin_snapshot > %s AND begin_snapshot <= %s GROUP BY 1, 2""")
+_DELETE_FILES_ADDED = sql.SQL("""
+    SELECT d.begin_snapshot, d.data_file_id, d.path, d.path_is_relative, e.path, e.path_is_relative
+    FROM ducklake_delete_file d LEFT JOIN ducklake_delete_file e
+         ON e.data_file_id = d.data_file_id AND e.end_snapshot = d.begin_snapshot
+    WHERE d.table_id = %s AND d.begin_snapshot > %s AND d.begin_snapshot <= %s""")
+_FILES_ENDED = sql.SQL("""
+    SELECT f.end_snapshot, f.data_file_id, d.path, d.path_is_relative
+    FROM ducklake_data_file f LEFT JOIN ducklake_delete_file d
+         ON d.data_file_id = f.data_file_id AND d.begin_snapshot < f.end_snapshot
+         AND (d.end_snapshot IS NULL OR d.end_snapshot >= f.end_snapshot)
+    WHERE f.table_id = %s AND f.end_snapshot > %s AND f.end_snapshot <= %s""")
+_DELETED_BEFORE = sql.SQL("""
+    SELECT d.file_id, array_agg(d.row_id ORDER BY d.row_id) FROM {} d
+    JOIN unnest(%s::bigint[], %s::bigint[]) AS e(file_id, snapshot_id)
+         ON e.file_id = d.file_id AND d.begin_snapshot < e.snapshot_id GROUP BY 1""")
+
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
@@ -83,22 +109,16 @@ class TableChanges:
         return sorted(changed, key=lambda each: (each.snapshot_id, not each.is_delete, each.row["row_id"]))
 
     def _changed_rows(self, conn: Connection, name: str, column: str) -> list[dict[str, Any]]:
-        query = sql.SQL("SELECT * FROM {} WHERE {c} > %s AND {c} <= %s").format(
-            sql.Identifier(name), c=sql.Identifier(column)
-        )
+        query = _ROWS_CHANGED.format(sql.Identifier(name), c=sql.Identifier(column))
         with conn.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query, self._range).fetchall()
 
     def _maintenance(self, conn: Connection) -> frozenset[int]:
-        query = """SELECT snapshot_id FROM ducklake_snapshot_changes
-                   WHERE snapshot_id > %s AND snapshot_id <= %s AND changes_made ~ %s"""
-        return frozenset(row[0] for row in conn.execute(query, (*self._range, _MAINTENANCE)))
+        return frozenset(row[0] for row in conn.execute(_MAINTAINED_AT, (*self._range, _MAINTENANCE)))
 
     def _inserted(self, conn: Connection) -> Iterator[ChangedFile]:
-        query = """SELECT data_file_id, begin_snapshot FROM ducklake_data_file
-                   WHERE table_id = %s AND begin_snapshot > %s AND begin_snapshot <= %s"""
         skipped = self._maintenance(conn)
-        found = [row for row in conn.execute(query, (self._table_id, *self._range)) if row[1] not in skipped]
+        found = [row for row in conn.execute(_FILES_ADDED, (self._table_id, *self._range)) if row[1] not in skipped]
         files = self._files([row[0] for row in found])
         for data_file_id, snapshot_id in found:
             yield ChangedFile(snapshot_id, False, files[data_file_id])
@@ -107,21 +127,14 @@ class TableChanges:
         name = self._catalog.deletes_table(self._table_id)
         if name is None:
             return
-        query = sql.SQL(
-            """SELECT begin_snapshot, file_id, array_agg(row_id ORDER BY row_id) FROM {}
-               WHERE begin_snapshot > %s AND begin_snapshot <= %s GROUP BY 1, 2"""
-        ).format(sql.Identifier(name))
+        query = _POSITIONS_DELETED.format(sql.Identifier(name))
         found = conn.execute(query, self._range).fetchall()
         files = self._files([row[1] for row in found])
         for snapshot_id, data_file_id, rows in found:
             yield ChangedFile(snapshot_id, True, files[data_file_id], tuple(rows))
 
     def _by_delete_file(self, conn: Connection) -> Iterator[ChangedFile]:
-        query = """SELECT d.begin_snapshot, d.data_file_id, d.path, d.path_is_relative, e.path, e.path_is_relative
-                   FROM ducklake_delete_file d LEFT JOIN ducklake_delete_file e
-                        ON e.data_file_id = d.data_file_id AND e.end_snapshot = d.begin_snapshot
-                   WHERE d.table_id = %s AND d.begin_snapshot > %s AND d.begin_snapshot <= %s"""
-        found = conn.execute(query, (self._table_id, *self._range)).fetchall()
+        found = conn.execute(_DELETE_FILES_ADDED, (self._table_id, *self._range)).fetchall()
         files = self._files([row[1] for row in found])
         for snapshot_id, data_file_id, path, relative, earlier, earlier_relative in found:
             yield ChangedFile(
@@ -134,13 +147,8 @@ class TableChanges:
             )
 
     def _ended(self, conn: Connection) -> Iterator[ChangedFile]:
-        query = """SELECT f.end_snapshot, f.data_file_id, d.path, d.path_is_relative
-                   FROM ducklake_data_file f LEFT JOIN ducklake_delete_file d
-                        ON d.data_file_id = f.data_file_id AND d.begin_snapshot < f.end_snapshot
-                        AND (d.end_snapshot IS NULL OR d.end_snapshot >= f.end_snapshot)
-                   WHERE f.table_id = %s AND f.end_snapshot > %s AND f.end_snapshot <= %s"""
         skipped = self._maintenance(conn)
-        found = [row for row in conn.execute(query, (self._table_id, *self._range)) if row[0] not in skipped]
+        found = [row for row in conn.execute(_FILES_ENDED, (self._table_id, *self._range)) if row[0] not in skipped]
         files = self._files([row[1] for row in found])
         gone = self._deleted_before(conn, {data_file_id: snapshot_id for snapshot_id, data_file_id, *_ in found})
         for snapshot_id, data_file_id, path, relative in found:
@@ -156,11 +164,7 @@ class TableChanges:
         name = self._catalog.deletes_table(self._table_id)
         if name is None or not ended:
             return {}
-        query = sql.SQL(
-            """SELECT d.file_id, array_agg(d.row_id ORDER BY d.row_id) FROM {} d
-               JOIN unnest(%s::bigint[], %s::bigint[]) AS e(file_id, snapshot_id)
-                    ON e.file_id = d.file_id AND d.begin_snapshot < e.snapshot_id GROUP BY 1"""
-        ).format(sql.Identifier(name))
+        query = _DELETED_BEFORE.format(sql.Identifier(name))
         found = conn.execute(query, (list(ended), list(ended.values())))
         return {data_file_id: tuple(rows) for data_file_id, rows in found}
 

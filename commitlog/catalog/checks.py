@@ -30,6 +30,46 @@ SHOWN_MAX = 10
 REBUILD = "`commitlog catalog rebuild` makes the catalog anew from the log"
 INIT = "run `commitlog init` as the owner of the catalog"
 
+_LIVE_FILES = sql.SQL("""
+    SELECT table_id, array_agg(data_file_id), array_agg(record_count) FROM ducklake_data_file
+    WHERE end_snapshot IS NULL GROUP BY table_id""")
+_ROWS_TABLES = sql.SQL("SELECT table_id, table_name FROM ducklake_inlined_data_tables ORDER BY 1, 2")
+_COUNT_IN_DELETE_FILES = sql.SQL("""
+    SELECT data_file_id, sum(delete_count)::bigint FROM ducklake_delete_file
+    WHERE table_id = %s AND end_snapshot IS NULL GROUP BY data_file_id""")
+_COUNT_BY_POSITION = sql.SQL("SELECT file_id, count(*) FROM {} GROUP BY file_id")
+_COUNT_ROWS = sql.SQL("SELECT count(*) FROM {} WHERE end_snapshot IS NULL")
+_SNAPSHOT_RANGE = sql.SQL("SELECT min(snapshot_id), max(snapshot_id), count(*) FROM ducklake_snapshot")
+_SNAPSHOTS_ALONE = sql.SQL("""
+    SELECT snapshot_id FROM ducklake_snapshot s FULL JOIN ducklake_snapshot_changes c USING (snapshot_id)
+    WHERE s.snapshot_time IS NULL OR c.snapshot_id IS NULL ORDER BY 1""")
+_SNAPSHOTS_OUT_OF_TIME = sql.SQL("""
+    SELECT snapshot_id FROM (SELECT snapshot_id, snapshot_time, lag(snapshot_time) OVER (ORDER BY snapshot_id) AS
+           earlier FROM ducklake_snapshot) s WHERE snapshot_time <= earlier AND extract(year FROM earlier) < 9999
+    ORDER BY 1""")
+_COUNTERS = sql.SQL("""
+    SELECT schema_version, next_catalog_id, next_file_id FROM ducklake_snapshot
+    ORDER BY snapshot_id DESC LIMIT 1""")
+_LIVE_TABLES = sql.SQL("""
+    SELECT t.table_id, s.schema_name, t.table_name FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
+    WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL""")
+_TWO_DELETE_FILES = sql.SQL("""
+    SELECT data_file_id FROM ducklake_delete_file WHERE end_snapshot IS NULL
+    GROUP BY data_file_id HAVING count(*) > 1 ORDER BY 1""")
+_COUNT_FLUSHED = sql.SQL("SELECT table_id, count(*) FROM commitlog.flushed_rows GROUP BY table_id")
+_TOTALS = sql.SQL("SELECT table_id, record_count, next_row_id, file_size_bytes FROM ducklake_table_stats")
+_BYTES = sql.SQL("""
+    SELECT table_id, sum(file_size_bytes)::bigint FROM ducklake_data_file WHERE end_snapshot IS NULL
+    GROUP BY table_id""")
+_DEFINITIONS = sql.SQL("SELECT table_id, definition FROM commitlog.table_definitions ORDER BY 1")
+_BOUNDS = sql.SQL("""
+    SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats
+    WHERE table_id = %s""")
+_FILE_BOUNDS = sql.SQL("""
+    SELECT DISTINCT s.column_id, s.null_count > 0, s.contains_nan, s.min_value, s.max_value
+    FROM ducklake_file_column_stats s JOIN ducklake_data_file f USING (data_file_id)
+    WHERE f.table_id = %s AND f.end_snapshot IS NULL AND f.record_count > 0""")
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -87,7 +127,7 @@ class CheckedCatalog:
         return self.log.state
 
     def select(
-        self, query: LiteralString | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
+        self, query: LiteralString | sql.SQL | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> list[tuple[Any, ...]]:
         """The rows of a query."""
         return self.conn.execute(query, parameters).fetchall()
@@ -101,10 +141,7 @@ class CheckedCatalog:
     def live_files(self) -> dict[int, dict[int, int]]:
         """Record counts by file id, by table id, as the catalog has them."""
         found: dict[int, dict[int, int]] = {}
-        for table_id, ids, counts in self.select(
-            """SELECT table_id, array_agg(data_file_id), array_agg(record_count) FROM ducklake_data_file
-               WHERE end_snapshot IS NULL GROUP BY table_id"""
-        ):
+        for table_id, ids, counts in self.select(_LIVE_FILES):
             found[table_id] = dict(zip(ids, counts, strict=True))
         return found
 
@@ -112,24 +149,16 @@ class CheckedCatalog:
     def rows_tables(self) -> dict[int, list[str]]:
         """The tables of inlined rows, by table id."""
         found: dict[int, list[str]] = {}
-        for table_id, name in self.select(
-            "SELECT table_id, table_name FROM ducklake_inlined_data_tables ORDER BY 1, 2"
-        ):
+        for table_id, name in self.select(_ROWS_TABLES):
             found.setdefault(table_id, []).append(name)
         return found
 
     def deleted(self, table_id: int) -> dict[int, int]:
         """How many rows the catalog calls deleted, by live file of a table."""
-        found: dict[int, int] = dict(
-            self.select(
-                """SELECT data_file_id, sum(delete_count)::bigint FROM ducklake_delete_file
-                   WHERE table_id = %s AND end_snapshot IS NULL GROUP BY data_file_id""",
-                (table_id,),
-            )
-        )
+        found: dict[int, int] = dict(self.select(_COUNT_IN_DELETE_FILES, (table_id,)))
         name = f"ducklake_inlined_delete_{table_id}"
         if self.select("SELECT to_regclass(%s) IS NOT NULL", (name,))[0][0]:
-            query = sql.SQL("SELECT file_id, count(*) FROM {} GROUP BY file_id").format(sql.Identifier(name))
+            query = _COUNT_BY_POSITION.format(sql.Identifier(name))
             live = self.live_files.get(table_id, {})
             for data_file_id, count in self.select(query):
                 if data_file_id in live:
@@ -138,9 +167,8 @@ class CheckedCatalog:
 
     def inlined_count(self, table_id: int) -> int:
         """How many rows of a table are live and in no file."""
-        query = sql.SQL("SELECT count(*) FROM {} WHERE end_snapshot IS NULL")
         names = self.rows_tables.get(table_id, [])
-        return sum(int(self.select(query.format(sql.Identifier(name)))[0][0]) for name in names)
+        return sum(int(self.select(_COUNT_ROWS.format(sql.Identifier(name)))[0][0]) for name in names)
 
 
 Check: TypeAlias = Callable[[CheckedCatalog], Iterator[Finding]]
@@ -190,7 +218,7 @@ def check_lag(catalog: CheckedCatalog) -> Iterator[Finding]:
 
 def check_snapshots(catalog: CheckedCatalog) -> Iterator[Finding]:
     """Every snapshot from the oldest kept to the head is there, with its changes, and times rise."""
-    low, high, count = catalog.select("SELECT min(snapshot_id), max(snapshot_id), count(*) FROM ducklake_snapshot")[0]
+    low, high, count = catalog.select(_SNAPSHOT_RANGE)[0]
     if low is None:
         yield Finding("there is no snapshot", REBUILD)
         return
@@ -202,27 +230,17 @@ def check_snapshots(catalog: CheckedCatalog) -> Iterator[Finding]:
         yield Finding(
             f"the oldest snapshot is {low}, the log keeps them from {catalog.state.floor_snapshot_id}", REBUILD
         )
-    lone = catalog.select(
-        """SELECT snapshot_id FROM ducklake_snapshot s FULL JOIN ducklake_snapshot_changes c USING (snapshot_id)
-           WHERE s.snapshot_time IS NULL OR c.snapshot_id IS NULL ORDER BY 1"""
-    )
+    lone = catalog.select(_SNAPSHOTS_ALONE)
     if lone:
         yield Finding(f"snapshots without a time or changes: {shown([row[0] for row in lone])}", REBUILD)
-    falling = catalog.select(
-        """SELECT snapshot_id FROM (SELECT snapshot_id, snapshot_time, lag(snapshot_time) OVER (ORDER BY snapshot_id) AS
-                  earlier FROM ducklake_snapshot) s WHERE snapshot_time <= earlier AND extract(year FROM earlier) < 9999
-           ORDER BY 1"""
-    )
+    falling = catalog.select(_SNAPSHOTS_OUT_OF_TIME)
     if falling:
         yield Finding(f"snapshots not later than the one before: {shown([row[0] for row in falling])}", REBUILD)
 
 
 def check_counters(catalog: CheckedCatalog) -> Iterator[Finding]:
     """The head says which ids come next."""
-    rows = catalog.select(
-        """SELECT schema_version, next_catalog_id, next_file_id FROM ducklake_snapshot
-           ORDER BY snapshot_id DESC LIMIT 1"""
-    )
+    rows = catalog.select(_COUNTERS)
     state = catalog.state
     expected = (state.schema_version, state.next_catalog_id, state.next_file_id)
     names = ("schema_version", "next_catalog_id", "next_file_id")
@@ -236,13 +254,7 @@ def check_counters(catalog: CheckedCatalog) -> Iterator[Finding]:
 
 def check_tables(catalog: CheckedCatalog) -> Iterator[Finding]:
     """The live tables, by id, name and schema."""
-    found = {
-        table_id: f"{schema}.{table}"
-        for table_id, schema, table in catalog.select(
-            """SELECT t.table_id, s.schema_name, t.table_name FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
-               WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL"""
-        )
-    }
+    found = {table_id: f"{schema}.{table}" for table_id, schema, table in catalog.select(_LIVE_TABLES)}
     wanted = {table_id: f"{table.schema.name}.{table.name}" for table_id, table in catalog.tables.items()}
     for table_id in sorted(found.keys() | wanted.keys()):
         if found.get(table_id) != wanted.get(table_id):
@@ -275,10 +287,7 @@ def check_deletes(catalog: CheckedCatalog) -> Iterator[Finding]:
 
     Where the flushed rows of keyed tables are is not known to the log's state: those are counted by `check_keyed_rows`.
     """
-    twice = catalog.select(
-        """SELECT data_file_id FROM ducklake_delete_file WHERE end_snapshot IS NULL
-           GROUP BY data_file_id HAVING count(*) > 1 ORDER BY 1"""
-    )
+    twice = catalog.select(_TWO_DELETE_FILES)
     if twice:
         yield Finding(f"data files with two live delete files: {shown([row[0] for row in twice])}", REBUILD)
     for table_id, table in sorted(catalog.tables.items()):
@@ -299,7 +308,7 @@ def check_deletes(catalog: CheckedCatalog) -> Iterator[Finding]:
 
 def check_keyed_rows(catalog: CheckedCatalog) -> Iterator[Finding]:
     """How many rows each keyed table has."""
-    flushed = dict(catalog.select("SELECT table_id, count(*) FROM commitlog.flushed_rows GROUP BY table_id"))
+    flushed = dict(catalog.select(_COUNT_FLUSHED))
     for table_id, table in sorted(catalog.tables.items()):
         if table.rows is None:
             continue
@@ -311,18 +320,8 @@ def check_keyed_rows(catalog: CheckedCatalog) -> Iterator[Finding]:
 
 def check_table_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
     """ducklake_table_stats covers the rows, the row ids and the bytes of what is live."""
-    stored = {
-        table_id: (rows, next_row_id, size)
-        for table_id, rows, next_row_id, size in catalog.select(
-            "SELECT table_id, record_count, next_row_id, file_size_bytes FROM ducklake_table_stats"
-        )
-    }
-    sizes = dict(
-        catalog.select(
-            """SELECT table_id, sum(file_size_bytes)::bigint FROM ducklake_data_file WHERE end_snapshot IS NULL
-               GROUP BY table_id"""
-        )
-    )
+    stored = {table_id: (rows, next_row_id, size) for table_id, rows, next_row_id, size in catalog.select(_TOTALS)}
+    sizes = dict(catalog.select(_BYTES))
     for table_id, table in sorted(catalog.tables.items()):
         name = f"{table.schema.name}.{table.name}"
         rows, next_row_id, size = stored.get(table_id, (0, 0, 0))
@@ -340,19 +339,12 @@ def check_table_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
 
 def check_column_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
     """ducklake_table_column_stats covers the statistics of every live file: too narrow means lost rows."""
-    definitions = catalog.select("SELECT table_id, definition FROM commitlog.table_definitions ORDER BY 1")
+    definitions = catalog.select(_DEFINITIONS)
     for table_id, definition in definitions:
         if table_id not in catalog.tables:
             continue
         columns = {leaf.column_id: leaf for column in load_definition(definition).columns for leaf in leaves(column)}
-        stored = {
-            row[0]: row[1:]
-            for row in catalog.select(
-                """SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats
-                   WHERE table_id = %s""",
-                (table_id,),
-            )
-        }
+        stored = {row[0]: row[1:] for row in catalog.select(_BOUNDS, (table_id,))}
         narrow: dict[int, None] = {}
         for column_id, *known in _file_statistics(catalog, table_id):
             is_known = column_id in stored and column_id in columns and column_id not in narrow
@@ -370,12 +362,7 @@ def check_column_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
 def _file_statistics(catalog: CheckedCatalog, table_id: int) -> Iterator[tuple[Any, ...]]:
     with catalog.conn.cursor("commitlog_file_statistics") as cursor:
         cursor.itersize = 20_000
-        cursor.execute(
-            """SELECT DISTINCT s.column_id, s.null_count > 0, s.contains_nan, s.min_value, s.max_value
-               FROM ducklake_file_column_stats s JOIN ducklake_data_file f USING (data_file_id)
-               WHERE f.table_id = %s AND f.end_snapshot IS NULL AND f.record_count > 0""",
-            (table_id,),
-        )
+        cursor.execute(_FILE_BOUNDS, (table_id,))
         yield from cursor
 
 

@@ -13,6 +13,25 @@ from commitlog.catalog.writing import Connection
 
 _LIVE: LiteralString = "begin_snapshot <= %(at)s AND (end_snapshot IS NULL OR end_snapshot > %(at)s)"
 
+_SCHEMAS = sql.SQL("SELECT schema_id, schema_name FROM ducklake_schema WHERE " + _LIVE)
+_VIEWS = sql.SQL("SELECT view_id, schema_id, view_name, dialect, sql FROM ducklake_view WHERE " + _LIVE)
+_COLUMNS = sql.SQL(
+    "SELECT table_id, column_id, column_name, column_type, nulls_allowed FROM ducklake_column "
+    "WHERE parent_column IS NULL AND " + _LIVE
+)
+_FILES = sql.SQL("SELECT table_id, data_file_id, record_count FROM ducklake_data_file WHERE " + _LIVE)
+_DELETED = sql.SQL(
+    "SELECT table_id, sum(delete_count)::bigint FROM ducklake_delete_file WHERE " + _LIVE + " GROUP BY 1"
+)
+_TABLES = sql.SQL("SELECT table_id, schema_id, table_name FROM ducklake_table WHERE " + _LIVE)
+_ROWS_TABLES = sql.SQL("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s")
+_COUNT_ROWS = sql.SQL("SELECT count(*) FROM {} WHERE " + _LIVE)
+_COUNT_BY_POSITION = sql.SQL(
+    "SELECT count(*) FROM {} d JOIN (SELECT data_file_id FROM ducklake_data_file WHERE "
+    + _LIVE
+    + ") f ON f.data_file_id = d.file_id WHERE d.begin_snapshot <= %(at)s"
+)
+
 
 class Named(NamedTuple):
     """A schema, table or view as it was called; ``schema`` is empty for a schema."""
@@ -123,41 +142,27 @@ def _of_columns(
 
 
 def _schemas(conn: Connection, at: int) -> dict[int, Named]:
-    rows = conn.execute("SELECT schema_id, schema_name FROM ducklake_schema WHERE " + _LIVE, {"at": at})
+    rows = conn.execute(_SCHEMAS, {"at": at})
     return {schema_id: Named("", name) for schema_id, name in rows}
 
 
 def _views(conn: Connection, at: int) -> dict[int, tuple[Named, str, str]]:
     schemas = _schemas(conn, at)
-    rows = conn.execute(
-        "SELECT view_id, schema_id, view_name, dialect, sql FROM ducklake_view WHERE " + _LIVE, {"at": at}
-    )
+    rows = conn.execute(_VIEWS, {"at": at})
     return {view: (Named(schemas[schema].name, name), dialect, text) for view, schema, name, dialect, text in rows}
 
 
 def _tables(conn: Connection, at: int) -> dict[int, _Table]:
     schemas, here = _schemas(conn, at), {"at": at}
     columns: dict[int, dict[int, tuple[str, str, bool]]] = {}
-    for table, column, *described in conn.execute(
-        "SELECT table_id, column_id, column_name, column_type, nulls_allowed FROM ducklake_column "
-        "WHERE parent_column IS NULL AND " + _LIVE,
-        here,
-    ):
+    for table, column, *described in conn.execute(_COLUMNS, here):
         columns.setdefault(table, {})[column] = (described[0], described[1], described[2])
     files: dict[int, list[tuple[int, int]]] = {}
-    for table, file, rows in conn.execute(
-        "SELECT table_id, data_file_id, record_count FROM ducklake_data_file WHERE " + _LIVE, here
-    ):
+    for table, file, rows in conn.execute(_FILES, here):
         files.setdefault(table, []).append((file, rows))
-    gone: dict[int, int] = dict(
-        conn.execute(
-            "SELECT table_id, sum(delete_count)::bigint FROM ducklake_delete_file WHERE " + _LIVE + " GROUP BY 1", here
-        ).fetchall()
-    )
+    gone: dict[int, int] = dict(conn.execute(_DELETED, here).fetchall())
     found: dict[int, _Table] = {}
-    for table, schema, name in conn.execute(
-        "SELECT table_id, schema_id, table_name FROM ducklake_table WHERE " + _LIVE, here
-    ).fetchall():
+    for table, schema, name in conn.execute(_TABLES, here).fetchall():
         own = files.get(table, [])
         rows = sum(count for _, count in own) - gone.get(table, 0) + _outside_files(conn, table, at)
         named = Named(schemas[schema].name, name)
@@ -168,18 +173,12 @@ def _tables(conn: Connection, at: int) -> dict[int, _Table]:
 def _outside_files(conn: Connection, table_id: int, at: int) -> int:
     """Rows that are in no file, without those that are deleted from files without a delete file."""
     total = 0
-    for (name,) in conn.execute(
-        "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s", (table_id,)
-    ).fetchall():
-        query = sql.SQL("SELECT count(*) FROM {} WHERE " + _LIVE).format(sql.Identifier(name))
+    for (name,) in conn.execute(_ROWS_TABLES, (table_id,)).fetchall():
+        query = _COUNT_ROWS.format(sql.Identifier(name))
         total += _one(conn.execute(query, {"at": at}).fetchone())
     deletes = f"ducklake_inlined_delete_{table_id}"
     if _one(conn.execute("SELECT to_regclass(%s) IS NOT NULL", (deletes,)).fetchone()):
-        query = sql.SQL(
-            "SELECT count(*) FROM {} d JOIN (SELECT data_file_id FROM ducklake_data_file WHERE "
-            + _LIVE
-            + ") f ON f.data_file_id = d.file_id WHERE d.begin_snapshot <= %(at)s"
-        ).format(sql.Identifier(deletes))
+        query = _COUNT_BY_POSITION.format(sql.Identifier(deletes))
         total -= _one(conn.execute(query, {"at": at}).fetchone())
     return total
 

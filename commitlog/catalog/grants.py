@@ -59,6 +59,9 @@ _ON_RELATIONS = sql.SQL("""
     relations=_RELATIONS
 )
 
+_SET_OWNER = sql.SQL("ALTER {} {} OWNER TO {}")
+_GRANT = sql.SQL("GRANT {}{} ON {} TO {}{}")
+
 
 def made_on(conn: Connection, relations: Sequence[tuple[str, str]], successor: str) -> list[sql.SQL]:
     """The statements that make triggers and row policies of users on these (schema, name) anew, as PostgreSQL itself writes
@@ -80,7 +83,7 @@ def carry_over(conn: Connection, relations: Sequence[tuple[str, str]], successor
     asked = _asked(relations, successor)
     for name, kind, owner in conn.execute(_OWNERS, asked).fetchall():
         conn.execute(
-            sql.SQL("ALTER {} {} OWNER TO {}").format(
+            _SET_OWNER.format(
                 sql.SQL("VIEW" if kind == "v" else "TABLE"), sql.Identifier(successor, name), sql.Identifier(owner)
             )
         )
@@ -91,7 +94,7 @@ def carry_over(conn: Connection, relations: Sequence[tuple[str, str]], successor
     for (privilege, column, grantee, is_grantable), names in alike.items():
         for together in _parts(names):
             conn.execute(
-                sql.SQL("GRANT {}{} ON {} TO {}{}").format(
+                _GRANT.format(
                     sql.SQL(privilege),
                     sql.SQL("" if column is None else " ({})").format(
                         *([] if column is None else [sql.Identifier(column)])

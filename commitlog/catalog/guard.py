@@ -58,6 +58,35 @@ _FUNCTION = sql.SQL(
     **{name: sql.Literal(text) for name, text in _INSTEAD.items()},
 )
 
+_GUARD = sql.SQL("""
+    CREATE OR REPLACE TRIGGER {trigger} BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT
+    EXECUTE FUNCTION commitlog.refuse_foreign_commit(); ALTER TABLE {table} ENABLE TRIGGER {trigger}""")
+_UNGUARDED = sql.SQL("""
+    SELECT c.relname FROM pg_class c
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
+    AND (c.relname = ANY(%s) OR c.relname ~ '^ducklake_inlined_(data|delete)_[0-9_]+$')
+    AND NOT EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = %s AND t.tgtype = %s
+                    AND t.tgenabled IN ('O', 'A')
+                    AND t.tgfoid = to_regproc('commitlog.refuse_foreign_commit')) ORDER BY 1""")
+_ROLES_THERE = sql.SQL("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)")
+_CLOSED = sql.SQL("""
+    SELECT c.oid::regclass::text, pg_has_role(current_user, c.relowner, 'USAGE') FROM pg_class c
+    WHERE c.relnamespace IN (current_schema()::regnamespace, 'commitlog'::regnamespace)
+    AND c.relkind IN ('r', 'v') AND (c.relname LIKE 'ducklake%%' OR c.relnamespace = 'commitlog'::regnamespace)
+    AND NOT (has_schema_privilege(%(role)s, c.relnamespace, 'USAGE')
+             AND (SELECT bool_and(has_table_privilege(%(role)s, c.oid, p)) FROM unnest(%(privileges)s::text[]) p))
+    ORDER BY 1""")
+_MAY_CREATE_ROLES = sql.SQL("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")
+_GRANT_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA {} GRANT {} ON TABLES TO {}")
+_GRANT_SCHEMAS = sql.SQL("GRANT {} ON SCHEMA {} TO {}")
+_GRANT_TABLES = sql.SQL("GRANT {} ON {} TO {}")
+_HAS_DEFAULTS = sql.SQL("""
+    SELECT count(DISTINCT d.defaclnamespace) = (SELECT count(DISTINCT n)
+           FROM unnest(ARRAY[current_schema()::regnamespace, 'commitlog'::regnamespace]) n)
+    FROM pg_default_acl d, aclexplode(d.defaclacl) a
+    WHERE d.defaclrole = current_user::regrole AND d.defaclobjtype = 'r' AND a.grantee = %s::regrole
+    AND d.defaclnamespace IN (current_schema()::regnamespace, 'commitlog'::regnamespace)""")
+
 
 def mark_projector(conn: Connection) -> None:
     """Let this session write the catalog."""
@@ -106,30 +135,20 @@ def _is_complete(conn: Connection) -> bool:
 
 def guard_statement(table: str) -> sql.Composed:
     """The statement that guards a table against stock clients."""
-    return sql.SQL(
-        "CREATE OR REPLACE TRIGGER {trigger} BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table} "
-        "FOR EACH STATEMENT EXECUTE FUNCTION commitlog.refuse_foreign_commit(); "
-        "ALTER TABLE {table} ENABLE TRIGGER {trigger}"
-    ).format(trigger=sql.Identifier(TRIGGER), table=sql.Identifier(table))
+    return _GUARD.format(trigger=sql.Identifier(TRIGGER), table=sql.Identifier(table))
 
 
 def unguarded_tables(conn: Connection) -> list[str]:
     """DuckLake tables of the connection's schema that a stock client could write."""
     rows = conn.execute(
-        """SELECT c.relname FROM pg_class c
-           WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
-           AND (c.relname = ANY(%s) OR c.relname ~ '^ducklake_inlined_(data|delete)_[0-9_]+$')
-           AND NOT EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = %s AND t.tgtype = %s
-                           AND t.tgenabled IN ('O', 'A')
-                           AND t.tgfoid = to_regproc('commitlog.refuse_foreign_commit')) ORDER BY 1""",
-        ([f"ducklake_{name}" for name in DUCKLAKE_COLUMNS], TRIGGER, _TRIGGER_TYPE),
+        _UNGUARDED, ([f"ducklake_{name}" for name in DUCKLAKE_COLUMNS], TRIGGER, _TRIGGER_TYPE)
     ).fetchall()
     return [name for (name,) in rows]
 
 
 def missing_roles(conn: Connection) -> list[str]:
     """Those of our roles that the server does not have."""
-    rows = conn.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)", (list(_PRIVILEGES),)).fetchall()
+    rows = conn.execute(_ROLES_THERE, (list(_PRIVILEGES),)).fetchall()
     return sorted(_PRIVILEGES.keys() - {name for (name,) in rows})
 
 
@@ -140,20 +159,12 @@ def closed_tables(conn: Connection, role: str) -> list[str]:
 
 def _closed_tables(conn: Connection, role: str) -> list[tuple[str, bool]]:
     """... and whether this session may open it."""
-    rows = conn.execute(
-        """SELECT c.oid::regclass::text, pg_has_role(current_user, c.relowner, 'USAGE') FROM pg_class c
-           WHERE c.relnamespace IN (current_schema()::regnamespace, 'commitlog'::regnamespace)
-           AND c.relkind IN ('r', 'v') AND (c.relname LIKE 'ducklake%%' OR c.relnamespace = 'commitlog'::regnamespace)
-           AND NOT (has_schema_privilege(%(role)s, c.relnamespace, 'USAGE')
-                    AND (SELECT bool_and(has_table_privilege(%(role)s, c.oid, p)) FROM unnest(%(privileges)s::text[]) p))
-           ORDER BY 1""",
-        {"role": role, "privileges": _PRIVILEGES[role].split(", ")},
-    ).fetchall()
+    rows = conn.execute(_CLOSED, {"role": role, "privileges": _PRIVILEGES[role].split(", ")}).fetchall()
     return [(name, mine) for name, mine in rows]
 
 
 def _create_role(conn: Connection, role: str) -> None:
-    may_create = conn.execute("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
+    may_create = conn.execute(_MAY_CREATE_ROLES).fetchone()
     if may_create is None or not may_create[0]:
         return
     try:
@@ -170,25 +181,16 @@ def _grant(conn: Connection, role: str) -> None:
     schemas = sql.SQL(", ").join(map(sql.Identifier, dict.fromkeys([row[0], "commitlog"])))
     name, privileges = sql.Identifier(role), sql.SQL(_PRIVILEGES[role])
     if not _has_defaults(conn, role):
-        conn.execute(
-            sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA {} GRANT {} ON TABLES TO {}").format(schemas, privileges, name)
-        )
+        conn.execute(_GRANT_LATER_TABLES.format(schemas, privileges, name))
     closed = [table for table, mine in _closed_tables(conn, role) if mine]
     if closed:
         on_schemas = sql.SQL(_SCHEMA_PRIVILEGES[role])
-        conn.execute(sql.SQL("GRANT {} ON SCHEMA {} TO {}").format(on_schemas, schemas, name))
+        conn.execute(_GRANT_SCHEMAS.format(on_schemas, schemas, name))
         on = sql.SQL(", ").join(map(sql.SQL, closed))
-        conn.execute(sql.SQL("GRANT {} ON {} TO {}").format(privileges, on, name))
+        conn.execute(_GRANT_TABLES.format(privileges, on, name))
 
 
 def _has_defaults(conn: Connection, role: str) -> bool:
     """Whether the tables that this session's user makes from now on are open to a role."""
-    row = conn.execute(
-        """SELECT count(DISTINCT d.defaclnamespace) = (SELECT count(DISTINCT n) FROM
-                  unnest(ARRAY[current_schema()::regnamespace, 'commitlog'::regnamespace]) n)
-           FROM pg_default_acl d, aclexplode(d.defaclacl) a
-           WHERE d.defaclrole = current_user::regrole AND d.defaclobjtype = 'r' AND a.grantee = %s::regrole
-           AND d.defaclnamespace IN (current_schema()::regnamespace, 'commitlog'::regnamespace)""",
-        (role,),
-    ).fetchone()
+    row = conn.execute(_HAS_DEFAULTS, (role,)).fetchone()
     return row is not None and bool(row[0])

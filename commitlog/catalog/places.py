@@ -13,6 +13,16 @@ from commitlog.catalog.writing import Connection
 from commitlog.domain.model.types import fold
 from commitlog.errors import CatalogMismatchError
 
+_DATA_PATH = sql.SQL("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL")
+_SCHEDULED = sql.SQL("""
+    SELECT f.ctid::text, f.data_file_id, CASE WHEN f.path_is_relative THEN d.value || f.path ELSE f.path END,
+           f.schedule_start
+    FROM ducklake_files_scheduled_for_deletion f
+    JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL ORDER BY 2""")
+_FORGET_SCHEDULED = sql.SQL("""
+    DELETE FROM ducklake_files_scheduled_for_deletion
+    WHERE ctid = %s::tid AND data_file_id = %s AND schedule_start = %s""")
+
 
 class LiveFile(NamedTuple):
     """A data file or delete file of the head."""
@@ -62,7 +72,7 @@ def _files(table: str, key: str) -> sql.Composed:
 
 def data_path(conn: Connection) -> str:
     """Where the lake's files are; ends with a slash."""
-    row = conn.execute("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL").fetchone()
+    row = conn.execute(_DATA_PATH).fetchone()
     assert row is not None, "the catalog has no data_path"
     return str(row[0])
 
@@ -92,22 +102,13 @@ def referenced_paths(conn: Connection) -> Iterator[str]:
 
 def scheduled_files(conn: Connection) -> list[ScheduledFile]:
     """The files that were scheduled for deletion."""
-    rows = conn.execute(
-        """SELECT f.ctid::text, f.data_file_id, CASE WHEN f.path_is_relative THEN d.value || f.path ELSE f.path END,
-                  f.schedule_start
-           FROM ducklake_files_scheduled_for_deletion f
-           JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL ORDER BY 2"""
-    ).fetchall()
+    rows = conn.execute(_SCHEDULED).fetchall()
     return [ScheduledFile(*row) for row in rows]
 
 
 def forget_scheduled(conn: Connection, file: ScheduledFile) -> None:
     """Remove the row of a file that is gone; in the caller's SQL transaction, on a session that may write."""
-    conn.execute(
-        "DELETE FROM ducklake_files_scheduled_for_deletion WHERE ctid = %s::tid AND data_file_id = %s "
-        "AND schedule_start = %s",
-        (file.row, file.file_id, file.scheduled_at),
-    )
+    conn.execute(_FORGET_SCHEDULED, (file.row, file.file_id, file.scheduled_at))
 
 
 def table_folders(conn: Connection) -> list[TableFolder]:

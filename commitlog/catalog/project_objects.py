@@ -45,6 +45,16 @@ _INDEX_ROWS_TABLE = sql.SQL("CREATE INDEX ON {} (row_id)")
 
 ColumnRow = tuple[int, str, str, str | None, str | None, bool, int | None, str]
 
+_TABLES_NAMED = sql.SQL("""
+    SELECT table_id, table_name FROM ducklake_table WHERE schema_id = %s AND end_snapshot IS NULL""")
+_COVER_BUCKETS = sql.SQL("""
+    INSERT INTO ducklake_file_partition_value
+    SELECT data_file_id, table_id, %s, b::text
+    FROM ducklake_data_file f CROSS JOIN generate_series(0, %s::int) b
+    WHERE table_id = %s AND end_snapshot IS NULL AND NOT EXISTS (
+        SELECT 1 FROM ducklake_file_partition_value v WHERE v.data_file_id = f.data_file_id
+        AND v.partition_key_index = %s AND v.partition_value = b::text)""")
+
 
 class ObjectProjection:
     """Projects changes of schemas, tables and views."""
@@ -122,10 +132,7 @@ class ObjectProjection:
 
     def _live_definition(self, schema_name: str, table_name: str) -> TableDefinition:
         schema_id = self.schema_id(schema_name)
-        rows = self.buffer.execute(
-            "SELECT table_id, table_name FROM ducklake_table WHERE schema_id = %s AND end_snapshot IS NULL",
-            (schema_id,),
-        ).fetchall()
+        rows = self.buffer.execute(_TABLES_NAMED, (schema_id,)).fetchall()
         found = [table_id for table_id, name in rows if fold(name) == fold(table_name)]
         renamed = [t for t in self._before if fold(self.tracker.table(t).definition.name) == fold(table_name)]
         if found or renamed:
@@ -165,15 +172,7 @@ class ObjectProjection:
         """Files from before a table had buckets can hold rows of each, and the stock client looks for just one."""
         for index, key in enumerate(definition.partition_by):
             if key.buckets is not None:
-                self.buffer.execute(
-                    """INSERT INTO ducklake_file_partition_value
-                       SELECT data_file_id, table_id, %s, b::text
-                       FROM ducklake_data_file f CROSS JOIN generate_series(0, %s::int) b
-                       WHERE table_id = %s AND end_snapshot IS NULL AND NOT EXISTS (
-                           SELECT 1 FROM ducklake_file_partition_value v WHERE v.data_file_id = f.data_file_id
-                           AND v.partition_key_index = %s AND v.partition_value = b::text)""",
-                    (index, key.buckets - 1, definition.table_id, index),
-                )
+                self.buffer.execute(_COVER_BUCKETS, (index, key.buckets - 1, definition.table_id, index))
 
     def _new_version(self, definition: TableDefinition) -> None:
         """Note the schema version, and make the inlined data table that clients expect of it."""

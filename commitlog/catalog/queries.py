@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -16,6 +16,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from pyroaring import FrozenBitMap64
 
+from commitlog.catalog import query_statements as statements
 from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.query_snapshots import AGREE
 from commitlog.catalog.reader import CatalogReader, of_one_moment
@@ -27,36 +28,6 @@ from commitlog.errors import CatalogUnavailableError, ConfigurationError, Snapsh
 
 PROJECTOR_NAME = "commitlog projector"
 """What a projector's session is called, so that others see in PostgreSQL that it lives."""
-
-_FILE_COLUMNS: LiteralString = """SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,
-    f.footer_size, f.row_id_start, f.begin_snapshot, f.mapping_id, f.partition_id"""
-_FILES_AT = sql.SQL(
-    _FILE_COLUMNS
-    + """, d.path, d.path_is_relative, d.delete_count FROM ducklake_data_file f
-    LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
-        AND (d.end_snapshot IS NULL OR d.end_snapshot > %s)
-    WHERE f.table_id = %s AND f.begin_snapshot <= %s AND f.begin_snapshot > %s
-    AND (f.end_snapshot IS NULL OR f.end_snapshot > %s){conditions}
-    ORDER BY f.data_file_id"""
-)
-_TABLE_AT: LiteralString = """
-    SELECT t.table_id, t.table_name, t.schema_id, s.schema_name,
-        (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL) || s.path || t.path,
-        (SELECT definition FROM commitlog.table_definitions d WHERE d.table_id = t.table_id),
-        (SELECT coalesce(json_agg(json_build_array(column_id, column_name, column_type, initial_default, default_value,
-                nulls_allowed, parent_column) ORDER BY column_order, column_id), '[]')
-            FROM ducklake_column c WHERE c.table_id = t.table_id
-            AND c.begin_snapshot <= %(snapshot)s AND (c.end_snapshot IS NULL OR c.end_snapshot > %(snapshot)s)),
-        (SELECT coalesce(json_agg(json_build_array(i.partition_id, c.column_id, c.transform)
-                ORDER BY c.partition_key_index), '[]')
-            FROM ducklake_partition_info i JOIN ducklake_partition_column c USING (partition_id, table_id)
-            WHERE i.table_id = t.table_id
-            AND i.begin_snapshot <= %(snapshot)s AND (i.end_snapshot IS NULL OR i.end_snapshot > %(snapshot)s))
-    FROM (SELECT FROM ducklake_snapshot LIMIT 1) gate, ducklake_table t JOIN ducklake_schema s USING (schema_id)
-    WHERE lower(t.table_name) = lower(%(table)s) AND lower(s.schema_name) = lower(%(schema)s)
-    AND t.begin_snapshot <= %(snapshot)s AND (t.end_snapshot IS NULL OR t.end_snapshot > %(snapshot)s)
-    AND s.begin_snapshot <= %(snapshot)s AND (s.end_snapshot IS NULL OR s.end_snapshot > %(snapshot)s)"""
-"""One statement sees one moment; like every reader of several tables it opens ``ducklake_snapshot`` first, see ``at_once``."""
 
 _NO_POSITIONS = FrozenBitMap64()
 
@@ -140,7 +111,7 @@ class Catalog(CatalogReader):
 
     def applied(self) -> AppliedPosition | None:
         """How far the results are applied; None before the first outcome."""
-        rows = self._select("SELECT log_id, seq, epoch, hash, results_offset, next_offset FROM commitlog.applied")
+        rows = self._select(statements.APPLIED)
         if not rows:
             return None
         log_id, seq, epoch, digest, offset, next_offset = rows[0]
@@ -152,8 +123,7 @@ class Catalog(CatalogReader):
         """The last one before an outcome, before the one that made a snapshot, before an offset of the results; None when
         there is none."""
         found = self._mileposts(
-            "WHERE m.seq < coalesce(%s, 9223372036854775807) AND m.head_snapshot_id < coalesce(%s, 9223372036854775807) "
-            "AND m.results_offset < coalesce(%s, 9223372036854775807) ORDER BY m.seq DESC LIMIT 1",
+            statements.MILEPOST_BEFORE,
             (before_seq, before_snapshot, before_offset),
         )
         return found[0] if found else None
@@ -161,22 +131,17 @@ class Catalog(CatalogReader):
     def mileposts(self, *, every: int, from_offset: int, to_offset: int) -> list[Milepost]:
         """Those between offsets of the results, both exclusive, whose seq is a multiple of ``every``."""
         return self._mileposts(
-            "WHERE m.seq %% %s = 0 AND m.results_offset > %s AND m.results_offset < %s ORDER BY m.seq",
+            statements.MILEPOSTS_BETWEEN,
             (every, from_offset, to_offset),
         )
 
-    def _mileposts(self, which: LiteralString, parameters: Sequence[Any]) -> list[Milepost]:
-        rows = self._select(
-            "SELECT a.log_id, m.seq, m.epoch, m.hash, m.results_offset FROM commitlog.mileposts m, commitlog.applied a "
-            + which,
-            parameters,
-        )
+    def _mileposts(self, which: sql.SQL, parameters: Sequence[Any]) -> list[Milepost]:
+        rows = self._select(which, parameters)
         return [Milepost(log_id.bytes, seq, epoch, bytes(digest), at) for log_id, seq, epoch, digest, at in rows]
 
     def has_projector(self) -> bool:
         """Whether a projector is connected to the catalog's database."""
-        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
-        return int(self._select(query, (PROJECTOR_NAME,))[0][0]) > 0
+        return int(self._select(statements.PROJECTORS, (PROJECTOR_NAME,))[0][0]) > 0
 
     def head_snapshot_id(self) -> int:
         """The newest snapshot that readers see."""
@@ -184,10 +149,7 @@ class Catalog(CatalogReader):
 
     def shown(self) -> Shown | None:
         """What readers see now; None before the first outcome."""
-        rows = self._select(
-            """SELECT a.next_offset, a.seq, s.snapshot_id, s.schema_version FROM commitlog.applied a,
-               (SELECT snapshot_id, schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1) s"""
-        )
+        rows = self._select(statements.SHOWN)
         return Shown(*rows[0]) if rows else None
 
     def oldest_snapshot_id(self) -> int:
@@ -196,19 +158,14 @@ class Catalog(CatalogReader):
 
     def snapshot_at(self, moment: datetime) -> int:
         """The newest snapshot not later than ``moment``; SnapshotNotFoundError when all are."""
-        rows = self._select(
-            "SELECT max(snapshot_id), min(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= %s", (moment,)
-        )
+        rows = self._select(statements.SNAPSHOT_BEFORE, (moment,))
         if rows[0][0] is None:
             self.check_snapshot(-1)
         return int(rows[0][0])
 
     def check_snapshot(self, snapshot_id: int) -> None:
         """Raise SnapshotNotFoundError, which says which ones there are, unless the snapshot exists."""
-        low, high, found = self._select(
-            "SELECT min(snapshot_id), max(snapshot_id), bool_or(snapshot_id = %s) FROM ducklake_snapshot",
-            (snapshot_id,),
-        )[0]
+        low, high, found = self._select(statements.SNAPSHOT_RANGE, (snapshot_id,))[0]
         if not found:
             raise SnapshotNotFoundError(snapshot_id, floor_snapshot_id=low, head_snapshot_id=high)
 
@@ -235,23 +192,19 @@ class Catalog(CatalogReader):
 
     def data_path(self) -> str:
         """Where the lake's files are, with a slash at the end."""
-        return str(self._select("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL")[0][0])
+        return str(self._select(statements.DATA_PATH)[0][0])
 
     @of_one_moment
     def schema_path(self, schema: str, snapshot_id: int) -> str | None:
         """The folder of a schema; None when there is none of that name."""
-        for name, path in self._select(
-            "SELECT schema_name, path FROM ducklake_schema WHERE begin_snapshot <= %s "
-            "AND (end_snapshot IS NULL OR end_snapshot > %s)",
-            (snapshot_id, snapshot_id),
-        ):
+        for name, path in self._select(statements.SCHEMAS_AT, (snapshot_id, snapshot_id)):
             if fold(name) == fold(schema):
                 return self.data_path() + str(path)
         return None
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None:
         """A table as of a snapshot; None when there is none of that name."""
-        for found in self._select(_TABLE_AT, {"schema": schema, "table": table, "snapshot": snapshot_id}):
+        for found in self._select(statements.TABLE_AT, {"schema": schema, "table": table, "snapshot": snapshot_id}):
             table_id, table_name, schema_id, schema_name, path, stored, columns, partitions = found
             if fold(table_name) == fold(table) and fold(schema_name) == fold(schema):
                 now = load_definition(stored)
@@ -274,21 +227,13 @@ class Catalog(CatalogReader):
 
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]:
         """Every table at a snapshot: schema, name, id."""
-        rows = self._select(
-            """SELECT s.schema_name, t.table_name, t.table_id FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
-               WHERE t.begin_snapshot <= %s AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)
-               AND s.begin_snapshot <= %s AND (s.end_snapshot IS NULL OR s.end_snapshot > %s) ORDER BY 1, 2""",
-            [snapshot_id] * 4,
-        )
+        rows = self._select(statements.TABLES_AT, [snapshot_id] * 4)
         return [(schema, table, table_id) for schema, table, table_id in rows]
 
     def column_names_ever(self, table_id: int) -> dict[str, frozenset[int]]:
         """Every (folded) name that a top-level column of the table ever had, with the ids of its columns."""
         found: dict[str, set[int]] = {}
-        for name, column_id in self._select(
-            "SELECT DISTINCT column_name, column_id FROM ducklake_column WHERE table_id = %s AND parent_column IS NULL",
-            (table_id,),
-        ):
+        for name, column_id in self._select(statements.COLUMN_NAMES_EVER, (table_id,)):
             found.setdefault(fold(name), set()).add(column_id)
         return {name: frozenset(ids) for name, ids in found.items()}
 
@@ -308,7 +253,7 @@ class Catalog(CatalogReader):
         """
         conditions, values = exclusions(table.definition, where)
         rows = self._select(
-            _FILES_AT.format(conditions=conditions),
+            statements.FILES_AT.format(conditions=conditions),
             (snapshot_id, snapshot_id, table.definition.table_id, snapshot_id, after, snapshot_id, *values),
         )
         return self._files(table, rows, self._inlined_deletes(table.definition.table_id, snapshot_id))
@@ -317,21 +262,13 @@ class Catalog(CatalogReader):
         self, table_id: int, paths: Sequence[str]
     ) -> list[tuple[int, str, bytes | None, str | None, int | None]]:
         """Id, path, and proposal (id, writer, writer_seq) of the live data files of a table that have these paths."""
-        rows = self._select(
-            """SELECT f.data_file_id, f.path, o.proposal_id, o.writer_id, o.writer_seq FROM ducklake_data_file f
-               LEFT JOIN commitlog.outcomes o ON o.snapshot_id = f.begin_snapshot
-               WHERE f.table_id = %s AND f.end_snapshot IS NULL AND f.path = ANY(%s)""",
-            (table_id, list(paths)),
-        )
+        rows = self._select(statements.LIVE_FILES, (table_id, list(paths)))
         return [(file_id, path, None if uuid is None else uuid.bytes, *writer) for file_id, path, uuid, *writer in rows]
 
     @of_one_moment
     def files_of(self, table: CatalogTable, data_file_ids: Sequence[int]) -> list[CatalogFile]:
         """Data files by their ids, whether they are live or not, without their deletes."""
-        rows = self._select(
-            _FILE_COLUMNS + ", NULL, NULL, NULL FROM ducklake_data_file f WHERE f.data_file_id = ANY(%s) ORDER BY 1",
-            (list(data_file_ids),),
-        )
+        rows = self._select(statements.FILES_BY_ID, (list(data_file_ids),))
         return self._files(table, rows, {})
 
     def _files(
@@ -363,10 +300,8 @@ class Catalog(CatalogReader):
         if name is None:
             return {}
         # As bytes, since there may be a million of them.
-        query = sql.SQL(
-            "SELECT file_id, string_agg(int8send(row_id), ''::bytea) FROM {} WHERE begin_snapshot <= %s GROUP BY 1"
-        )
-        rows = self._select(query.format(sql.Identifier(name)), (snapshot_id,))
+        query = statements.POSITIONS_DELETED.format(sql.Identifier(name))
+        rows = self._select(query, (snapshot_id,))
         return {file_id: _unpacked(packed) for file_id, packed in rows}
 
     def deletes_table(self, table_id: int) -> str | None:
@@ -376,33 +311,21 @@ class Catalog(CatalogReader):
 
     def rows_tables(self, table_id: int) -> list[str]:
         """The names of the SQL tables of a table's rows that are in no file, oldest first."""
-        rows = self._select(
-            "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version",
-            (table_id,),
-        )
+        rows = self._select(statements.ROWS_TABLES, (table_id,))
         return [name for (name,) in rows]
 
     def _partition_values(self, table_id: int, data_file_ids: list[int]) -> dict[int, tuple[str | None, ...]]:
         if not data_file_ids:
             return {}
         # A file that could be in any bucket has a row for each: its values are not known.
-        rows = self._select(
-            """SELECT data_file_id, array_agg(partition_value ORDER BY partition_key_index)
-               FROM ducklake_file_partition_value WHERE table_id = %s AND data_file_id = ANY(%s)
-               GROUP BY 1 HAVING count(*) = count(DISTINCT partition_key_index)""",
-            (table_id, data_file_ids),
-        )
+        rows = self._select(statements.PARTITION_VALUES, (table_id, data_file_ids))
         return {data_file_id: tuple(values) for data_file_id, values in rows}
 
     def _mappings(self, mapping_ids: set[int], definition: TableDefinition) -> dict[int, tuple[MappedColumn, ...]]:
         if not mapping_ids:
             return {}
         names = {column.column_id: column.name for column in definition.all_columns()}
-        rows = self._select(
-            "SELECT mapping_id, column_id, source_name, target_field_id, parent_column FROM ducklake_name_mapping "
-            "WHERE mapping_id = ANY(%s) ORDER BY mapping_id, column_id",
-            (list(mapping_ids),),
-        )
+        rows = self._select(statements.MAPPINGS, (list(mapping_ids),))
 
         def mapped(mapping_id: int, parent: int | None) -> tuple[MappedColumn, ...]:
             return tuple(
@@ -418,9 +341,7 @@ class Catalog(CatalogReader):
         """The rows that are in no file at a snapshot, by the names of their columns, with ``row_id``; values as stored."""
         rows: list[dict[str, Any]] = []
         for name in self.rows_tables(table_id):
-            query = sql.SQL(
-                "SELECT * FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s) ORDER BY row_id"
-            ).format(sql.Identifier(name))
+            query = statements.ROWS_AT.format(sql.Identifier(name))
             with self.connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
                 rows += cursor.execute(query, (snapshot_id, snapshot_id)).fetchall()
         return rows
@@ -429,47 +350,27 @@ class Catalog(CatalogReader):
 
     def outcome(self, proposal_id: bytes) -> dict[str, Any] | None:
         """The first outcome of a proposal id that is not DUPLICATE, as the columns of ``commitlog.outcomes``."""
-        rows = self._records(
-            "SELECT * FROM commitlog.outcomes WHERE proposal_id = %s ORDER BY (verdict = 'DUPLICATE'), seq LIMIT 1",
-            (UUID(bytes=proposal_id),),
-        )
+        rows = self._records(statements.OUTCOME, (UUID(bytes=proposal_id),))
         return rows[0] if rows else None
 
     def proposal_ending(self, writer_id: str, ending: bytes) -> UUID | None:
         """The last committed proposal of a writer whose id ends with these 8 bytes."""
-        rows = self._select(
-            "SELECT proposal_id FROM commitlog.outcomes WHERE writer_id = %s AND verdict = 'COMMITTED' "
-            "AND substring(uuid_send(proposal_id) FROM 9) = %s ORDER BY seq DESC LIMIT 1",
-            (writer_id, ending),
-        )
+        rows = self._select(statements.PROPOSAL_ENDING, (writer_id, ending))
         return rows[0][0] if rows else None
 
     def committed_as(self, writer_id: str, writer_seq: int) -> int | None:
         """The seq of what a writer has committed under a ``writer_seq``; None when there is nothing."""
-        rows = self._select(
-            "SELECT seq FROM commitlog.outcomes WHERE writer_id = %s AND writer_seq = %s AND verdict = 'COMMITTED'",
-            (writer_id, writer_seq),
-        )
+        rows = self._select(statements.COMMITTED_AS, (writer_id, writer_seq))
         return rows[0][0] if rows else None
 
     def decided_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
         """By partition of the proposals, the offset after the last one whose outcome is applied; 0 where there is none."""
-        query: LiteralString = (
-            "SELECT source_offset + 1 FROM commitlog.outcomes WHERE source_partition = %s ORDER BY seq DESC LIMIT 1"
-        )
-        found = {partition: self._select(query, (partition,)) for partition in partitions}
+        found = {partition: self._select(statements.DECIDED_OFFSET, (partition,)) for partition in partitions}
         return {partition: rows[0][0] if rows else 0 for partition, rows in found.items()}
 
     def history(self, *, limit: int, before_seq: int | None = None) -> list[dict[str, Any]]:
         """The newest outcomes first, with the time, author and message of the snapshots they made."""
-        return self._records(
-            """SELECT o.*, s.snapshot_time, c.author, c.commit_message AS message, c.changes_made
-               FROM commitlog.outcomes o
-               LEFT JOIN ducklake_snapshot s USING (snapshot_id)
-               LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id)
-               WHERE o.seq < coalesce(%s, 9223372036854775807) ORDER BY o.seq DESC LIMIT %s""",
-            (before_seq, limit),
-        )
+        return self._records(statements.HISTORY, (before_seq, limit))
 
 
 def _columns(rows: Sequence[Sequence[Any]]) -> tuple[Column, ...]:

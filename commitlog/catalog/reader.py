@@ -92,12 +92,12 @@ class CatalogReader:
                 yield conn
 
     def _select(
-        self, query: LiteralString | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
+        self, query: LiteralString | sql.SQL | sql.Composed, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> list[tuple[Any, ...]]:
         with self.connected() as conn:
             return conn.execute(query, parameters).fetchall()
 
-    def _records(self, query: LiteralString, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    def _records(self, query: sql.SQL, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with self.connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query, parameters).fetchall()
 

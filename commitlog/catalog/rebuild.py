@@ -48,6 +48,30 @@ _TOGETHER = 200
 _LOCK_TIMEOUT_MS = 200
 _LOCK_TIMEOUT_MS_OF_PROJECTOR = 10_000
 
+_LEFT_OVER = sql.SQL("""
+    SELECT c.relname FROM pg_class c
+    WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND c.relname ~ %s
+    AND c.relname NOT IN (SELECT table_name FROM {registered})
+    AND c.relname NOT IN (SELECT 'ducklake_inlined_delete_' || table_id FROM {tables}) ORDER BY 1""")
+_RELATIONS = sql.SQL("""
+    SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s
+    AND c.relkind = %s ORDER BY 1""")
+_LIVE_TABLES = sql.SQL("""
+    SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'r' AND (n.nspname = %s AND c.relname = ANY(%s)
+        OR n.nspname = current_schema() AND (c.relname = ANY(%s) OR c.relname ~ %s)) ORDER BY 1, 2""")
+_MADE_ALIKE = sql.SQL("""
+    WITH made AS (
+        SELECT c.relname, c.relnamespace::regnamespace::text AS place, (
+            SELECT array_agg(concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum)
+            FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+            (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid) AS indexes
+        FROM pg_class c WHERE c.relkind = 'r' AND c.relname ~ %s)
+    SELECT l.place, l.relname FROM made l JOIN made s USING (relname, columns, indexes)
+    WHERE l.place = current_schema() AND s.place = %s ORDER BY 2""")
+_BOTH_EMPTY = sql.SQL("SELECT {} WHERE NOT EXISTS (SELECT 1 FROM {}) AND NOT EXISTS (SELECT 1 FROM {})")
+_MOVE = sql.SQL("ALTER {} {} SET SCHEMA {}")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RebuildProgress:
@@ -254,12 +278,7 @@ def _drop_left_over(conn: Connection) -> None:
 def _left_over(conn: Connection, schema: str) -> list[str]:
     """The tables of inlined rows and deletes, where DuckLake's tables are, that the catalog in a schema does not need."""
     found = conn.execute(
-        sql.SQL(
-            """SELECT c.relname FROM pg_class c
-               WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND c.relname ~ %s
-               AND c.relname NOT IN (SELECT table_name FROM {registered})
-               AND c.relname NOT IN (SELECT 'ducklake_inlined_delete_' || table_id FROM {tables}) ORDER BY 1"""
-        ).format(
+        _LEFT_OVER.format(
             registered=sql.Identifier(schema, "ducklake_inlined_data_tables"),
             tables=sql.Identifier(schema, "ducklake_table"),
         ),
@@ -292,46 +311,25 @@ def _listed(tables: Sequence[tuple[str, str]]) -> sql.Composed:
 
 def _relations(conn: Connection, schema: str, kind: str) -> list[str]:
     """The tables (kind r) or views (v) of a schema, by name."""
-    rows = conn.execute(
-        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s "
-        "AND c.relkind = %s ORDER BY 1",
-        (schema, kind),
-    ).fetchall()
+    rows = conn.execute(_RELATIONS, (schema, kind)).fetchall()
     return [name for (name,) in rows]
 
 
 def _tables_of(live: Connection, staying: set[str]) -> list[tuple[str, str]]:
     """The live tables that the second schema's take the place of: schema and name."""
     ours = [name for name in _relations(live, SECOND_SCHEMA, "r") if name not in DUCKLAKE.tables]
-    rows = live.execute(
-        """SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE c.relkind = 'r' AND (n.nspname = %s AND c.relname = ANY(%s)
-               OR n.nspname = current_schema() AND (c.relname = ANY(%s) OR c.relname ~ %s)) ORDER BY 1, 2""",
-        (OWN_SCHEMA, ours, list(DUCKLAKE.tables), _INLINED),
-    ).fetchall()
+    rows = live.execute(_LIVE_TABLES, (OWN_SCHEMA, ours, list(DUCKLAKE.tables), _INLINED)).fetchall()
     apart = staying | set(_left_over(live, SECOND_SCHEMA))
     return [(schema, name) for schema, name in rows if name not in apart]
 
 
 def _staying(live: Connection) -> set[str]:
     """The live tables of inlined rows and deletes that are as empty as the second schema's, and made alike."""
-    alike = live.execute(
-        """WITH made AS (
-               SELECT c.relname, c.relnamespace::regnamespace::text AS place, (
-                   SELECT array_agg(concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum)
-                   FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
-                   (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid) AS indexes
-               FROM pg_class c WHERE c.relkind = 'r' AND c.relname ~ %s)
-           SELECT l.place, l.relname FROM made l JOIN made s USING (relname, columns, indexes)
-           WHERE l.place = current_schema() AND s.place = %s ORDER BY 2""",
-        (_INLINED, SECOND_SCHEMA),
-    ).fetchall()
+    alike = live.execute(_MADE_ALIKE, (_INLINED, SECOND_SCHEMA)).fetchall()
     empty: set[str] = set()
     for together in _parts(alike):
         looks = [
-            sql.SQL("SELECT {} WHERE NOT EXISTS (SELECT 1 FROM {}) AND NOT EXISTS (SELECT 1 FROM {})").format(
-                name, sql.Identifier(place, name), sql.Identifier(SECOND_SCHEMA, name)
-            )
+            _BOTH_EMPTY.format(name, sql.Identifier(place, name), sql.Identifier(SECOND_SCHEMA, name))
             for place, name in together
         ]
         # Rolled back, so that the locks on what was looked at are given back.
@@ -383,7 +381,7 @@ def _exchange(live: Connection, tables: list[tuple[str, str]], staying: set[str]
                 continue
             place = lake[0] if name.startswith("ducklake_") else OWN_SCHEMA
             live.execute(
-                sql.SQL("ALTER {} {} SET SCHEMA {}").format(
+                _MOVE.format(
                     sql.SQL("TABLE" if kind == "r" else "VIEW"),
                     sql.Identifier(SECOND_SCHEMA, name),
                     sql.Identifier(place),

@@ -168,7 +168,7 @@ def _place(own: str, table: str) -> tuple[str, ...]:
     return (table,) if table.startswith("ducklake_") else (own, table)
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(maxsize=64)
 def _insertion(shapes: tuple[tuple[tuple[str, ...], int, int], ...]) -> bytes:
     """One statement that inserts so many rows of so many values into each of some tables."""
     *before, last = [
