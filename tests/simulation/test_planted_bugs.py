@@ -30,7 +30,8 @@ from commitlog.domain.deciding.rules import Rules
 from commitlog.domain.model import AlterOp, ChangeKind, DeleteRow, Granularity, InvalidCode, ResolutionAction
 from commitlog.domain.model.definitions import InvalidChangeError, complete_row
 from commitlog.domain.state import replaying
-from commitlog.domain.state.index import LOCAL, ROW_CHANGES, KeyedRows, SequencerState
+from commitlog.domain.state.index import ROW_CHANGES, SequencerState
+from commitlog.domain.state.rows import LOCAL, KeyedRows
 
 pytestmark = pytest.mark.interpreted("compiled code calls functions directly: a mistake cannot be put in their place")
 

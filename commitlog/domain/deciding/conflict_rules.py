@@ -180,9 +180,9 @@ def _flushed_rows(state: SequencerState, footprint: Footprint, base: int, commit
         return
     last = -1
     for row_id in footprint.row_ids:
-        snapshot_id, kind = table.rows.row_touches.get(row_id, (-1, committed))
-        if kind is committed:
-            last = max(last, snapshot_id)
+        touch = table.rows.row_touches.get(row_id)
+        if touch is not None and touch.kind is committed:
+            last = max(last, touch.snapshot_id)
     if last > base:
         yield Hit(hit_kind(table, committed), last, object_of(table))
 

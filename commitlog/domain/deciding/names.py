@@ -13,7 +13,7 @@ from commitlog.domain.model import InvalidCode
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
 from commitlog.domain.model.texts import check_name
 from commitlog.domain.model.types import fold
-from commitlog.domain.state.index import Entry, SchemaState, SequencerState, TableState, ViewState
+from commitlog.domain.state.index import Entry, Referrer, SchemaState, SequencerState, TableState, ViewState
 
 
 class Names:
@@ -43,8 +43,8 @@ class Names:
         self._definitions: dict[int, TableDefinition] = {}
         self._made: set[Entry | SchemaState] = set()
         self._dropped: set[Entry] = set()
-        # New foreign keys: the table, the key's number in it, and the table that it refers to.
-        self._references: list[tuple[TableState, int, int]] = []
+        # New foreign keys, with the id of the table that each refers to.
+        self._references: list[tuple[Referrer, int]] = []
 
     # --- the one look-up ----------------------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class Names:
 
     def refer(self, child: TableState, number: int, parent_id: int) -> None:
         """Bring in a foreign key of a new table."""
-        self._references.append((child, number, parent_id))
+        self._references.append((Referrer(child, number), parent_id))
 
     def redefine(self, table: TableState, definition: TableDefinition) -> None:
         """Let a table have other columns from here on."""
@@ -264,9 +264,9 @@ class Names:
         self._dropped.update(held)
         self._schemas[fold(name)] = None
 
-    def referrers(self, table: TableState) -> Iterator[tuple[TableState, int]]:
-        """Every (table, number of its foreign key) that refers to ``table`` and is not dropped by the changeset."""
-        made = [(child, number) for child, number, parent_id in self._references if parent_id == table.table_id]
-        for child, number in (*self._state.referrers.get(table.table_id, ()), *made):
-            if child not in self._dropped:
-                yield child, number
+    def referrers(self, table: TableState) -> Iterator[Referrer]:
+        """Every table that refers to ``table`` and is not dropped by the changeset, once for each of its foreign keys."""
+        made = [referrer for referrer, parent_id in self._references if parent_id == table.table_id]
+        for referrer in (*self._state.referrers.get(table.table_id, ()), *made):
+            if referrer.table not in self._dropped:
+                yield referrer

@@ -21,7 +21,8 @@ from commitlog.domain.model.definitions import (
 )
 from commitlog.domain.model.texts import check_text
 from commitlog.domain.model.types import fold
-from commitlog.domain.state.index import KeyedRows, SchemaState, TableState, ViewState
+from commitlog.domain.state.index import SchemaState, TableState, ViewState
+from commitlog.domain.state.rows import KeyedRows
 
 # --- schemas ----------------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from commitlog.domain.model.definitions import (
     quoted,
 )
 from commitlog.domain.model.row_width import check_row_width
-from commitlog.domain.state.index import RowVersion, TableState
+from commitlog.domain.state.index import TableState
 from commitlog.domain.state.row_keys import (
     RowChange,
     given_key,
@@ -33,6 +33,7 @@ from commitlog.domain.state.row_keys import (
     time_us_of,
     unique_values,
 )
+from commitlog.domain.state.rows import RowVersion
 
 
 class Meeting(NamedTuple):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from commitlog.domain.model import InvalidCode, Row
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition
-from commitlog.domain.state.index import LOCAL, RowVersion, SequencerState, TableState
+from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_of, make_version
+from commitlog.domain.state.rows import LOCAL, RowVersion
 
 OWN = -1
 """Snapshot of a row version that the proposal itself makes: older than every base, so never a race."""

@@ -17,6 +17,9 @@ from commitlog.domain import model as m
 from commitlog.domain.model.definitions import Column, ForeignKey, PartitionKey, TableDefinition
 from commitlog.domain.model.types import parse_type
 from commitlog.domain.state import index as s
+from commitlog.domain.state.files import AppendedFile, FileDeletes, FileHistory, RowsDeleted
+from commitlog.domain.state.forgetting import RetiredEntry, RetiredName, RetiredSchema, RetiredSchemaName
+from commitlog.domain.state.rows import KeyedRows, KeyVersion, Origin, RowTouch, RowVersion
 
 Plain = Any
 
@@ -110,7 +113,7 @@ def _load_file(plain: Plain) -> m.DataFile:
     return m.DataFile(path, record_count, size, statistics=statistics, partition_values=partition_values)
 
 
-def _dump_version(version: s.RowVersion | None) -> Plain:
+def _dump_version(version: RowVersion | None) -> Plain:
     if version is None:
         return None
     image = None if version.image is None else dict(version.image)
@@ -125,14 +128,14 @@ def _dump_version(version: s.RowVersion | None) -> Plain:
     ]
 
 
-def _load_version(plain: Plain) -> s.RowVersion | None:
+def _load_version(plain: Plain) -> RowVersion | None:
     if plain is None:
         return None
     row_id, snapshot_id, time_us, origin, unique, references, image = plain
-    return s.RowVersion(row_id, snapshot_id, time_us, s.Origin(*origin), tuple(unique), tuple(references), image)
+    return RowVersion(row_id, snapshot_id, time_us, Origin(*origin), tuple(unique), tuple(references), image)
 
 
-def _dump_rows(rows: s.KeyedRows | None) -> Plain:
+def _dump_rows(rows: KeyedRows | None) -> Plain:
     if rows is None:
         return None
     return {
@@ -146,10 +149,10 @@ def _dump_rows(rows: s.KeyedRows | None) -> Plain:
     }
 
 
-def _load_rows(plain: Plain, definition: TableDefinition) -> s.KeyedRows | None:
+def _load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
     if plain is None:
         return None
-    rows = s.KeyedRows(unique=[{} for _ in definition.unique], referring=[{} for _ in definition.foreign_keys])
+    rows = KeyedRows(len(definition.unique), len(definition.foreign_keys))
     for key, version_plain in plain["live"]:
         version = _load_version(version_plain)
         assert version is not None
@@ -161,8 +164,8 @@ def _load_rows(plain: Plain, definition: TableDefinition) -> s.KeyedRows | None:
             if value is not None:
                 children.setdefault(value, set()).add(key)
     for key, versions in plain["history"]:
-        rows.history[key] = [(snapshot_id, _load_version(version)) for snapshot_id, version in versions]
-    rows.row_touches = {row_id: (at, m.ChangeKind(kind)) for row_id, at, kind in plain["row_touches"]}
+        rows.history[key] = [KeyVersion(snapshot_id, _load_version(version)) for snapshot_id, version in versions]
+    rows.row_touches = {row_id: RowTouch(at, m.ChangeKind(kind)) for row_id, at, kind in plain["row_touches"]}
     rows.inlined = _unbits(plain["inlined"])
     return rows
 
@@ -202,7 +205,7 @@ def _load_table(plain: Plain, schemas: dict[int, s.SchemaState]) -> s.TableState
         plain["next_row_id"],
         plain["file_bytes"],
         _unbits(plain["live_files"]),
-        deque(s.AppendedFile(at, file_id, _load_file(file)) for at, file_id, file in plain["appended"]),
+        deque(AppendedFile(at, file_id, _load_file(file)) for at, file_id, file in plain["appended"]),
         _load_rows(plain["rows"], definition),
     )
 
@@ -210,7 +213,7 @@ def _load_table(plain: Plain, schemas: dict[int, s.SchemaState]) -> s.TableState
 def _entry_id(entry: s.Entry | None) -> int | None:
     if entry is None:
         return None
-    return entry.table_id if isinstance(entry, s.TableState) else entry.view_id
+    return entry.entry_id
 
 
 def _dump_answer(answer: s.Answer) -> Plain:
@@ -222,16 +225,6 @@ def _load_answer(plain: Plain) -> s.Answer:
     seq, verdict, snapshot_id, reason, detail, content_hash = plain
     given = None if reason is None else m.Reason(reason)
     return s.Answer(seq, m.Verdict(verdict), snapshot_id, given, detail, content_hash)
-
-
-def _dump_retired(what: Any) -> Plain:
-    if isinstance(what, str):
-        return ["schema_name", what]
-    if isinstance(what, tuple):
-        return ["name", *what]
-    if isinstance(what, s.SchemaState):
-        return ["schema", what.schema_id]
-    return ["entry", _entry_id(what)]
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
@@ -288,7 +281,7 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
             for (schema_id, name), events in sorted(state.names.items())
         ],
         "referrers": [
-            [table_id, [[child.table_id, number] for child, number in children]]
+            [table_id, [[each.table.table_id, each.number] for each in children]]
             for table_id, children in sorted(state.referrers.items())
         ],
         "record_counts": [[number, chunk.tobytes()] for number, chunk in sorted(state.record_counts.chunks())],
@@ -323,23 +316,17 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
                 p,
                 w.outcomes,
                 w.expired_time_ms,
-                [
-                    [
-                        r.proposal_id,
-                        r.writer_id,
-                        r.writer_seq,
-                        r.decided_at_ms,
-                        r.number,
-                        _dump_answer(w.answers[r.proposal_id]),
-                    ]
-                    for r in w.recent
-                ],
+                [_dump_recent(each, w.answers[each.proposal_id]) for each in w.recent],
             ]
             for p, w in sorted(state.duplicates.items())
         ],
-        "retired": [[at, _dump_retired(what)] for at, what in state.retired],
+        "retired": [[at, retired.plain()] for at, retired in state.retired],
         "snapshot_times": [list(pair) for pair in state.snapshot_times],
     }
+
+
+def _dump_recent(each: s.RecentId, answer: s.Answer) -> Plain:
+    return [each.proposal_id, each.writer_id, each.writer_seq, each.decided_at_ms, each.number, _dump_answer(answer)]
 
 
 def _dump_answers(answers: dict[int, s.Answer]) -> Plain:
@@ -365,8 +352,10 @@ def load_state(plain: dict[str, Plain]) -> s.SequencerState:
             tuple((state.tables[t], key) for t, key in rows),
         )
     for name, epoch, seqs, answers in plain["writers"]:
-        known = {writer_seq: _load_answer(answer) for writer_seq, answer in answers}
-        state.writers[name] = s.WriterState(epoch, None if seqs is None else _unbits(seqs), known)
+        writer = state.writers[name] = s.WriterState()
+        writer.epoch = epoch
+        writer.committed_seqs = None if seqs is None else _unbits(seqs)
+        writer.answers = {writer_seq: _load_answer(answer) for writer_seq, answer in answers}
     for partition, outcomes, expired_time_ms, recent in plain["duplicates"]:
         window = s.DuplicateWindow(outcomes=outcomes, expired_time_ms=expired_time_ms)
         for *entry, answer in recent:
@@ -405,23 +394,22 @@ def _load_objects(state: s.SequencerState, plain: dict[str, Plain]) -> None:
         for schema_id, name, events in plain["names"]
     }
     state.referrers = {
-        table_id: [(state.tables[child], number) for child, number in children]
+        table_id: [s.Referrer(state.tables[child], number) for child, number in children]
         for table_id, children in plain["referrers"]
     }
-    for at, what in plain["retired"]:
-        state.retired.append((at, _load_retired(state, entries, what)))
+    state.retired.extend((at, _load_retired(entries, what)) for at, what in plain["retired"])
 
 
-def _load_retired(state: s.SequencerState, entries: dict[int, s.Entry], plain: Plain) -> Any:
+def _load_retired(entries: dict[int, s.Entry], plain: Plain) -> s.Retired:
     match plain:
         case ["schema_name", name]:
-            return name
+            return RetiredSchemaName(name)
         case ["name", schema_id, name]:
-            return schema_id, name
+            return RetiredName(schema_id, name)
         case ["schema", schema_id]:
-            return state.schemas[schema_id]
+            return RetiredSchema(schema_id)
         case _:
-            return entries[plain[1]]
+            return RetiredEntry(entries[plain[1]])
 
 
 def _load_files(state: s.SequencerState, plain: dict[str, Plain]) -> None:
@@ -430,10 +418,10 @@ def _load_files(state: s.SequencerState, plain: dict[str, Plain]) -> None:
         chunk.frombytes(data)
         state.record_counts.put_chunk(number, chunk)
     for data_file_id, filed, inlined in plain["deletes"]:
-        state.deletes[data_file_id] = s.FileDeletes(_unbits(filed), _unbits(inlined))
+        state.deletes[data_file_id] = FileDeletes(_unbits(filed), _unbits(inlined))
     for data_file_id, table_id, compacted_at, ended_at, deletes in plain["file_history"]:
-        state.file_history[data_file_id] = s.FileHistory(
-            table_id, [s.RowsDeleted(at, _unbits(rows), every) for at, rows, every in deletes], compacted_at, ended_at
+        state.file_history[data_file_id] = FileHistory(
+            table_id, [RowsDeleted(at, _unbits(rows), every) for at, rows, every in deletes], compacted_at, ended_at
         )
 
 

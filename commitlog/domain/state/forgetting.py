@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from commitlog.domain.state.index import (
-    Commit,
-    KeyedRows,
-    SchemaState,
-    SequencerState,
-    TableState,
-)
+from commitlog.domain.state.index import Commit, Entry, SequencerState
+from commitlog.domain.state.rows import KeyedRows
 
 
 def advance_window(state: SequencerState) -> None:
@@ -37,7 +30,7 @@ def _forget_commit(state: SequencerState, snapshot_id: int, commit: Commit) -> N
     for table in commit.tables:
         if table.rows is not None and table.rows.row_touches:
             touches = table.rows.row_touches
-            while touches and touches[oldest := next(iter(touches))][0] <= snapshot_id:
+            while touches and touches[oldest := next(iter(touches))].snapshot_id <= snapshot_id:
                 del touches[oldest]
 
 
@@ -45,13 +38,13 @@ def _forget_row_change(rows: KeyedRows, key: str, snapshot_id: int) -> None:
     versions = rows.history.get(key)
     if versions is None:
         return
-    while len(versions) > 1 and versions[1][0] <= snapshot_id:
+    while len(versions) > 1 and versions[1].snapshot_id <= snapshot_id:
         del versions[0]
-    if len(versions) == 1 and versions[0][0] <= snapshot_id:
+    if len(versions) == 1 and versions[0].snapshot_id <= snapshot_id:
         del rows.history[key]
         version = rows.live.get(key)
         if version is not None:
-            rows.live[key] = replace(version, image=None)
+            rows.live[key] = version.without_image()
 
 
 def expire_by_settings(state: SequencerState) -> None:
@@ -74,29 +67,87 @@ def raise_floor(state: SequencerState, floor: int) -> None:
         return
     state.floor_snapshot_id = floor
     while state.retired and state.retired[0][0] <= floor:
-        _, what = state.retired.popleft()
-        if isinstance(what, str):
-            schema_events = state.schema_names.get(what)
-            while schema_events and len(schema_events) > 1 and schema_events[1].snapshot_id <= floor:
-                del schema_events[0]
-            if schema_events and len(schema_events) == 1 and schema_events[0].schema is None:
-                del state.schema_names[what]
-        elif isinstance(what, tuple):
-            _forget_name(state, what, floor)
-        elif isinstance(what, SchemaState):
-            del state.schemas[what.schema_id]
-        elif isinstance(what, TableState):
-            del state.tables[what.table_id]
-            what.schema.entries.pop(what.table_id, None)
-        else:
-            del state.views[what.view_id]
-            what.schema.entries.pop(what.view_id, None)
+        _, retired = state.retired.popleft()
+        retired.forget(state, floor)
 
 
-def _forget_name(state: SequencerState, key: tuple[int, str], floor: int) -> None:
-    events = state.names.get(key)
-    while events and len(events) > 1 and events[1].snapshot_id <= floor:
-        del events[0]
-    if events and len(events) == 1 and events[0].entry is None and events[0].snapshot_id <= floor:
-        del state.names[key]
-        state.schemas[key[0]].names.discard(key[1])
+class RetiredName:
+    """The name of tables and views that came to mean something else, or nothing."""
+
+    __slots__ = ("_name", "_schema_id")
+
+    def __init__(self, schema_id: int, name: str) -> None:
+        self._schema_id = schema_id
+        self._name = name
+
+    def forget(self, state: SequencerState, floor: int) -> None:
+        """Forget what it meant before the floor, and the name itself when it means nothing since."""
+        key = self._schema_id, self._name
+        events = state.names.get(key)
+        while events and len(events) > 1 and events[1].snapshot_id <= floor:
+            del events[0]
+        if events and len(events) == 1 and events[0].entry is None and events[0].snapshot_id <= floor:
+            del state.names[key]
+            state.schemas[self._schema_id].names.discard(self._name)
+
+    def plain(self) -> list[str | int]:
+        """It as plain values."""
+        return ["name", self._schema_id, self._name]
+
+
+class RetiredSchemaName:
+    """The name of schemas that came to mean another one, or none."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def forget(self, state: SequencerState, floor: int) -> None:
+        """Forget what it meant before the floor, and the name itself when it means nothing since."""
+        events = state.schema_names.get(self._name)
+        while events and len(events) > 1 and events[1].snapshot_id <= floor:
+            del events[0]
+        if events and len(events) == 1 and events[0].schema is None:
+            del state.schema_names[self._name]
+
+    def plain(self) -> list[str | int]:
+        """It as plain values."""
+        return ["schema_name", self._name]
+
+
+class RetiredEntry:
+    """A table or view that was dropped."""
+
+    __slots__ = ("_entry",)
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+
+    def forget(self, state: SequencerState, floor: int) -> None:
+        """Forget it."""
+        entry_id = self._entry.entry_id
+        state.tables.pop(entry_id, None)
+        state.views.pop(entry_id, None)
+        self._entry.schema.entries.pop(entry_id, None)
+
+    def plain(self) -> list[str | int]:
+        """It as plain values."""
+        return ["entry", self._entry.entry_id]
+
+
+class RetiredSchema:
+    """A schema that was dropped."""
+
+    __slots__ = ("_schema_id",)
+
+    def __init__(self, schema_id: int) -> None:
+        self._schema_id = schema_id
+
+    def forget(self, state: SequencerState, floor: int) -> None:
+        """Forget it."""
+        del state.schemas[self._schema_id]
+
+    def plain(self) -> list[str | int]:
+        """It as plain values."""
+        return ["schema", self._schema_id]

@@ -1,213 +1,52 @@
 """The sequencer's memory: what a check has to look up, indexed so that it costs the proposal's size, not history's.
 
-Three kinds of entries, by how long they are kept:
+Four kinds of entries, by how long they are kept:
 
 - **objects and names**: schemas, tables, views and what each name meant when, back to the floor (the oldest snapshot kept);
-- **live contents**: per file its record count (packed) and deleted positions (roaring), per key its row;
+- **live contents**: per file its record count (packed) and deleted positions (roaring), per key its row (``files``, ``rows``);
 - **the window**: who committed the last ``window_snapshots`` snapshots, which files and rows they touched. A base older
-  than ``index_floor`` is judged per table.
+  than ``index_floor`` is judged per table;
+- **answers**: the ids of each partition's duplicate window; of writers for ever their epoch and committed seqs.
+
+Snapshot ids count from 1; 0 is the empty log before them, -1 "never". Names are folded (``types.fold``) wherever they are
+keys. Only ``replay`` (module ``replaying``) calls what changes anything here; ``forgetting`` ends what it began.
 
 What is made for every proposal has an ``__init__`` of its own: the one that a dataclass or a named tuple makes for itself
 stays interpreted where all else is compiled.
-
-Only ``replay`` (module ``replaying``) calls what changes anything here.
 """
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-from pyroaring import AbstractBitMap64, BitMap64
+from pyroaring import BitMap64
 
-from commitlog.domain.model import (
-    ChangeKind,
-    DataFile,
-    Genesis,
-    Granularity,
-    LogSettings,
-    ProposalId,
-    Reason,
-    Row,
-    Verdict,
-)
+from commitlog.domain.model import ChangeKind, Genesis, Granularity, LogSettings, ProposalId, Reason, Verdict
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.types import fold
+from commitlog.domain.state.files import AppendedFile, FileDeletes, FileHistory, RecordCounts
+from commitlog.domain.state.rows import KeyedRows
 
-_CHUNK = 4096
 ROW_CHANGES = (ChangeKind.INSERT_ROW, ChangeKind.UPDATE_ROW, ChangeKind.DELETE_ROW)
 FILES_ENDED = (ChangeKind.DELETE, ChangeKind.COMPACT)
+"""The kinds after which a file may not be live any more."""
 
 
-class RecordCounts:
-    """Record count of every live data file, eight bytes each, in chunks that are freed when their last file goes."""
-
-    def __init__(self) -> None:
-        self._chunks: dict[int, array[int]] = {}
-
-    def put(self, data_file_id: int, count: int) -> None:
-        """Remember a file."""
-        number, at = divmod(data_file_id, _CHUNK)
-        chunk = self._chunks.get(number)
-        if chunk is None:
-            chunk = self._chunks[number] = array("q", [-1]) * (_CHUNK + 1)
-            chunk[_CHUNK] = 0
-        chunk[at] = count
-        chunk[_CHUNK] += 1
-
-    def get(self, data_file_id: int) -> int:
-        """Return a live file's record count."""
-        return self._chunks[data_file_id // _CHUNK][data_file_id % _CHUNK]
-
-    def holds(self, data_file_id: int) -> bool:
-        """Whether a file is live, in whatever table."""
-        chunk = self._chunks.get(data_file_id // _CHUNK)
-        return chunk is not None and chunk[data_file_id % _CHUNK] >= 0
-
-    def chunks(self) -> Iterator[tuple[int, array[int]]]:
-        """Every chunk with its number; the last item of a chunk counts its live files."""
-        yield from self._chunks.items()
-
-    def put_chunk(self, number: int, chunk: array[int]) -> None:
-        """Take back what ``chunks`` gave."""
-        self._chunks[number] = chunk
-
-    def drop(self, data_file_id: int) -> None:
-        """Forget a file."""
-        number, at = divmod(data_file_id, _CHUNK)
-        chunk = self._chunks[number]
-        chunk[at] = -1
-        chunk[_CHUNK] -= 1
-        if chunk[_CHUNK] == 0:
-            del self._chunks[number]
-
-
-@dataclass(slots=True)
-class FileDeletes:
-    """Deleted positions of one live file: those in its delete file, and those the catalog holds as inlined deletes."""
-
-    filed: BitMap64 = field(default_factory=BitMap64)
-    inlined: BitMap64 = field(default_factory=BitMap64)
-
-    def count(self) -> int:
-        """How many rows are deleted."""
-        return len(self.filed) + len(self.inlined)
-
-
-class RowsDeleted(NamedTuple):
-    """One delete from a file within the window: the positions it added.
-
-    ``every_row`` is set for delete files and whole files, which touch every row of their file (rules.md 3).
-    """
-
-    snapshot_id: int
-    rows: AbstractBitMap64
-    every_row: bool
-
-
-@dataclass(slots=True)
-class FileHistory:
-    """What happened to a file within the window."""
-
-    table_id: int
-    deletes: list[RowsDeleted] = field(default_factory=list)
-    compacted_at: int | None = None
-    ended_at: int | None = None
-
-    def last_delete(self) -> int:
-        """Snapshot of the last delete within the window, -1 if none."""
-        return self.deletes[-1].snapshot_id if self.deletes else -1
-
-    def last_change(self) -> int:
-        """Snapshot of the last change within the window, -1 if none."""
-        return max(self.last_delete(), -1 if self.compacted_at is None else self.compacted_at)
-
-
-class AppendedFile:
-    """A file appended within the window, as a read's filter needs it."""
-
-    __slots__ = ("data_file_id", "file", "snapshot_id")
-
-    def __init__(self, snapshot_id: int, data_file_id: int, file: DataFile) -> None:
-        self.snapshot_id = snapshot_id
-        self.data_file_id = data_file_id
-        self.file = file
-
-
-class Origin(NamedTuple):
-    """Node of a row version, for ties of LAST_UPDATE_WINS; a row made on this log has priority 0 and no name."""
-
-    priority: int
-    node: str
-
-
-LOCAL = Origin(0, "")
-
-
-@dataclass(frozen=True, slots=True)
-class RowVersion:
-    """A live row of a keyed table. ``unique`` and ``references`` hold canonical values, None where a column is NULL.
-
-    ``image`` is kept within the window only.
-    """
-
-    row_id: int
-    snapshot_id: int
-    time_us: int
-    origin: Origin
-    unique: tuple[str | None, ...]
-    references: tuple[str | None, ...]
-    image: Row | None
-
-
-@dataclass(slots=True)
-class KeyedRows:
-    """The rows of one keyed table, by canonical key."""
-
-    live: dict[str, RowVersion] = field(default_factory=dict)
-    unique: list[dict[str, str]] = field(default_factory=list)
-    referring: list[dict[str, set[str]]] = field(default_factory=list)
-    history: dict[str, list[tuple[int, RowVersion | None]]] = field(default_factory=dict)
-    row_touches: dict[int, tuple[int, ChangeKind]] = field(default_factory=dict)
-    inlined: BitMap64 = field(default_factory=BitMap64)
-
-    @classmethod
-    def of(cls, definition: TableDefinition) -> KeyedRows | None:
-        """The empty rows of a new table; None when it has no primary key."""
-        if not definition.keyed:
-            return None
-        return cls(unique=[{} for _ in definition.unique], referring=[{} for _ in definition.foreign_keys])
-
-    def at(self, key: str, base_snapshot_id: int) -> RowVersion | None:
-        """The version of a key at a base within the window."""
-        versions = self.history.get(key)
-        if versions is None:
-            return self.live.get(key)
-        found: RowVersion | None = None
-        for snapshot_id, version in versions:
-            if snapshot_id > base_snapshot_id:
-                break
-            found = version
-        return found
-
-    def last_touch(self, row_id: int) -> int:
-        """Snapshot of the last change or flush of a row within the window, -1 if none."""
-        touch = self.row_touches.get(row_id)
-        return -1 if touch is None else touch[0]
-
-    def last_change(self, key: str) -> int:
-        """Snapshot of the last change of a key within the window, -1 if none."""
-        versions = self.history.get(key)
-        return versions[-1][0] if versions else -1
+# --- objects and names ------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
 class SchemaState:
-    """A schema, with every entry it held and every (folded) name it knew since the floor."""
+    """A schema, kept until its drop lies at the floor.
+
+    created_at, dropped_at: snapshots. entries: the tables and views that it held since the floor, by id, dropped ones too.
+    names: folded ones that meant something in it since the floor. entry_created_at: the last snapshot that created a table,
+    or a view, in it, by kind of change.
+    """
 
     schema_id: int
     name: str
@@ -220,7 +59,7 @@ class SchemaState:
 
 @dataclass(slots=True, eq=False)
 class ViewState:
-    """A view; ``last`` is the last snapshot per kind of change that touched it."""
+    """A view, kept until its drop lies at the floor; ``last`` is the last snapshot per kind of change that touched it."""
 
     view_id: int
     schema: SchemaState
@@ -242,7 +81,13 @@ class ViewState:
 
 @dataclass(slots=True, eq=False)
 class TableState:
-    """A table; ``last`` is the last snapshot per kind of change, ``definition_changed_at`` of one that is not benign."""
+    """A table, kept until its drop lies at the floor; of a dropped one the contents are gone at once.
+
+    definition: at the head. last: the last snapshot per kind of change that touched it. definition_changed_at: the last one
+    that altered it by more than a comment, default or property, -1 if none. next_row_id: above every row id that was given.
+    file_bytes: of all files that were ever in it. live_files: data file ids. appended: within the window, oldest first, also
+    files that are gone since. rows: None without a primary key.
+    """
 
     definition: TableDefinition
     schema: SchemaState
@@ -291,6 +136,13 @@ Entry: TypeAlias = TableState | ViewState
 """What a name in a schema means."""
 
 
+class Referrer(NamedTuple):
+    """A table that refers to another one, by its foreign key of that number."""
+
+    table: TableState
+    number: int
+
+
 class NameEvent(NamedTuple):
     """From this snapshot on the name means ``entry`` (None: nothing), because of a change of kind ``kind``."""
 
@@ -306,8 +158,25 @@ class SchemaEvent(NamedTuple):
     schema: SchemaState | None
 
 
+class Retired(Protocol):
+    """Something that no base sees any more when the floor has reached a snapshot; the kinds are in ``forgetting``."""
+
+    def forget(self, state: SequencerState, floor: int) -> None:
+        """Take it out of the state."""
+
+    def plain(self) -> list[str | int]:
+        """It as plain values."""
+
+
+# --- the window -------------------------------------------------------------------------------------------------------
+
+
 class Commit:
-    """Who made a snapshot, and what in the window goes with it."""
+    """Who made a snapshot, and what in the window goes with it.
+
+    tables: those whose contents it touched. files: data file ids with a history, rows: (table, canonical key) with one. Each
+    as often as it was touched.
+    """
 
     __slots__ = ("files", "proposal_id", "rows", "tables", "writer_id")
 
@@ -324,6 +193,9 @@ class Commit:
         self.tables = tables
         self.files = files
         self.rows = rows
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
 
 
 class Answer:
@@ -349,7 +221,10 @@ class Answer:
 
 
 class RecentId:
-    """An id in the duplicate window of its partition, in order of decision."""
+    """An id in the duplicate window of its partition.
+
+    writer_seq: None unless it committed by one. number: how many outcomes of the partition there were with its own.
+    """
 
     __slots__ = ("decided_at_ms", "number", "proposal_id", "writer_id", "writer_seq")
 
@@ -363,23 +238,39 @@ class RecentId:
         self.number = number
 
 
-@dataclass(slots=True)
 class DuplicateWindow:
-    """The ids of one proposals partition that can still be told from new ones."""
+    """The ids of one proposals partition that can still be told from new ones.
 
-    answers: dict[ProposalId, Answer] = field(default_factory=dict)
-    recent: deque[RecentId] = field(default_factory=deque)
-    outcomes: int = 0
-    expired_time_ms: int = -1
+    outcomes: how many the partition had. expired_time_ms: the newest time in an id that has left the window, -1 if none; an
+    id that is not later cannot be told from a repeat. answers: of each id in the window. recent: the same ids, oldest first;
+    the first leaves when both ``duplicate_window_outcomes`` and ``duplicate_window_ms`` have passed.
+    """
+
+    __slots__ = ("answers", "expired_time_ms", "outcomes", "recent")
+
+    def __init__(self, outcomes: int = 0, expired_time_ms: int = -1) -> None:
+        self.outcomes = outcomes
+        self.expired_time_ms = expired_time_ms
+        self.answers: dict[ProposalId, Answer] = {}
+        self.recent: deque[RecentId] = deque()
 
 
-@dataclass(slots=True)
 class WriterState:
-    """What is known of a writer for ever: its highest epoch and the exact set of its committed seqs."""
+    """What is known of a writer, for ever.
 
-    epoch: int | None = None
-    committed_seqs: BitMap64 | None = None
-    answers: dict[int, Answer] = field(default_factory=dict)
+    epoch: the highest that it was given, None if none. committed_seqs: exactly which, None if none. answers: by writer_seq,
+    while its id is in the duplicate window.
+    """
+
+    __slots__ = ("answers", "committed_seqs", "epoch")
+
+    def __init__(self) -> None:
+        self.epoch: int | None = None
+        self.committed_seqs: BitMap64 | None = None
+        self.answers: dict[int, Answer] = {}
+
+
+# --- all of it --------------------------------------------------------------------------------------------------------
 
 
 class SequencerState:
@@ -389,33 +280,55 @@ class SequencerState:
         self.log_id = log_id
         self.partitions = partitions
         self.settings = settings
+        """As the last CONFIGURE left them; the first ones are the genesis's."""
         self.next_seq = 1
         self.epoch = 0
+        """Of the sequencer that made the last outcome."""
+        self.next_offsets: dict[int, int] = {}
+        """Of proposals, by partition: one more than the highest that was decided."""
         self.head_snapshot_id = 0
         self.floor_snapshot_id = 0
+        """The oldest snapshot that can be a base; raised by EXPIRE_SNAPSHOTS and the settings, never lowered."""
         self.index_floor = 0
+        """The oldest base that the window reaches back to: ``window_snapshots`` below the head."""
         self.decided_at_ms = 0
         self.snapshot_time_us = 0
+        """Of the last outcome and of the head: neither falls."""
+        self.snapshot_times: deque[tuple[int, int]] = deque()
+        """(snapshot id, time in us), oldest first, about one a second: how the floor follows the clock."""
         self.schema_version = 0
         self.next_catalog_id = 1
+        """Of schemas, tables, views and partitionings, which share one space."""
         self.next_file_id = 0
-        self.next_offsets: dict[int, int] = {}
-        self.keyed_rows = 0
+        """Of data files, delete files and name mappings, which share one space."""
+
         main = SchemaState(0, "main", 0)
-        self.schema_names: dict[str, list[SchemaEvent]] = {"main": [SchemaEvent(0, main)]}
         self.schemas: dict[int, SchemaState] = {0: main}
-        self.names: dict[tuple[int, str], list[NameEvent]] = {}
         self.tables: dict[int, TableState] = {}
         self.views: dict[int, ViewState] = {}
-        self.referrers: dict[int, list[tuple[TableState, int]]] = {}
+        """By id, dropped ones too until the floor has passed them."""
+        self.schema_names: dict[str, list[SchemaEvent]] = {"main": [SchemaEvent(0, main)]}
+        self.names: dict[tuple[int, str], list[NameEvent]] = {}
+        """By folded name, of tables and views by schema id and folded name: what it meant from when on, oldest first."""
+        self.referrers: dict[int, list[Referrer]] = {}
+        """By id of the table that is referred to: who does; both are live."""
+        self.retired: deque[tuple[int, Retired]] = deque()
+        """(snapshot id, what to look at when the floor reaches it), oldest first: names that then changed, what was dropped."""
+
         self.record_counts = RecordCounts()
         self.deletes: dict[int, FileDeletes] = {}
-        self.file_history: dict[int, FileHistory] = {}
+        """By id of a live data file, if any of it is deleted."""
+        self.keyed_rows = 0
+        """How many there are in all tables."""
+
         self.commits: dict[int, Commit] = {}
+        """By snapshot id above ``index_floor``."""
+        self.file_history: dict[int, FileHistory] = {}
+        """By id of a data file, live or not, that was deleted from or compacted above ``index_floor``."""
+
         self.writers: dict[str, WriterState] = {}
         self.duplicates: dict[int, DuplicateWindow] = {}
-        self.retired: deque[tuple[int, tuple[int, str] | str | Entry | SchemaState]] = deque()
-        self.snapshot_times: deque[tuple[int, int]] = deque()
+        """By partition of the proposals."""
 
     def entry_at(self, schema: SchemaState, folded: str, snapshot_id: int) -> Entry | None:
         """What a name in a schema meant at a snapshot not below the floor."""

@@ -1,7 +1,14 @@
 """replay: the only way in which the state changes, live and at start alike (rules.md 1).
 
-It applies a committed changeset in order to the head. Ids come from the outcome (``assigned``, ``effects``), never from
-looking names up as ``decide`` does: nothing conflicted, so at the head the names mean what they meant to the writer.
+Theory of operation. Every outcome, whatever its verdict, moves the log on (seq, epoch, clock, the offset behind its
+proposal), and its answer is remembered (``remembering``). A COMMITTED one is applied first, change after change, onto the
+head: each changes what the head is, and notes with its snapshot id what it touched. Only then the head becomes its
+snapshot, the window moves along, and what neither window nor floor need any more is forgotten (``forgetting``).
+
+Nothing is decided here. Ids come from the outcome (``assigned``, ``effects``), never from looking names up as ``decide`` does:
+nothing conflicted, so at the head the names mean what they meant to the writer. A skipped change does nothing, a row that
+a handler settled has the image that the outcome tells. What does not fit fails an assertion: a defect, or a log that is not
+the state's; as the state has then taken half an outcome, its owner throws it away and loads it again.
 """
 
 from __future__ import annotations
@@ -15,30 +22,30 @@ from pyroaring import BitMap64
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.definitions import BENIGN_OPS, complete_row, define, reference
-from commitlog.domain.model.ids import id_time_ms
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.model.types import fold
-from commitlog.domain.state.forgetting import advance_window, expire_by_settings, raise_floor
+from commitlog.domain.state.files import AppendedFile, FileDeletes, FileHistory, RowsDeleted
+from commitlog.domain.state.forgetting import (
+    RetiredEntry,
+    RetiredName,
+    RetiredSchema,
+    RetiredSchemaName,
+    advance_window,
+    expire_by_settings,
+    raise_floor,
+)
 from commitlog.domain.state.index import (
-    Answer,
-    AppendedFile,
     Commit,
-    DuplicateWindow,
     Entry,
-    FileDeletes,
-    FileHistory,
-    KeyedRows,
     NameEvent,
-    RecentId,
-    RowsDeleted,
-    RowVersion,
+    Referrer,
     SchemaEvent,
     SchemaState,
     SequencerState,
     TableState,
     ViewState,
-    WriterState,
 )
+from commitlog.domain.state.remembering import give_epoch, remember_answer
 from commitlog.domain.state.row_keys import (
     RowChange,
     given_key,
@@ -48,8 +55,8 @@ from commitlog.domain.state.row_keys import (
     time_us_of,
     unique_values,
 )
+from commitlog.domain.state.rows import KeyedRows, KeyVersion, RowTouch, RowVersion
 
-_UNANSWERED = frozenset({m.Reason.MALFORMED, m.Reason.PROPOSAL_EXPIRED})
 _TIME_GRAIN_US = 1_000_000
 
 
@@ -66,63 +73,9 @@ def replay(state: SequencerState, outcome: m.Outcome) -> SequencerState:
         assert proposal is not None
         assert outcome.snapshot_id == state.head_snapshot_id + 1
         _Replay(state, outcome, proposal).run()
-        _give_epoch(state, outcome, proposal)
-    _remember_answer(state, outcome)
+        give_epoch(state, outcome, proposal)
+    remember_answer(state, outcome)
     return state
-
-
-# --- writers and duplicates -------------------------------------------------------------------------------------------
-
-
-def _give_epoch(state: SequencerState, outcome: m.Outcome, proposal: m.Proposal) -> None:
-    """An epoch is only ever given by the log."""
-    if outcome.assigned.writer_epoch is not None:
-        state.writers.setdefault(proposal.writer_id, WriterState()).epoch = outcome.assigned.writer_epoch
-
-
-def _remember_answer(state: SequencerState, outcome: m.Outcome) -> None:
-    """Keep the answer for repeats, and let ids leave the window when enough outcomes *and* time have passed."""
-    partition = outcome.source.partition
-    window = state.duplicates.get(partition)
-    if window is None:
-        window = state.duplicates[partition] = DuplicateWindow()
-    window.outcomes += 1
-    proposal = outcome.proposal
-    if proposal is not None and outcome.verdict is not m.Verdict.DUPLICATE and outcome.reason not in _UNANSWERED:
-        answer = Answer(
-            outcome.seq, outcome.verdict, outcome.snapshot_id, outcome.reason, outcome.detail, outcome.content_hash
-        )
-        window.answers[proposal.proposal_id] = answer
-        committed = outcome.verdict is m.Verdict.COMMITTED and proposal.writer_seq is not None
-        writer_seq = proposal.writer_seq if committed else None
-        window.recent.append(
-            RecentId(proposal.proposal_id, proposal.writer_id, writer_seq, outcome.decided_at_ms, window.outcomes)
-        )
-        if writer_seq is not None:
-            writer = state.writers.setdefault(proposal.writer_id, WriterState())
-            if writer.committed_seqs is None:
-                writer.committed_seqs = BitMap64()
-            writer.committed_seqs.add(writer_seq)
-            writer.answers[writer_seq] = answer
-    _expire_answers(state, window, outcome.decided_at_ms)
-
-
-def _expire_answers(state: SequencerState, window: DuplicateWindow, now_ms: int) -> None:
-    settings = state.settings
-    recent = window.recent
-    while (
-        recent
-        and window.outcomes - recent[0].number > settings.duplicate_window_outcomes
-        and now_ms - recent[0].decided_at_ms > settings.duplicate_window_ms
-    ):
-        oldest = recent.popleft()
-        del window.answers[oldest.proposal_id]
-        if oldest.writer_seq is not None:
-            state.writers[oldest.writer_id].answers.pop(oldest.writer_seq, None)
-        # An id from beyond the skew was refused for that; its time must not shut out the honest ids before it.
-        made_at_ms = id_time_ms(oldest.proposal_id)
-        if made_at_ms is not None and made_at_ms <= oldest.decided_at_ms + settings.clock_skew_ms_max:
-            window.expired_time_ms = max(window.expired_time_ms, made_at_ms)
 
 
 # --- a committed changeset --------------------------------------------------------------------------------------------
@@ -184,12 +137,12 @@ class _Replay:
         key = schema.schema_id, fold(name)
         self.state.names.setdefault(key, []).append(NameEvent(self.snapshot_id, entry, kind))
         schema.names.add(key[1])
-        self.state.retired.append((self.snapshot_id, key))
+        self.state.retired.append((self.snapshot_id, RetiredName(*key)))
 
     def bind_schema(self, name: str, schema: SchemaState | None) -> None:
         """From this snapshot on a schema name means ``schema``."""
         self.state.schema_names.setdefault(fold(name), []).append(SchemaEvent(self.snapshot_id, schema))
-        self.state.retired.append((self.snapshot_id, fold(name)))
+        self.state.retired.append((self.snapshot_id, RetiredSchemaName(fold(name))))
 
     def create_schema(self, change: m.CreateSchema, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
@@ -205,14 +158,14 @@ class _Replay:
                 self.drop_entry(entry, change.kind)
         schema.dropped_at = self.snapshot_id
         self.bind_schema(schema.name, None)
-        self.state.retired.append((self.snapshot_id, schema))
+        self.state.retired.append((self.snapshot_id, RetiredSchema(schema.schema_id)))
 
     def drop_entry(self, entry: Entry, kind: m.ChangeKind) -> None:
         """Take a table or view out of the live objects."""
         self.bind(entry.schema, entry.name, None, kind)
         entry.dropped_at = self.snapshot_id
         entry.last[kind] = self.snapshot_id
-        self.state.retired.append((self.snapshot_id, entry))
+        self.state.retired.append((self.snapshot_id, RetiredEntry(entry)))
         if isinstance(entry, TableState):
             self.forget_contents(entry)
 
@@ -228,7 +181,7 @@ class _Replay:
             state.keyed_rows -= len(table.rows.live)
             for key in table.definition.foreign_keys:
                 children = state.referrers.get(key.ref_table_id, [])
-                state.referrers[key.ref_table_id] = [pair for pair in children if pair[0] is not table]
+                state.referrers[key.ref_table_id] = [each for each in children if each.table is not table]
                 if not state.referrers[key.ref_table_id]:
                     del state.referrers[key.ref_table_id]
             table.rows = KeyedRows.of(table.definition)
@@ -245,7 +198,9 @@ class _Replay:
             parent = self.state.entry_at(self.schema(spec.ref_schema), fold(spec.ref_table), self.snapshot_id)
             assert isinstance(parent, TableState)
             key = reference(table.definition, spec, parent.definition)
-            self.state.referrers.setdefault(parent.table_id, []).append((table, len(table.definition.foreign_keys)))
+            self.state.referrers.setdefault(parent.table_id, []).append(
+                Referrer(table, len(table.definition.foreign_keys))
+            )
             table.definition = replace(table.definition, foreign_keys=(*table.definition.foreign_keys, key))
         table.rows = KeyedRows.of(table.definition)
 
@@ -315,7 +270,7 @@ class _Replay:
         self.files.append(data_file_id)
         history = self.state.file_history.get(data_file_id)
         if history is None:
-            history = self.state.file_history[data_file_id] = FileHistory(table.table_id)
+            history = self.state.file_history[data_file_id] = FileHistory(table.table_id, [])
         return history
 
     def end_file(self, table: TableState, data_file_id: int, history: FileHistory) -> None:
@@ -330,12 +285,12 @@ class _Replay:
         deletes = self.state.deletes
         for positions in change.positions:
             assert not isinstance(positions.rows, tuple)
-            deletes.setdefault(positions.data_file_id, FileDeletes()).inlined |= positions.rows
+            deletes.setdefault(positions.data_file_id, FileDeletes(BitMap64(), BitMap64())).inlined |= positions.rows
             history = self.history(table, positions.data_file_id)
             history.deletes.append(RowsDeleted(self.snapshot_id, positions.rows, False))
         for delete_file in change.delete_files:
             assert not isinstance(delete_file.rows, tuple)
-            known = deletes.setdefault(delete_file.data_file_id, FileDeletes())
+            known = deletes.setdefault(delete_file.data_file_id, FileDeletes(BitMap64(), BitMap64()))
             added = BitMap64(delete_file.rows) - known.filed
             known.filed |= added
             self.history(table, delete_file.data_file_id).deletes.append(RowsDeleted(self.snapshot_id, added, True))
@@ -403,17 +358,16 @@ class _Replay:
         versions = rows.history.get(key)
         if versions is None:
             before = rows.live.get(key)
-            versions = rows.history[key] = [(-1 if before is None else before.snapshot_id, before)]
-        if versions[-1][0] == self.snapshot_id:
-            versions[-1] = (self.snapshot_id, version)
-        else:
-            versions.append((self.snapshot_id, version))
+            versions = rows.history[key] = [KeyVersion(-1 if before is None else before.snapshot_id, before)]
+        if versions[-1].snapshot_id == self.snapshot_id:
+            versions.pop()
+        versions.append(KeyVersion(self.snapshot_id, version))
         self.rows.append((table, key))
 
     def touch_row(self, rows: KeyedRows, row_id: int, kind: m.ChangeKind) -> None:
         """Note a row's last change, the newest at the end."""
         rows.row_touches.pop(row_id, None)
-        rows.row_touches[row_id] = (self.snapshot_id, kind)
+        rows.row_touches[row_id] = RowTouch(self.snapshot_id, kind)
 
     def end_row(self, table: TableState, rows: KeyedRows, key: str, kind: m.ChangeKind) -> None:
         """Take a row out of the live ones."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from commitlog.domain.model import DeleteRow, InsertRow, InvalidCode, Row, RowValue, UpdateRow
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
 from commitlog.domain.model.types import canonical_value, check_json_type, fold, value_text
-from commitlog.domain.state.index import LOCAL, Origin, RowVersion
+from commitlog.domain.state.rows import LOCAL, Origin, RowVersion
 
 RowChange: TypeAlias = InsertRow | UpdateRow | DeleteRow
 _SEPARATOR = "\x1f"

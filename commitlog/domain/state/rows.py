@@ -1,0 +1,122 @@
+"""What is kept of the rows of keyed tables: the live ones, and within the window what each key was before.
+
+A key is the canonical text of a row's primary key (``row_keys``). Only ``replay`` changes what is here, and ``forgetting`` ends
+it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyroaring import BitMap64
+
+from commitlog.domain.model import ChangeKind, Row
+from commitlog.domain.model.definitions import TableDefinition
+
+
+class Origin(NamedTuple):
+    """Node of a row version, for ties of LAST_UPDATE_WINS; a row made on this log has priority 0 and no name."""
+
+    priority: int
+    node: str
+
+
+LOCAL = Origin(0, "")
+
+
+class RowVersion:
+    """A row of a keyed table as one snapshot made it. Nothing of it changes.
+
+    time_us: when its writer made it, microseconds since 1970, for LAST_UPDATE_WINS. unique, references: canonical values by
+    number of the UNIQUE constraint and of the foreign key, None where a column is NULL. image: the whole row, None for a
+    live row whose last change has left the window.
+    """
+
+    __slots__ = ("image", "origin", "references", "row_id", "snapshot_id", "time_us", "unique")
+
+    def __init__(
+        self,
+        row_id: int,
+        snapshot_id: int,
+        time_us: int,
+        origin: Origin,
+        unique: tuple[str | None, ...],
+        references: tuple[str | None, ...],
+        image: Row | None,
+    ) -> None:
+        self.row_id = row_id
+        self.snapshot_id = snapshot_id
+        self.time_us = time_us
+        self.origin = origin
+        self.unique = unique
+        self.references = references
+        self.image = image
+
+    def without_image(self) -> RowVersion:
+        """What is kept of it beyond the window."""
+        return RowVersion(self.row_id, self.snapshot_id, self.time_us, self.origin, self.unique, self.references, None)
+
+
+class KeyVersion(NamedTuple):
+    """From this snapshot on a key has ``version`` (None: no row)."""
+
+    snapshot_id: int
+    version: RowVersion | None
+
+
+class RowTouch(NamedTuple):
+    """The last change or flush of a row."""
+
+    snapshot_id: int
+    kind: ChangeKind
+
+
+class KeyedRows:
+    """The rows of one keyed table.
+
+    live: the row of each key. unique: for each UNIQUE constraint the key that holds a value; referring: for each foreign key
+    the keys of the rows that refer to a value. All three are of the head, and go with the row.
+
+    history: for each key that changed within the window its versions, oldest first; the first one is what it was before, at
+    the snapshot that made it (-1: no row). row_touches: by row id, also of rows that are gone, in order of time. What has
+    left the window is forgotten from both.
+
+    inlined: ids of the live rows that are outside of files; a FLUSH ends that.
+    """
+
+    __slots__ = ("history", "inlined", "live", "referring", "row_touches", "unique")
+
+    def __init__(self, unique_count: int, foreign_key_count: int) -> None:
+        self.live: dict[str, RowVersion] = {}
+        self.unique: list[dict[str, str]] = [{} for _ in range(unique_count)]
+        self.referring: list[dict[str, set[str]]] = [{} for _ in range(foreign_key_count)]
+        self.history: dict[str, list[KeyVersion]] = {}
+        self.row_touches: dict[int, RowTouch] = {}
+        self.inlined = BitMap64()
+
+    @staticmethod
+    def of(definition: TableDefinition) -> KeyedRows | None:
+        """The empty rows of a new table; None when it has no primary key."""
+        return KeyedRows(len(definition.unique), len(definition.foreign_keys)) if definition.keyed else None
+
+    def at(self, key: str, base_snapshot_id: int) -> RowVersion | None:
+        """The version of a key at a base within the window."""
+        versions = self.history.get(key)
+        if versions is None:
+            return self.live.get(key)
+        found: RowVersion | None = None
+        for snapshot_id, version in versions:
+            if snapshot_id > base_snapshot_id:
+                break
+            found = version
+        return found
+
+    def last_touch(self, row_id: int) -> int:
+        """Snapshot of the last change or flush of a row within the window, -1 if none."""
+        touch = self.row_touches.get(row_id)
+        return -1 if touch is None else touch.snapshot_id
+
+    def last_change(self, key: str) -> int:
+        """Snapshot of the last change of a key within the window, -1 if none."""
+        versions = self.history.get(key)
+        return versions[-1].snapshot_id if versions else -1
