@@ -173,8 +173,8 @@ def test_head_when_the_projector_is_held_back_then_another_program_waits_and_is_
     with (
         serving(made),
         CommitLog.connect(settings=made) as writer,
-        CommitLog.connect(settings=made.replace(catalog_timeout_ms=300)) as hasty,
-        CommitLog.connect(settings=made.replace(staleness_ms=600_000)) as content,
+        CommitLog.connect(settings=replace(made, catalog_timeout_ms=300)) as hasty,
+        CommitLog.connect(settings=replace(made, staleness_ms=600_000)) as content,
         CommitLog.connect(settings=made) as patient,
         ThreadPoolExecutor(1) as asking,
     ):
@@ -200,7 +200,7 @@ def test_head_when_the_projector_is_held_back_then_another_program_waits_and_is_
 
 
 def test_head_when_the_log_ends_with_what_is_no_outcome_then_the_catalog_gets_there(made: Settings) -> None:
-    with CommitLog.connect(settings=made.replace(catalog_timeout_ms=5_000)) as log:
+    with CommitLog.connect(settings=replace(made, catalog_timeout_ms=5_000)) as log:
         for _ in range(3):
             with serving(made):
                 assert log.submit(proposal(Ids(seed_of("ends")), 0)).reason is Reason.INVALID

@@ -130,7 +130,7 @@ def test_bytes_when_no_proposal_then_refused_kept_and_the_rest_goes_on(settings:
     assert (outcomes[2].proposal_id, outcomes[2].writer_id) == (good.proposal_id, "w1")
     letters = [decode_dead_letter(each) for each in messages_of(settings, topics.dead_letters)]
     assert [letter.value for letter in letters] == [b"\x00\xffjunk", None, cut]
-    assert [letter.source for letter in letters] == [m.Position(partition, offset) for offset in range(3)]
+    assert [(letter.partition, letter.offset) for letter in letters] == [(partition, offset) for offset in range(3)]
     assert [letter.seq for letter in letters] == [1, 2, 3]
     assert letters[0].key == b"somebody"
     assert "not c301" in letters[0].detail

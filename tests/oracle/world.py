@@ -120,7 +120,7 @@ def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
                 for spec in change.foreign_keys:
                     parent = world.entry(world.schema(spec.ref_schema), spec.ref_table)
                     keys.append(reference(made, spec, parent.definition))
-                world.entries[made.table_id].definition = made.replace(foreign_keys=tuple(keys))
+                world.entries[made.table_id].definition = replace(made, foreign_keys=tuple(keys))
                 refers = tuple(key.ref_table_id for key in keys)
                 events.append(Event("CREATE_TABLE", schema_id, fold(change.table), made.table_id, refers_to=refers))
             case m.CreateView():
@@ -177,7 +177,7 @@ def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
                     entry.files[next(files)] = File(file.record_count, file)
                     for key, row in list(entry.rows.items()):
                         if row.row_id in file.row_ids:
-                            entry.rows[key] = row.replace(flushed=True)
+                            entry.rows[key] = replace(row, flushed=True)
                     events += [Event("FLUSH", id=entry.id, row_id=row_id) for row_id in file.row_ids]
     return world, events
 

@@ -1,6 +1,7 @@
 """A scan as a DataFrame, over files written here: telling right rows from wrong ones takes no log and no catalog."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -145,7 +146,7 @@ def test_dataframe_when_names_of_files_look_like_patterns_then_reads_exactly_tho
     columns = (ID, NAME)
     files = [ScanFile(at, write(strange / name, [at, at + 100]), 2) for at, name in enumerate(names)]
     assert ids(spark, scan(columns, *files)) == sorted([*range(6), *range(100, 106)])
-    dirty = [each.replace(deleted=FrozenBitMap64([0])) for each in files]
+    dirty = [replace(each, deleted=FrozenBitMap64([0])) for each in files]
     assert ids(spark, scan(columns, *dirty)) == list(range(100, 106))
     with pytest.raises(DataFileError, match="names begin with _ or a dot"):
         dataframe(spark, scan(columns, ScanFile(9, write(strange / "_hidden.parquet", [9]), 1)))
