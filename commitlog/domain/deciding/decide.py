@@ -26,8 +26,8 @@ never raises for bad input, however bad; what it raises is a defect, and its cal
 
 INVALID goes before CONFLICT, because a writer that rebases cannot mend it. The two are kept apart like this: whatever the
 writer could see is judged against the base, and is INVALID if it does not fit; what only the window explains (a file that
-went, a table that was altered, a row that changed) is let pass in step 4, and step 5 is bound to find it. Where the
-window is too short to tell, because the base lies before ``index_floor``, a table that was touched counts as a conflict.
+went, a table that was altered, a row that changed) is let pass in step 4, and step 5 is bound to find it. The state knows
+single files and rows back to ``index_floor``; of an older base only what was done to whole tables is known, and counts.
 
 **Step 4: the plan.** ``plan.Plan`` is made for one proposal and thrown away. It knows nothing itself; its parts do:
 

@@ -117,10 +117,10 @@ class Names:
 
     def definition(self, table: TableState) -> TableDefinition | None:
         """The table's columns as the writer knows them; None when they were changed since the base (rules.md 12.2)."""
-        known = self._definitions.get(table.table_id)
-        if known is not None:
-            return known
-        return table.definition if table.is_known_at(self._base) or table in self._made else None
+        altered = self._definitions.get(table.table_id)
+        if altered is not None:
+            return altered
+        return table.definition if table.is_known_at(self._base) else None
 
     def newest_definition(self, table: TableState) -> TableDefinition:
         """The table's columns at the head, as the changeset has altered them."""

@@ -48,6 +48,7 @@ def _forget_row_change(rows: KeyedRows, key: str, snapshot_id: int) -> None:
 
 
 def expire_by_settings(state: SequencerState) -> None:
+    """Raise the floor to where the log's settings want it: so many snapshots, or so old ones."""
     settings = state.settings
     if settings.expire_keep_snapshots is not None:
         raise_floor(state, state.head_snapshot_id - settings.expire_keep_snapshots + 1)

@@ -103,6 +103,7 @@ class TableState:
 
     @property
     def table_id(self) -> int:
+        """Its id, which no other table or view has."""
         return self.definition.table_id
 
     @property
@@ -112,6 +113,7 @@ class TableState:
 
     @property
     def name(self) -> str:
+        """Its name at the head."""
         return self.definition.name
 
     @property
