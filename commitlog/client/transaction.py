@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from commitlog.client.arguments import (
@@ -28,6 +28,7 @@ from commitlog.client.arguments import (
 )
 from commitlog.client.files.file_paths import PathKey, check_not_live, check_paths
 from commitlog.client.files.given_files import Files, checked_files, described_files
+from commitlog.client.files.new_files import NewFiles
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.alterations import TableAlteration
@@ -36,7 +37,7 @@ from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.overlay import define_new, table_after
 from commitlog.client.tables.partitions import partition_specs
 from commitlog.client.tables.schemas import Columns, columns_from
-from commitlog.client.tables.table_at import TableAt
+from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.client.tables.values import predicates, row_of
 from commitlog.client.tables.views import checked_view
 from commitlog.domain import model as m
@@ -50,9 +51,6 @@ from commitlog.errors import (
     ProposalTooLargeError,
     TableNotFoundError,
 )
-
-if TYPE_CHECKING:
-    from commitlog.client.commit_log import CommitLog
 
 ON_CONFLICT = "on_conflict"
 
@@ -74,10 +72,29 @@ class TransactionOptions:
     timeout_ms: int | None = None
 
 
+class TransactionLog(Protocol):
+    """What a transaction asks of its log, which is a ``CommitLog``."""
+
+    @property
+    def new_files(self) -> NewFiles: ...
+
+    def commit(self, proposal: m.Proposal, *, timeout_ms: int | None = None) -> SubmittedOutcome: ...
+
+    def table_at(self, name: TableName, snapshot_id: int) -> TableAt | None: ...
+
+    def known_table(self, name: TableName, snapshot_id: int) -> TableAt | None: ...
+
+    def new_table_path(self, name: TableName) -> str | None: ...
+
+    def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]: ...
+
+    def claim_data_path(self) -> None: ...
+
+
 class Transaction:
     """A changeset in the making. Made by ``CommitLog.transaction``; committed when its ``with`` block ends well."""
 
-    def __init__(self, log: CommitLog, options: TransactionOptions) -> None:
+    def __init__(self, log: TransactionLog, options: TransactionOptions) -> None:
         self._log = log
         self._options = options
         self._changes: list[m.Change] = []
