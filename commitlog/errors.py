@@ -53,6 +53,9 @@ class RejectedOutcome(Protocol):
     def detail(self) -> str | None: ...
 
     @property
+    def invalid_code(self) -> str | None: ...
+
+    @property
     def conflicts(self) -> Sequence[object]: ...
 
 
@@ -189,6 +192,12 @@ class ProposalRejectedError(CommitLogError):
         self.outcome = outcome
         reason = getattr(outcome.reason, "value", outcome.reason)
         super().__init__(f"{reason}{_because(outcome.detail or '')}")
+
+    @property
+    def invalid_code(self) -> str | None:
+        """Why it is INVALID, for programs: one of those that `docs/invalid-codes.md` lists; None for another reason, and for a
+        repeat whose first outcome cannot be had."""
+        return self.outcome.invalid_code
 
     @property
     def conflicts(self) -> Sequence[object]:

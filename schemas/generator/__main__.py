@@ -128,7 +128,6 @@ def _sources(own: str, known: Declared) -> dict[str, set[str]]:
     sources[f"{CLASSES}.file_statistics"] |= {"ColumnStatistics"}
     sources["commitlog.domain.model.values"] = set(_VALUES.split())
     sources["commitlog.domain.model.checks"] = {"check_id_version"}
-    sources["commitlog.domain.model.invalid_codes"] = {"InvalidCode"}
     sources["commitlog.domain.model.statistics"] = {"Statistics"}
     if own.startswith(CODECS):
         sources["commitlog.log.codec.avro"] = set(_AVRO.split())

@@ -68,9 +68,7 @@ class Classes:
             inner = source.more["encoded"]
             fields[at] = (Field(name, "", "The proposal, decoded.", {}), f"{inner} | None", "None")
             fields.append((Field(f"{name}_bytes", "", source.doc, {}), "bytes | None", "None"))
-        beside = [Field(each["name"], each["type"], each["doc"], {}) for each in record.more.get("beside", ())]
-        fields += [(each, each.type, "None") for each in beside]
-        aside = [f"{name}_bytes" for name in aside] + [each.name for each in beside]
+        aside = [f"{name}_bytes" for name in aside]
         docs = [(each.name, each.doc) for each, _, _ in fields]
         if record.more.get("tuple"):
             lines = [f"    {each.name}: {python}{_with(default)}" for each, python, default in fields]

@@ -6,7 +6,6 @@ of a record
     kind            its name in a tagged union, where that is not the record's own: TableRead is TABLE
     tuple           it is a NamedTuple: small, hashed, unpacked
     check           a function that a record which was read must pass
-    beside          what Python has besides, which is neither in the bytes nor in JSON
     cases           which fields are set depends on one of them: by its symbol, field to "set", "told" (maybe null) or a default
     codec, json     "by hand": its bytes, its JSON are written by hand
     columns_of      it holds lists of equal length, one for each field of the record named here

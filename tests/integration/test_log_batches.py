@@ -41,7 +41,7 @@ def test_outcome_when_nothing_can_go_then_it_is_a_bug() -> None:
 def test_receipts_when_too_large_for_one_message_then_split_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "RECEIPTS_BYTES_MAX", 300)
     receipts = [
-        m.Receipt(i, m.Position(2, i), b"I" * 16, m.Verdict.COMMITTED, i, i, None, None, m.Assigned(), 5)
+        m.Receipt(m.Position(2, i), i, b"I" * 16, m.Verdict.COMMITTED, i, i, None, None, m.Assigned(), 5)
         for i in range(20)
     ]
     packed = packed_receipts(receipts, log_id=b"L" * 16, partition=2)

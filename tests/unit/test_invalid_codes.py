@@ -28,10 +28,20 @@ from deciding import (
     update,
 )
 
+from commitlog.client.outcomes.submitted import answered
 from commitlog.client.tables.views import checked_view
+from commitlog.domain.deciding.answers import receipt_for
 from commitlog.domain.model import InvalidCode
 from commitlog.domain.model.invalid_codes import MEANINGS
-from commitlog.errors import InvalidChangeError
+from commitlog.domain.model.records.outcome_json import outcome_to_json
+from commitlog.errors import InvalidChangeError, ProposalRejectedError
+from commitlog.log.codec import (
+    OutcomeRecord,
+    decode_receipts,
+    decode_record,
+    encode_outcome,
+    encode_receipts,
+)
 
 Changes = list[dict[str, Any]]
 KEY_ON_V = {"columns": ["v"], "ref_schema": "main", "ref_table": "k", "ref_columns": ["id"]}
@@ -182,6 +192,19 @@ def test_decide_when_a_change_can_never_be_then_says_by_a_code_why(log: DecidedL
         log.commit({"kind": "CONFIGURE", "settings": settings})
         outcome = log.refused("INVALID", *changes, **fields)
     assert outcome.invalid_code is InvalidCode(code), outcome.detail
+
+
+def test_outcome_when_a_proposal_is_invalid_then_bytes_json_receipt_and_error_carry_the_code(log: DecidedLog) -> None:
+    outcome = log.refused("INVALID", alter("DROP_COLUMN", name="x"))
+    record = decode_record(encode_outcome(outcome, log_id=b"L" * 16, prev_hash=b"H" * 32))
+    assert isinstance(record, OutcomeRecord)
+    assert record.outcome.invalid_code == InvalidCode.COLUMN_UNKNOWN
+    assert outcome_to_json(outcome)["invalid_code"] == "COLUMN_UNKNOWN"
+    receipt = receipt_for(log.state, outcome)
+    told = decode_receipts(encode_receipts([receipt], log_id=b"L" * 16, partition=0)).receipts[0]
+    assert told.invalid_code == "COLUMN_UNKNOWN"
+    assert outcome.proposal is not None
+    assert ProposalRejectedError(answered(outcome.proposal, told)).invalid_code == "COLUMN_UNKNOWN"
 
 
 def test_codes_when_all_are_counted_then_each_is_made_by_a_test() -> None:

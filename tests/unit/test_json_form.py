@@ -178,6 +178,7 @@ def test_an_outcome_as_json_then_the_fields_of_the_design() -> None:
         "head_snapshot_id": 4,
         "reason": "CONFLICT",
         "detail": plain["conflicts"][0]["detail"],
+        "invalid_code": None,
         "conflicts": [
             {
                 "kind": "TABLE_DELETED_FROM",

@@ -1,6 +1,7 @@
-"""Logs that an earlier version wrote: they are read as they were, and their proposals are answered with the same bytes.
+"""Logs that earlier versions wrote: they are read as they were, and their proposals are answered with the same bytes.
 
-The file is kept, never made anew: histories in which every kind of change commits and conflicts, with the JSON that each
+Of the first version of outcomes and receipts, which had no codes of INVALID, with the same values. The files are kept, never
+made anew: histories in which every kind of change commits and conflicts, with the JSON that each
 proposal was made of, its bytes, its outcome's bytes, the receipts and dead letters, and the hash of the state at the end.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from oracle.histories import HANDLERS
 
-from commitlog.domain.model import Genesis, Proposal
+from commitlog.domain.model import Genesis, Outcome, Proposal, Reason, Receipt
 from commitlog.domain.model.json_lines import parse_proposal
 from commitlog.domain.model.records.proposal_json import proposal_from_json, proposal_to_json
 from commitlog.domain.state.dumping import state_hash
@@ -24,6 +25,7 @@ from commitlog.domain.state.replaying import replay
 from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.codec import (
     OutcomeRecord,
+    decode_head,
     decode_heartbeat,
     decode_proposal,
     decode_receipts,
@@ -39,44 +41,48 @@ from commitlog.log.codec import (
 )
 from commitlog.log.topics import topics_of
 
-KEPT: dict[str, Any] = json.loads(gzip.decompress((Path(__file__).parent / "kept_log.json.gz").read_bytes()))
+
+def kept(name: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(gzip.decompress((Path(__file__).parent / name).read_bytes()))
+    return value
+
+
+FIRST, NEWEST = kept("kept_log.1.json.gz"), kept("kept_log.2.json.gz")
 DECIDED_AT_MS, MALFORMED_AT_MS = 1_700_000_000_000, 1_700_000_001_000
 
-each_log = pytest.mark.parametrize("log", KEPT["logs"], ids=lambda log: f"seed {log['seed']}")
+every_log = pytest.mark.parametrize(
+    "log",
+    [*FIRST["logs"], *NEWEST["logs"]],
+    ids=[f"{v} {log['seed']}" for v, each in ((1, FIRST), (2, NEWEST)) for log in each["logs"]],
+)
+each_first = pytest.mark.parametrize("log", FIRST["logs"], ids=lambda log: f"seed {log['seed']}")
+each_newest = pytest.mark.parametrize("log", NEWEST["logs"], ids=lambda log: f"seed {log['seed']}")
 
 
 def data(text: str) -> bytes:
     return base64.b64decode(text)
 
 
-@each_log
-def test_proposals_when_kept_then_json_and_bytes_are_each_made_of_the_other(log: dict[str, Any]) -> None:
-    for kept in log["proposals"]:
-        proposal = parse_proposal(kept["line"])
-        assert isinstance(proposal, Proposal)
-        assert encode_proposal(proposal) == data(kept["proposal"])
-        read = decode_proposal(data(kept["proposal"]))
-        assert encode_proposal(read) == data(kept["proposal"])
-        assert proposal_from_json(proposal_to_json(with_statistics_expanded(read))) == proposal
+def outcomes_of(log: dict[str, Any]) -> list[bytes]:
+    return [data(value) for value in (*(kept["outcome"] for kept in log["proposals"]), *log["more"])]
 
 
-@each_log
-def test_results_when_kept_then_read_written_and_replayed_as_they_were(log: dict[str, Any]) -> None:
-    genesis = decode_record(data(log["genesis"]))
-    assert isinstance(genesis, Genesis)
-    assert encode_genesis(genesis) == data(log["genesis"])
-    state = new_state(genesis)
-    for value in (*(kept["outcome"] for kept in log["proposals"]), *log["more"]):
-        record = decode_record(data(value))
-        assert isinstance(record, OutcomeRecord)
-        written = encode_outcome(record.outcome, log_id=record.log_id, prev_hash=record.prev_hash, told=record.told)
-        assert written == data(value)
-        replay(state, record.outcome)
-    assert state_hash(state).hex() == log["state_hash"]
+def outcome_in(value: bytes) -> OutcomeRecord:
+    record = decode_record(value)
+    assert isinstance(record, OutcomeRecord)
+    return record
 
 
-@each_log
-def test_proposals_when_decided_again_then_every_byte_is_as_it_was(log: dict[str, Any]) -> None:
+def written_again(record: OutcomeRecord) -> bytes:
+    return encode_outcome(record.outcome, log_id=record.log_id, prev_hash=record.prev_hash, told=record.told)
+
+
+def without_code(outcome: Outcome | Receipt) -> Outcome | Receipt:
+    return outcome.replace(invalid_code=None)
+
+
+def decided_again(log: dict[str, Any]) -> tuple[list[bytes], list[bytes]]:
+    """The outcomes, receipts and dead letters that the log's proposals get now."""
     genesis = decode_record(data(log["genesis"]))
     assert isinstance(genesis, Genesis)
     decider = Decider(
@@ -88,26 +94,82 @@ def test_proposals_when_decided_again_then_every_byte_is_as_it_was(log: dict[str
         undecidable={},
     )
     batch = Batch()
-    proposals = log["proposals"]
-    for number, kept in enumerate(proposals):
+    for number, kept in enumerate(log["proposals"]):
         message = Incoming(0, number, b"", data(kept["proposal"]))
         decider.decide_all([message], batch, now_ms=DECIDED_AT_MS + number, told=max(0, number - 3))
-    last = len(proposals)
+    last = len(log["proposals"])
     more = [Incoming(0, last, b"k", b"no proposal"), Incoming(0, last + 1, None, data(log["last"]))]
     decider.decide_all(more, batch, now_ms=MALFORMED_AT_MS, told=5)
-    assert batch.outcomes == [data(value) for value in (*(kept["outcome"] for kept in proposals), *log["more"])]
     letters = decider.letters(batch.receipts, batch.dead_letters)
-    assert [value for letter in letters for value in letter.values] == [data(value) for value in log["receipts"]]
+    return batch.outcomes, [value for letter in letters for value in letter.values]
 
 
-@each_log
+@every_log
+def test_proposals_when_kept_then_json_and_bytes_are_each_made_of_the_other(log: dict[str, Any]) -> None:
+    for kept in log["proposals"]:
+        proposal = parse_proposal(kept["line"])
+        assert isinstance(proposal, Proposal)
+        assert encode_proposal(proposal) == data(kept["proposal"])
+        read = decode_proposal(data(kept["proposal"]))
+        assert encode_proposal(read) == data(kept["proposal"])
+        assert proposal_from_json(proposal_to_json(with_statistics_expanded(read))) == proposal
+
+
+@every_log
+def test_results_when_kept_then_replayed_as_they_were(log: dict[str, Any]) -> None:
+    genesis = decode_record(data(log["genesis"]))
+    assert isinstance(genesis, Genesis)
+    assert encode_genesis(genesis) == data(log["genesis"])
+    state = new_state(genesis)
+    for value in outcomes_of(log):
+        replay(state, outcome_in(value).outcome)
+    assert state_hash(state).hex() == log["state_hash"]
+
+
+@each_newest
+def test_results_when_kept_then_read_and_written_as_they_were(log: dict[str, Any]) -> None:
+    assert [written_again(outcome_in(value)) for value in outcomes_of(log)] == outcomes_of(log)
+
+
+@each_first
+def test_results_when_of_the_first_version_then_written_as_the_newest_with_the_same_values(log: dict[str, Any]) -> None:
+    for value in outcomes_of(log):
+        read = outcome_in(value)
+        assert decode_head(value) == decode_head(written_again(read))
+        assert written_again(read)[:10] != value[:10]
+        assert outcome_in(written_again(read)) == read
+        assert read.outcome.invalid_code is None
+
+
+@each_newest
+def test_proposals_when_decided_again_then_every_byte_is_as_it_was(log: dict[str, Any]) -> None:
+    outcomes, told = decided_again(log)
+    assert outcomes == outcomes_of(log)
+    assert told == [data(value) for value in log["receipts"]]
+
+
+@each_first
+def test_proposals_when_decided_again_then_only_a_code_is_new(log: dict[str, Any]) -> None:
+    outcomes, told = decided_again(log)
+    first = [outcome_in(value).outcome for value in outcomes_of(log)]
+    again = [outcome_in(value).outcome for value in outcomes]
+    assert [without_code(each) for each in again] == first
+    assert [each.invalid_code is not None for each in again] == [each.reason is Reason.INVALID for each in first]
+    receipts = decode_receipts(told[0]).receipts
+    assert [without_code(each) for each in receipts] == list(decode_receipts(data(log["receipts"][0])).receipts)
+    assert [each.invalid_code for each in receipts] == [each.invalid_code for each in again]
+    assert told[1:] == [data(value) for value in log["receipts"][1:]]
+
+
+@each_newest
 def test_receipts_when_kept_then_read_and_written_as_they_were(log: dict[str, Any]) -> None:
     value = data(log["receipts"][0])
     read = decode_receipts(value)
     assert encode_receipts(read.receipts, log_id=read.log_id, partition=read.partition) == value
 
 
-def test_heartbeat_and_takeover_when_kept_then_read_and_written_as_they_were() -> None:
-    assert encode_heartbeat(decode_heartbeat(data(KEPT["heartbeat"]))) == data(KEPT["heartbeat"])
-    takeover = decode_record(data(KEPT["takeover"]))
-    assert encode_takeover(takeover) == data(KEPT["takeover"])  # type: ignore[arg-type]
+@pytest.mark.parametrize("kept", [FIRST, NEWEST], ids=["1", "2"])
+def test_heartbeat_and_takeover_when_kept_then_read_and_written_as_they_were(kept: dict[str, Any]) -> None:
+    assert encode_heartbeat(decode_heartbeat(data(kept["heartbeat"]))) == data(kept["heartbeat"])
+    takeover = decode_record(data(kept["takeover"]))
+    assert encode_takeover(takeover) == data(kept["takeover"])  # type: ignore[arg-type]

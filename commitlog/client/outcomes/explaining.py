@@ -113,7 +113,9 @@ def _verdict(outcome: m.Outcome) -> str:
     if outcome.verdict is m.Verdict.DUPLICATE:
         first = "an earlier one" if outcome.original_seq is None else f"outcome {outcome.original_seq}"
         return f"DUPLICATE of {first}: that answer holds"
-    return f"REJECTED, {outcome.reason.value if outcome.reason else 'no reason'}, at head {outcome.head_snapshot_id}"
+    reason = outcome.reason.value if outcome.reason else "no reason"
+    code = f" ({outcome.invalid_code})" if outcome.invalid_code else ""
+    return f"REJECTED, {reason}{code}, at head {outcome.head_snapshot_id}"
 
 
 def _detail(outcome: m.Outcome) -> str | None:

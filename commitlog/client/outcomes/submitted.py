@@ -25,6 +25,7 @@ class SubmittedOutcome:
         decided_at_ms: when it was decided.
         is_repeat: whether the same id, or the writer's same writer_seq, had been answered before.
         first: of a repeat, the proposal that was answered first.
+        invalid_code: of INVALID, which of the cases in docs/invalid-codes.md.
     """
 
     proposal_id: UUID
@@ -37,6 +38,7 @@ class SubmittedOutcome:
     assigned: Assigned
     seq: int
     decided_at_ms: int
+    invalid_code: str | None = None
     is_repeat: bool = False
     first: Proposal | None = None
 
@@ -55,6 +57,7 @@ def answered(proposal: Proposal, receipt: Receipt, decided: Outcome | None = Non
         head_snapshot_id=receipt.head_snapshot_id,
         reason=receipt.reason,
         detail=receipt.detail,
+        invalid_code=receipt.invalid_code,
         conflicts=() if decided is None else decided.conflicts,
         assigned=receipt.assigned,
         seq=receipt.seq,
@@ -76,6 +79,7 @@ def answered_before(proposal: Proposal, receipt: Receipt, first: Outcome | None)
         head_snapshot_id=receipt.head_snapshot_id,
         reason=reason,
         detail=detail,
+        invalid_code=None if first is None else first.invalid_code,
         conflicts=() if first is None else first.conflicts,
         assigned=receipt.assigned if first is None else first.assigned,
         seq=receipt.seq,

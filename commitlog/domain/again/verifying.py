@@ -213,7 +213,7 @@ class Verifier:
 
 
 def difference(recorded: m.Outcome, again: m.Outcome) -> str | None:
-    """How an outcome that was decided again differs, in words; None when it does not. Texts may differ."""
+    """How an outcome that was decided again differs, in words; None when it does not. Texts and codes may differ."""
     if (recorded.verdict, recorded.reason) != (again.verdict, again.reason):
         return f"is {_answer(recorded)}, but the rules give {_answer(again)}"
     for name in (

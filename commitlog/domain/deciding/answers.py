@@ -204,6 +204,7 @@ def receipt_for(state: SequencerState, outcome: m.Outcome) -> m.Receipt:
         head_snapshot_id=outcome.head_snapshot_id,
         reason=outcome.reason,
         detail=outcome.detail,
+        invalid_code=outcome.invalid_code,
         assigned=outcome.assigned,
         decided_at_ms=outcome.decided_at_ms,
         original_seq=outcome.original_seq,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, Final, NamedTuple
 
-from commitlog.domain.model.invalid_codes import InvalidCode
 from commitlog.domain.model.record import Record
 from commitlog.domain.model.records.proposal import Proposal
 from commitlog.domain.model.values import ProposalId, Row
@@ -361,6 +360,7 @@ class Outcome(Record):
     snapshot_time_us: Of that snapshot, us since 1970; rises by at least one.
     reason: Why it was refused; null unless REJECTED.
     detail: The reason in words.
+    invalid_code: Of INVALID: for programs what detail says to people, one of docs/invalid-codes.md.
     conflicts: The first of them, in the order of changes and reads.
     conflict_count: All of them, kept or not.
     resolutions: How rows that met were settled without a refusal.
@@ -374,7 +374,6 @@ class Outcome(Record):
     proposal: The proposal, decoded.
     proposal_bytes: The proposal's own bytes, unchanged; null for MALFORMED and INTERNAL, whose bytes are in dead-
         letters.
-    invalid_code: Of INVALID: for programs what detail says to people.
     """
 
     __slots__ = (
@@ -420,6 +419,7 @@ class Outcome(Record):
         "snapshot_time_us",
         "reason",
         "detail",
+        "invalid_code",
         "conflicts",
         "conflict_count",
         "resolutions",
@@ -432,9 +432,8 @@ class Outcome(Record):
         "content_hash",
         "proposal",
         "proposal_bytes",
-        "invalid_code",
     )
-    ASIDE: ClassVar[frozenset[str]] = frozenset(["invalid_code", "proposal_bytes"])
+    ASIDE: ClassVar[frozenset[str]] = frozenset(["proposal_bytes"])
 
     def __init__(
         self,
@@ -451,6 +450,7 @@ class Outcome(Record):
         snapshot_time_us: int | None = None,
         reason: Reason | None = None,
         detail: str | None = None,
+        invalid_code: str | None = None,
         conflicts: tuple[Conflict, ...] = (),
         conflict_count: int = 0,
         resolutions: tuple[Resolution, ...] = (),
@@ -463,7 +463,6 @@ class Outcome(Record):
         content_hash: int | None = None,
         proposal: Proposal | None = None,
         proposal_bytes: bytes | None = None,
-        invalid_code: InvalidCode | None = None,
     ) -> None:
         self.seq: Final = seq
         self.epoch: Final = epoch
@@ -478,6 +477,7 @@ class Outcome(Record):
         self.snapshot_time_us: Final = snapshot_time_us
         self.reason: Final = reason
         self.detail: Final = detail
+        self.invalid_code: Final = invalid_code
         self.conflicts: Final = conflicts
         self.conflict_count: Final = conflict_count
         self.resolutions: Final = resolutions
@@ -490,4 +490,3 @@ class Outcome(Record):
         self.content_hash: Final = content_hash
         self.proposal: Final = proposal
         self.proposal_bytes: Final = proposal_bytes
-        self.invalid_code: Final = invalid_code

@@ -35,6 +35,7 @@ def outcome_to_json(it: Outcome) -> dict[str, Any]:
         "snapshot_id": it.snapshot_id,
         "reason": to_json(it.reason),
         "detail": it.detail,
+        "invalid_code": it.invalid_code,
         "conflicts": [conflict_to_json(each) for each in it.conflicts],
         "conflict_count": it.conflict_count,
         "resolutions": to_json(it.resolutions),

@@ -22,6 +22,7 @@ class Receipt(Record):
     head_snapshot_id: The newest snapshot after it.
     reason: Why it was refused; null unless REJECTED.
     detail: The reason in words.
+    invalid_code: The outcome's.
     assigned: The ids that were given.
     decided_at_ms: The sequencer's clock, ms since 1970.
     original_seq: Of a DUPLICATE: the seq of the first answer.
@@ -41,6 +42,7 @@ class Receipt(Record):
         "decided_at_ms",
         "detail",
         "head_snapshot_id",
+        "invalid_code",
         "original_seq",
         "proposal_id",
         "reason",
@@ -60,6 +62,7 @@ class Receipt(Record):
         "head_snapshot_id",
         "reason",
         "detail",
+        "invalid_code",
         "assigned",
         "decided_at_ms",
         "original_seq",
@@ -82,6 +85,7 @@ class Receipt(Record):
         detail: str | None,
         assigned: Assigned,
         decided_at_ms: int,
+        invalid_code: str | None = None,
         original_seq: int | None = None,
         same_content: bool | None = None,
         answered_verdict: Verdict | None = None,
@@ -97,6 +101,7 @@ class Receipt(Record):
         self.head_snapshot_id: Final = head_snapshot_id
         self.reason: Final = reason
         self.detail: Final = detail
+        self.invalid_code: Final = invalid_code
         self.assigned: Final = assigned
         self.decided_at_ms: Final = decided_at_ms
         self.original_seq: Final = original_seq

@@ -6,8 +6,8 @@ from typing import Final
 
 HEADERS: Final[dict[str, bytes]] = {
     "Proposal": bytes.fromhex("c301b30175741897e3a3"),
-    "Outcome": bytes.fromhex("c301610138bc51c6e8c4"),
-    "Receipts": bytes.fromhex("c30164b6ff4ea3a68b3d"),
+    "Outcome": bytes.fromhex("c3014c1356def2a11cc6"),
+    "Receipts": bytes.fromhex("c301434a89aa5190c7cc"),
     "Genesis": bytes.fromhex("c301bbddfcf3457ff956"),
     "Takeover": bytes.fromhex("c301203b4dc9579f3794"),
     "Heartbeat": bytes.fromhex("c301acac71a19f1f8d84"),
@@ -15,5 +15,8 @@ HEADERS: Final[dict[str, bytes]] = {
     "FileStatistics": bytes.fromhex("c30120a12b76a143bebd"),
     "CheckpointSection": bytes.fromhex("c3011c0742938db0cc4b"),
 }
-EARLIER: Final[dict[bytes, tuple[str, str, str]]] = {}
+EARLIER: Final[dict[bytes, tuple[str, str, str]]] = {
+    bytes.fromhex("c301610138bc51c6e8c4"): ("Outcome", "outcome.1.avsc", "outcome.avsc"),
+    bytes.fromhex("c30164b6ff4ea3a68b3d"): ("Receipts", "receipts.1.avsc", "receipts.avsc"),
+}
 """Of earlier versions: the record, its schema's file, and the file of the newest one."""

@@ -225,6 +225,7 @@ def outcome_bytes(it: Outcome, log_id: bytes, prev_hash: bytes, told: int, propo
             maybe_long(it.snapshot_time_us),
             NULL if it.reason is None else SOME + _REASON[it.reason],
             maybe_text(it.detail),
+            maybe_text(it.invalid_code),
             array(conflict_bytes, it.conflicts),
             long(it.conflict_count),
             array(resolution_bytes, it.resolutions),
@@ -258,6 +259,7 @@ def read_outcome(cursor: Cursor, decode: Callable[[bytes], Proposal]) -> tuple[O
     snapshot_time_us = cursor.maybe_long()
     reason = cursor.symbol(_REASON_MEMBERS) if cursor.is_some() else None
     detail = cursor.maybe_text()
+    invalid_code = cursor.maybe_text()
     conflicts = cursor.array(read_conflict)
     conflict_count = cursor.long()
     resolutions = cursor.array(read_resolution)
@@ -284,6 +286,7 @@ def read_outcome(cursor: Cursor, decode: Callable[[bytes], Proposal]) -> tuple[O
             snapshot_time_us=snapshot_time_us,
             reason=reason,
             detail=detail,
+            invalid_code=invalid_code,
             conflicts=conflicts,
             conflict_count=conflict_count,
             resolutions=resolutions,
