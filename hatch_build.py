@@ -122,6 +122,9 @@ def _mypyc(names: list[str]) -> None:
         target_dir=str(WORKSHOP),
         group_name="commitlog",
     )
+    for extension in extensions:
+        # Calls between the files of the one library need not pass through its table of symbols.
+        extension.extra_compile_args.append("-fvisibility=hidden")
     command = _build_in_parallel(build_ext)(Distribution({"name": "commitlog", "ext_modules": extensions}))
     command.build_lib, command.build_temp = str(WORKSHOP / "lib"), str(WORKSHOP / "temp")
     command.ensure_finalized()

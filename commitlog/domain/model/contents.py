@@ -11,23 +11,22 @@ from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from json import JSONEncoder
-from struct import Struct
 
 from commitlog.domain import model as m
 from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.types import fold
 
 _to_text = JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
-_REWRITES = (m.Delete, m.Compact, m.Flush)
 _HALF = 0xFFFF
-_PARTS = Struct(">4sH2s")
-_NUMBER = Struct(">q")
+_SIGN = 1 << 31
 _TABLES_MAX = 4_096
 
 
 def content_of(proposal: m.Proposal) -> int:
     """What a proposal asks for, as a signed 64-bit number; times, texts about it, reads and statistics do not count."""
-    rewrites = any(isinstance(change, _REWRITES) for change in proposal.changes)
+    rewrites = False
+    for change in proposal.changes:
+        rewrites = rewrites or isinstance(change, (m.Delete, m.Compact, m.Flush))
     # Texts of JSON that are joined: one text of all takes three times as long to make, for every proposal.
     wanted = ["true" if proposal.open_writer else "false"]
     computed: list[str] = []
@@ -59,13 +58,8 @@ def content_of(proposal: m.Proposal) -> int:
                 computed += (_to_text(file.row_ids) for file in change.files)
             case _:
                 wanted.append(_to_text(to_json(change)))
-    last = _hash(computed, 2) if computed else _NOTHING
-    return _number(_hash(wanted, 4), proposal.base_snapshot_id & _HALF, last)
-
-
-def _number(wanted: bytes, base: int, computed: bytes) -> int:
-    number: int = _NUMBER.unpack(_PARTS.pack(wanted, base, computed))[0]
-    return number
+    upper = (_hash(wanted, 4) ^ _SIGN) - _SIGN
+    return upper << 32 | (proposal.base_snapshot_id & _HALF) << 16 | (_hash(computed, 2) if computed else _NOTHING)
 
 
 def is_same_content(first: int, second: int) -> bool:
@@ -81,15 +75,18 @@ def _of_table(kind: str, schema: str, table: str) -> str:
 
 
 def _rows(files: Iterable[m.DataFile]) -> str:
-    return str(sum([file.record_count for file in files]))
+    rows = 0
+    for file in files:
+        rows += file.record_count
+    return str(rows)
 
 
 def _positions(rows: m.RowPositions) -> object:
     return rows if isinstance(rows, tuple) else rows.serialize().hex()
 
 
-def _hash(texts: Iterable[str], size: int) -> bytes:
-    return blake2b(f"[{','.join(texts)}]".encode(), digest_size=size).digest()
+def _hash(texts: Iterable[str], size: int) -> int:
+    return int.from_bytes(blake2b(f"[{','.join(texts)}]".encode(), digest_size=size).digest())
 
 
 _NOTHING = _hash((), 2)
