@@ -392,6 +392,14 @@ def test_explain_when_too_late_then_says_until_when_it_was_asked_for() -> None:
     assert "it was to be decided before 2023-11-14 22:13:20 UTC (decide_before_ms)" in story
 
 
+def test_submit_when_invalid_then_answer_repeat_and_story_have_the_code(log: InMemoryCommitLog) -> None:
+    proposal = m.Proposal(new_proposal_id(), "w", 0, (m.DropTable("main", "gone"),))
+    first, again = log.submit(proposal), log.submit(proposal)
+    assert (first.invalid_code, again.invalid_code, again.is_repeat) == ("TABLE_MISSING", "TABLE_MISSING", True)
+    assert "REJECTED, INVALID (TABLE_MISSING), at head 0" in log.explain(proposal.proposal_id)
+    assert ProposalRejectedError(first).invalid_code == "TABLE_MISSING"
+
+
 def test_explain_when_fenced_without_an_epoch_then_says_what_is_missing(log: InMemoryCommitLog) -> None:
     assert log.open_writer("ann") == 1
     proposal = m.Proposal(new_proposal_id(), "ann", 0, (m.CreateSchema("s"),))
