@@ -177,9 +177,9 @@ def _range_excludes(
             return _above(literal, high, exact) or (
                 literal is not None and literal == high and (exact or not may_be_cut(high))
             )
-        case FilterOp.GE:
+        case _:
+            assert op is FilterOp.GE, "what asks for NULL is no range"
             return _above(literal, high, exact)
-    return False
 
 
 def _below(literal: Comparable | None, low: Comparable | None) -> bool:
