@@ -748,11 +748,10 @@ def test_schema_when_an_earlier_version_is_there_then_its_records_read_as_the_ne
     """A proposal of a version that had no `extra`, and a change more."""
     newer = json.loads((schemas_dir() / "proposal.avsc").read_text())
     earlier = {**newer, "fields": [field for field in newer["fields"] if field["name"] != "extra"]}
-    (tmp_path / "proposal.avsc").write_text(json.dumps(newer))
-    (tmp_path / "proposal.1.avsc").write_text(json.dumps(earlier))
+    written = tmp_path / "proposal.1.avsc"
+    written.write_text(json.dumps(earlier))
     header = b"\xc3\x01earlier!"
-    monkeypatch.setitem(framing.EARLIER, header, ("Proposal", "proposal.1.avsc", "proposal.avsc"))
-    monkeypatch.setattr(framing, "schemas_dir", lambda: tmp_path)
+    monkeypatch.setitem(framing.EARLIER, header, ("Proposal", str(written), "proposal.avsc"))
     whole = append(m.DataFile("p", 1, 2, partition_values=(1, "a"))).replace(author="somebody")
     fields = refereed("Proposal", codec.encode_proposal(whole))
     del fields["extra"]
