@@ -195,7 +195,7 @@ def missing_counts_count_as_zero(patch: pytest.MonkeyPatch) -> None:
     real = proofs.held_by_statistics
 
     def held(file: Any, statistics: Any, column: Any) -> Any:
-        counted = {name: replace(known, null_count=known.null_count or 0) for name, known in statistics.items()}
+        counted = {name: known.replace(null_count=known.null_count or 0) for name, known in statistics.items()}
         return real(file, counted, column)
 
     patch.setattr(proofs, "held_by_statistics", held)
