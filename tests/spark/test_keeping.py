@@ -110,6 +110,7 @@ def test_expire_when_some_are_kept_then_older_snapshots_are_gone(spark: SparkSes
     change(log, "a", 10)
     head = log.transaction().base_snapshot_id
     assert expire(log, keep=2) is not None
+    log.wait_for_snapshot()
     assert counts(spark, log, head - 1) == {"a": 1, "b": 2, "c": 3}
     with pytest.raises(SnapshotNotFoundError):
         counts(spark, log, head - 2)
