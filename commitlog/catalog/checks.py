@@ -16,7 +16,7 @@ from psycopg import sql
 from pyroaring import BitMap64
 
 from commitlog.catalog import guard
-from commitlog.catalog.statistics import bound, leaves
+from commitlog.catalog.projecting.statistics import bound, leaves
 from commitlog.catalog.writing import Connection
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import FLOATS

@@ -17,8 +17,8 @@ from sqlalchemy import MetaData
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS
 from commitlog.catalog.guard import install_guard
-from commitlog.catalog.query_snapshots import QUERY_SNAPSHOTS
 from commitlog.catalog.tables import DUCKLAKE, OWN, OWN_SCHEMA, ROWS_OUTSIDE_FILES, VIEWS
 from commitlog.catalog.writing import Connection
 from commitlog.errors import CatalogMismatchError

@@ -26,10 +26,10 @@ from psycopg import sql
 from commitlog.catalog.connecting import connect, is_too_much, is_weather, plain, told_plainly
 from commitlog.catalog.guard import ensure_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, create_catalog, migrate
-from commitlog.catalog.projection import Projection
+from commitlog.catalog.projecting.snapshots import Projection
+from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.queries import PROJECTOR_NAME
 from commitlog.catalog.shares import shared_out
-from commitlog.catalog.statistics import StatisticsDecoder
 from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.writing import Connection, to_time
 from commitlog.config import Settings

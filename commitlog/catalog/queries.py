@@ -17,8 +17,8 @@ from psycopg.rows import dict_row
 from pyroaring import FrozenBitMap64
 
 from commitlog.catalog import query_statements as statements
+from commitlog.catalog.agreed_snapshots import AGREE
 from commitlog.catalog.pruning import exclusions
-from commitlog.catalog.query_snapshots import AGREE
 from commitlog.catalog.reader import CatalogReader, of_one_moment
 from commitlog.domain.model import MappedColumn, Predicate
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition

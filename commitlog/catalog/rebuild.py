@@ -24,8 +24,8 @@ from commitlog.catalog.connecting import connect, told_plainly
 from commitlog.catalog.grants import carry_over, made_on
 from commitlog.catalog.guard import install_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, migrate
+from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, few_collections
-from commitlog.catalog.statistics import StatisticsDecoder
 from commitlog.catalog.tables import DUCKLAKE, OWN_SCHEMA
 from commitlog.catalog.writing import Connection
 from commitlog.config import Settings, without_password

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from commitlog.domain.deciding.conflict_matrix import CONFLICT_MATRIX
 from commitlog.domain.deciding.conflict_rules import NEVER
-from commitlog.domain.deciding.matrix import CONFLICT_MATRIX
 from commitlog.domain.model import ChangeKind
 from commitlog.domain.model.invalid_codes import MEANINGS
 
@@ -12,7 +12,7 @@ _CONFLICTS_HEAD = """\
 
 A proposal conflicts with what was committed after its base. The rows are the proposed change, the columns what another
 proposal committed since; an empty cell means that both commit. This page is printed from `CONFLICT_MATRIX` in
-`commitlog/domain/deciding/matrix.py`.
+`commitlog/domain/deciding/conflict_matrix.py`.
 """
 _INVALID_HEAD = """\
 # What makes a change INVALID

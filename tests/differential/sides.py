@@ -21,7 +21,7 @@ from psycopg import sql
 
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
-from commitlog.catalog.projection import Projection
+from commitlog.catalog.projecting.snapshots import Projection
 from commitlog.client.files.data_files import read_data_file
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.model.definitions import Column, TableDefinition

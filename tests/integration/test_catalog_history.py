@@ -15,11 +15,11 @@ import pytest
 from deciding import alter, change, create_table, delete_row, insert, keyed_table, update
 from lakes import Lake
 
-from commitlog.catalog.differing import TableDifference, differences
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
-from commitlog.catalog.projection import Projection
+from commitlog.catalog.projecting.snapshots import Projection
 from commitlog.catalog.queries import Catalog
+from commitlog.catalog.snapshot_diff import TableDifference, differences
 from commitlog.ops.duckdb_client import open_lake
 
 STEPS = 40

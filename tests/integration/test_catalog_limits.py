@@ -11,7 +11,7 @@ from deciding import DecidedLog, append, change, create_table, data_file, delete
 from lakes import Lake
 from projecting import Projecting, records_of
 
-from commitlog.catalog import expiry
+from commitlog.catalog.projecting import expiry
 from commitlog.catalog.projector import LOSSES_MAX, Session
 from commitlog.catalog.shares import LOCKS_MAX
 from commitlog.catalog.writing import ROWS_WAITING_MAX

@@ -12,8 +12,8 @@ from deciding import append, create_table, data_file, delete, delete_whole, inse
 from lakes import Lake
 
 from commitlog.catalog.census import census
-from commitlog.catalog.changed import TableChanges
 from commitlog.catalog.queries import Catalog
+from commitlog.catalog.table_changes import TableChanges
 from commitlog.errors import CatalogRefusedError, CatalogUnavailableError, SnapshotNotFoundError
 
 

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from deciding import DecidedLog, change, create_table
 
-from commitlog.catalog.row_values import literal
+from commitlog.catalog.projecting.row_values import literal
 from commitlog.domain.model import ColumnSpec, CreateTable
 from commitlog.domain.model.definitions import InvalidChangeError, complete_row, define
 from commitlog.domain.model.types import ColumnType, parse_type

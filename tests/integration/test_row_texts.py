@@ -6,7 +6,7 @@ import random
 
 import psycopg
 
-from commitlog.catalog.row_values import rows_table_column, to_rows_table
+from commitlog.catalog.projecting.row_values import rows_table_column, to_rows_table
 from commitlog.domain.model.types import canonical_value, parse_type
 
 UNITS = ("year", "years", "mon", "MONTHS", "week", "Weeks", "day", "days", "hour", "mins", "minute", "secs", "seconds",

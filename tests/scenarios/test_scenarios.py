@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scenarios import DIRECTORY, Scenario, cells, decide_all, load, rewritten
 
-from commitlog.domain.deciding.matrix import CONFLICT_MATRIX
+from commitlog.domain.deciding.conflict_matrix import CONFLICT_MATRIX
 
 FILES = {path.stem: load(path) for path in sorted(DIRECTORY.glob("*.txt"))}
 CASES = [(setup, scenario) for setup, *scenarios in FILES.values() for scenario in scenarios]

@@ -14,12 +14,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from oracle.histories import run_seed
 
+from commitlog.domain.deciding import conflict_matrix as matrix
 from commitlog.domain.deciding import (
     conflict_rules,
     conflicts,
     decide,
     files,
-    matrix,
     objects,
     proofs,
     row_conflicts,

@@ -1,7 +1,7 @@
 """How a verdict is reached; ``decide`` is where to begin, its head says how a proposal goes through all of it.
 
 What may stand beside what was committed:
-    matrix          every pair of kinds: by which rule they meet, such as a DELETE and a compaction
+    conflict_matrix every pair of kinds: by which rule they meet, such as a DELETE and a compaction
     conflict_rules  the rules that the matrix names
     conflicts       what a change touches, what it hits, how a conflict reads
     reads, proofs   what was read and has changed; what statistics prove of a filter

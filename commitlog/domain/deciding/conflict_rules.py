@@ -1,7 +1,7 @@
 """The named ways in which a proposed change meets a committed one (rules.md 3, DuckLake's "Conflict Resolution").
 
 A rule looks only at the index, so a check costs lookups in proportion to the proposal, not to the history since its base. Each
-hit names the latest such snapshot. Which rule judges which pair of kinds says ``matrix``.
+hit names the latest such snapshot. Which rule judges which pair of kinds says ``conflict_matrix``.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ changeset itself made has no footprint, for nobody else can have touched it.
 
 **Step 5: the window.** Three searches, none of which stops at its first hit:
 
-- *footprints* against what was committed: ``matrix`` is the table of all pairs of kinds, ``conflict_rules`` the rules that it
+- *footprints* against what was committed: ``conflict_matrix`` has all pairs of kinds, ``conflict_rules`` the rules that it
   names. A DELETE beside a compaction is one cell of it. A rule looks things up in the index, so it costs the proposal's
   size, not the window's;
 - *rows* of keyed tables meet by key, and may be settled by the table's policy instead of refused (``row_conflicts``,
@@ -65,9 +65,9 @@ from typing import assert_never
 from commitlog.domain import model as m
 from commitlog.domain.deciding.answers import START, Decision, first_answer
 from commitlog.domain.deciding.changeset import plan_changes
+from commitlog.domain.deciding.conflict_matrix import check_footprint
 from commitlog.domain.deciding.conflicts import attempt_text, make_conflict, sorted_conflicts
 from commitlog.domain.deciding.form import check_form, refused_unseen
-from commitlog.domain.deciding.matrix import check_footprint
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.reads import find_read_hits
 from commitlog.domain.deciding.rules import AS_SET, Rules

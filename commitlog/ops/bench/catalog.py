@@ -20,7 +20,7 @@ from psycopg import sql
 
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
-from commitlog.catalog.projection import project
+from commitlog.catalog.projecting.snapshots import project
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.writing import Connection
 from commitlog.domain import model as m

@@ -11,7 +11,7 @@ from commitlog.config import Settings
 from commitlog.ops.cli.options import current_catalog, json_option, print_json, print_table, settings_options
 
 if TYPE_CHECKING:
-    from commitlog.catalog.differing import Named, ObjectDifference
+    from commitlog.catalog.snapshot_diff import Named, ObjectDifference
 
 
 @click.command("diff")
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @settings_options
 def diff_command(settings: Settings, first: int, last: int | None, as_json: bool) -> None:
     """Show what lies between snapshot A and snapshot B (else the newest): tables, columns, files and rows, by counts."""
-    from commitlog.catalog.differing import differences
+    from commitlog.catalog.snapshot_diff import differences
 
     with current_catalog(settings) as catalog:
         found = differences(catalog, first, catalog.head_snapshot_id() if last is None else last)
@@ -58,7 +58,7 @@ def _row(each: ObjectDifference) -> tuple[object, ...]:
 
 
 def _counts(each: ObjectDifference) -> tuple[str, str]:
-    from commitlog.catalog.differing import TableDifference
+    from commitlog.catalog.snapshot_diff import TableDifference
 
     if not isinstance(each, TableDifference):
         return "", ""

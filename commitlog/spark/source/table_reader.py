@@ -23,8 +23,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from commitlog.catalog.changed import ChangedFile, ChangedRow, TableChanges
 from commitlog.catalog.queries import Catalog, CatalogTable
+from commitlog.catalog.table_changes import ChangedFile, ChangedRow, TableChanges
 from commitlog.client import CommitLog
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model.definitions import Column

@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from commitlog.catalog.guard import guard_statement
-from commitlog.catalog.statistics import TableStatistics, bound, leaves
+from commitlog.catalog.projecting.statistics import TableStatistics, bound, leaves
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import FLOATS

@@ -7,10 +7,10 @@ from typing import Any
 
 from psycopg import sql
 
-from commitlog.catalog.changesets import FileIds
-from commitlog.catalog.project_files import FileProjection, widen_by_row
-from commitlog.catalog.row_values import to_rows_table
-from commitlog.catalog.tracking import KnownTable, Tracker
+from commitlog.catalog.projecting.files import FileProjection, widen_by_row
+from commitlog.catalog.projecting.given_ids import FileIds
+from commitlog.catalog.projecting.row_values import to_rows_table
+from commitlog.catalog.projecting.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import complete_row, inlining_problem

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
-from commitlog.catalog.changesets import AssignedIds, GivenIds, dropped_objects
-from commitlog.catalog.expiry import ExpiryBySettings, expire
-from commitlog.catalog.project_files import FileProjection
-from commitlog.catalog.project_objects import ObjectProjection
-from commitlog.catalog.project_rows import RowProjection
-from commitlog.catalog.statistics import StatisticsDecoder
+from commitlog.catalog.projecting.expiry import ExpiryBySettings, expire
+from commitlog.catalog.projecting.files import FileProjection
+from commitlog.catalog.projecting.given_ids import AssignedIds, GivenIds, dropped_objects
+from commitlog.catalog.projecting.objects import ObjectProjection
+from commitlog.catalog.projecting.rows import RowProjection
+from commitlog.catalog.projecting.statistics import StatisticsDecoder
+from commitlog.catalog.projecting.tracking import Tracker
 from commitlog.catalog.tables import OWN_SCHEMA
-from commitlog.catalog.tracking import Tracker
 from commitlog.catalog.writing import Connection, CopyBuffer, to_time
 from commitlog.domain import model as m
 from commitlog.domain.model.json_values import to_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from commitlog.domain.deciding import conflict_rules as rules
-from commitlog.domain.deciding.matrix import _TABLE, CONFLICT_MATRIX, read_matrix
+from commitlog.domain.deciding.conflict_matrix import _TABLE, CONFLICT_MATRIX, read_matrix
 from commitlog.domain.model import ChangeKind as K
 
 

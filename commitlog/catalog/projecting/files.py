@@ -7,8 +7,8 @@ from typing import Any
 
 from psycopg import sql
 
-from commitlog.catalog.changesets import FileIds
-from commitlog.catalog.statistics import (
+from commitlog.catalog.projecting.given_ids import FileIds
+from commitlog.catalog.projecting.statistics import (
     ColumnBounds,
     StatisticsDecoder,
     bound,
@@ -16,7 +16,7 @@ from commitlog.catalog.statistics import (
     expand,
     named_leaves,
 )
-from commitlog.catalog.tracking import KnownTable, Tracker
+from commitlog.catalog.projecting.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import Column, TableDefinition, partition_text

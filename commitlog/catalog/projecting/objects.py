@@ -14,8 +14,8 @@ from psycopg import sql
 
 from commitlog.catalog.guard import guard_statement
 from commitlog.catalog.migrations import object_uuid
-from commitlog.catalog.row_values import rows_table_column
-from commitlog.catalog.tracking import Tracker
+from commitlog.catalog.projecting.row_values import rows_table_column
+from commitlog.catalog.projecting.tracking import Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
