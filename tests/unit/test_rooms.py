@@ -31,7 +31,8 @@ def _names(text: str) -> frozenset[str]:
 
 EVERYTHING = _names("domain log catalog client adoption spark local errors config compiled testing")
 SPARK_OUTSIDE = _names(
-    "client catalog.queries catalog.reader catalog.table_changes catalog.census domain log.results log.chain log.codec errors config"
+    "client catalog.queries catalog.reader catalog.table_changes catalog.census "
+    "domain log.results log.chain log.codec errors config"
 )
 SPARK_TOOLS = _names("spark.arrow_columns spark.columns spark.connection spark.filters spark.jobs")
 OPS_TOOLS = _names("ops.duckdb_client ops.local_spark ops.manual")

@@ -1,6 +1,6 @@
 """Changes to files: APPEND, DELETE and COMPACT against what is live (rules.md 12.3, 12.4, 12.6, 12.7, 12.25).
 
-Whether a DELETE and a compaction that was committed since the base can both be is not judged here: ``conflict_matrix`` says by which
+Whether a DELETE and a compaction committed since the base can both be is not judged here: ``conflict_matrix`` says by which
 rule they meet, ``conflict_rules`` holds it. Here they are found possible or not, and what they touch is named.
 """
 
