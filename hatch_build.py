@@ -34,6 +34,11 @@ SOURCES = (
     "commitlog/log/codec/*.py",
     "commitlog/log/codec/records/*.py",
     "commitlog/log/batches.py",
+    "commitlog/catalog/projecting/files.py",
+    "commitlog/catalog/projecting/statistics.py",
+    "commitlog/catalog/projecting/given_ids.py",
+    "commitlog/catalog/projecting/snapshots.py",
+    "commitlog/catalog/projecting/tracking.py",
 )
 """The hot closure: what is done for every proposal, as far as it is no I/O."""
 
