@@ -79,8 +79,9 @@ lint: env
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --check .; exit 1; }
 
 types: env
-	@echo "[types] mypy --strict commitlog"
+	@echo "[types] mypy --strict commitlog, and what generates its records"
 	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary schemas/generator
 
 # Two runs, so that only the fast tests of the decision core count for its coverage: whatever else passes through it,
 # a real log or a stream, would hide a branch that no test looks at. Coverage is of sources, so the core runs interpreted.

@@ -124,7 +124,7 @@ class Declared:
         """The schema file that declares a name."""
         for table in (self.records, self.enums, self.unions):
             if name in table:
-                return table[name].module  # type: ignore[attr-defined,no-any-return]
+                return table[name].module
         union = self.unions.get(name.removesuffix("Kind"))
         return union.module if union else None
 

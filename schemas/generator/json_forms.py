@@ -23,12 +23,19 @@ class JsonForms:
         self._table(self.declared.records[root], parts, set())
         return "\n".join(parts)
 
-    def _table(self, record: Record, parts: list[str], done: set[str]) -> None:
-        if record.name in done or record.is_by_hand("json"):
+    def _table(
+        self, record: Record, parts: list[str], done: set[str], *, selected: str | None = None, by: Field | None = None
+    ) -> None:
+        """The table of a record, those of the records in it first; ``selected``: of the fields that ``by`` lets in."""
+        called = selected or record.name
+        if called in done or record.is_by_hand("json"):
             return
-        done.add(record.name)
+        done.add(called)
         for field in record.fields:
             self._inner(field, parts, done)
+        if selected is not None and by is not None:
+            parts.append(self._selection(by, selected))
+            return
         if "columns_of" in record.more:
             return
         name = snake(record.name).upper()
@@ -43,7 +50,7 @@ class JsonForms:
         for schema in _within(field.type):
             name = schema if isinstance(schema, str) else schema.get("name", "")
             if name in self.declared.records:
-                self._table(self.declared.records[name], parts, done)
+                self._table(self.declared.records[name], parts, done, selected=self._selected(field), by=field)
             union = self.declared.unions.get(schema.get("items_name", "")) if isinstance(schema, dict) else None
             if union is not None:
                 for member in union.members:
@@ -51,6 +58,8 @@ class JsonForms:
                 parts.append(self._union(union))
 
     def _columns(self, record: Record, parts: list[str]) -> None:
+        if any(part.startswith(f"_{snake(record.more['columns_of']).upper()}:") for part in parts):
+            return
         entries = []
         for each in record.fields:
             reader = self.types.of(each.type["items"], each.shape).json
@@ -96,19 +105,22 @@ class JsonForms:
     def _how(self, field: Field) -> tuple[str, Any]:
         reader = self.types.of_field(field).json
         special = field.more.get("json")
-        inner = self._files_of(field)
-        if inner is not None:
-            reader = inner
+        if (selected := self._selected(field)) is not None:
+            reader = f"listed({selected})"
         if isinstance(special, dict) and special.get("required"):
             return reader, ...
         return reader, field.more.get("default", ...)
 
-    def _files_of(self, field: Field) -> str | None:
-        """The reader of records that must have fields, or must not."""
-        wanted, unwanted = field.more.get("with", []), field.more.get("without", [])
-        if not wanted and not unwanted:
+    def _selected(self, field: Field) -> str | None:
+        """What the reader is called of records that must have some fields, or must not."""
+        names = [f"_{how}_{name}" for how in ("with", "without") for name in field.more.get(how, ())]
+        if not names:
             return None
+        return f"_{snake(self.declared.name_of(field.type['items'])).upper()}{''.join(names).upper()}"
+
+    def _selection(self, field: Field, name: str) -> str:
         record = self.declared.records[self.declared.name_of(field.type["items"])]
+        wanted, unwanted = field.more.get("with", ()), field.more.get("without", ())
         entries = []
         for each in record.fields:
             reader, default = self._how(each)
@@ -116,7 +128,7 @@ class JsonForms:
                 reader, default = _unwrapped(reader), ...
             if each.name not in unwanted:
                 entries.append(self._entry(each.name, reader, default))
-        return f"listed(record({record.name}, {{{', '.join(entries)}}}))"
+        return f"{name}: Reader[{record.name}] = record({record.name}, {{{', '.join(entries)}}})\n"
 
     def _entry(self, name: str, reader: str, default: Any) -> str:
         if default is ...:

@@ -152,7 +152,7 @@ _COLUMN_STATISTICS: Reader[ColumnStatistics] = record(
     },
 )
 
-_DATA_FILE: Reader[DataFile] = record(
+_DATA_FILE_WITHOUT_ROW_IDS: Reader[DataFile] = record(
     DataFile,
     {
         "path": Field(text),
@@ -163,7 +163,6 @@ _DATA_FILE: Reader[DataFile] = record(
         "statistics": Field(listed(_COLUMN_STATISTICS), ()),
         "partition_values": Field(optional(listed(scalar)), None),
         "name_mapping": Field(optional(name_mapping), None),
-        "row_ids": Field(optional(listed(integer)), None),
     },
 )
 
@@ -185,6 +184,21 @@ _DELETE_FILE: Reader[DeleteFile] = record(
 
 _ROW_ORIGIN: Reader[RowOrigin] = record(
     RowOrigin, {"node": Field(text), "tick": Field(integer), "stamp_ms": Field(integer), "priority": Field(integer)}
+)
+
+_DATA_FILE_WITH_ROW_IDS: Reader[DataFile] = record(
+    DataFile,
+    {
+        "path": Field(text),
+        "path_is_relative": Field(boolean, True),
+        "record_count": Field(integer),
+        "file_size_bytes": Field(integer),
+        "footer_size": Field(optional(integer), None),
+        "statistics": Field(listed(_COLUMN_STATISTICS), ()),
+        "partition_values": Field(optional(listed(scalar)), None),
+        "name_mapping": Field(optional(name_mapping), None),
+        "row_ids": Field(listed(integer)),
+    },
 )
 
 _CHANGE: Reader[Change] = one_of(
@@ -241,27 +255,7 @@ _CHANGE: Reader[Change] = one_of(
         ),
         ChangeKind.APPEND: (
             Append,
-            {
-                "schema": Field(text),
-                "table": Field(text),
-                "files": Field(
-                    listed(
-                        record(
-                            DataFile,
-                            {
-                                "path": Field(text),
-                                "path_is_relative": Field(boolean, True),
-                                "record_count": Field(integer),
-                                "file_size_bytes": Field(integer),
-                                "footer_size": Field(optional(integer), None),
-                                "statistics": Field(listed(_COLUMN_STATISTICS), ()),
-                                "partition_values": Field(optional(listed(scalar)), None),
-                                "name_mapping": Field(optional(name_mapping), None),
-                            },
-                        )
-                    )
-                ),
-            },
+            {"schema": Field(text), "table": Field(text), "files": Field(listed(_DATA_FILE_WITHOUT_ROW_IDS))},
         ),
         ChangeKind.DELETE: (
             Delete,
@@ -279,23 +273,7 @@ _CHANGE: Reader[Change] = one_of(
                 "schema": Field(text),
                 "table": Field(text),
                 "replaced": Field(listed(integer)),
-                "files": Field(
-                    listed(
-                        record(
-                            DataFile,
-                            {
-                                "path": Field(text),
-                                "path_is_relative": Field(boolean, True),
-                                "record_count": Field(integer),
-                                "file_size_bytes": Field(integer),
-                                "footer_size": Field(optional(integer), None),
-                                "statistics": Field(listed(_COLUMN_STATISTICS), ()),
-                                "partition_values": Field(optional(listed(scalar)), None),
-                                "name_mapping": Field(optional(name_mapping), None),
-                            },
-                        )
-                    )
-                ),
+                "files": Field(listed(_DATA_FILE_WITHOUT_ROW_IDS)),
             },
         ),
         ChangeKind.INSERT_ROW: (
@@ -331,28 +309,7 @@ _CHANGE: Reader[Change] = one_of(
         ),
         ChangeKind.FLUSH: (
             Flush,
-            {
-                "schema": Field(text),
-                "table": Field(text),
-                "files": Field(
-                    listed(
-                        record(
-                            DataFile,
-                            {
-                                "path": Field(text),
-                                "path_is_relative": Field(boolean, True),
-                                "record_count": Field(integer),
-                                "file_size_bytes": Field(integer),
-                                "footer_size": Field(optional(integer), None),
-                                "statistics": Field(listed(_COLUMN_STATISTICS), ()),
-                                "partition_values": Field(optional(listed(scalar)), None),
-                                "name_mapping": Field(optional(name_mapping), None),
-                                "row_ids": Field(listed(integer)),
-                            },
-                        )
-                    )
-                ),
-            },
+            {"schema": Field(text), "table": Field(text), "files": Field(listed(_DATA_FILE_WITH_ROW_IDS))},
         ),
         ChangeKind.EXPIRE_SNAPSHOTS: (ExpireSnapshots, {"older_than_snapshot_id": Field(integer)}),
         ChangeKind.CONFIGURE: (Configure, {"settings": Field(by_name(scalar))}),
