@@ -120,14 +120,6 @@ class Declared:
         """The union that a record is in."""
         return next((union for union in self.unions.values() if name in union.members), None)
 
-    def module_of(self, name: str) -> str | None:
-        """The schema file that declares a name."""
-        for table in (self.records, self.enums, self.unions):
-            if name in table:
-                return table[name].module
-        union = self.unions.get(name.removesuffix("Kind"))
-        return union.module if union else None
-
     def walk(self, schema: Schema, module: str) -> str:
         """Notes what a schema declares; returns the name if it is a named one."""
         if isinstance(schema, list):
