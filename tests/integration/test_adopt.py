@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -24,8 +24,7 @@ from commitlog.domain.model import Genesis
 from commitlog.errors import AdoptionError
 from commitlog.log.codec import decode_statistics
 from commitlog.ops.duckdb_client import open_lake
-from commitlog.ops.maintenance import adopt as adopt_module
-from commitlog.ops.maintenance.adopt import open_source
+from commitlog.ops.maintenance.adopt import AdoptionProgress, adopt, open_source
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
 
@@ -263,34 +262,28 @@ def test_adopt_when_a_folder_has_the_letters_of_a_pattern_then_no_other_file_is_
 
 
 def test_adopt_when_somebody_commits_to_the_lake_meanwhile_then_says_so_and_the_next_run_takes_that_too(
-    other_database_url: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    other_database_url: str, settings: Settings, tmp_path: Path
 ) -> None:
     lake = stock_lake("postgres", tmp_path, other_database_url)
     settings = in_place(settings, lake)
     lake.run(*EVERYDAY[:3])
-    decide = adopt_module._decide
 
-    def meanwhile(*args: Any, **more: Any) -> None:
-        lake.run("INSERT INTO t VALUES (77, 'late')")
-        decide(*args, **more)
+    def at_the_end_of(step: str, sql: str) -> Callable[[AdoptionProgress], None]:
+        def told(progress: AdoptionProgress) -> None:
+            if progress.step == step and progress.snapshot_id == progress.head_snapshot_id:
+                lake.run(sql)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(adopt_module, "_decide", meanwhile)
-        with pytest.raises(
-            AdoptionError, match=r"newest snapshot was 3 and is 4 now.*the log holds the lake up to snapshot 3"
-        ):
-            adopt_module.adopt(settings, lake.source, dry_run=False)
-    with monkeypatch.context() as patched:
-        wait = adopt_module._Waiting.__init__
+        return told
 
-        def waiting(*args: Any) -> None:
-            wait(*args)
-            lake.run("INSERT INTO t VALUES (78, 'later')")
-
-        patched.setattr(adopt_module._Waiting, "__init__", waiting)
-        with pytest.raises(AdoptionError, match="nothing was proposed"):
-            adopt_module.adopt(settings, lake.source, dry_run=False)
-    adopt_module.adopt(settings, lake.source, dry_run=False)
+    late = at_the_end_of("deciding", "INSERT INTO t VALUES (77, 'late')")
+    with pytest.raises(
+        AdoptionError, match=r"newest snapshot was 3 and is 4 now.*the log holds the lake up to snapshot 3"
+    ):
+        adopt(settings, lake.source, dry_run=False, on_progress=late)
+    later = at_the_end_of("translating", "INSERT INTO t VALUES (78, 'later')")
+    with pytest.raises(AdoptionError, match="nothing was proposed"):
+        adopt(settings, lake.source, dry_run=False, on_progress=later)
+    adopt(settings, lake.source, dry_run=False)
     project(settings)
     assert differences(lake, settings.database_url) == []
 

@@ -20,7 +20,7 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, SnapshotNotFoundError
 from commitlog.ops.cli import cli
 from commitlog.ops.duckdb_client import open_duckdb, open_lake
-from commitlog.ops.maintenance.export import Export, ExportFormat, export_catalog
+from commitlog.ops.maintenance.export import Export, ExportFormat, ExportProgress, export_catalog
 
 TYPES = {
     "b": "boolean", "i8": "int8", "u32": "uint32", "u64": "uint64", "h": "int128", "f": "float32", "d": "float64",
@@ -135,8 +135,13 @@ def test_export_with_files_then_it_needs_nothing_of_the_living_lake(lake: Lake, 
     everything = range(1, lake.log.head + 1)
     with open_lake(lake.database_url) as living:
         expected = seen(living, everything)
-    made = export_catalog(lake.database_url, tmp_path / "out", form=ExportFormat.DUCKDB, copy_files=True)
+    told: list[ExportProgress] = []
+    made = export_catalog(
+        lake.database_url, tmp_path / "out", form=ExportFormat.DUCKDB, copy_files=True, on_progress=told.append
+    )
     assert made.files_copied > 5
+    assert told[-1].files == told[-1].files_total == made.files_copied
+    assert told == sorted(told, key=lambda each: (each.tables, each.files))
     with pytest.raises(ConfigurationError, match="holds files already"):
         export_catalog(lake.database_url, tmp_path / "out", form=ExportFormat.SQLITE, copy_files=True)
     shutil.rmtree(lake.folder)

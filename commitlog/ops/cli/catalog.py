@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from commitlog.config import Settings
-from commitlog.ops.cli.options import current_catalog, json_option, print_json, settings_options
+from commitlog.ops.cli.options import current_catalog, json_option, print_json, settings_options, shown_progress
 
-REDRAW_S = 0.2
 DATABASE_TIMEOUT_S = 10.0
 
 
@@ -33,23 +32,16 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
 
     began = time.monotonic()
     first: list[RebuildProgress] = []
-    drawn_at = 0.0
-    with click.progressbar(length=1, label="rebuilding", show_pos=True, show_eta=True, hidden=as_json) as bar:
+    with shown_progress("rebuilding", hidden=as_json) as show:
 
-        def show(progress: RebuildProgress) -> None:
-            nonlocal drawn_at
+        def tell(progress: RebuildProgress) -> None:
             if not first:
                 first.append(progress)
-            now = time.monotonic()
-            if now - drawn_at < REDRAW_S:
-                return
-            drawn_at = now
-            rate = (progress.applied_seq - first[0].applied_seq) / max(now - began, 0.001)
-            bar.label = f"rebuilding, {rate:,.0f} outcomes/s"
-            bar.length = max(1, progress.applied_seq + progress.remaining - first[0].applied_seq)
-            bar.update(progress.applied_seq - first[0].applied_seq - bar.pos)
+            done = progress.applied_seq - first[0].applied_seq
+            rate = done / max(time.monotonic() - began, 0.001)
+            show(f"rebuilding, {rate:,.0f} outcomes/s", done, done + progress.remaining)
 
-        seq = Rebuild(settings, decode_statistics=decode_statistics, on_progress=show).run(restart=restart)
+        seq = Rebuild(settings, decode_statistics=decode_statistics, on_progress=tell).run(restart=restart)
     seconds = time.monotonic() - began
     done = seq - (first[0].applied_seq if first else 0)
     if as_json:
@@ -102,9 +94,15 @@ def export_command(
     if snapshot_id is None:
         with current_catalog(settings) as catalog:
             snapshot_id = catalog.head_snapshot_id()
-    made = export_catalog(
-        settings.database_url, folder, snapshot_id=snapshot_id, form=ExportFormat(form), copy_files=copy_files
-    )
+    with shown_progress("exporting", hidden=as_json) as show:
+        made = export_catalog(
+            settings.database_url,
+            folder,
+            snapshot_id=snapshot_id,
+            form=ExportFormat(form),
+            copy_files=copy_files,
+            on_progress=lambda told: show("copying files", told.files, told.files_total or 1),
+        )
     if as_json:
         print_json({"path": made.path, "snapshot_id": made.snapshot_id, "files_copied": made.files_copied})
     else:

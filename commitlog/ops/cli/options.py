@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -17,6 +18,8 @@ from commitlog.config import Settings
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import Catalog
+
+REDRAW_S = 0.2
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SETTINGS = {
@@ -91,3 +94,23 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
 def _style(cell: object) -> str:
     return {"COMMITTED": "green", "REJECTED": "red", "DUPLICATE": "yellow"}.get(str(cell), "")
+
+
+@contextmanager
+def shown_progress(label: str, *, hidden: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, where somebody looks: call it with what is done, how much of it, and how much there is."""
+    with click.progressbar(
+        length=1, label=label, show_pos=True, file=sys.stderr, hidden=hidden or not sys.stderr.isatty()
+    ) as bar:
+        drawn_at = 0.0
+
+        def show(doing: str, done: int, total: int) -> None:
+            nonlocal drawn_at
+            now = time.monotonic()
+            if done < total and now - drawn_at < REDRAW_S:
+                return
+            drawn_at = now
+            bar.label, bar.length = doing, max(1, total)
+            bar.update(done - bar.pos)
+
+        yield show

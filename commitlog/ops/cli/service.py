@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from commitlog.config import Settings
-from commitlog.ops.cli.options import json_option, print_json, settings_options
+from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
 from commitlog.ops.service.json_logs import log_as_json
 from commitlog.ops.service.keep_trying import Kept
 from commitlog.ops.service.serve import prepare, serve, stopped_by_signal
@@ -65,7 +65,13 @@ def _adopted(settings: Settings, source: str, dry_run: bool, as_json: bool) -> S
     """Take a lake over, and tell what that came to."""
     from commitlog.ops.maintenance.adopt import adopt
 
-    settings, adoption = adopt(settings, source, dry_run=dry_run)
+    with shown_progress("adopting", hidden=as_json) as show:
+        settings, adoption = adopt(
+            settings,
+            source,
+            dry_run=dry_run,
+            on_progress=lambda told: show(f"{told.step} snapshots", told.snapshot_id, told.head_snapshot_id),
+        )
     counts = adoption.counts
     if as_json:
         print_json({"adopted": not dry_run, **asdict(adoption)})

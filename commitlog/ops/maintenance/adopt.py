@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -42,10 +42,34 @@ class Adoption:
     left_behind: tuple[str, ...]
 
 
-def adopt(settings: Settings, source: str, *, dry_run: bool) -> tuple[Settings, Adoption]:
+class AdoptionProgress(NamedTuple):
+    """How far an adoption is.
+
+    Attributes:
+        step: what is done with one snapshot of the lake after another: "checking", then "translating", then "deciding".
+        snapshot_id: the last with which it is done,
+        head_snapshot_id: and the last there is.
+    """
+
+    step: str
+    snapshot_id: int
+    head_snapshot_id: int
+
+
+def adopt(
+    settings: Settings,
+    source: str,
+    *,
+    dry_run: bool,
+    on_progress: Callable[[AdoptionProgress], None] = lambda progress: None,
+) -> tuple[Settings, Adoption]:
     """Take over the lake at ``source``; the settings with its data path, and what was taken over.
 
-    source: a PostgreSQL URL (``?schema=`` names the catalog's schema) or the path of a SQLite or DuckDB file.
+    Args:
+        settings: the log that it becomes.
+        source: a PostgreSQL URL (``?schema=`` names the catalog's schema) or the path of a SQLite or DuckDB file.
+        dry_run: only check, and say what would be taken over.
+        on_progress: called after each snapshot.
 
     Raises:
         AdoptionError: the lake has what a log cannot express, or the log has outcomes already.
@@ -55,17 +79,30 @@ def adopt(settings: Settings, source: str, *, dry_run: bool) -> tuple[Settings, 
     with open_source(source) as lake:
         settings = _with_data_path(settings, lake.data_path)
         genesis, decided = (_first_genesis(settings), ()) if dry_run else _found_log(settings)
+
+        def tell(step: str, snapshot_id: int) -> None:
+            on_progress(AdoptionProgress(step, snapshot_id, lake.head))
+
         rehearsal = Translation(lake, genesis, write=False)
-        for _ in rehearsal.run():
-            pass
+        for each in rehearsal.run():
+            tell("checking", _snapshot_of(each))
         adoption = Adoption(lake.data_path, lake.head, lake.floor, rehearsal.counts, tuple(sorted(find_losses(lake))))
         if not dry_run:
             with tempfile.TemporaryFile(prefix="commitlog-adopting-") as file:
-                waiting = _Waiting(file, Translation(lake, genesis, write=True).run())
+                waiting = _Waiting(file)
+                for each in Translation(lake, genesis, write=True).run():
+                    waiting.add(each)
+                    tell("translating", _snapshot_of(each))
                 _check_head(lake, "nothing was proposed to the log")
-                _decide(settings, waiting, decided, first_time_ms=lake.first_time_ms)
+                for snapshot_id in _decided(settings, waiting, decided, first_time_ms=lake.first_time_ms):
+                    tell("deciding", snapshot_id)
             _check_head(lake, f"the log holds the lake up to snapshot {lake.head}")
     return settings, adoption
+
+
+def _snapshot_of(adopted: AdoptedSnapshot) -> int:
+    assert adopted.outcome.snapshot_id is not None
+    return adopted.outcome.snapshot_id
 
 
 def _check_head(lake: SourceLake, done: str) -> None:
@@ -227,14 +264,15 @@ class _Waiting:
         largest: bytes of the largest one.
     """
 
-    def __init__(self, file: IO[bytes], snapshots: Iterable[AdoptedSnapshot]) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self.largest = 0
         self._file = file
-        for each in snapshots:
-            assert each.outcome.snapshot_id is not None
-            self.largest = max(self.largest, len(each.encoded))
-            head = each.outcome.snapshot_id.to_bytes(8, "big") + len(each.encoded).to_bytes(8, "big")
-            self._file.write(head + each.proposal.proposal_id + each.encoded)
+
+    def add(self, each: AdoptedSnapshot) -> None:
+        """Write the next one down."""
+        self.largest = max(self.largest, len(each.encoded))
+        head = _snapshot_of(each).to_bytes(8, "big") + len(each.encoded).to_bytes(8, "big")
+        self._file.write(head + each.proposal.proposal_id + each.encoded)
 
     def __iter__(self) -> Iterator[_Proposed]:
         self._file.seek(0)
@@ -243,7 +281,10 @@ class _Waiting:
             yield _Proposed(snapshot_id, head[16:], self._file.read(size))
 
 
-def _decide(settings: Settings, waiting: _Waiting, committed: Sequence[bytes | None], *, first_time_ms: int) -> None:
+def _decided(
+    settings: Settings, waiting: _Waiting, committed: Sequence[bytes | None], *, first_time_ms: int
+) -> Iterator[int]:
+    """Have the log decide what is waiting; yields the snapshots that it holds, one after another."""
     from commitlog.log.genesis import init_log
     from commitlog.log.publisher import Publisher
 
@@ -261,6 +302,7 @@ def _decide(settings: Settings, waiting: _Waiting, committed: Sequence[bytes | N
             sent = [(each, publisher.publish_bytes(each.encoded, each.proposal_id, WRITER)) for each in together]
             for each, pending in sent:
                 _check_answer(each, pending.wait())
+                yield each.snapshot_id
 
 
 def _check_answer(proposed: _Proposed, receipt: Receipt) -> None:

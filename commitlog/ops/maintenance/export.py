@@ -10,10 +10,11 @@ frozen lake must not delete what the living one may still need.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from commitlog.catalog.connecting import plain
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
@@ -86,6 +87,20 @@ _DUCKDB_NAMES = {
 _SQLITE_INTEGERS = {"boolean"} | INTEGER_BITS.keys() - {"uint64", "int128", "uint128"}
 
 
+class ExportProgress(NamedTuple):
+    """How far an export is.
+
+    Attributes:
+        tables: of the catalog whose rows are copied,
+        files: and data and delete files that are.
+        files_total: how many files there are to copy; None until all tables are.
+    """
+
+    tables: int
+    files: int
+    files_total: int | None
+
+
 def export_catalog(
     database_url: str,
     folder: Path,
@@ -93,6 +108,7 @@ def export_catalog(
     snapshot_id: int | None = None,
     form: ExportFormat = ExportFormat.SQLITE,
     copy_files: bool = False,
+    on_progress: Callable[[ExportProgress], None] = lambda progress: None,
 ) -> Export:
     """Write the catalog at a snapshot into a new file in ``folder``.
 
@@ -103,6 +119,7 @@ def export_catalog(
         form: what the catalog is kept in.
         copy_files: also copy data files and delete files, into ``folder/data``; else they are read where they are, for as
             long as the live lake keeps them.
+        on_progress: called after each table of the catalog and each file that is copied.
 
     Raises:
         SnapshotNotFoundError: there is no such snapshot.
@@ -130,7 +147,7 @@ def export_catalog(
                 conn.execute(f"ATTACH '{quoted(str(part))}' AS frozen (TYPE {form})")
                 conn.execute("SET TimeZone = 'UTC'")
                 conn.execute("BEGIN")
-                freezing = _Freezing(conn, form, snapshot_id)
+                freezing = _Freezing(conn, form, snapshot_id, on_progress)
                 freezing.copy_rows()
                 files = freezing.copy_files(data) if copy_files else 0
                 conn.execute("COMMIT")
@@ -146,8 +163,16 @@ def export_catalog(
 class _Freezing:
     """One export, in the connection's transaction."""
 
-    def __init__(self, conn: duckdb.DuckDBPyConnection, form: ExportFormat, snapshot_id: int | None) -> None:
+    def __init__(
+        self,
+        conn: duckdb.DuckDBPyConnection,
+        form: ExportFormat,
+        snapshot_id: int | None,
+        on_progress: Callable[[ExportProgress], None],
+    ) -> None:
         self.conn = conn
+        self._on_progress = on_progress
+        self._tables = 0
         self.form = form
         schema = self._select("SELECT * FROM postgres_query('live', 'SELECT current_schema()::text')")[0][0]
         self.live = f"live.{_name(schema)}"
@@ -205,6 +230,8 @@ class _Freezing:
             f"INSERT INTO frozen.{_name(name)} SELECT {', '.join(values)} FROM {self.live}.{_name(name)} x "
             f"WHERE {limit.format(n=self.snapshot_id)}"
         )
+        self._tables += 1
+        self._on_progress(ExportProgress(self._tables, 0, None))
 
     def _copy_inlined_rows(self, table_id: int, name: str, schema_version: int) -> None:
         columns = {"row_id": "BIGINT", "begin_snapshot": "BIGINT", "end_snapshot": "BIGINT"}
@@ -245,13 +272,18 @@ class _Freezing:
         """Copy the files that the copied rows name, and let the rows name the copies."""
         data_path = self._select("SELECT value FROM frozen.ducklake_metadata WHERE key = 'data_path'")[0][0]
         copied = 0
-        for table in ("data_file", "delete_file"):
-            for file_id, path, is_relative, place in self._select(
+        named = {
+            table: self._select(
                 f"""SELECT f.{table}_id, f.path, f.path_is_relative, s.path || t.path
                     FROM frozen.ducklake_{table} f
                     JOIN (SELECT DISTINCT table_id, schema_id, path FROM frozen.ducklake_table) t USING (table_id)
                     JOIN (SELECT DISTINCT schema_id, path FROM frozen.ducklake_schema) s USING (schema_id)"""
-            ):
+            )
+            for table in ("data_file", "delete_file")
+        }
+        total = sum(map(len, named.values()))
+        for table, files in named.items():
+            for file_id, path, is_relative, place in files:
                 source = data_path + place + path if is_relative else path
                 if "://" in source:
                     raise ConfigurationError(
@@ -262,6 +294,7 @@ class _Freezing:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, copy)
                 copied += 1
+                self._on_progress(ExportProgress(self._tables, copied, total))
                 if not is_relative:
                     self.conn.execute(
                         f"UPDATE frozen.ducklake_{table} SET path = ?, path_is_relative = CAST(1 AS "
