@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from oracle.histories import run_seed
 
-from commitlog.domain.deciding import conflict_matrix as matrix
 from commitlog.domain.deciding import (
+    conflict_matrix,
     conflict_rules,
     conflicts,
     decide,
@@ -52,8 +52,8 @@ def caught() -> bool:
 
 def without(proposed: ChangeKind, *committed: ChangeKind) -> dict[ChangeKind, Any]:
     """The rules of one kind without some cells of the matrix."""
-    kept = tuple((kind, check) for kind, check in matrix.RULES_OF[proposed] if kind not in committed)
-    return {**matrix.RULES_OF, proposed: kept}
+    kept = tuple((kind, check) for kind, check in conflict_matrix.RULES_OF[proposed] if kind not in committed)
+    return {**conflict_matrix.RULES_OF, proposed: kept}
 
 
 def skip_the_read_set(patch: pytest.MonkeyPatch) -> None:
@@ -61,15 +61,15 @@ def skip_the_read_set(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_renamed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(matrix, "RULES_OF", without(K.APPEND, K.RENAME_TABLE))
+    patch.setattr(conflict_matrix, "RULES_OF", without(K.APPEND, K.RENAME_TABLE))
 
 
 def drop_does_not_mind_renames(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(matrix, "RULES_OF", without(K.DROP_TABLE, K.RENAME_TABLE))
+    patch.setattr(conflict_matrix, "RULES_OF", without(K.DROP_TABLE, K.RENAME_TABLE))
 
 
 def off_by_one_at_the_base(patch: pytest.MonkeyPatch) -> None:
-    real = matrix.check_footprint
+    real = conflict_matrix.check_footprint
     patch.setattr(decide, "check_footprint", lambda state, footprint, base: real(state, footprint, base - 1))
 
 
@@ -93,11 +93,11 @@ def additions_do_not_count_as_altered(patch: pytest.MonkeyPatch) -> None:
 
 
 def compactions_are_not_seen_by_deletes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(matrix, "RULES_OF", without(K.DELETE, K.COMPACT))
+    patch.setattr(conflict_matrix, "RULES_OF", without(K.DELETE, K.COMPACT))
 
 
 def deletes_are_not_seen_by_compactions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(matrix, "RULES_OF", without(K.COMPACT, K.DELETE))
+    patch.setattr(conflict_matrix, "RULES_OF", without(K.COMPACT, K.DELETE))
 
 
 def rows_of_a_file_never_overlap(patch: pytest.MonkeyPatch) -> None:
@@ -157,9 +157,9 @@ def created_and_dropped_again_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
     rules = {
         kind: tuple((c, name if check is conflict_rules._name else check) for c, check in found)
-        for kind, found in matrix.RULES_OF.items()
+        for kind, found in conflict_matrix.RULES_OF.items()
     }
-    patch.setattr(matrix, "RULES_OF", rules)
+    patch.setattr(conflict_matrix, "RULES_OF", rules)
 
 
 def nan_is_ignored_in_filters(patch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def every_transform_is_a_proof(patch: pytest.MonkeyPatch) -> None:
 
 
 def partitioning_does_not_constrain_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(matrix, "RULES_OF", without(K.ALTER_TABLE, K.APPEND, *ROW_CHANGES))
+    patch.setattr(conflict_matrix, "RULES_OF", without(K.ALTER_TABLE, K.APPEND, *ROW_CHANGES))
 
 
 def the_handlers_answer_is_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -257,11 +257,11 @@ def a_handler_may_answer_with_any_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_flush_ignores_changed_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(matrix, "RULES_OF", without(K.FLUSH, *ROW_CHANGES))
+    patch.setattr(conflict_matrix, "RULES_OF", without(K.FLUSH, *ROW_CHANGES))
 
 
 def a_flush_ignores_flushes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(matrix, "RULES_OF", without(K.FLUSH, K.FLUSH))
+    patch.setattr(conflict_matrix, "RULES_OF", without(K.FLUSH, K.FLUSH))
 
 
 def a_flush_takes_rows_that_are_in_files(patch: pytest.MonkeyPatch) -> None:

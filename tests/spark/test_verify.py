@@ -17,7 +17,7 @@ from commitlog.catalog.guard import mark_projector
 from commitlog.client import CommitLog
 from commitlog.client.outcomes.archive import archive, archived_paths, archived_position
 from commitlog.config import Settings
-from commitlog.domain.deciding import matrix
+from commitlog.domain.deciding import conflict_matrix
 from commitlog.domain.model import ChangeKind, DataFile
 from commitlog.errors import ConfigurationError, ProposalRejectedError
 from commitlog.ops.cli.verify import archive_command
@@ -76,7 +76,7 @@ def test_verify_when_a_verdict_is_wrong_then_names_it(
     with log.transaction() as tx:
         tx.alter("main.a").add_column("v", "int64")
     # This sequencer minds no conflicts; Spark's tasks are processes of their own, and do.
-    monkeypatch.setattr(matrix, "RULES_OF", dict.fromkeys(ChangeKind, ()))
+    monkeypatch.setattr(conflict_matrix, "RULES_OF", dict.fromkeys(ChangeKind, ()))
     late.rename_table("main.a", "z")
     assert late.commit().snapshot_id == 3
     report = verify(spark, log=log, catalog=False)
