@@ -20,7 +20,7 @@ from log_running import all_records, messages_of, write_raw
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Granularity
 from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError
-from commitlog.log import topics
+from commitlog.log import genesis
 from commitlog.log.codec import decode_record
 from commitlog.log.genesis import init_log, read_genesis, require_genesis
 from commitlog.log.topic_settings import check_topics
@@ -72,9 +72,9 @@ def test_init_when_another_genesis_was_faster_then_it_is_the_one_for_both(
     first = init_log(settings)
     # Whoever looked before that finds nothing.
     looks = iter([lambda given: None])
-    look = topics.read_genesis
-    monkeypatch.setattr(topics, "find_genesis", lambda given: None)
-    monkeypatch.setattr(topics, "read_genesis", lambda given: next(looks, look)(given))
+    look = genesis.read_genesis
+    monkeypatch.setattr(genesis, "find_genesis", lambda given: None)
+    monkeypatch.setattr(genesis, "read_genesis", lambda given: next(looks, look)(given))
     assert init_log(settings) == first
     assert len(messages_of(settings, topics_of(settings.log).results)) == 2
     assert [record.value for record in all_records(settings)] == [first]

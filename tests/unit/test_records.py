@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from commitlog.domain import model as m
+from commitlog.domain.model.definitions import define
 
 GENERATOR = Path(__file__).resolve().parents[2] / "schemas" / "generator"
 
@@ -48,3 +49,10 @@ def test_record_when_copied_or_pickled_then_is_the_same() -> None:
 def test_rules_version_when_a_schema_has_a_default_then_it_is_ours() -> None:
     outcome = m.Outcome(1, 1, m.Position(0, 0), 5, m.Verdict.COMMITTED, 1, None, None)
     assert outcome.rules_version == m.Genesis(b"L" * 16).rules_version == m.RULES_VERSION
+
+
+def test_definition_when_copied_or_pickled_then_is_the_same() -> None:
+    columns = (m.ColumnSpec("a", "int64"), m.ColumnSpec("b", "struct(x int32)"))
+    made = define(m.CreateTable("s", "t", columns, primary_key=("a",)), table_id=1, schema_id=0, partition_id=None)
+    assert copy.deepcopy(made) == made
+    assert pickle.loads(pickle.dumps(made)) == made

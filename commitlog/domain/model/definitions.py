@@ -24,6 +24,7 @@ from commitlog.domain.model import (
     Scalar,
 )
 from commitlog.domain.model.nested_text import check_nested_text
+from commitlog.domain.model.record import Remade
 from commitlog.domain.model.types import (
     FLOATS,
     INTEGER_BITS,
@@ -49,7 +50,7 @@ _BUCKETS_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Remade):
     """A column or nested field. ``initial_default`` is what files written before it was added read as."""
 
     column_id: int
@@ -69,7 +70,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionKey:
+class PartitionKey(Remade):
     """One partition key by column id; ``transform`` is identity, year, month, day, hour or bucket(N)."""
 
     column_id: int
@@ -96,7 +97,7 @@ def partition_text(value: Scalar) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignKey:
+class ForeignKey(Remade):
     """``column_ids`` refer to ``ref_column_ids`` of table ``ref_table_id``."""
 
     column_ids: tuple[int, ...]
@@ -105,7 +106,7 @@ class ForeignKey:
 
 
 @dataclass(frozen=True, slots=True)
-class TableDefinition:
+class TableDefinition(Remade):
     """Everything about a table but its rows and files."""
 
     table_id: int

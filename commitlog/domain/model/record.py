@@ -6,6 +6,7 @@ else is compiled, and costs more than the decision that the record is made for. 
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 
@@ -51,3 +52,13 @@ class Record:
 
 def _remade(kind: type[Record], fields: dict[str, Any]) -> Record:
     return kind(**fields)
+
+
+class Remade:
+    """The base of frozen dataclasses that are pickled: a compiled one would have its fields set, and refuse that."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        own: Any = self
+        return type(self), tuple([getattr(self, each.name) for each in fields(own) if each.init])

@@ -16,6 +16,7 @@ from functools import lru_cache
 from uuid import UUID
 
 from commitlog.domain.model import RowValue
+from commitlog.domain.model.record import Remade
 
 INTEGER_BITS = {
     "int8": (True, 8), "int16": (True, 16), "int32": (True, 32), "int64": (True, 64), "int128": (True, 128),
@@ -38,7 +39,7 @@ _DEPTH_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnType:
+class ColumnType(Remade):
     """A parsed type. ``fields`` of a struct are (name, type); of a list ("element", t); of a map "key" and "value"."""
 
     name: str
