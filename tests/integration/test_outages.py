@@ -186,7 +186,7 @@ def test_client_when_another_log_of_the_same_name_answers_then_refuses(settings:
     meant = dataclasses.replace(settings, log_id=format_id(genesis.log_id))
     Publisher(meant).close()
     other = dataclasses.replace(settings, log_id="0193a000-0000-7000-8000-000000000001")
-    other = other.replace(sources={**settings.sources, "log_id": "run.json"})
+    other = dataclasses.replace(other, sources={**settings.sources, "log_id": "run.json"})
     with pytest.raises(LogIntegrityError, match="another broker answers there"):
         Publisher(other)
 
