@@ -28,7 +28,7 @@ from commitlog.client import CommitLog, Transaction
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.errors import ProposalRejectedError
-from commitlog.ops.bench.throughput import own_servers, service_process
+from commitlog.ops.bench.servers import own_servers, service_process
 from commitlog.spark import outcomes
 
 FILE_TABLES = ("orders", "clicks")

@@ -1,90 +1,134 @@
 """`commitlog bench loop`: what a writer feels that waits for each answer before it goes on.
 
-Writers are processes of their own, and loop: write one small Parquet file, append it, by `log.append` or by a transaction that
-begins at the newest snapshot. Beside them, in the same run and on the same PostgreSQL, DuckLake's own client inserts the same
-rows. CPU time is given by part, since on one machine it is what the rates share.
+Writers are processes, or threads of a few, and loop: write one small Parquet file, append it, by `log.append` or by a
+transaction that begins at the newest snapshot. In each repetition DuckLake's own client inserts the same rows on the same
+PostgreSQL, so that ratios are of the same minutes. CPU time is given by part and thread, since on one machine it is what the
+rates share.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
-from urllib.parse import urlsplit
-
-import psutil
-import psycopg
-from psycopg import sql
 
 from commitlog import compiled
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.errors import LogUnavailableError
-from commitlog.local.processes import find_processes
-from commitlog.ops.bench.loop_writer import COLUMNS, Job, Loops, attach_stock
-from commitlog.ops.bench.throughput import Say, own_servers, service_process
-from commitlog.ops.duckdb_client import connection_text
+from commitlog.ops.bench.cpu import jvm_thread_names
+from commitlog.ops.bench.goals import Goal
+from commitlog.ops.bench.metering import Meter, Part
+from commitlog.ops.bench.servers import Say, own_servers, server_process, service_process
+from commitlog.ops.bench.teams import BROKER, LoopRates, Team, median_rates, run_team, table_names
+from commitlog.ops.bench.turns import COLUMNS, STOCK, StockLake
 
 WARM_UP_S = 30.0
+WARM_UP = Team("append", "own", writers=8, processes=8)
 IDLE_S = 10.0
 SETTLE_S = 2.0
-STOCK_DATABASE = "stock"
-WRITER_MODULE = "commitlog.ops.bench.loop_writer"
+TABLES = ("own", "one")
+KINDS = ("append", "transaction")
+SERVICES = ("sequencer", "projector")
 
+TIMES_STOCK: Mapping[int, float] = {1: 3, 4: 8, 8: 10}
+"""How many times as much as the stock client's better case so many writers must commit."""
 
-@dataclass(frozen=True, slots=True)
-class LoopRates:
-    """What so many writers reached together.
+P50_MS_MAX: Mapping[int, float] = {1: 2.5, 4: 5, 8: 8}
+CPU_MS_MAX: Mapping[int, float] = {8: 1.6}
+THREADS = ((64, 4), (256, 4), (32, 32))
+"""Writers, and the processes that they are threads of."""
 
-    Attributes:
-        kind: "append", "transaction", or "stock", DuckLake's own client.
-        writers: processes, which connected at the same moment.
-        connect_failures: how many of them could not connect and commit once.
-        commits_per_second: of all of them.
-        failures: commits that ended with an error, by its first line.
-        loop_p50_ms, loop_p99_ms: the whole loop.
-        commit_p50_ms, commit_p99_ms: of a transaction `commit()` alone, from publishing to the receipt; of an append the call,
-            which reads the file's footer; of the stock client the whole INSERT.
-        cpu_ms: CPU time of a commit by part of the system.
-    """
-
-    kind: str
-    writers: int
-    connect_failures: int
-    commits_per_second: float
-    failures: Mapping[str, int]
-    loop_p50_ms: float
-    loop_p99_ms: float
-    commit_p50_ms: float
-    commit_p99_ms: float
-    cpu_ms: Mapping[str, float]
+THREADS_PER_SECOND_MIN = 2_500
 
 
 @dataclass(frozen=True, slots=True)
 class LoopBench:
-    """What was measured. idle_percent: of one core, by part, while nobody writes; load_before: of the minute
-    before; core: its form.
+    """What was measured.
+
+    Attributes:
+        rounds: each repetition, the same writers in the same order.
+        idle_percent: of one core, by part, while nobody writes.
+        seconds: that each team of writers had.
+        cpus: that all of it shared.
+        load_before: of the minute before.
+        core: its form.
     """
 
-    rates: tuple[LoopRates, ...]
+    rounds: tuple[tuple[LoopRates, ...], ...]
     idle_percent: Mapping[str, float]
     seconds: float
-    one_table: bool
     cpus: int
     load_before: float
     core: str = compiled.form
 
+    @property
+    def rates(self) -> list[LoopRates]:
+        """Medians of the repetitions."""
+        return [median_rates(same) for same in zip(*self.rounds, strict=True)]
+
+    def goals(self) -> list[Goal]:
+        """What of it has to be how much."""
+        ours = [rates for rates in self.rates if rates.team.kind != STOCK]
+        goals = [goal for rates in ours for goal in self._goals_of(rates)]
+        return [*goals, Goal.at_most("failed commits", sum(rates.failed for rates in ours), 0)]
+
+    def _goals_of(self, rates: LoopRates) -> Iterator[Goal]:
+        team = rates.team
+        if team.processes < team.writers:
+            yield from self._goals_of_threads(rates)
+            return
+        ratio = self.times_stock(team)
+        if ratio is not None and team.writers in TIMES_STOCK:
+            yield Goal.at_least(f"{team}: x stock's better case", ratio, TIMES_STOCK[team.writers])
+        if team.writers in P50_MS_MAX:
+            yield Goal.at_most(f"{team}: p50 ms", rates.turn_p50_ms, P50_MS_MAX[team.writers])
+        if team.writers in CPU_MS_MAX:
+            yield Goal.at_most(f"{team}: CPU ms a commit", rates.cpu_sum_ms, CPU_MS_MAX[team.writers])
+
+    def _goals_of_threads(self, rates: LoopRates) -> Iterator[Goal]:
+        fewer = min(self._with_threads(rates.team), key=lambda each: each.team.writers)
+        if fewer.team == rates.team:
+            yield Goal.at_least(f"{rates.team}: commits/s", rates.commits_per_second, THREADS_PER_SECOND_MIN)
+        else:
+            ratio = rates.commits_per_second / fewer.commits_per_second
+            yield Goal.at_least(f"{rates.team}: x that of {fewer.team.writers}", round(ratio, 2), 1)
+
+    def _with_threads(self, team: Team) -> list[LoopRates]:
+        alike = [each for each in self.rates if (each.team.kind, each.team.tables) == (team.kind, team.tables)]
+        return [each for each in alike if each.team.processes < each.team.writers]
+
+    def times_stock(self, team: Team) -> float | None:
+        """How many times as much a team commits as the stock client with as many writers, where that one is better.
+
+        Which is with one table or with own ones. The median of the repetitions; None when it was not measured.
+        """
+        ratios = [_times_stock(team, beside) for beside in self.rounds]
+        known = [ratio for ratio in ratios if ratio is not None]
+        return statistics.median(known) if known else None
+
     def as_dict(self) -> dict[str, object]:
         """For `--json`."""
-        return dataclasses.asdict(self)
+        return {
+            "rates": [{**rates.as_dict(), "times_stock": self.times_stock(rates.team)} for rates in self.rates],
+            "goals": [goal.as_dict() for goal in self.goals()],
+            "rounds": [[rates.as_dict() for rates in each] for each in self.rounds],
+            "idle_percent": self.idle_percent,
+            "seconds": self.seconds,
+            "cpus": self.cpus,
+            "load_before": self.load_before,
+            "core": self.core,
+        }
+
+
+def _times_stock(team: Team, beside: Sequence[LoopRates]) -> float | None:
+    stock = [each for each in beside if each.team.kind == STOCK and each.team.writers == team.writers]
+    best = max((each.commits_per_second for each in stock), default=0.0)
+    ours = next(each.commits_per_second for each in beside if each.team == team)
+    return ours / best if best else None
 
 
 def run_loop_bench(
@@ -92,8 +136,11 @@ def run_loop_bench(
     *,
     writers: Sequence[int],
     seconds: float,
-    one_table: bool = False,
+    tables: Sequence[str] = TABLES,
+    kinds: Sequence[str] = KINDS,
+    threads: bool = False,
     stock: bool = True,
+    repetitions: int = 1,
     warm_up_s: float = WARM_UP_S,
     say: Say = lambda line: None,
 ) -> LoopBench:
@@ -103,182 +150,74 @@ def run_loop_bench(
         settings: Java and the jar cache are taken from it.
         writers: how many writer processes, one measurement each.
         seconds: how long each measurement takes.
-        one_table: all writers append to one table, else each to its own.
+        tables: "own": each writer appends to its own table; "one": all to one.
+        kinds: how they commit: "append", "transaction".
+        threads: measure many writers in few processes too, and many processes.
         stock: measure DuckLake's own client too.
+        repetitions: of everything, by turns.
         warm_up_s: how long the writers run before anything is measured: a young JVM compiles.
         say: is told what is being done.
     """
     load_before = round(os.getloadavg()[0], 2)
-    rates: list[LoopRates] = []
-    with ExitStack() as stack:
-        own = stack.enter_context(own_servers(settings, say))
-        parts = {"broker": _server(own, "java"), "PostgreSQL": _server(own, "postgres")}
-        tables = ["t0"] if one_table else [f"t{number}" for number in range(max(writers))]
+    shapes = [(number, number) for number in writers]
+    teams = [Team(kind, where, *shape) for kind, where, shape in product(kinds, tables, shapes)]
+    if threads:
+        teams += [Team("append", where, *shape) for where, shape in product(tables, THREADS)]
+    beside = [Team(STOCK, where, *shape) for where, shape in product(tables, shapes)] if stock else []
+    rounds = []
+    with own_servers(settings, say) as own:
+        bench = _Bench(own, max(team.writers for team in (*teams, WARM_UP)), say)
+        idle_percent = bench.warm_up(warm_up_s)
+        for number in range(repetitions):
+            say(f"repetition {number + 1} of {repetitions}")
+            rounds.append((*bench.run_ours(teams, seconds), *bench.run_stock(beside, seconds)))
+    return LoopBench(tuple(rounds), idle_percent, seconds, os.cpu_count() or 1, load_before)
+
+
+class _Bench:
+    """The servers of one run, with a table for each of so many writers and one for all; on them teams run by turns."""
+
+    def __init__(self, own: Settings, writers: int, say: Say) -> None:
+        self._own, self._say = own, say
+        self._tables = table_names(writers)
+        self._broker = Part(server_process(own, "java"))
+        self._postgres = Part(server_process(own, "postgres"))
+        self._stock = StockLake.create(own, self._tables)
+
+    def warm_up(self, seconds: float) -> Mapping[str, float]:
+        """Make the tables, have writers loop, and look what all servers take while nobody writes, in percent of a core."""
         with ExitStack() as services:
-            for name in ("sequencer", "projector"):
-                parts[name] = services.enter_context(service_process(own, name))
-            _create_tables(own, tables)
-            say(f"{len(tables)} writer(s) warm the broker up, {warm_up_s:.0f} s")
-            _measure(own, [Job("transaction", table, warm_up_s) for table in tables], parts)
-            say(f"nobody writes, {IDLE_S:.0f} s")
-            idle_percent = _idle_percent(parts)
-            for kind, count in product(("append", "transaction"), writers):
-                say(f"{count} writer(s) by {kind}, {seconds:.0f} s")
-                jobs = [Job(kind, tables[number % len(tables)], seconds) for number in range(count)]
-                rates.append(_measure(own, jobs, parts))
-        if stock:
-            servers = {"PostgreSQL": parts["PostgreSQL"]}
-            lake, data_path = _stock_lake(own, tables)
-            for count in writers:
-                say(f"{count} writer(s) with DuckLake's own client, {seconds:.0f} s")
-                jobs = [Job("stock", tables[n % len(tables)], seconds, lake, data_path) for n in range(count)]
-                rates.append(_measure(own, jobs, servers))
-    return LoopBench(tuple(rates), idle_percent, seconds, one_table, os.cpu_count() or 1, load_before)
+            meter = self._serving(services)
+            with CommitLog.connect(settings=self._own) as log, log.transaction() as tx:
+                for table in self._tables:
+                    tx.create_table(table, dict.fromkeys(COLUMNS, "int64"))
+            self._say(f"{WARM_UP} writers warm the broker up, {seconds:.0f} s")
+            run_team(self._own, WARM_UP, seconds, meter)
+            names = jvm_thread_names(self._broker.process, self._own.home / "kafka" / "broker.out")
+            self._broker = Part(self._broker.process, names)
+            self._say(f"nobody writes, {IDLE_S:.0f} s")
+            time.sleep(SETTLE_S)
+            before = meter.read()
+            time.sleep(IDLE_S)
+            spent = meter.read().since(before)
+            return {name: round(each.total_s / IDLE_S * 100, 2) for name, each in spent.cpu.items()}
 
+    def run_ours(self, teams: Sequence[Team], seconds: float) -> list[LoopRates]:
+        """Have each team commit through the log."""
+        with ExitStack() as services:
+            meter = self._serving(services)
+            return [self._run(team, seconds, meter) for team in teams]
 
-def _create_tables(settings: Settings, tables: Sequence[str]) -> None:
-    with CommitLog.connect(settings=settings) as log:
-        with log.transaction() as tx:
-            for table in tables:
-                tx.create_table(table, dict.fromkeys(COLUMNS, "int64"))
-        assert tx.outcome.snapshot_id is not None
-        log.wait_for_snapshot(tx.outcome.snapshot_id)
+    def run_stock(self, teams: Sequence[Team], seconds: float) -> list[LoopRates]:
+        """Have each team insert by DuckLake's own client, while no sequencer and no projector run."""
+        meter = Meter({"PostgreSQL": self._postgres})
+        return [self._run(team, seconds, meter, self._stock.place()) for team in teams]
 
+    def _run(self, team: Team, seconds: float, meter: Meter, place: Mapping[str, str] | None = None) -> LoopRates:
+        self._say(f"{team}, {seconds:.0f} s")
+        return run_team(self._own, team, seconds, meter, place)
 
-def _stock_lake(settings: Settings, tables: Sequence[str]) -> tuple[str, str]:
-    """An empty lake of the stock client's own, on the same PostgreSQL: how to attach it, and where its files are."""
-    with psycopg.connect(settings.database_url, autocommit=True) as catalog:
-        catalog.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(STOCK_DATABASE)))
-    lake = connection_text(urlsplit(settings.database_url)._replace(path=f"/{STOCK_DATABASE}").geturl())
-    data_path = str(settings.home / "stock")
-    connection = attach_stock(lake, data_path)
-    for table in tables:
-        connection.execute(f"CREATE TABLE {table} ({', '.join(f'{name} BIGINT' for name in COLUMNS)})")
-    connection.close()
-    return lake, data_path
-
-
-# --- CPU --------------------------------------------------------------------------------------------------------------
-
-
-def _server(settings: Settings, program: str) -> psutil.Process:
-    """One of the servers of the bench's own home."""
-    home = str(settings.home)
-    found = find_processes(lambda process: program in process.name() and home in " ".join(process.cmdline()))
-    return min(found, key=lambda process: float(process.create_time()))
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    """Of the process and its children, ended ones too."""
-    total = 0.0
-    for each in [process, *process.children(recursive=True)]:
-        try:
-            times = each.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
-
-
-def _all_cpu_s(parts: Mapping[str, psutil.Process]) -> dict[str, float]:
-    return {name: _cpu_s(process) for name, process in parts.items()}
-
-
-def _idle_percent(parts: Mapping[str, psutil.Process]) -> dict[str, float]:
-    time.sleep(SETTLE_S)
-    before = _all_cpu_s(parts)
-    time.sleep(IDLE_S)
-    return {name: round((now - before[name]) / IDLE_S * 100, 2) for name, now in _all_cpu_s(parts).items()}
-
-
-# --- writers ----------------------------------------------------------------------------------------------------------
-
-
-def _measure(settings: Settings, jobs: Sequence[Job], parts: Mapping[str, psutil.Process]) -> LoopRates:
-    with _writers(settings, jobs) as writers:
-        for writer in writers:
-            writer.heard()
-        told = [json.loads(answer) for answer in _all_told(writers, "connect")]
-        ready = [writer for writer, each in zip(writers, told, strict=True) if each["failed"] is None]
-        before = _all_cpu_s(parts)
-        loops = [Loops(**json.loads(answer)) for answer in _all_told(ready, "go")]
-        cpu_s = {name: now - before[name] for name, now in _all_cpu_s(parts).items()}
-    return summed(jobs[0].kind, len(jobs), len(jobs) - len(ready), loops, cpu_s)
-
-
-def summed(
-    kind: str, writers: int, connect_failures: int, loops: Sequence[Loops], cpu_s: Mapping[str, float]
-) -> LoopRates:
-    """What all writers did together; ``cpu_s`` is what the servers took meanwhile."""
-    loop_ms = [each for one in loops for each in one.loop_ms]
-    commit_ms = [each for one in loops for each in one.commit_ms]
-    failures = [each for one in loops for each in one.failures]
-    spent = {"client": sum(one.cpu_s for one in loops), **cpu_s}
-    return LoopRates(
-        kind,
-        writers,
-        connect_failures,
-        commits_per_second=round(sum(len(one.loop_ms) / one.elapsed_s for one in loops), 1),
-        failures={line: failures.count(line) for line in sorted(set(failures))},
-        loop_p50_ms=_percentile(loop_ms, 50),
-        loop_p99_ms=_percentile(loop_ms, 99),
-        commit_p50_ms=_percentile(commit_ms, 50),
-        commit_p99_ms=_percentile(commit_ms, 99),
-        cpu_ms={name: round(each / max(len(loop_ms), 1) * 1000, 2) for name, each in spent.items()},
-    )
-
-
-def _percentile(times: Sequence[float], percent: int) -> float:
-    if len(times) < 2:
-        return round(max(times, default=0.0), 2)
-    return round(statistics.quantiles(times, n=100, method="inclusive")[percent - 1], 2)
-
-
-class _Writer:
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-
-    def tell(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def heard(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise LogUnavailableError("the bench's own servers", detail="a writer of the bench ended before its time")
-        return line
-
-    def end(self) -> None:
-        # One that waits for its next step is told nothing more.
-        self._process.kill()
-        self._process.communicate()
-
-
-def _all_told(writers: Sequence[_Writer], line: str) -> list[str]:
-    for writer in writers:
-        writer.tell(line)
-    return [writer.heard() for writer in writers]
-
-
-@contextmanager
-def _writers(settings: Settings, jobs: Sequence[Job]) -> Iterator[list[_Writer]]:
-    started: list[_Writer] = []
-    with (settings.home / "writers.log").open("a") as errors:
-        try:
-            for job in jobs:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", WRITER_MODULE],
-                    env=settings.environment(),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    text=True,
-                )
-                started.append(_Writer(process))
-                started[-1].tell(json.dumps(dataclasses.asdict(job)))
-            yield started
-        finally:
-            for writer in started:
-                writer.end()
+    def _serving(self, services: ExitStack) -> Meter:
+        """Start the services, and give what measures them and the servers."""
+        started = {name: Part(services.enter_context(service_process(self._own, name))) for name in SERVICES}
+        return Meter({BROKER: self._broker, **started, "PostgreSQL": self._postgres}, self._own)

@@ -1,7 +1,7 @@
-"""One writer of `commitlog bench loop`, in a process of its own: what it is told on stdin, and what it answers on stdout.
+"""Writers of one process of `commitlog bench loop` and `peers`: what they are told on stdin, what they answer on stdout.
 
-It goes step by step with the others, so that all connect, and all write, at the same moment:
-a job in JSON -> `imported`; `connect` -> its first commit, `{"failed": ...}`; `go` -> loops until the time is over, `Loops`.
+They go step by step with those of the other processes, so that all connect, and all write, at the same moment:
+a job in JSON -> `imported`; `connect` -> the first commit of each, `Connected`; `go` -> turns until the time is over, `Done`.
 """
 
 from __future__ import annotations
@@ -9,134 +9,66 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import psutil
 
-from commitlog.client import CommitLog
-from commitlog.config import Settings
-from commitlog.errors import CommitLogError
+from commitlog.ops.bench.cpu import CpuTime, cpu_time
+from commitlog.ops.bench.turns import Writer, open_writers
 
-if TYPE_CHECKING:
-    import duckdb
-
-ROWS = 100
-COLUMNS = ("a", "b", "c")
+WRITER_THREAD = "writer"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one writer does.
+    """What the writers of one process do.
 
     Attributes:
-        kind: "append" or "transaction" (the settings come by the environment), or "stock" (DuckLake's own client).
-        table: where it appends.
+        kind: as `open_writers` takes it.
+        tables: where they append, a writer each; each has a thread of its own.
         seconds: how long.
-        lake: of the stock client: its catalog as ATTACH takes it.
-        data_path: of the stock client.
+        place: of other clients: where their lake is.
     """
 
     kind: str
-    table: str
+    tables: Sequence[str]
     seconds: float
-    lake: str = ""
-    data_path: str = ""
+    place: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """By writer the error that kept it from its first commit, or None."""
+
+    failed: Sequence[str | None]
 
 
 @dataclass(slots=True)
-class Loops:
-    """What a writer did: ms of each loop that committed, ms of its commit alone, errors, seconds, seconds of CPU."""
+class Loop:
+    """What a writer did: ms of each turn that committed, ms of its commit alone, errors, seconds."""
 
-    loop_ms: list[float] = field(default_factory=list)
+    turn_ms: list[float] = field(default_factory=list)
     commit_ms: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     elapsed_s: float = 0.0
-    cpu_s: float = 0.0
 
 
-class _Took(NamedTuple):
-    loop_s: float
-    commit_s: float
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What the writers of one process did, and the CPU that all of it took."""
 
+    loops: Sequence[Loop]
+    cpu: CpuTime
 
-class _Loop(Protocol):
-    failures: type[Exception]
-
-    def once(self) -> _Took: ...
-
-
-class _CommitLogLoop:
-    failures: type[Exception] = CommitLogError
-
-    def __init__(self, table: str) -> None:
-        self._table = table
-        self._rows = pa.table({name: pa.array(range(ROWS), pa.int64()) for name in COLUMNS})
-        self._log = CommitLog.connect(settings=Settings.load())
-
-
-class AppendLoop(_CommitLogLoop):
-    """A file, and one call that appends it; that call counts as the commit."""
-
-    def once(self) -> _Took:
-        began = time.perf_counter()
-        path = self._log.new_file(self._table)
-        pq.write_table(self._rows, path)
-        written = time.perf_counter()
-        self._log.append(self._table, files=[path])
-        ended = time.perf_counter()
-        return _Took(ended - began, ended - written)
-
-
-class TransactionLoop(_CommitLogLoop):
-    """A transaction, which begins at the newest snapshot; a file that it appends, its answer."""
-
-    def once(self) -> _Took:
-        began = time.perf_counter()
-        transaction = self._log.transaction()
-        path = transaction.new_file(self._table)
-        pq.write_table(self._rows, path)
-        transaction.append(self._table, files=[path])
-        published = time.perf_counter()
-        transaction.commit()
-        ended = time.perf_counter()
-        return _Took(ended - began, ended - published)
-
-
-class StockLoop:
-    """An INSERT of the same rows by DuckLake's own client, into a file too."""
-
-    def __init__(self, job: Job) -> None:
-        import duckdb
-
-        self.failures: type[Exception] = duckdb.Error
-        self._connection = attach_stock(job.lake, job.data_path)
-        columns = ", ".join(f"i AS {name}" for name in COLUMNS)
-        self._insert = f"INSERT INTO {job.table} SELECT {columns} FROM range({ROWS}) r(i)"
-
-    def once(self) -> _Took:
-        began = time.perf_counter()
-        self._connection.execute(self._insert)
-        took_s = time.perf_counter() - began
-        return _Took(took_s, took_s)
-
-
-def attach_stock(lake: str, data_path: str) -> duckdb.DuckDBPyConnection:
-    """DuckLake's own client as it comes, but that it writes each insert into a file."""
-    import duckdb
-
-    from commitlog.ops.duckdb_client import extension_file, quoted
-
-    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
-    for extension in ("postgres_scanner", "ducklake"):
-        connection.execute(f"LOAD '{quoted(str(extension_file(extension)))}'")
-    options = f"DATA_PATH '{quoted(data_path)}', DATA_INLINING_ROW_LIMIT 0"
-    connection.execute(f"ATTACH 'ducklake:postgres:{quoted(lake)}' AS lake ({options})")
-    connection.execute("USE lake")
-    return connection
+    @classmethod
+    def from_line(cls, line: str) -> Done:
+        """As a process tells it."""
+        told = json.loads(line)
+        return cls([Loop(**each) for each in told["loops"]], CpuTime(**told["cpu"]))
 
 
 def main() -> None:
@@ -144,38 +76,50 @@ def main() -> None:
     job = Job(**json.loads(sys.stdin.readline()))
     _answer("imported")
     sys.stdin.readline()
+    writers: Sequence[Writer] = ()
+    with ThreadPoolExecutor(len(job.tables), WRITER_THREAD) as pool:
+        try:
+            writers = open_writers(job.kind, job.tables, job.place)
+            failed = list(pool.map(_first_failure, writers))
+        except Exception as error:
+            failed = [_line(error)] * len(job.tables)
+        _answer(json.dumps(dataclasses.asdict(Connected(failed))))
+        ready = [writer for writer, failure in zip(writers, failed, strict=False) if failure is None]
+        sys.stdin.readline()
+        before = _own_cpu()
+        loops = list(pool.map(lambda writer: looped(writer, job.seconds), ready))
+        _answer(json.dumps(dataclasses.asdict(Done(loops, _own_cpu().since(before)))))
+        # Until the servers' CPU was read, who serves this process lives on.
+        sys.stdin.readline()
+
+
+def _first_failure(writer: Writer) -> str | None:
     try:
-        loop = connected(job)
-        loop.once()
+        writer.turn()
     except Exception as error:
-        _answer(json.dumps({"failed": _line(error)}))
-        return
-    _answer(json.dumps({"failed": None}))
-    sys.stdin.readline()
-    _answer(json.dumps(dataclasses.asdict(measured(loop, job.seconds))))
+        return _line(error)
+    return None
 
 
-def connected(job: Job) -> _Loop:
-    """A loop that is ready to run."""
-    if job.kind == "stock":
-        return StockLoop(job)
-    return AppendLoop(job.table) if job.kind == "append" else TransactionLoop(job.table)
-
-
-def measured(loop: _Loop, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Loops:
-    """Loop for so many seconds, each turn waiting for its answer."""
-    done = Loops()
-    cpu_before, began = time.process_time(), clock()
+def looped(writer: Writer, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Loop:
+    """Turns for so many seconds, each waiting for its answer."""
+    done = Loop()
+    began = clock()
     while clock() - began < seconds:
         try:
-            took = loop.once()
-        except loop.failures as error:
+            took = writer.turn()
+        except writer.failures as error:
             done.failures.append(_line(error))
             continue
-        done.loop_ms.append(took.loop_s * 1000)
+        done.turn_ms.append(took.turn_s * 1000)
         done.commit_ms.append(took.commit_s * 1000)
-    done.elapsed_s, done.cpu_s = clock() - began, time.process_time() - cpu_before
+    done.elapsed_s = clock() - began
     return done
+
+
+def _own_cpu() -> CpuTime:
+    names = {each.native_id: each.name for each in threading.enumerate() if each.native_id is not None}
+    return cpu_time(psutil.Process(), names)
 
 
 def _line(error: Exception) -> str:

@@ -26,7 +26,7 @@ from commitlog import compiled
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
-from commitlog.ops.bench.throughput import Say, own_servers, service_process
+from commitlog.ops.bench.servers import Say, own_servers, service_process
 from commitlog.ops.local_spark import local_spark
 from commitlog.spark import append, delete, read, stream_into
 

@@ -23,7 +23,7 @@ from commitlog.errors import CommitLogError
 from commitlog.log.publisher import Publisher
 from commitlog.log.sequencer import Phase
 from commitlog.ops.bench.sequencer_fleet import Fleet, Member
-from commitlog.ops.bench.throughput import Say, own_servers
+from commitlog.ops.bench.servers import Say, own_servers
 
 READY_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 60.0

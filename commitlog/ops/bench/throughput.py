@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import statistics
-import subprocess
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import psutil
@@ -32,23 +28,18 @@ from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import partition_for
 from commitlog.errors import LogUnavailableError
-from commitlog.local.home import EmbeddedHome
 from commitlog.log.codec import encode_proposal
 from commitlog.log.connection import make_producer
 from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import PendingProposal, Publisher
 from commitlog.log.topics import topics_of
-from commitlog.ops.service.serve import prepare
-from commitlog.ops.service.supervisor import SERVICES
+from commitlog.ops.bench.servers import Say, own_servers, service_process
 
 TABLES = 8
 WRITERS = 16
 COLUMNS = 5
 POLL_S = 0.1
 SILENT_S_MAX = 60.0
-STOP_TIMEOUT_S = 20.0
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,42 +107,6 @@ def run_bench(settings: Settings, *, proposals: int, say: Say = lambda line: Non
     with own_servers(settings, say) as own:
         rates, latencies = _measure(own, proposals, say)
         return BenchResult(rates, latencies, os.cpu_count() or 1, load_before)
-
-
-@contextmanager
-def own_servers(settings: Settings, say: Say) -> Iterator[Settings]:
-    """A broker, a PostgreSQL and an empty log in a home of their own, which is removed afterwards."""
-    directory = Path(tempfile.mkdtemp(prefix="commitlog-bench-"))
-    try:
-        with _servers(_own_settings(settings, directory), say) as own:
-            yield own
-    finally:
-        shutil.rmtree(directory)
-
-
-def _own_settings(settings: Settings, directory: Path) -> Settings:
-    return dataclasses.replace(
-        settings,
-        log="bench",
-        home=directory,
-        data_path=str(directory / "data"),
-        checkpoint_dir=directory / "checkpoints",
-        kafka_port=0,
-        postgres_port=0,
-    )
-
-
-@contextmanager
-def _servers(wanted: Settings, say: Say) -> Iterator[Settings]:
-    home = EmbeddedHome(wanted, progress=say)
-    say("starting Kafka and PostgreSQL")
-    assert home.acquire()
-    settings = home.start()
-    try:
-        prepare(settings)
-        yield settings
-    finally:
-        home.stop()
 
 
 def _measure(settings: Settings, proposals: int, say: Say) -> tuple[tuple[Rates, ...], tuple[Latency, ...]]:
@@ -343,24 +298,6 @@ class _Watch:
         """Wait until the sequencer serves: a first answer comes."""
         with Publisher(settings) as publisher:
             publisher.submit(make_proposal(0, 0), timeout_s=SILENT_S_MAX)
-
-
-@contextmanager
-def service_process(settings: Settings, name: str) -> Iterator[psutil.Process]:
-    """One of the processes that `serve` runs."""
-    service = next(each for each in SERVICES if each.name == name)
-    log_file = settings.home / f"{name}.log"
-    with log_file.open("ab") as output:
-        process = subprocess.Popen(service.command(), env=settings.environment(), stdout=output, stderr=output)
-    try:
-        yield psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def goals(rates: Sequence[Rates]) -> dict[str, bool]:

@@ -10,7 +10,17 @@ import click
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
+from commitlog.ops.cli.bench_tables import print_goals, print_rates
 from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+
+repetitions_option = click.option(
+    "--repetitions",
+    "-r",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Of all, by turns; figures are medians.",
+)
 
 
 @click.group("bench", invoke_without_command=True)
@@ -106,53 +116,61 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], as_json: b
 
 
 @bench_command.command("loop")
-@click.option("--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 8), show_default=True, metavar="N")
-@click.option("--seconds", "-s", type=click.FloatRange(1), default=10.0, show_default=True)
-@click.option("--one-table", is_flag=True, help="All writers append to one table, else each to its own.")
+@click.option(
+    "--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 4, 8), show_default=True, metavar="N"
+)
+@click.option("--seconds", "-s", type=click.FloatRange(1), default=5.0, show_default=True, help="Of each measurement.")
+@click.option(
+    "--tables",
+    type=click.Choice(("own", "one", "both")),
+    default="both",
+    show_default=True,
+    help="Each its own, or one.",
+)
+@click.option("--kind", type=click.Choice(("append", "transaction", "both")), default="both", show_default=True)
+@click.option("--threads", is_flag=True, help="64 and 256 writers as threads of 4 processes too, and 32 processes.")
 @click.option("--stock/--no-stock", default=True, show_default=True, help="Measure DuckLake's own client too.")
+@repetitions_option
 @json_option
 @settings_options
 def loop_command(
-    settings: Settings, writers: tuple[int, ...], seconds: float, one_table: bool, stock: bool, as_json: bool
+    settings: Settings,
+    writers: tuple[int, ...],
+    seconds: float,
+    tables: str,
+    kind: str,
+    threads: bool,
+    stock: bool,
+    repetitions: int,
+    as_json: bool,
 ) -> None:
     """Measure writers that wait for each answer, one small file a commit, on servers of its own here."""
-    from commitlog.ops.bench.loop import run_loop_bench
+    from commitlog.ops.bench.loop import KINDS, TABLES, run_loop_bench
+    from commitlog.ops.bench.turns import ROWS
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     result = run_loop_bench(
         settings,
         writers=writers,
         seconds=seconds,
-        one_table=one_table,
+        tables=TABLES if tables == "both" else (tables,),
+        kinds=KINDS if kind == "both" else (kind,),
+        threads=threads,
         stock=stock,
+        repetitions=repetitions,
         say=lambda line: click.echo(line, err=True),
     )
     if as_json:
         print_json(result.as_dict())
         return
-    parts = ("client", "broker", "sequencer", "projector", "PostgreSQL")
-    print_table(
-        ["", "writers", "commits/s", "failed", "loop p50 / p99 ms", "commit p50 / p99 ms", *(f"{p} ms" for p in parts)],
-        [
-            (
-                each.kind,
-                each.writers,
-                f"{each.commits_per_second:,.0f}",
-                sum(each.failures.values()) + each.connect_failures,
-                f"{each.loop_p50_ms:.1f} / {each.loop_p99_ms:.1f}",
-                f"{each.commit_p50_ms:.1f} / {each.commit_p99_ms:.1f}",
-                *(f"{each.cpu_ms[part]:.2f}" if part in each.cpu_ms else "" for part in parts),
-            )
-            for each in result.rates
-        ],
-        title=f"one file of 100 rows a commit, {seconds:.0f} s each, {'one table' if one_table else 'a table each'}; all on "
-        f"{result.cpus} CPUs, whose load was {result.load_before} before; the core {result.core}; ms of CPU a commit by part",
+    print_rates(
+        result.rates,
+        title=f"one file of {ROWS} rows a commit, {seconds:.0f} s each, medians of {repetitions}; all on {result.cpus} CPUs, "
+        f"whose load was {result.load_before} before; the core {result.core}",
     )
-    for each in result.rates:
-        for line, count in each.failures.items():
-            click.echo(f"{each.kind}, {each.writers} writer(s): {count} x {line}")
     idle = ", ".join(f"{name} {percent} %" for name, percent in result.idle_percent.items())
     click.echo(f"idle, of one core: {idle}")
+    print_goals(result.goals())
 
 
 @bench_command.command("takeover")

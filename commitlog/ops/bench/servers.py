@@ -1,0 +1,89 @@
+"""Servers of a bench's own: a broker and a PostgreSQL in a home that is removed afterwards, and the processes of a log."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from commitlog.config import Settings
+from commitlog.local.home import EmbeddedHome
+from commitlog.local.processes import find_processes
+from commitlog.ops.service.serve import prepare
+from commitlog.ops.service.supervisor import SERVICES
+
+STOP_TIMEOUT_S = 20.0
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def own_servers(settings: Settings, say: Say) -> Iterator[Settings]:
+    """A broker, a PostgreSQL and an empty log in a home of their own, which is removed afterwards.
+
+    Args:
+        settings: Java and the jar cache are taken from it.
+        say: is told what is being done.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="commitlog-bench-"))
+    try:
+        with _servers(_own_settings(settings, directory), say) as own:
+            yield own
+    finally:
+        shutil.rmtree(directory)
+
+
+def _own_settings(settings: Settings, directory: Path) -> Settings:
+    return dataclasses.replace(
+        settings,
+        log="bench",
+        home=directory,
+        data_path=str(directory / "data"),
+        checkpoint_dir=directory / "checkpoints",
+        kafka_port=0,
+        postgres_port=0,
+    )
+
+
+@contextmanager
+def _servers(wanted: Settings, say: Say) -> Iterator[Settings]:
+    home = EmbeddedHome(wanted, progress=say)
+    say("starting Kafka and PostgreSQL")
+    assert home.acquire()
+    settings = home.start()
+    try:
+        prepare(settings)
+        yield settings
+    finally:
+        home.stop()
+
+
+def server_process(settings: Settings, program: str) -> psutil.Process:
+    """One of the servers of the bench's own home, by the name of its program."""
+    home = str(settings.home)
+    found = find_processes(lambda process: program in process.name() and home in " ".join(process.cmdline()))
+    return min(found, key=lambda process: float(process.create_time()))
+
+
+@contextmanager
+def service_process(settings: Settings, name: str) -> Iterator[psutil.Process]:
+    """One of the processes that `serve` runs."""
+    service = next(each for each in SERVICES if each.name == name)
+    log_file = settings.home / f"{name}.log"
+    with log_file.open("ab") as output:
+        process = subprocess.Popen(service.command(), env=settings.environment(), stdout=output, stderr=output)
+    try:
+        yield psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

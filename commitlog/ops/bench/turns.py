@@ -1,0 +1,155 @@
+"""One turn of a writer that waits for each answer: write a small file, commit it; ours, and by DuckLake's own client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+from psycopg import sql
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.errors import CommitLogError
+from commitlog.ops.duckdb_client import connection_text, extension_file, quoted
+
+if TYPE_CHECKING:
+    import duckdb
+
+ROWS = 100
+COLUMNS = ("a", "b", "c")
+STOCK = "stock"
+
+
+class Took(NamedTuple):
+    """Seconds of a whole turn, and of its commit alone."""
+
+    turn_s: float
+    commit_s: float
+
+
+class Writer(Protocol):
+    """Commits again and again; `turn` raises one of `failures` when it could not."""
+
+    failures: type[Exception]
+
+    def turn(self) -> Took:
+        """Write a file, commit it."""
+
+
+def open_writers(kind: str, tables: Sequence[str], place: Mapping[str, str]) -> Sequence[Writer]:
+    """A writer for each table, ready to begin; those of one process share its log.
+
+    Args:
+        kind: "append" or "transaction", whose settings come by the environment, or another client's name.
+        tables: where each appends.
+        place: of another client: where its lake is.
+    """
+    if kind == STOCK:
+        return [StockWriter(StockLake(**place), table) for table in tables]
+    log = CommitLog.connect(settings=Settings.load())
+    ours: Mapping[str, Callable[[CommitLog, str], Writer]] = {"append": AppendWriter, "transaction": TransactionWriter}
+    return [ours[kind](log, table) for table in tables]
+
+
+def sample_rows() -> pa.Table:
+    """What each turn writes."""
+    return pa.table({name: pa.array(range(ROWS), pa.int64()) for name in COLUMNS})
+
+
+class _LogWriter:
+    failures: type[Exception] = CommitLogError
+
+    def __init__(self, log: CommitLog, table: str) -> None:
+        self._log, self._table, self._rows = log, table, sample_rows()
+
+
+class AppendWriter(_LogWriter):
+    """A file, and one call that appends it; that call counts as the commit."""
+
+    def turn(self) -> Took:
+        """Write a file, commit it."""
+        began = time.perf_counter()
+        path = self._log.new_file(self._table)
+        pq.write_table(self._rows, path)
+        written = time.perf_counter()
+        self._log.append(self._table, files=[path])
+        ended = time.perf_counter()
+        return Took(ended - began, ended - written)
+
+
+class TransactionWriter(_LogWriter):
+    """A transaction, which begins at the newest snapshot; a file that it appends, its answer."""
+
+    def turn(self) -> Took:
+        """Write a file, commit it."""
+        began = time.perf_counter()
+        transaction = self._log.transaction()
+        path = transaction.new_file(self._table)
+        pq.write_table(self._rows, path)
+        transaction.append(self._table, files=[path])
+        published = time.perf_counter()
+        transaction.commit()
+        ended = time.perf_counter()
+        return Took(ended - began, ended - published)
+
+
+@dataclass(frozen=True, slots=True)
+class StockLake:
+    """A lake of DuckLake's own client: its catalog as ATTACH takes it, and where its files are."""
+
+    catalog: str
+    data_path: str
+
+    @classmethod
+    def create(cls, settings: Settings, tables: Iterable[str]) -> StockLake:
+        """Make one, with tables, in a new database of the PostgreSQL that the settings name."""
+        with psycopg.connect(settings.database_url, autocommit=True) as server:
+            server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(STOCK)))
+        url = urlsplit(settings.database_url)._replace(path=f"/{STOCK}").geturl()
+        lake = cls(connection_text(url), str(settings.home / STOCK))
+        connection = lake.connect()
+        for table in tables:
+            connection.execute(f"CREATE TABLE {table} ({', '.join(f'{name} BIGINT' for name in COLUMNS)})")
+        connection.close()
+        return lake
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """The client as it comes, but that it writes each insert into a file."""
+        import duckdb
+
+        connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+        for extension in ("postgres_scanner", "ducklake"):
+            connection.execute(f"LOAD '{quoted(str(extension_file(extension)))}'")
+        options = f"DATA_PATH '{quoted(self.data_path)}', DATA_INLINING_ROW_LIMIT 0"
+        connection.execute(f"ATTACH 'ducklake:postgres:{quoted(self.catalog)}' AS lake ({options})")
+        connection.execute("USE lake")
+        return connection
+
+    def place(self) -> dict[str, str]:
+        """For `open_writers`."""
+        return asdict(self)
+
+
+class StockWriter:
+    """An INSERT of the same rows by DuckLake's own client, into a file too."""
+
+    def __init__(self, lake: StockLake, table: str) -> None:
+        import duckdb
+
+        self.failures: type[Exception] = duckdb.Error
+        self._connection = lake.connect()
+        columns = ", ".join(f"i AS {name}" for name in COLUMNS)
+        self._insert = f"INSERT INTO {table} SELECT {columns} FROM range({ROWS}) r(i)"
+
+    def turn(self) -> Took:
+        """Write a file, commit it."""
+        began = time.perf_counter()
+        self._connection.execute(self._insert)
+        took_s = time.perf_counter() - began
+        return Took(took_s, took_s)
