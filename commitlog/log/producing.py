@@ -44,6 +44,16 @@ def _make(settings: Settings, **options: object) -> Producer:
     return producer
 
 
+def make_results_producer(settings: Settings, *, batch_bytes_max: int) -> Producer:
+    """What a sequencer appends outcomes by; see `KafkaResults`."""
+    return _make(
+        settings,
+        batch_size=min(BATCH_BYTES_MAX, batch_bytes_max - FRAME_BYTES // 2),
+        delivery_timeout_ms=APPEND_TIMEOUT_MS,
+        batch_num_messages=20_000,
+    )
+
+
 class KafkaResults:
     """`ports.ResultsLog` over Kafka.
 
@@ -59,12 +69,7 @@ class KafkaResults:
     def __init__(self, settings: Settings, topic: str, *, batch_bytes_max: int) -> None:
         self._settings = settings
         self._topic = topic
-        self._producer = _make(
-            settings,
-            batch_size=min(BATCH_BYTES_MAX, batch_bytes_max - FRAME_BYTES // 2),
-            delivery_timeout_ms=APPEND_TIMEOUT_MS,
-            batch_num_messages=20_000,
-        )
+        self._producer = make_results_producer(settings, batch_bytes_max=batch_bytes_max)
         self._admin = make_admin(settings)
         know_topic(settings, self._admin, topic)
         self._asked: Future[Any] | None = None

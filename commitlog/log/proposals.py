@@ -25,6 +25,11 @@ FETCH_WAIT_MS = 300
 knows of all partitions, and the others wait for it: writers of theirs wait so much longer after a takeover."""
 
 
+def make_proposals_consumer(settings: Settings) -> Consumer:
+    """What a sequencer reads proposals by."""
+    return make_consumer(settings, queued_min_messages=100_000, fetch_wait_max_ms=FETCH_WAIT_MS)
+
+
 class ProposalSource:
     """Proposals in the order of each partition; librdkafka fetches ahead by itself.
 
@@ -36,7 +41,7 @@ class ProposalSource:
     def __init__(self, settings: Settings, starts: Mapping[int, int]) -> None:
         self._settings = settings
         self._next = dict(starts)
-        self._consumer = make_consumer(settings, queued_min_messages=100_000, fetch_wait_max_ms=FETCH_WAIT_MS)
+        self._consumer = make_proposals_consumer(settings)
         topic = self._topic = topics_of(settings.log).proposals
         assign(settings, self._consumer, [TopicPartition(topic, number, offset) for number, offset in starts.items()])
 

@@ -1,311 +1,360 @@
-"""How many proposals a second this machine decides and shows, and how long one waits for its receipt.
+"""`commitlog bench`: how many proposals a second this machine decides and shows, and how long one waits for its receipt.
 
-Everything is real and on this machine: an embedded broker and PostgreSQL in a home of their own, sequencer and
-projector as the processes that `serve` runs. A backlog is published at once and its end is waited for, first in the
-results topic, then in the catalog; so the rates hold as long as there is something to do.
+Everything is real and on this machine: an embedded broker and PostgreSQL in a home of their own, sequencer and projector as the
+processes that `serve` runs. Who is measured alone is stopped (SIGSTOP) until its backlog lies there, so that neither its start
+nor the publishing of the backlog is in its figures. Beside each rate stands what it is compared with, from the same minutes: a
+loop that only consumes and produces the same bytes, and inserts by DuckLake's own client on the same PostgreSQL.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import statistics
+import subprocess
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import psutil
 
 from commitlog import compiled
 from commitlog.catalog.queries import Catalog
 from commitlog.client import CommitLog
-from commitlog.client.access.results_lookup import ResultsLookup
-from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
-from commitlog.domain import model as m
-from commitlog.domain.model.ids import partition_for
-from commitlog.errors import LogUnavailableError
-from commitlog.log.codec import encode_proposal
-from commitlog.log.connection import make_producer
+from commitlog.domain.model import Receipt
+from commitlog.errors import LogIntegrityError, LogUnavailableError
+from commitlog.log.connection import end_offset, end_offsets, make_admin
 from commitlog.log.genesis import require_genesis
-from commitlog.log.publisher import PendingProposal, Publisher
+from commitlog.log.publisher import Publisher
 from commitlog.log.topics import topics_of
+from commitlog.ops.bench.backlog import COLUMNS, TABLES, Record, make_backlog, make_proposal, publish_all
+from commitlog.ops.bench.copy_loop import CopyJob, copy_in_process
+from commitlog.ops.bench.cpu import cpu_time
+from commitlog.ops.bench.goals import Goal
+from commitlog.ops.bench.latency import PER_SECOND, Latency, measure_latency
+from commitlog.ops.bench.metering import Meter
 from commitlog.ops.bench.servers import Say, own_servers, service_process
+from commitlog.ops.bench.teams import Team, run_team, table_names
+from commitlog.ops.bench.turns import STOCK, StockLake
+from commitlog.ops.service.supervisor import COMMITLOG
 
-TABLES = 8
-WRITERS = 16
-COLUMNS = 5
-POLL_S = 0.1
+POLL_S = 0.02
 SILENT_S_MAX = 60.0
+WARM_UP_PROPOSALS = 20_000
+ONE_AT_A_TIME = 500
+STEADY_S = 10
+STOCK_S = 5.0
+
+SEQUENCER_CPU_US_MAX = 22
+DECIDED_MIN = 40_000
+OF_COPY_MIN = 0.6
+TIMES_STOCK_MIN = 150
+REBUILT_MIN = 35_000
+VISIBLE_ALONE_MIN: Mapping[int, int] = {0: 60_000, COLUMNS: 30_000}
+VISIBLE_MIN: Mapping[int, int] = {0: 20_000, COLUMNS: 12_000}
+"""Commits a second, by columns that have statistics."""
+
+RECEIPT_MS_MAX: Mapping[int, tuple[int, int]] = {0: (2, 8), PER_SECOND: (4, 20)}
+"""p50 and p99, by proposals a second; 0 is one at a time."""
+
+VISIBLE_MS_MAX = (15, 50)
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What one kind of proposal reached, per second.
+    """What one kind of proposal reached, per second; of several repetitions the medians.
 
     Attributes:
-        kind: what the proposals were.
-        proposals: how many of them.
+        columns: that have statistics.
         proposal_bytes: the size of one.
-        decided_alone: decisions with the projector stopped.
+        decided_alone: decisions of a backlog with the projector stopped.
+        copied: what a loop does that only consumes the proposals and produces the outcomes.
         visible_alone: commits that became visible while nothing was decided.
-        decided: decisions with everything running.
-        visible: commits visible with everything running, from the first proposal to the last.
-        sequencer_cpu_us: CPU time of the sequencer alone for one proposal, whatever else the machine does.
-        projector_cpu_us: likewise the projector's, without PostgreSQL's own.
+        visible: commits visible with everything running, from the first proposal that is sent to the last.
+        inserted: by DuckLake's own client, one at a time.
+        sequencer_cpu_us: CPU time of the sequencer, all of its threads, for one proposal of a backlog.
+        copy_cpu_us: likewise the copying loop's.
+        projector_cpu_us: likewise the projector's for one outcome, without PostgreSQL's own.
+        decided_of_copy, visible_times_stock: what they are compared with is of the same repetition.
     """
 
-    kind: str
-    proposals: int
-    proposal_bytes: int
+    columns: int
+    proposal_bytes: float
     decided_alone: float
+    copied: float
     visible_alone: float
-    decided: float
     visible: float
+    inserted: float
     sequencer_cpu_us: float
+    copy_cpu_us: float
     projector_cpu_us: float
+    decided_of_copy: float
+    visible_times_stock: float
 
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """From publish to receipt, in ms, with everything running."""
-
-    in_flight: int
-    proposals: int
-    p50_ms: float
-    p99_ms: float
-    per_second: float
+    @property
+    def kind(self) -> str:
+        """For people."""
+        return f"{self.columns} columns" if self.columns else "no statistics"
 
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """What this machine reached; ``load_before`` is how busy others kept it for the minute before, ``core`` which form ran."""
+    """What this machine reached.
+
+    Attributes:
+        rates: of each kind of proposal.
+        latencies: one at a time, and at a steady rate.
+        rebuilt: outcomes a second of `catalog rebuild`, of all that the run has decided.
+        rebuilt_outcomes: how many those were.
+        proposals: of each backlog.
+        repetitions: whose medians all are.
+        cpus: that everything shared.
+        load_before: how busy others kept them for the minute before.
+        core: which form ran.
+    """
 
     rates: tuple[Rates, ...]
     latencies: tuple[Latency, ...]
+    rebuilt: float
+    rebuilt_outcomes: int
+    proposals: int
+    repetitions: int
     cpus: int
     load_before: float
     core: str = compiled.form
 
+    def goals(self) -> list[Goal]:
+        """What of it has to be how much."""
+        return [
+            *(goal for rates in self.rates for goal in _goals_of_rates(rates)),
+            *(goal for latency in self.latencies for goal in _goals_of_latency(latency)),
+            Goal.at_least(f"catalog rebuild of {self.rebuilt_outcomes:,}, outcomes/s", self.rebuilt, REBUILT_MIN),
+        ]
+
     def as_dict(self) -> dict[str, object]:
         """For `--json`."""
-        return dataclasses.asdict(self)
+        return {**dataclasses.asdict(self), "goals": [goal.as_dict() for goal in self.goals()]}
 
 
-def run_bench(settings: Settings, *, proposals: int, say: Say = lambda line: None) -> BenchResult:
+def _goals_of_rates(rates: Rates) -> Iterator[Goal]:
+    kind = rates.kind
+    yield Goal.at_most(f"{kind}: sequencer's CPU us a proposal", rates.sequencer_cpu_us, SEQUENCER_CPU_US_MAX)
+    yield Goal.at_least(f"{kind}: decided/s, projector stopped", rates.decided_alone, DECIDED_MIN)
+    yield Goal.at_least(f"{kind}: decided, x a loop that copies", rates.decided_of_copy, OF_COPY_MIN)
+    yield Goal.at_least(f"{kind}: projector alone, commits/s", rates.visible_alone, VISIBLE_ALONE_MIN[rates.columns])
+    yield Goal.at_least(f"{kind}: visible/s, all running", rates.visible, VISIBLE_MIN[rates.columns])
+    yield Goal.at_least(f"{kind}: visible, x DuckLake's own client", rates.visible_times_stock, TIMES_STOCK_MIN)
+
+
+def _goals_of_latency(latency: Latency) -> Iterator[Goal]:
+    how = f"at {latency.per_second:,} a second" if latency.per_second else "one at a time"
+    p50_max, p99_max = RECEIPT_MS_MAX[latency.per_second]
+    yield Goal.at_most(f"publish to receipt {how}: p50 ms", latency.receipt_p50_ms, p50_max)
+    yield Goal.at_most(f"publish to receipt {how}: p99 ms", latency.receipt_p99_ms, p99_max)
+    if latency.per_second:
+        p50_max, p99_max = VISIBLE_MS_MAX
+        yield Goal.at_most(f"publish to visible {how}: p50 ms", latency.visible_p50_ms, p50_max)
+        yield Goal.at_most(f"publish to visible {how}: p99 ms", latency.visible_p99_ms, p99_max)
+
+
+def run_bench(settings: Settings, *, proposals: int, repetitions: int = 1, say: Say = lambda line: None) -> BenchResult:
     """Measure in a home of its own, which is removed afterwards.
 
     Args:
         settings: Java and the jar cache are taken from it.
-        proposals: how many for each measurement.
+        proposals: how many in each backlog.
+        repetitions: of everything but the rebuild, by turns.
         say: is told what is being done.
     """
     load_before = round(os.getloadavg()[0], 2)
-    with own_servers(settings, say) as own:
-        rates, latencies = _measure(own, proposals, say)
-        return BenchResult(rates, latencies, os.cpu_count() or 1, load_before)
-
-
-def _measure(settings: Settings, proposals: int, say: Say) -> tuple[tuple[Rates, ...], tuple[Latency, ...]]:
-    with ExitStack() as stack:
-        watch = stack.enter_context(_Watch.open(settings))
-        with service_process(settings, "sequencer"), service_process(settings, "projector"):
-            _create_tables(settings)
-        rates = [_rates(settings, watch, kind, proposals, say) for kind in ("no statistics", f"{COLUMNS} columns")]
-        with service_process(settings, "sequencer"), service_process(settings, "projector"):
-            say("measuring publish to receipt")
-            with Publisher(settings) as publisher:
-                _latency(publisher, 1, 50)
-                latencies = (_latency(publisher, 1, 500), _latency(publisher, 64, 10_000))
-    return tuple(rates), latencies
-
-
-def _create_tables(settings: Settings) -> None:
-    with CommitLog.connect(settings=settings) as log:
-        with log.transaction() as tx:
-            for number in range(TABLES):
-                tx.create_table(f"t{number}", {f"c{column}": "int64" for column in range(COLUMNS)})
-        assert tx.outcome.snapshot_id is not None
-        log.wait_for_snapshot(tx.outcome.snapshot_id)
-
-
-# --- rates ------------------------------------------------------------------------------------------------------------
-
-
-def _rates(settings: Settings, watch: _Watch, kind: str, proposals: int, say: Say) -> Rates:
-    columns = COLUMNS if kind != "no statistics" else 0
-    say(f"{kind}: {proposals:,} proposals for the sequencer alone")
-    with service_process(settings, "sequencer") as sequencer:
-        watch.warm(settings)
-        start = watch.decided_seq()
-        backlog = _made(settings, proposals, columns)
-        cpu_before = _cpu_s(sequencer)
-        _publish_all(settings, backlog)
-        decided_alone = proposals / _seconds_until(watch.decided_seq, start, proposals)
-        sequencer_cpu_us = (_cpu_s(sequencer) - cpu_before) / proposals * 1e6
-    say(f"{kind}: the projector alone")
-    start = watch.applied_seq()
-    with service_process(settings, "projector") as projector:
-        visible_alone = proposals / _seconds_until(watch.applied_seq, start, watch.decided_seq() - start)
-        projector_cpu_us = _cpu_s(projector) / proposals * 1e6
-    say(f"{kind}: both together")
-    with service_process(settings, "sequencer"), service_process(settings, "projector"):
-        watch.warm(settings)
-        start = watch.decided_seq()
-        backlog = _made(settings, proposals, columns)
-        began = time.monotonic()
-        _publish_all(settings, backlog)
-        _wait(watch.decided_seq, start + proposals)
-        decided = proposals / (time.monotonic() - began)
-        _wait(watch.applied_seq, start + proposals)
-        visible = proposals / (time.monotonic() - began)
-    return Rates(
-        kind,
+    with own_servers(settings, say) as own, _Bench.open(own, say) as bench:
+        bench.warm_up()
+        rounds = []
+        for number in range(repetitions):
+            say(f"repetition {number + 1} of {repetitions}")
+            inserted = bench.inserted()
+            rates = [bench.rates(columns, proposals, inserted) for columns in (0, COLUMNS)]
+            rounds.append((rates, bench.latencies()))
+        rebuilt, outcomes = bench.rebuilt()
+    return BenchResult(
+        tuple(median_of(same) for same in zip(*(rates for rates, _ in rounds), strict=True)),
+        tuple(median_of(same) for same in zip(*(latencies for _, latencies in rounds), strict=True)),
+        rebuilt,
+        outcomes,
         proposals,
-        proposal_bytes=len(backlog[0].value),
-        decided_alone=round(decided_alone, 1),
-        visible_alone=round(visible_alone, 1),
-        decided=round(decided, 1),
-        visible=round(visible, 1),
-        sequencer_cpu_us=round(sequencer_cpu_us, 1),
-        projector_cpu_us=round(projector_cpu_us, 1),
+        repetitions,
+        os.cpu_count() or 1,
+        load_before,
     )
 
 
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
+T = TypeVar("T", Rates, Latency)
 
 
-def _seconds_until(read: Callable[[], int], start: int, count: int) -> float:
-    """How long the work takes, without the process's start: from the first sign of it to the end."""
-    _wait(read, start + 1)
-    first, began = read(), time.monotonic()
-    _wait(read, start + count)
-    elapsed = time.monotonic() - began
-    return elapsed * count / max(1, start + count - first)
+def median_of(same: Sequence[T]) -> T:
+    """Of each figure by itself."""
+    figures = [dataclasses.asdict(each) for each in same]
+    return type(same[0])(**{name: statistics.median(each[name] for each in figures) for name in figures[0]})
 
 
-def _wait(read: Callable[[], int], target: int) -> None:
-    seen, seen_at = -1, time.monotonic()
-    while (now := read()) < target:
-        if now > seen:
-            seen, seen_at = now, time.monotonic()
-        if time.monotonic() - seen_at > SILENT_S_MAX:
-            raise LogUnavailableError("the bench's own broker", detail=f"nothing moves at {now} of {target}")
-        time.sleep(POLL_S)
+class _Took(NamedTuple):
+    elapsed_s: float
+    cpu_s: float
 
 
-class _Record(NamedTuple):
-    key: bytes
-    value: bytes
-    partition: int
+class _Bench:
+    """One log with its servers, and what is measured on it by turns."""
 
-
-def _made(settings: Settings, proposals: int, columns: int) -> list[_Record]:
-    """Proposals ready to send, so that making them takes no time from the services."""
-    partitions = require_genesis(settings).partitions
-    made = [make_proposal(number, columns) for number in range(proposals)]
-    return [
-        _Record(each.writer_id.encode(), encode_proposal(each), partition_for(each.writer_id, partitions))
-        for each in made
-    ]
-
-
-def _publish_all(settings: Settings, backlog: Sequence[_Record]) -> None:
-    """Publish a backlog as fast as Kafka takes it."""
-    producer = make_producer(settings, linger_ms=2)
-    topic = topics_of(settings.log).proposals
-    for record in backlog:
-        producer.produce(topic, record.value, key=record.key, partition=record.partition)
-    producer.flush()
-
-
-def make_proposal(number: int, columns: int) -> m.Proposal:
-    """An append of one file to one of the tables, with statistics of so many columns."""
-    known = tuple(
-        m.ColumnStatistics(f"c{column}", min=number, max=number + 999, null_count=0, value_count=1000, size_bytes=4096)
-        for column in range(columns)
-    )
-    file = m.DataFile(
-        f"part-{number:08d}.parquet", record_count=1000, file_size_bytes=65_536, footer_size=900, statistics=known
-    )
-    return m.Proposal(
-        proposal_id=new_proposal_id(),
-        writer_id=f"writer-{number % WRITERS}",
-        base_snapshot_id=1,
-        changes=(m.Append("main", f"t{number % TABLES}", (file,)),),
-        created_at_ms=time.time_ns() // 1_000_000,
-    )
-
-
-# --- latency ----------------------------------------------------------------------------------------------------------
-
-
-def _latency(publisher: Publisher, in_flight: int, proposals: int) -> Latency:
-    waiting: deque[PendingProposal] = deque()
-    times_ms: list[float] = []
-    began = time.monotonic()
-    for number in range(proposals):
-        if len(waiting) >= in_flight:
-            waiting.popleft().wait()
-        proposal = make_proposal(number, COLUMNS)
-        sent_at = time.monotonic()
-        pending = publisher.publish(proposal)
-        pending.on_answer(lambda _, sent_at=sent_at: times_ms.append((time.monotonic() - sent_at) * 1000))  # type: ignore[misc]
-        waiting.append(pending)
-    for pending in waiting:
-        pending.wait()
-    elapsed = time.monotonic() - began
-    cuts = statistics.quantiles(times_ms, n=100)
-    return Latency(in_flight, proposals, round(cuts[49], 2), round(cuts[98], 2), round(proposals / elapsed, 1))
-
-
-# --- what runs, and how far it is -------------------------------------------------------------------------------------
-
-
-class _Watch:
-    """How far the results and the catalog are."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._catalog = Catalog(settings.database_url)
-        self._lookup = ResultsLookup(settings, self._catalog)
+    def __init__(self, own: Settings, say: Say) -> None:
+        self._own, self._say = own, say
+        self._catalog = Catalog(own.database_url)
+        self._partitions = range(require_genesis(own).partitions)
+        self._topics = topics_of(own.log)
+        self._stock = StockLake.create(own, table_names(1))
+        self._copies = 0
 
     @classmethod
     @contextmanager
-    def open(cls, settings: Settings) -> Iterator[_Watch]:
-        watch = cls(settings)
+    def open(cls, own: Settings, say: Say) -> Iterator[_Bench]:
+        bench = cls(own, say)
         try:
-            yield watch
+            yield bench
         finally:
-            watch._lookup.close()
-            watch._catalog.close()
+            bench._catalog.close()
 
-    def decided_seq(self) -> int:
-        """The last outcome in the results topic."""
-        last = self._lookup.last()
-        return 0 if last is None else last.seq
+    def warm_up(self) -> None:
+        """Make the tables, and let the broker compile what it will run."""
+        self._say(f"the tables, and {WARM_UP_PROPOSALS:,} proposals to warm the broker up")
+        with self._service("sequencer"), self._service("projector"):
+            with CommitLog.connect(settings=self._own) as log, log.transaction() as tx:
+                for number in range(TABLES):
+                    tx.create_table(f"t{number}", {f"c{column}": "int64" for column in range(COLUMNS)})
+            last = self._answered()
+            publish_all(self._own, make_backlog(self._own, WARM_UP_PROPOSALS, COLUMNS))
+            self._wait_visible(last, WARM_UP_PROPOSALS)
 
-    def applied_seq(self) -> int:
-        """The last outcome in the catalog."""
-        applied = self._catalog.applied()
-        return 0 if applied is None else applied.seq
+    # --- rates --------------------------------------------------------------------------------------------------------
 
-    def warm(self, settings: Settings) -> None:
-        """Wait until the sequencer serves: a first answer comes."""
-        with Publisher(settings) as publisher:
-            publisher.submit(make_proposal(0, 0), timeout_s=SILENT_S_MAX)
+    def inserted(self) -> float:
+        """Inserts a second by one client of DuckLake's own."""
+        self._say("DuckLake's own client")
+        team = Team(STOCK, "own", writers=1, processes=1)
+        return run_team(self._own, team, STOCK_S, Meter({}), self._stock.place()).commits_per_second
 
+    def rates(self, columns: int, proposals: int, inserted: float) -> Rates:
+        """Of proposals with statistics of so many columns."""
+        backlog = make_backlog(self._own, proposals, columns)
+        with self._service("projector") as projector:
+            with self._service("sequencer") as sequencer:
+                last = self._answered()
+                self._wait_visible(last, 0)
+                self._say(f"{columns} columns: {proposals:,} proposals for the sequencer alone")
+                projector.suspend()
+                starts, first = self._ends(self._topics.proposals), self._results_end()
+                decided = self._timed(sequencer, backlog, lambda: self._wait(self._results_end, first + proposals))
+            self._say(f"{columns} columns: a loop that only consumes and produces the same")
+            self._copies += 1
+            job = CopyJob(starts, first, first + proposals, f"{self._own.log}.copy-{self._copies}")
+            copied = copy_in_process(self._own, job)
+            self._say(f"{columns} columns: the projector alone")
+            projected = self._timed(projector, (), lambda: self._wait_visible(last, proposals))
+        self._say(f"{columns} columns: both together")
+        visible_s = self._visible_s(make_backlog(self._own, proposals, columns))
+        decided_alone, visible = proposals / decided.elapsed_s, proposals / visible_s
+        return Rates(
+            columns,
+            proposal_bytes=len(backlog[0].value),
+            decided_alone=decided_alone,
+            copied=copied.records / copied.elapsed_s,
+            visible_alone=proposals / projected.elapsed_s,
+            visible=visible,
+            inserted=inserted,
+            sequencer_cpu_us=decided.cpu_s / proposals * 1e6,
+            copy_cpu_us=copied.cpu_s / proposals * 1e6,
+            projector_cpu_us=projected.cpu_s / proposals * 1e6,
+            decided_of_copy=decided_alone * copied.elapsed_s / copied.records,
+            visible_times_stock=visible / inserted,
+        )
 
-def goals(rates: Sequence[Rates]) -> dict[str, bool]:
-    """Whether the slowest kind reaches what the design asks for, with everything running."""
-    decided, visible = min(each.decided for each in rates), min(each.visible for each in rates)
-    return {
-        "10,000 decisions/s": decided >= 10_000,
-        "2,000 visible commits/s": visible >= 2_000,
-        "40,000 decisions/s (goal)": decided >= 40_000,
-        "15,000 visible commits/s (goal)": visible >= 15_000,
-    }
+    def _visible_s(self, backlog: Sequence[Record]) -> float:
+        with self._service("sequencer"), self._service("projector"):
+            last = self._answered()
+            self._wait_visible(last, 0)
+            began = time.perf_counter()
+            publish_all(self._own, backlog)
+            self._wait_visible(last, len(backlog))
+            return time.perf_counter() - began
+
+    def _timed(self, service: psutil.Process, backlog: Sequence[Record], wait: Callable[[], None]) -> _Took:
+        """What a service takes for a backlog, which is there when it goes on."""
+        service.suspend()
+        publish_all(self._own, backlog)
+        before, began = cpu_time(service), time.perf_counter()
+        service.resume()
+        wait()
+        return _Took(time.perf_counter() - began, cpu_time(service).since(before).total_s)
+
+    # --- the others ---------------------------------------------------------------------------------------------------
+
+    def latencies(self) -> tuple[Latency, Latency]:
+        """One at a time, and at a steady rate."""
+        self._say("publish to receipt, and until it is visible")
+        with self._service("sequencer"), self._service("projector"):
+            self._wait_visible(self._answered(), 0)
+            return (
+                measure_latency(self._own, proposals=ONE_AT_A_TIME, per_second=0),
+                measure_latency(self._own, proposals=STEADY_S * PER_SECOND, per_second=PER_SECOND),
+            )
+
+    def rebuilt(self) -> tuple[float, int]:
+        """Outcomes a second of `catalog rebuild`, of all that the log holds, and how many those are."""
+        self._say("the catalog is rebuilt")
+        command = [*COMMITLOG, "catalog", "rebuild", "--json"]
+        done = subprocess.run(command, env=self._own.environment(), capture_output=True, check=True)
+        told = json.loads(done.stdout)
+        return told["outcomes"] / told["seconds"], told["outcomes"]
+
+    # --- how far they are ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _service(self, name: str) -> Iterator[psutil.Process]:
+        with service_process(self._own, name) as process:
+            yield process
+
+    def _answered(self) -> Receipt:
+        """The answer to a proposal: the sequencer serves."""
+        with Publisher(self._own) as publisher:
+            return publisher.submit(make_proposal(0, 0), timeout_s=SILENT_S_MAX)
+
+    def _ends(self, topic: str) -> dict[int, int]:
+        return end_offsets(self._own, make_admin(self._own), topic, self._partitions)
+
+    def _results_end(self) -> int:
+        return end_offset(self._own, make_admin(self._own), self._topics.results, 0)
+
+    def _wait_visible(self, last: Receipt, proposals: int) -> None:
+        """Return when all proposals after an answer are in the catalog, where each has made a snapshot."""
+        assert last.seq is not None
+        self._wait(self._applied_seq, last.seq + proposals)
+        shown = self._catalog.shown()
+        assert shown is not None
+        wanted = (last.seq + proposals, last.head_snapshot_id + proposals)
+        if (shown.seq, shown.snapshot_id) != wanted:
+            raise LogIntegrityError(f"outcome and snapshot are {shown.seq} and {shown.snapshot_id}, not {wanted}")
+
+    def _applied_seq(self) -> int:
+        shown = self._catalog.shown()
+        return -1 if shown is None else shown.seq
+
+    def _wait(self, read: Callable[[], int], target: int) -> None:
+        seen, seen_at = -1, time.monotonic()
+        while (now := read()) < target:
+            if now > seen:
+                seen, seen_at = now, time.monotonic()
+            if time.monotonic() - seen_at > SILENT_S_MAX:
+                raise LogUnavailableError("the bench's own broker", detail=f"nothing moves at {now} of {target}")
+            time.sleep(POLL_S)
