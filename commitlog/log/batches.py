@@ -9,7 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final
 
 from commitlog.domain.deciding.answers import receipt_for, refuse_internal
 from commitlog.domain.deciding.decide import decide
@@ -35,18 +35,23 @@ from commitlog.log.topics import Topics
 RECEIPTS_BYTES_MAX = 512 * 1024
 RECORD_OVERHEAD_BYTES = 4 * 1024
 DETAIL_LENGTH_MAX = 16 * 1024
+_FITTING_BYTES_MIN: Final = outcome_bytes_max(0) - RECORD_OVERHEAD_BYTES
+"""What fits whatever the log's settings are."""
 
 _logger = logging.getLogger("commitlog.sequencer")
 _IN_DEAD_LETTERS = frozenset({Reason.MALFORMED, Reason.INTERNAL})
 
 
-class Incoming(NamedTuple):
+class Incoming:
     """A message of the proposals topic."""
 
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
+    __slots__ = ("key", "offset", "partition", "value")
+
+    def __init__(self, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.key = key
+        self.value = value
 
 
 @dataclass(slots=True)
@@ -120,7 +125,8 @@ class Decider:
 
     def decide_one(self, message: Incoming, *, now_ms: int | None, told: int) -> tuple[Outcome, bytes]:
         """Decides one message; the outcome and its bytes. See ``decide_all``."""
-        outcome, encoded = self._answered(message, now_ms, told)
+        source = Position(message.partition, message.offset)
+        outcome, encoded = self._answered(message, source, now_ms, told)
         self._replay(outcome)
         self.prev_hash = hash_record(encoded)
         return outcome, encoded
@@ -136,34 +142,35 @@ class Decider:
             records.append(Records(self._topics.dead_letters, 0, dead_letters))
         return records
 
-    def _answered(self, message: Incoming, now_ms: int | None, told: int) -> tuple[Outcome, bytes]:
+    def _answered(self, message: Incoming, source: Position, now_ms: int | None, told: int) -> tuple[Outcome, bytes]:
         """The outcome and its bytes; nothing that a proposal holds may end the process, whatever it makes go wrong."""
-        error = self._undecidable.get(Position(message.partition, message.offset))
+        error = self._undecidable.get(source) if self._undecidable else None
         if error is None:
             try:
-                return self._fitting(self._decide(message, now_ms), told)
+                return self._fitting(self._decide(message, source, now_ms), told)
             except Exception as unexpected:
                 error = unexpected
                 _logger.exception(
                     "the proposal at partition %d, offset %d cannot be decided", message.partition, message.offset
                 )
-        return self._fitting(self._refused_internal(message, now_ms, error), told)
+        return self._fitting(self._refused_internal(message, source, now_ms, error), told)
 
-    def _refused_internal(self, message: Incoming, now_ms: int | None, error: Exception) -> Outcome:
+    def _refused_internal(self, message: Incoming, source: Position, now_ms: int | None, error: Exception) -> Outcome:
         return refuse_internal(
             self.state,
             MalformedProposal("", *readable_ids(message.value or b"")),
             error,
             now_ms=self.state.decided_at_ms if now_ms is None else now_ms,
-            source=Position(message.partition, message.offset),
+            source=source,
             epoch=self.epoch,
         )
 
     def _fitting(self, outcome: Outcome, told: int) -> tuple[Outcome, bytes]:
         encoded = self._encoded(outcome, told)
-        while len(encoded) > self._outcome_bytes_max():
-            outcome = shortened(outcome)
-            encoded = self._encoded(outcome, told)
+        if len(encoded) > _FITTING_BYTES_MIN:
+            while len(encoded) > self._outcome_bytes_max():
+                outcome = shortened(outcome)
+                encoded = self._encoded(outcome, told)
         return outcome, encoded
 
     def _replay(self, outcome: Outcome) -> None:
@@ -174,7 +181,7 @@ class Decider:
             self._undecidable[outcome.source] = error
             raise DoubtError(f"the state took the outcome of the proposal at {outcome.source} half") from error
 
-    def _decide(self, message: Incoming, now_ms: int | None) -> Outcome:
+    def _decide(self, message: Incoming, source: Position, now_ms: int | None) -> Outcome:
         proposal, raw = self._decoded(message.value)
         if now_ms is None:
             now_ms = proposal.created_at_ms if isinstance(proposal, Proposal) else self.state.decided_at_ms
@@ -182,7 +189,7 @@ class Decider:
             self.state,
             proposal,
             now_ms=now_ms,
-            source=Position(message.partition, message.offset),
+            source=source,
             epoch=self.epoch,
             proposal_bytes=raw,
             rules=self._rules,

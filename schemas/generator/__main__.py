@@ -29,8 +29,8 @@ _HEAD = (
 )
 _STANDARD = {
     "collections.abc": "Callable Mapping Sequence",
-    "enum": "StrEnum",
     "functools": "partial",
+    "mypy_extensions": "mypyc_attr",
     "typing": "Any ClassVar Final NamedTuple TypeAlias",
 }
 _VALUES = "NESTING_MAX Plain ProposalId Row RowPositions Scalar"
@@ -39,9 +39,9 @@ _AVRO = (
     "scalar symbols text texts"
 )
 _CODEC_VALUES = (
-    "bound_bytes check_case check_predicate files_with_row_ids files_without_row_ids literal_bytes "
-    "name_mapping_bytes plain_bytes positions_bytes read_bound read_literal read_name_mapping read_plain read_positions "
-    "read_row read_scalar row_bytes"
+    "check_case check_predicate files_with_row_ids files_without_row_ids read_bound read_literal read_name_mapping "
+    "read_plain read_positions read_row read_scalar write_bound write_literal write_name_mapping write_plain "
+    "write_positions write_row"
 )
 _JSON = (
     "Field Reader boolean by_name default_text integer json_text listed member name_mapping one_of optional positions "
@@ -119,7 +119,7 @@ def _imports(body: str, own: str, known: Declared) -> Iterator[str]:
 
 def _sources(own: str, known: Declared) -> dict[str, set[str]]:
     sources = {module: set(names.split()) for module, names in _STANDARD.items()}
-    sources["commitlog.domain.model.record"] = {"Record"}
+    sources["commitlog.domain.model.record"] = {"Record", "Symbol"}
     for table in (known.records, known.enums, known.unions):
         for name, each in table.items():
             sources.setdefault(f"{CLASSES}.{each.module}", set()).add(name)
@@ -132,9 +132,10 @@ def _sources(own: str, known: Declared) -> dict[str, set[str]]:
     if own.startswith(CODECS):
         sources["commitlog.log.codec.avro"] = set(_AVRO.split())
         sources["commitlog.log.codec.values"] = set(_CODEC_VALUES.split())
-        sources["commitlog.log.codec.statistics"] = {"read_statistics", "statistics_bytes"}
+        sources["commitlog.log.codec.statistics"] = {"read_statistics", "write_statistics"}
+        sources["librt.strings"] = {"BytesWriter"}
         for name, record in known.records.items():
-            names = {f"{snake(name)}_bytes", f"read_{snake(name)}"}
+            names = {f"write_{snake(name)}", f"read_{snake(name)}"}
             sources.setdefault(f"{CODECS}.{record.module}", set()).update(names)
             for enum in known.enums.values():
                 upper = snake(enum.name).upper()

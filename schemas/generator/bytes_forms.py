@@ -1,4 +1,4 @@
-"""The functions that make the bytes of records, and those that read them."""
+"""The functions that write records as bytes, and those that read them."""
 
 from __future__ import annotations
 
@@ -57,17 +57,16 @@ class BytesForms:
     def _write(self, record: Record) -> str:
         asked = [each for each in record.fields if "link" in each.more or "encoded" in each.more]
         arguments = "".join(f", {each.name}: {self.types.of_field(each).python}" for each in asked)
-        values = [self._written(record, each) for each in record.fields]
         return "\n".join(
             [
-                f"def {snake(record.name)}_bytes(it: {record.name}{arguments}) -> bytes:",
+                f"def write_{snake(record.name)}(out: BytesWriter, it: {record.name}{arguments}) -> None:",
                 f'    """{_bytes_doc(record)}"""',
-                f"    return b''.join(({', '.join(values)}))" if len(values) > 1 else f"    return {values[0]}",
+                *(f"    {line}" for each in record.fields for line in self._written(each)),
                 "",
             ]
         )
 
-    def _written(self, record: Record, field: Field) -> str:
+    def _written(self, field: Field) -> list[str]:
         kind = self.types.of_field(field)
         if "link" in field.more or "encoded" in field.more:
             return kind.written(field.name)
@@ -75,15 +74,15 @@ class BytesForms:
         return kind.written(f"it.{held['name']}.{field.name}" if held else f"it.{field.name}")
 
     def _write_columns(self, record: Record) -> str:
-        values = []
+        lines = []
         for field in record.fields:
             inner = self.types.of(field.type["items"], field.shape)
-            values.append(f"array({inner.writer}, [each.{field.name} for each in them])")
+            lines.append(f"    array(out, {inner.writer}, [each.{field.name} for each in them])")
         return "\n".join(
             [
-                f"def {snake(record.name)}_bytes(them: Sequence[{record.more['columns_of']}]) -> bytes:",
+                f"def write_{snake(record.name)}(out: BytesWriter, them: Sequence[{record.more['columns_of']}]) -> None:",
                 f'    """{_bytes_doc(record)}"""',
-                f"    return b''.join(({', '.join(values)}))",
+                *lines,
                 "",
             ]
         )
@@ -166,10 +165,10 @@ class BytesForms:
     def _union(self, union: Union) -> str:
         name = snake(union.name)
         branches = "\n".join(
-            f"    {member}: (long({index}), {snake(member)}_bytes)," for index, member in enumerate(union.members)
+            f"    {member}: ({index}, write_{snake(member)})," for index, member in enumerate(union.members)
         )
         readers = "\n".join(f"    read_{snake(member)}," for member in union.members)
-        return f'''_{name.upper()}_BYTES: Final[Mapping[type, tuple[bytes, Callable[[Any], bytes]]]] = {{
+        return f'''_{name.upper()}_WRITERS: Final[Mapping[type, tuple[int, Callable[[BytesWriter, Any], None]]]] = {{
 {branches}
 }}
 _{name.upper()}_READERS: Final[tuple[Callable[[Cursor], {union.name}], ...]] = (
@@ -177,10 +176,11 @@ _{name.upper()}_READERS: Final[tuple[Callable[[Cursor], {union.name}], ...]] = (
 )
 
 
-def {name}_bytes(it: {union.name}) -> bytes:
-    """The bytes of {_a(union.name)}, with which one it is."""
-    branch, fields = _{name.upper()}_BYTES[type(it)]
-    return branch + fields(it)
+def write_{name}(out: BytesWriter, it: {union.name}) -> None:
+    """Writes which {name} it is, and the {name}."""
+    branch, write = _{name.upper()}_WRITERS[type(it)]
+    long(out, branch)
+    write(out, it)
 
 
 def read_{name}(cursor: Cursor) -> {union.name}:
@@ -203,4 +203,4 @@ def _a(name: str) -> str:
 
 
 def _bytes_doc(record: Record) -> str:
-    return f"The bytes of {_a(record.name)}, as `schemas/{record.module}.avsc` has it."
+    return f"Writes {_a(record.name)}, as `schemas/{record.module}.avsc` has it."

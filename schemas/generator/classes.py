@@ -41,13 +41,13 @@ class Classes:
 
     def _enum(self, enum: Enum) -> str:
         members = [f'    {symbol} = "{value}"' for symbol, value in zip(enum.symbols, enum.texts, strict=True)]
-        return "\n".join([f"class {enum.name}(StrEnum):", *_docstring(enum.doc, ()), "", *members, ""])
+        return "\n".join([f"class {enum.name}(Symbol):", *_docstring(enum.doc, ()), "", *members, ""])
 
     def _tags(self, union: Union) -> str:
         kinds = [self.declared.kind_of(name) for name in union.members]
         members = [f'    {kind} = "{kind}"' for kind in kinds]
         doc = f"Which {union.name.lower()} it is. The names are those of the log and of JSON and are never used again."
-        return "\n".join([f"class {union.name}Kind(StrEnum):", *_docstring(doc, ()), "", *members, ""])
+        return "\n".join([f"class {union.name}Kind(Symbol):", *_docstring(doc, ()), "", *members, ""])
 
     def _columns(self, record: Record) -> str:
         fields = tuple(
@@ -76,7 +76,7 @@ class Classes:
         names = [each.name for each, _, _ in fields]
         listed = ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "")
         union = self.declared.union_of(record.name)
-        lines = [f"class {record.name}(Record):", *_docstring(record.doc, docs), ""]
+        lines = ["@mypyc_attr(acyclic=True)", f"class {record.name}(Record):", *_docstring(record.doc, docs), ""]
         slots = ", ".join(f'"{name}"' for name in sorted(names)) + ("," if len(names) == 1 else "")
         lines += [f"    __slots__ = ({slots})", ""]
         if union is not None:

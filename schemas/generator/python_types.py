@@ -30,17 +30,23 @@ SHAPES = {
 class Type:
     """A type of Python with its ways to bytes and back.
 
-    write: a function of a value, or an expression with {} in its place. read: a function of a cursor, or an expression with
-    {} in the cursor's place. json: a reader of JSON values.
+    write: a function of a writer and a value, or a statement with {} in the value's place; is_maybe: for values that are not
+    None, which is written as another branch. read: a function of a cursor, or an expression with {} in the cursor's place.
+    json: a reader of JSON values.
     """
 
     python: str
     write: str
     read: str
     json: str
+    is_maybe: bool = False
 
-    def written(self, value: str) -> str:
-        return self.write.replace("{}", value) if "{}" in self.write else f"{self.write}({value})"
+    def written(self, value: str) -> list[str]:
+        """The lines that write a value."""
+        line = self.write.replace("{}", value) if "{}" in self.write else f"{self.write}(out, {value})"
+        if not self.is_maybe:
+            return [line]
+        return [f"if {value} is None:", "    out.append(NULL)", "else:", "    out.append(SOME)", f"    {line}"]
 
     def reading(self, cursor: str = "cursor") -> str:
         if self.read.startswith("Cursor."):
@@ -49,7 +55,8 @@ class Type:
 
     @property
     def writer(self) -> str:
-        return f"lambda value: {self.write.replace('{}', 'value')}" if "{}" in self.write else self.write
+        assert not self.is_maybe, self
+        return f"lambda out, value: {self.write.replace('{}', 'value')}" if "{}" in self.write else self.write
 
     @property
     def reader(self) -> str:
@@ -78,7 +85,7 @@ class Types:
             return self._of_union(schema, shape)
         if shape is not None:
             python, reader = SHAPES[shape]
-            return Type(python, f"{shape}_bytes", f"read_{shape}", reader)
+            return Type(python, f"write_{shape}", f"read_{shape}", reader)
         if isinstance(schema, str) and schema in _PRIMITIVES:
             python, write, read, reader = _PRIMITIVES[schema]
             return Type(python, write, f"Cursor.{read}", reader)
@@ -92,14 +99,14 @@ class Types:
         if name in self.declared.fixed:
             size = self.declared.fixed[name]
             python = "ProposalId" if name == "ProposalId" else "bytes"
-            return Type(python, f"fixed({{}}, {size})", f"{{}}.fixed({size})", "proposal_id")
+            return Type(python, f"fixed(out, {{}}, {size})", f"{{}}.fixed({size})", "proposal_id")
         if name in self.declared.enums:
             symbols = snake(name).upper()
-            return Type(name, f"_{symbols}[{{}}]", f"{{}}.symbol(_{symbols}_MEMBERS)", f"member({name})")
+            return Type(name, f"out.append(_{symbols}[{{}}])", f"{{}}.symbol(_{symbols}_MEMBERS)", f"member({name})")
         record = self.declared.records.get(name)
         by_hand = record is not None and record.is_by_hand("json")
         reader = snake(name) if by_hand else f"_{snake(name).upper()}"
-        return Type(name, f"{snake(name)}_bytes", f"read_{snake(name)}", reader)
+        return Type(name, f"write_{snake(name)}", f"read_{snake(name)}", reader)
 
     def _of_union(self, branches: list[Schema], shape: str | None) -> Type:
         if branches == _SCALAR:
@@ -110,21 +117,20 @@ class Types:
             assert shape is not None, branches
             return self.of("", shape)
         inner = self.of(branches[1], shape)
+        python, reader = f"{inner.python} | None", f"optional({inner.json})"
         if inner.write in {"long", "text", "flag", "blob"}:
-            write, read = f"maybe_{inner.write}", f"Cursor.maybe_{inner.write}"
-        elif inner.write.startswith("fixed("):
-            write, read = f"maybe_{inner.write}", inner.read.replace(".fixed", ".maybe_fixed")
-        else:
-            write = f"NULL if {{}} is None else SOME + {inner.written('{}')}"
-            read = f"{inner.reading('{}')} if {{}}.is_some() else None"
-        return Type(f"{inner.python} | None", write, read, f"optional({inner.json})")
+            return Type(python, f"maybe_{inner.write}", f"Cursor.maybe_{inner.write}", reader)
+        if inner.write.startswith("fixed("):
+            return Type(python, f"maybe_{inner.write}", inner.read.replace(".fixed", ".maybe_fixed"), reader)
+        read = f"{inner.reading('{}')} if {{}}.is_some() else None"
+        return Type(python, inner.write, read, reader, is_maybe=True)
 
     def _of_array(self, schema: Schema) -> Type:
         inner = self._of_name(schema["items_name"]) if "items_name" in schema else self.of(schema["items"])
         python, reader = f"tuple[{inner.python}, ...]", f"listed({inner.json})"
         if inner.write in {"long", "text"}:
             return Type(python, f"{inner.write}s", f"Cursor.{inner.write}s", reader)
-        return Type(python, f"array({inner.writer}, {{}})", f"{{}}.array({inner.reader})", reader)
+        return Type(python, f"array(out, {inner.writer}, {{}})", f"{{}}.array({inner.reader})", reader)
 
     def _of_map(self, values: Schema) -> Type:
         if isinstance(values, list) and len(values) > len(_SCALAR):
@@ -132,7 +138,7 @@ class Types:
         inner = self.of(values)
         return Type(
             f"Mapping[str, {inner.python}]",
-            f"mapping({inner.writer}, {{}})",
+            f"mapping(out, {inner.writer}, {{}})",
             f"{{}}.mapping({inner.reader})",
             f"by_name({inner.json})",
         )

@@ -16,12 +16,9 @@ class Bounds:
     __slots__ = (
         "_altered_columns",
         "_bucket_values",
-        "_data_files",
         "_files",
-        "_flushed",
-        "_keys",
+        "_named",
         "_objects",
-        "_paths",
         "_positions",
         "_settings",
     )
@@ -32,11 +29,9 @@ class Bounds:
         self._positions = 0
         self._altered_columns = 0
         self._bucket_values = 0
-        self._objects: set[int] = set()
-        self._paths: set[str] = set()
-        self._data_files: set[int] = set()
-        self._keys: set[tuple[int, str]] = set()
-        self._flushed: set[tuple[int, int]] = set()
+        self._objects: dict[int, None] = {}
+        # What may be named only once: a new file's path, a data file's id, a row's table and key, a flushed row's table and id.
+        self._named: dict[str | int | tuple[int, str] | tuple[int, int], None] = {}
 
     # --- how much -----------------------------------------------------------------------------------------------------
 
@@ -73,7 +68,7 @@ class Bounds:
 
     def count_object(self, object_id: int) -> None:
         """Count a schema, table or view, once, against the log's limit for a changeset: each takes locks in the catalog."""
-        self._objects.add(object_id)
+        self._objects[object_id] = None
         limit = self._settings.changeset_objects_max
         if len(self._objects) > limit:
             raise InvalidChangeError(
@@ -95,37 +90,37 @@ class Bounds:
 
     def name_path(self, path: str) -> None:
         """Take note of a new file's path."""
-        if path in self._paths:
+        if path in self._named:
             raise InvalidChangeError(
                 InvalidCode.PATH_GIVEN_TWICE, f"file {quoted(path)} is given twice in this changeset"
             )
-        self._paths.add(path)
+        self._named[path] = None
 
     def name_data_file(self, data_file_id: int) -> None:
         """Take note of a file that is there and that a change works on."""
         if data_file_id < 0:
             raise InvalidChangeError(InvalidCode.NUMBER_NEGATIVE, f"data file id {data_file_id} is negative")
-        if data_file_id in self._data_files:
+        if data_file_id in self._named:
             raise InvalidChangeError(
                 InvalidCode.FILE_NAMED_TWICE, f"data file {data_file_id} is named twice in this changeset"
             )
-        self._data_files.add(data_file_id)
+        self._named[data_file_id] = None
 
     def name_key(self, table: TableState, key: str) -> None:
         """Take note of a row that is changed, by its canonical key."""
-        if (table.table_id, key) in self._keys:
+        if (table.table_id, key) in self._named:
             raise InvalidChangeError(
                 InvalidCode.ROW_CHANGED_TWICE,
                 f"row {quoted(shown_key(key))} of table {quoted(table.name)} is changed twice",
             )
-        self._keys.add((table.table_id, key))
+        self._named[table.table_id, key] = None
 
     def name_flushed_row(self, table: TableState, row_id: int) -> None:
         """Take note of a row that is moved into a file."""
         if row_id < 0:
             raise InvalidChangeError(InvalidCode.NUMBER_NEGATIVE, f"row id {row_id} is negative")
-        if (table.table_id, row_id) in self._flushed:
+        if (table.table_id, row_id) in self._named:
             raise InvalidChangeError(
                 InvalidCode.ROW_FLUSHED_TWICE, f"row id {row_id} of table {quoted(table.name)} is flushed twice"
             )
-        self._flushed.add((table.table_id, row_id))
+        self._named[table.table_id, row_id] = None

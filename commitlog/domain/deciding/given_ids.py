@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from commitlog.domain.model import BIGINT_MAX, Assigned, DataFile, InvalidCode
+from commitlog.domain.model import Assigned, DataFile, InvalidCode
 from commitlog.domain.model.definitions import InvalidChangeError, quoted
+from commitlog.domain.model.values import is_bigint
 from commitlog.domain.state.index import SequencerState, TableState
 
 
@@ -16,15 +17,10 @@ class GivenIds:
     __slots__ = (
         "_column_ids",
         "_data_file_ids",
-        "_delete_file_ids",
         "_inlined",
-        "_mapping_ids",
         "_next_row_ids",
-        "_partition_ids",
+        "_others",
         "_row_id_starts",
-        "_schema_ids",
-        "_table_ids",
-        "_view_ids",
         "next_catalog_id",
         "next_file_id",
     )
@@ -32,43 +28,40 @@ class GivenIds:
     def __init__(self, state: SequencerState) -> None:
         self.next_catalog_id = state.next_catalog_id
         self.next_file_id = state.next_file_id
-        self._schema_ids: list[int] = []
-        self._table_ids: list[int] = []
-        self._view_ids: list[int] = []
-        self._partition_ids: list[int] = []
-        self._column_ids: list[tuple[int, ...]] = []
-        self._mapping_ids: list[int] = []
         self._data_file_ids: list[int] = []
-        self._delete_file_ids: list[int] = []
         self._row_id_starts: list[int | None] = []
+        self._column_ids: list[tuple[int, ...]] = []
+        # By the field of `Assigned`; nearly every proposal is given none of these.
+        self._others: dict[str, list[int]] = {}
         self._next_row_ids: dict[int, int] = {}
-        self._inlined: set[int] = set()
+        self._inlined: dict[int, None] = {}
 
-    def _catalog(self, given: list[int]) -> int:
+    def _catalog(self, field: str) -> int:
         catalog_id = self.next_catalog_id
-        given.append(catalog_id)
+        self._others.setdefault(field, []).append(catalog_id)
         self.next_catalog_id = catalog_id + 1
         return catalog_id
 
-    def _file(self, given: list[int]) -> None:
-        given.append(self.next_file_id)
-        self.next_file_id += 1
+    def _file(self) -> int:
+        file_id = self.next_file_id
+        self.next_file_id = file_id + 1
+        return file_id
 
     def schema(self) -> int:
         """The id of a new schema."""
-        return self._catalog(self._schema_ids)
+        return self._catalog("schema_ids")
 
     def table(self) -> int:
         """The id of a new table."""
-        return self._catalog(self._table_ids)
+        return self._catalog("table_ids")
 
     def view(self) -> int:
         """The id of a new view."""
-        return self._catalog(self._view_ids)
+        return self._catalog("view_ids")
 
     def partition(self) -> int:
         """The id of a table's new partitioning."""
-        return self._catalog(self._partition_ids)
+        return self._catalog("partition_ids")
 
     def columns(self, column_ids: tuple[int, ...]) -> None:
         """Note the ids of a table's new columns and nested fields, which count per table."""
@@ -77,24 +70,24 @@ class GivenIds:
     def data_file(self, file: DataFile, row_id_start: int | None) -> None:
         """Give a new file its ids, its name mapping first if it brings one; ``row_id_start`` None: its rows carry theirs."""
         if file.name_mapping is not None:
-            self._file(self._mapping_ids)
+            self._others.setdefault("mapping_ids", []).append(self._file())
         self._row_id_starts.append(row_id_start)
-        self._file(self._data_file_ids)
+        self._data_file_ids.append(self._file())
 
     def delete_file(self) -> None:
         """Give a delete file its id."""
-        self._file(self._delete_file_ids)
+        self._others.setdefault("delete_file_ids", []).append(self._file())
 
     def inlined_rows(self, table: TableState) -> None:
         """Give one file id, once, to a table whose rows the changeset inserts or updates outside of files."""
         if table.table_id not in self._inlined:
-            self._inlined.add(table.table_id)
-            self.next_file_id += 1
+            self._inlined[table.table_id] = None
+            self._file()
 
     def rows(self, table: TableState, count: int) -> int:
         """Give ``count`` row ids of a table; return the first. InvalidChangeError when they would not be 64-bit numbers."""
         start = self._next_row_ids.get(table.table_id, table.next_row_id)
-        if start + count > BIGINT_MAX:
+        if not is_bigint(start + count):
             raise InvalidChangeError(
                 InvalidCode.TABLE_TOO_LARGE,
                 f"table {quoted(table.name)} would have more rows than a 64-bit row id can count",
@@ -110,15 +103,16 @@ class GivenIds:
 
     def assigned(self, *, schema_version: int, writer_epoch: int | None) -> Assigned:
         """Everything that was given, as the outcome tells it."""
+        others = self._others
         return Assigned(
-            schema_ids=tuple(self._schema_ids),
-            table_ids=tuple(self._table_ids),
-            view_ids=tuple(self._view_ids),
-            partition_ids=tuple(self._partition_ids),
+            schema_ids=tuple(others.get("schema_ids", ())),
+            table_ids=tuple(others.get("table_ids", ())),
+            view_ids=tuple(others.get("view_ids", ())),
+            partition_ids=tuple(others.get("partition_ids", ())),
             column_ids=tuple(self._column_ids),
-            mapping_ids=tuple(self._mapping_ids),
+            mapping_ids=tuple(others.get("mapping_ids", ())),
             data_file_ids=tuple(self._data_file_ids),
-            delete_file_ids=tuple(self._delete_file_ids),
+            delete_file_ids=tuple(others.get("delete_file_ids", ())),
             row_id_starts=tuple(self._row_id_starts),
             schema_version=schema_version,
             writer_epoch=writer_epoch,

@@ -41,22 +41,22 @@ class Names:
         self._schemas: dict[str, SchemaState | None] = {}
         self._entries: dict[tuple[int, str], Entry | None] = {}
         self._definitions: dict[int, TableDefinition] = {}
-        self._made: set[Entry | SchemaState] = set()
-        self._dropped: set[Entry] = set()
+        # Dictionaries, for an empty set is several times as large, and nearly every proposal leaves these empty.
+        self._made: dict[Entry | SchemaState, None] = {}
+        self._dropped: dict[Entry, None] = {}
         # New foreign keys, with the id of the table that each refers to.
         self._references: list[tuple[Referrer, int]] = []
 
     # --- the one look-up ----------------------------------------------------------------------------------------------
 
     def _schema_at(self, folded: str, snapshot_id: int) -> SchemaState | None:
-        if folded in self._schemas:
+        if self._schemas and folded in self._schemas:
             return self._schemas[folded]
         return self._state.schema_at(folded, snapshot_id)
 
     def _entry_at(self, schema: SchemaState, folded: str, snapshot_id: int) -> Entry | None:
-        key = schema.schema_id, folded
-        if key in self._entries:
-            return self._entries[key]
+        if self._entries and (schema.schema_id, folded) in self._entries:
+            return self._entries[schema.schema_id, folded]
         return self._state.entry_at(schema, folded, snapshot_id)
 
     # --- to the writer ------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class Names:
         for schema in self._schemas_meant(schema_name):
             at_base = self._state.entry_at(schema, folded, self._base)
             if at_base is not None and at_base.dropped_at is not None:
-                self._dropped.add(at_base)
+                self._dropped[at_base] = None
             self._entries[schema.schema_id, folded] = None
 
     # --- what the changeset does --------------------------------------------------------------------------------------
@@ -220,12 +220,12 @@ class Names:
     def make_schema(self, schema: SchemaState) -> None:
         """Bring in a new schema under its name."""
         self._schemas[fold(schema.name)] = schema
-        self._made.add(schema)
+        self._made[schema] = None
 
     def make(self, schema: SchemaState, entry: Entry) -> None:
         """Bring in a new table or view under its name."""
         self._entries[schema.schema_id, fold(entry.name)] = entry
-        self._made.add(entry)
+        self._made[entry] = None
 
     def refer(self, child: TableState, number: int, parent_id: int) -> None:
         """Bring in a foreign key of a new table."""
@@ -242,7 +242,7 @@ class Names:
 
     def drop(self, entry: Entry, name: str) -> None:
         """Take a table or view out, which had that name."""
-        self._dropped.add(entry)
+        self._dropped[entry] = None
         self._entries[entry.schema.schema_id, fold(name)] = None
 
     def contents(self, schema: SchemaState) -> tuple[list[Entry], list[Entry]]:
@@ -261,7 +261,7 @@ class Names:
 
     def drop_schema(self, schema: SchemaState, name: str, held: list[Entry]) -> None:
         """Take a schema out, and with it what it holds."""
-        self._dropped.update(held)
+        self._dropped.update(dict.fromkeys(held))
         self._schemas[fold(name)] = None
 
     def referrers(self, table: TableState) -> Iterator[Referrer]:

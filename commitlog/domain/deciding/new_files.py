@@ -9,6 +9,7 @@ from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.model.definitions import FOREIGN_PATHS, InvalidChangeError, TableDefinition, quoted
 from commitlog.domain.model.texts import check_text
 from commitlog.domain.model.types import canonical_value
+from commitlog.domain.model.values import is_bigint
 from commitlog.domain.state.index import TableState
 
 _NO_PARTS = frozenset({"", ".", ".."})
@@ -25,7 +26,7 @@ def check_data_files(plan: Plan, table: TableState, files: tuple[m.DataFile, ...
         check_data_file(plan, table, file)
         rows += file.record_count
         size += file.file_size_bytes
-    if size + table.file_bytes > m.BIGINT_MAX:
+    if not is_bigint(size + table.file_bytes):
         raise InvalidChangeError(
             m.InvalidCode.TABLE_TOO_LARGE,
             f"table {quoted(table.name)} would hold more bytes than a 64-bit number can count",

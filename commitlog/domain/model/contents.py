@@ -86,7 +86,10 @@ def _positions(rows: m.RowPositions) -> object:
 
 
 def _hash(texts: Iterable[str], size: int) -> int:
-    return int.from_bytes(blake2b(f"[{','.join(texts)}]".encode(), digest_size=size).digest())
+    number = 0
+    for byte in blake2b(f"[{','.join(texts)}]".encode(), digest_size=size).digest():
+        number = number << 8 | byte
+    return number
 
 
 _NOTHING = _hash((), 2)

@@ -128,6 +128,8 @@ class TableDefinition(Remade):
 
         The catalog names each of them, because the stock client passes over files without the one that it looks for.
         """
+        if not self.partition_by:
+            return 0
         keys = enumerate(self.partition_by)
         return sum(key.buckets or 0 for at, key in keys if values is None or key.hides_bucket(values[at]))
 

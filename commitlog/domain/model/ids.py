@@ -46,8 +46,12 @@ def partition_for(writer_id: str, partitions: int) -> int:
 
 def id_time_ms(proposal_id: bytes) -> int | None:
     """The time in a UUID version 7, ms since 1970; None for other versions, and variants that are not RFC 9562's."""
-    is_version_7 = proposal_id[6] >> 4 == 7 and proposal_id[8] >> 6 == 0b10
-    return int.from_bytes(proposal_id[:6], "big") if is_version_7 else None
+    if proposal_id[6] >> 4 != 7 or proposal_id[8] >> 6 != 0b10:
+        return None
+    time_ms = 0
+    for at in range(6):
+        time_ms = time_ms << 8 | proposal_id[at]
+    return time_ms
 
 
 def format_id(proposal_id: ProposalId) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from commitlog.domain.model import TIME_US_MAX, TIME_US_MIN, InvalidCode, RowValue
 from commitlog.domain.model.definitions import InvalidChangeError, quoted
 from commitlog.domain.model.values import is_nested_deeper
 
 _NESTING_MAX = 64
+_TIME_MS_MIN: Final = -(-TIME_US_MIN // 1000)
+_TIME_MS_MAX: Final = TIME_US_MAX // 1000
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _FORBIDDEN_IN_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -64,5 +67,5 @@ def check_value_text(value: RowValue, what: str) -> None:
 
 def check_time_ms(what: str, time_ms: int | None) -> None:
     """Raise InvalidChangeError for a time, ms since 1970, that PostgreSQL cannot hold."""
-    if time_ms is not None and not TIME_US_MIN <= time_ms * 1000 <= TIME_US_MAX:
+    if time_ms is not None and not _TIME_MS_MIN <= time_ms <= _TIME_MS_MAX:
         raise InvalidChangeError(InvalidCode.TIME_OUT_OF_RANGE, f"{what} {time_ms} is beyond PostgreSQL's times")

@@ -32,6 +32,12 @@ Plain: TypeAlias = "bool | int | float | str | bytes | list[Plain] | dict[str, P
 """What a checkpoint is made of."""
 
 
+def is_bigint(number: int) -> bool:
+    """Whether a number has 64 bits at most. A comparison with the largest one is one of long numbers, and slower."""
+    above = number >> 63
+    return above == 0 or above == -1
+
+
 def row_positions(rows: tuple[int, ...] | list[int]) -> RowPositions:
     """Make a set of row positions; what is no set (negative or given twice) stays as written, for decide to refuse."""
     if any(row < 0 for row in rows):

@@ -25,7 +25,7 @@ class RecordCounts:
 
     def put(self, data_file_id: int, count: int) -> None:
         """Remember a file."""
-        number, at = divmod(data_file_id, _CHUNK)
+        number, at = data_file_id // _CHUNK, data_file_id % _CHUNK
         chunk = self._chunks.get(number)
         if chunk is None:
             chunk = self._chunks[number] = array("q", [-1]) * (_CHUNK + 1)
@@ -52,7 +52,7 @@ class RecordCounts:
 
     def drop(self, data_file_id: int) -> None:
         """Forget a file."""
-        number, at = divmod(data_file_id, _CHUNK)
+        number, at = data_file_id // _CHUNK, data_file_id % _CHUNK
         chunk = self._chunks[number]
         chunk[at] = -1
         chunk[_CHUNK] -= 1

@@ -13,7 +13,7 @@ the state's; as the state has then taken half an outcome, its owner throws it aw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -94,7 +94,10 @@ class _Replay:
         self.table_ids = iter(outcome.assigned.table_ids)
         self.partition_ids = iter(outcome.assigned.partition_ids)
         self.data_file_ids = iter(outcome.assigned.data_file_ids)
-        self.images = {r.change: r.row for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED}
+        self.images: dict[int, m.Row | None] = {}
+        for resolution in outcome.resolutions:
+            if resolution.action is m.ResolutionAction.HANDLED:
+                self.images[resolution.change] = resolution.row
         self.tables: list[TableState] = []
         self.files: list[int] = []
         self.rows: list[tuple[TableState, str]] = []
@@ -102,7 +105,10 @@ class _Replay:
     def run(self) -> None:
         """Apply the changes in order, then move the head, the window and the floor."""
         state, outcome = self.state, self.outcome
-        for index, (change, effect) in enumerate(zip(self.proposal.changes, outcome.effects, strict=True)):
+        changes, effects = self.proposal.changes, outcome.effects
+        assert len(effects) == len(changes)
+        for index, change in enumerate(changes):
+            effect = effects[index]
             if not effect.skipped:
                 _APPLY[change.kind](self, change, effect, index)
         state.head_snapshot_id = self.snapshot_id
@@ -249,18 +255,18 @@ class _Replay:
         table.last[kind] = self.snapshot_id
         self.tables.append(table)
 
-    def add_files(self, table: TableState, files: tuple[m.DataFile, ...]) -> Iterator[tuple[int, m.DataFile]]:
-        """Make new files live."""
-        for file in files:
-            data_file_id = next(self.data_file_ids)
-            self.state.record_counts.put(data_file_id, file.record_count)
-            table.live_files.add(data_file_id)
-            table.file_bytes += file.file_size_bytes
-            yield data_file_id, file
+    def add_file(self, table: TableState, file: m.DataFile) -> int:
+        """Make a new file live; its id."""
+        data_file_id = next(self.data_file_ids)
+        self.state.record_counts.put(data_file_id, file.record_count)
+        table.live_files.add(data_file_id)
+        table.file_bytes += file.file_size_bytes
+        return data_file_id
 
     def append(self, change: m.Append, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
-        for data_file_id, file in self.add_files(table, change.files):
+        for file in change.files:
+            data_file_id = self.add_file(table, file)
             table.next_row_id += file.record_count
             table.appended.append(AppendedFile(self.snapshot_id, data_file_id, file))
         self.touch(table, change.kind)
@@ -306,8 +312,8 @@ class _Replay:
             history = self.history(table, data_file_id)
             history.compacted_at = self.snapshot_id
             self.end_file(table, data_file_id, history)
-        for _new in self.add_files(table, change.files):
-            pass
+        for file in change.files:
+            self.add_file(table, file)
         self.touch(table, change.kind)
 
     # --- rows ---------------------------------------------------------------------------------------------------------
@@ -419,7 +425,8 @@ class _Replay:
     def flush(self, change: m.Flush, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
         assert table.rows is not None
-        for _id, file in self.add_files(table, change.files):
+        for file in change.files:
+            self.add_file(table, file)
             for row_id in file.row_ids or ():
                 table.rows.inlined.discard(row_id)
                 self.touch_row(table.rows, row_id, change.kind)

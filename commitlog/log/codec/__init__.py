@@ -21,18 +21,18 @@ from commitlog.log.codec.avro import Cursor
 from commitlog.log.codec.framing import (
     HEADER_SIZE_BYTES,
     UnknownSchemaError,
-    framed,
+    begun,
     opened,
     record_of,
 )
-from commitlog.log.codec.records.dead_letter import dead_letter_bytes, read_dead_letter
-from commitlog.log.codec.records.genesis import genesis_bytes, read_genesis
+from commitlog.log.codec.records.dead_letter import read_dead_letter, write_dead_letter
+from commitlog.log.codec.records.genesis import read_genesis, write_genesis
 from commitlog.log.codec.records.headers import HEADERS
-from commitlog.log.codec.records.heartbeat import heartbeat_bytes, read_heartbeat
-from commitlog.log.codec.records.outcome import outcome_bytes, read_outcome
-from commitlog.log.codec.records.proposal import proposal_bytes, read_proposal
-from commitlog.log.codec.records.receipts import read_receipts, receipts_bytes
-from commitlog.log.codec.records.takeover import read_takeover, takeover_bytes
+from commitlog.log.codec.records.heartbeat import read_heartbeat, write_heartbeat
+from commitlog.log.codec.records.outcome import read_outcome, write_outcome
+from commitlog.log.codec.records.proposal import read_proposal, write_proposal
+from commitlog.log.codec.records.receipts import read_receipts, write_receipts
+from commitlog.log.codec.records.takeover import read_takeover, write_takeover
 from commitlog.log.codec.statistics import decode_statistics, encode_statistics
 
 __all__ = [
@@ -78,7 +78,9 @@ def encode_proposal(proposal: m.Proposal) -> bytes:
         MalformedRecordError: a value that the record cannot hold (a lone surrogate, a number beyond 64 bits, ...).
     """
     try:
-        return framed("Proposal", proposal_bytes(proposal))
+        out = begun("Proposal")
+        write_proposal(out, proposal)
+        return out.getvalue()
     except _CANNOT_BE_WRITTEN as error:
         raise MalformedRecordError(f"the proposal cannot be written: {type(error).__name__} {error}"[:300]) from None
 
@@ -157,17 +159,23 @@ def encode_outcome(outcome: m.Outcome, *, log_id: bytes, prev_hash: bytes, told:
         proposal = None
     elif proposal is None and outcome.proposal is not None:
         proposal = encode_proposal(outcome.proposal)
-    return framed("Outcome", outcome_bytes(outcome, log_id, prev_hash, told, proposal))
+    out = begun("Outcome")
+    write_outcome(out, outcome, log_id, prev_hash, told, proposal)
+    return out.getvalue()
 
 
 def encode_genesis(genesis: m.Genesis) -> bytes:
     """The first record of the results topic."""
-    return framed("Genesis", genesis_bytes(genesis))
+    out = begun("Genesis")
+    write_genesis(out, genesis)
+    return out.getvalue()
 
 
 def encode_takeover(takeover: Takeover) -> bytes:
     """The record of the results topic that begins an epoch."""
-    return framed("Takeover", takeover_bytes(takeover))
+    out = begun("Takeover")
+    write_takeover(out, takeover)
+    return out.getvalue()
 
 
 def decode_record(data: bytes) -> m.Genesis | Takeover | OutcomeRecord:
@@ -222,7 +230,9 @@ def _outcome_head(data: bytes) -> OutcomeHead:
 
 def encode_receipts(receipts: Sequence[m.Receipt], *, log_id: bytes, partition: int) -> bytes:
     """One message for the answers of a batch to one partition's proposals."""
-    return framed("Receipts", receipts_bytes(Receipts(log_id, partition, tuple(receipts))))
+    out = begun("Receipts")
+    write_receipts(out, Receipts(log_id, partition, tuple(receipts)))
+    return out.getvalue()
 
 
 def decode_receipts(data: bytes, *, wanted: Callable[[m.ProposalId | None, int], bool] | None = None) -> Receipts:
@@ -245,7 +255,9 @@ def decode_receipts(data: bytes, *, wanted: Callable[[m.ProposalId | None, int],
 
 def encode_dead_letter(letter: DeadLetter) -> bytes:
     """One message of the dead-letters topic."""
-    return framed("DeadLetter", dead_letter_bytes(letter))
+    out = begun("DeadLetter")
+    write_dead_letter(out, letter)
+    return out.getvalue()
 
 
 def decode_dead_letter(data: bytes) -> DeadLetter:
@@ -255,7 +267,9 @@ def decode_dead_letter(data: bytes) -> DeadLetter:
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
     """One message of the control topic."""
-    return framed("Heartbeat", heartbeat_bytes(heartbeat))
+    out = begun("Heartbeat")
+    write_heartbeat(out, heartbeat)
+    return out.getvalue()
 
 
 def decode_heartbeat(data: bytes) -> Heartbeat:

@@ -1,161 +1,180 @@
 """Avro's binary encoding of what records are made of, each way in the shortest straight line.
 
-A generic encoder asks of every field what it is; the generated records know. Functions here make the bytes of one value,
-`Cursor` reads them. Source: Apache Avro 1.12 specification, "Binary encoding".
+A generic encoder asks of every field what it is; the generated records know. Functions here append one value to a writer,
+`Cursor` reads them out of bytes. Source: Apache Avro 1.12 specification, "Binary encoding".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from librt.strings import BytesWriter
 
 from commitlog.domain.model.values import Scalar
 from commitlog.errors import MalformedRecordError
 
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
 T = TypeVar("T")
 
-_LOW_BITS: Final = 14
-_LOW_MASK: Final = (1 << _LOW_BITS) - 1
 _LAST_SHIFT: Final = 63
 _DOUBLE: Final = Struct("<d")
 
-NULL: Final = b"\x00"
-SOME: Final = b"\x02"
-_END: Final = b"\x00"
-_FALSE: Final = b"\x00"
-_TRUE: Final = b"\x01"
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-# Numbers are put together from tables of 14 bits: whole ones, and the lower part of larger ones.
-_WHOLE: Final = [_varint(number) for number in range(1 << _LOW_BITS)]
-_LOWER: Final = [bytes((number & 0x7F | 0x80, number >> 7 | 0x80)) for number in range(1 << _LOW_BITS)]
+NULL: Final = 0
+SOME: Final = 2
+"""The branches of a union of null and another type."""
+_END: Final = 0
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def long(value: int) -> bytes:
+def long(out: BytesWriter, value: int) -> None:
     """A number of 64 bits; OverflowError beyond."""
-    number = value << 1 if value >= 0 else ~(value << 1)
-    if number <= _LOW_MASK:
-        return _WHOLE[number]
-    if number >> 64:
+    above = value >> 63
+    if above != 0 and above != -1:
         raise OverflowError(f"{value} is beyond a 64-bit integer")
-    out = _LOWER[number & _LOW_MASK]
-    number >>= _LOW_BITS
-    while number > _LOW_MASK:
-        out += _LOWER[number & _LOW_MASK]
-        number >>= _LOW_BITS
-    return out + _WHOLE[number]
+    number: i64 = value
+    number = (number << 1) ^ (number >> 63)
+    low: int
+    while number & -128:
+        low = number & 0x7F | 0x80
+        out.append(low)
+        # Of what may be a negative number to a machine, without its sign.
+        number = number >> 7 & 0x1FF_FFFF_FFFF_FFFF
+    low = number
+    out.append(low)
 
 
-def maybe_long(value: int | None) -> bytes:
+def maybe_long(out: BytesWriter, value: int | None) -> None:
     """A number, or null."""
-    return NULL if value is None else SOME + long(value)
+    if value is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        long(out, value)
 
 
-def flag(value: bool) -> bytes:
+def flag(out: BytesWriter, value: bool) -> None:
     """True or false."""
-    return _TRUE if value else _FALSE
+    out.append(1 if value else 0)
 
 
-def maybe_flag(value: bool | None) -> bytes:
+def maybe_flag(out: BytesWriter, value: bool | None) -> None:
     """True, false, or null."""
-    return NULL if value is None else SOME + flag(value)
+    if value is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        flag(out, value)
 
 
-def text(value: str) -> bytes:
+def text(out: BytesWriter, value: str) -> None:
     """Text as UTF-8; UnicodeEncodeError for lone surrogates."""
-    encoded = value.encode("utf-8")
-    return long(len(encoded)) + encoded
+    blob(out, value.encode("utf-8"))
 
 
-def maybe_text(value: str | None) -> bytes:
+def maybe_text(out: BytesWriter, value: str | None) -> None:
     """Text, or null."""
-    return NULL if value is None else SOME + text(value)
+    if value is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        text(out, value)
 
 
-def blob(value: bytes) -> bytes:
+def blob(out: BytesWriter, value: bytes) -> None:
     """Bytes."""
-    return long(len(value)) + value
+    long(out, len(value))
+    out.write(value)
 
 
-def maybe_blob(value: bytes | None) -> bytes:
+def maybe_blob(out: BytesWriter, value: bytes | None) -> None:
     """Bytes, or null."""
-    return NULL if value is None else SOME + blob(value)
+    if value is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        blob(out, value)
 
 
-def fixed(value: bytes, size: int) -> bytes:
+def fixed(out: BytesWriter, value: bytes, size: int) -> None:
     """Bytes of a size that the schema says; ValueError for another one."""
     if len(value) != size:
         raise ValueError(f"{len(value)} bytes where {size} belong")
-    return value
+    out.write(value)
 
 
-def maybe_fixed(value: bytes | None, size: int) -> bytes:
+def maybe_fixed(out: BytesWriter, value: bytes | None, size: int) -> None:
     """Bytes of a size that the schema says, or null."""
-    return NULL if value is None else SOME + fixed(value, size)
+    if value is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        fixed(out, value, size)
 
 
-def array(item: Callable[[T], bytes], values: Sequence[T]) -> bytes:
-    """A list, by what makes the bytes of one item."""
-    if not values:
-        return _END
-    return long(len(values)) + b"".join([item(value) for value in values]) + _END
+def array(out: BytesWriter, item: Callable[[BytesWriter, T], None], values: Sequence[T]) -> None:
+    """A list, by what writes one item."""
+    if values:
+        long(out, len(values))
+        for value in values:
+            item(out, value)
+    out.append(_END)
 
 
-def longs(values: Sequence[int]) -> bytes:
+def longs(out: BytesWriter, values: Sequence[int]) -> None:
     """A list of numbers."""
-    if not values:
-        return _END
-    return long(len(values)) + b"".join([long(value) for value in values]) + _END
+    if values:
+        long(out, len(values))
+        for value in values:
+            long(out, value)
+    out.append(_END)
 
 
-def texts(values: Sequence[str]) -> bytes:
+def texts(out: BytesWriter, values: Sequence[str]) -> None:
     """A list of texts."""
-    return array(text, values)
+    array(out, text, values)
 
 
-def mapping(item: Callable[[T], bytes], values: Mapping[str, T]) -> bytes:
+def mapping(out: BytesWriter, item: Callable[[BytesWriter, T], None], values: Mapping[str, T]) -> None:
     """Values by name."""
-    if not values:
-        return _END
-    parts = [long(len(values))]
-    for name, value in values.items():
-        parts.append(text(name))
-        parts.append(item(value))
-    parts.append(_END)
-    return b"".join(parts)
+    if values:
+        long(out, len(values))
+        for name, value in values.items():
+            text(out, name)
+            item(out, value)
+    out.append(_END)
 
 
-def symbols(members: Iterable[T]) -> dict[T, bytes]:
-    """The bytes of each member of an enum, in the order of the schema."""
-    return {member: long(index) for index, member in enumerate(members)}
+def symbols(members: Iterable[T]) -> dict[T, int]:
+    """The byte of each member of an enum, in the order of the schema."""
+    numbers = {member: number << 1 for number, member in enumerate(members)}
+    assert len(numbers) <= 64, "the numbers of a larger enum take more than a byte"
+    return numbers
 
 
-def scalar(value: Scalar) -> bytes:
+def scalar(out: BytesWriter, value: Scalar) -> None:
     """One of null, boolean, long, double and string: the union that rows, bounds and filters are made of."""
     if value is None:
-        return b"\x00"
-    if isinstance(value, bool):
-        return b"\x02\x01" if value else b"\x02\x00"
-    if isinstance(value, int):
-        return b"\x04" + long(value)
-    if isinstance(value, float):
-        return b"\x06" + _DOUBLE.pack(value)
-    if isinstance(value, str):
-        return b"\x08" + text(value)
-    raise MalformedRecordError(f"{value!r} is neither null, true, false, a number nor text")
+        out.append(0)
+    elif isinstance(value, bool):
+        out.append(2)
+        flag(out, value)
+    elif isinstance(value, int):
+        out.append(4)
+        long(out, value)
+    elif isinstance(value, float):
+        out.append(6)
+        out.write(_DOUBLE.pack(value))
+    elif isinstance(value, str):
+        out.append(8)
+        text(out, value)
+    else:
+        raise MalformedRecordError(f"{value!r} is neither null, true, false, a number nor text")
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -171,17 +190,18 @@ class Cursor:
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data = data
-        self.at = at
+        self.at: i64 = at
 
     def long(self) -> int:
         """A number."""
         data, at = self.data, self.at
-        byte = data[at]
+        byte: i64 = data[at]
         at += 1
         if byte < 0x80:
             self.at = at
             return (byte >> 1) ^ -(byte & 1)
-        number, shift = byte & 0x7F, 7
+        number: i64 = byte & 0x7F
+        shift: i64 = 7
         while True:
             byte = data[at]
             at += 1
@@ -194,10 +214,12 @@ class Cursor:
         if shift == _LAST_SHIFT and byte > 1:
             raise ValueError("a number beyond 64 bits")
         self.at = at
-        return (number >> 1) ^ -(number & 1)
+        # Of what may be a negative number to a machine, without its sign.
+        return (number >> 1 & 0x7FFF_FFFF_FFFF_FFFF) ^ -(number & 1)
 
-    def _take(self, size: int) -> bytes:
-        at, end = self.at, self.at + size
+    def _take(self, size: i64) -> bytes:
+        at = self.at
+        end = at + size
         if size < 0 or end > len(self.data):
             raise ValueError(f"{size} bytes where {len(self.data) - at} are left")
         self.at = end

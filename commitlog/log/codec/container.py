@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Protocol
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.records.checkpoint_section import CheckpointSection
 from commitlog.log.codec.avro import Cursor, blob, long, mapping
 from commitlog.log.codec.framing import schemas_dir
-from commitlog.log.codec.records.checkpoint_section import checkpoint_section_bytes, read_checkpoint_section
+from commitlog.log.codec.records.checkpoint_section import read_checkpoint_section, write_checkpoint_section
 
 _MAGIC = b"Obj\x01"
 _SYNC_SIZE_BYTES = 16
@@ -38,11 +40,19 @@ def write_sections(sink: Sink, sections: Iterable[CheckpointSection], told: Mapp
     """
     schema = (schemas_dir() / _SCHEMA).read_bytes()
     head = {"avro.schema": schema, "avro.codec": b"deflate", **{name: text.encode() for name, text in told.items()}}
-    sink.write(_MAGIC + mapping(blob, head) + sync)
+    out = BytesWriter()
+    out.write(_MAGIC)
+    mapping(out, blob, head)
+    out.write(sync)
+    sink.write(out.getvalue())
     for section in sections:
         packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-        packed = packer.compress(checkpoint_section_bytes(section)) + packer.flush()
-        sink.write(long(1) + blob(packed) + sync)
+        body, out = BytesWriter(), BytesWriter()
+        write_checkpoint_section(body, section)
+        long(out, 1)
+        blob(out, packer.compress(body.getvalue()) + packer.flush())
+        out.write(sync)
+        sink.write(out.getvalue())
 
 
 def read_told(path: Path) -> dict[str, str]:

@@ -14,6 +14,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
+from librt.strings import BytesWriter
+
 from commitlog.errors import MalformedRecordError
 from commitlog.log.codec.avro import Cursor
 from commitlog.log.codec.records.headers import EARLIER, HEADERS
@@ -36,9 +38,11 @@ def schemas_dir() -> Path:
     return installed if installed.is_dir() else package.parent / "schemas"
 
 
-def framed(record: str, body: bytes) -> bytes:
-    """A record's bytes with the header that names its schema."""
-    return HEADERS[record] + body
+def begun(record: str) -> BytesWriter:
+    """A writer with the header that names a record's schema; its fields come next."""
+    out = BytesWriter()
+    out.write(HEADERS[record])
+    return out
 
 
 def record_of(data: bytes) -> str:

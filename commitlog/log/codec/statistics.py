@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.records.file_statistics import ColumnStatistics
 from commitlog.domain.model.statistics import Statistics
 from commitlog.errors import MalformedRecordError
 from commitlog.log.codec.avro import Cursor, blob
-from commitlog.log.codec.framing import framed, opened
-from commitlog.log.codec.records.file_statistics import file_statistics_bytes, read_file_statistics
+from commitlog.log.codec.framing import begun, opened
+from commitlog.log.codec.records.file_statistics import read_file_statistics, write_file_statistics
 
 
 def encode_statistics(statistics: tuple[ColumnStatistics, ...]) -> bytes:
     """The bytes that a data file's record carries; no columns are no bytes."""
-    return framed("FileStatistics", file_statistics_bytes(statistics)) if statistics else b""
+    if not statistics:
+        return b""
+    out = begun("FileStatistics")
+    write_file_statistics(out, statistics)
+    return out.getvalue()
 
 
 def decode_statistics(data: bytes) -> tuple[ColumnStatistics, ...]:
@@ -25,9 +31,9 @@ def decode_statistics(data: bytes) -> tuple[ColumnStatistics, ...]:
         return ()
 
 
-def statistics_bytes(statistics: Statistics) -> bytes:
+def write_statistics(out: BytesWriter, statistics: Statistics) -> None:
     """Statistics inside a file's record."""
-    return blob(statistics if isinstance(statistics, bytes) else encode_statistics(statistics))
+    blob(out, statistics if isinstance(statistics, bytes) else encode_statistics(statistics))
 
 
 def read_statistics(cursor: Cursor) -> Statistics:

@@ -1,6 +1,6 @@
 """The bytes of values that are more than their Avro type says: rows, row positions, name mappings, filters, plain state.
 
-Each has a function that makes its bytes and one that reads them, by the name that the schema's ``shape`` gives it; and
+Each has a function that writes it and one that reads it, by the name that the schema's ``shape`` gives it; and
 there are the checks that a record must pass which its schema cannot say. What JSON would call malformed is so here too.
 """
 
@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from librt.strings import BytesWriter
 from pyroaring import FrozenBitMap64
 
 from commitlog.domain.model.record import Record
@@ -35,12 +36,11 @@ from commitlog.domain.model.values import (
     row_positions,
 )
 from commitlog.errors import MalformedRecordError
-from commitlog.log.codec.avro import NULL, Cursor, array, blob, long, longs, mapping, scalar, text
+from commitlog.log.codec.avro import NULL, SOME, Cursor, array, blob, long, longs, mapping, scalar, text
 
 R = TypeVar("R", bound=Record)
 
-_ARRAY: Final = b"\x02"
-_NESTED: Final = b"\x0a"
+_NESTED: Final = 0x0A
 
 # --- scalars ----------------------------------------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ def read_scalar(cursor: Cursor) -> Scalar:
     return value
 
 
-bound_bytes = scalar
+write_bound = scalar
 
 
 def read_bound(cursor: Cursor) -> Scalar:
@@ -65,15 +65,17 @@ def read_bound(cursor: Cursor) -> Scalar:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def row_bytes(row: Row) -> bytes:
+def write_row(out: BytesWriter, row: Row) -> None:
     """A row image."""
-    return mapping(_row_value_bytes, row)
+    mapping(out, _write_row_value, row)
 
 
-def _row_value_bytes(value: RowValue) -> bytes:
+def _write_row_value(out: BytesWriter, value: RowValue) -> None:
     if isinstance(value, list | dict):
-        return _NESTED + text(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
-    return scalar(value)
+        out.append(_NESTED)
+        text(out, json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    else:
+        scalar(out, value)
 
 
 def read_row(cursor: Cursor) -> dict[str, RowValue]:
@@ -82,7 +84,7 @@ def read_row(cursor: Cursor) -> dict[str, RowValue]:
 
 
 def _read_row_value(cursor: Cursor) -> RowValue:
-    if cursor.data[cursor.at] == _NESTED[0]:
+    if cursor.data[cursor.at] == _NESTED:
         cursor.at += 1
         return _nested_from_json(cursor.text())
     return read_scalar(cursor)
@@ -117,11 +119,14 @@ def _no_constant(name: str) -> float:
     raise MalformedRecordError(f"{name} is no JSON number")
 
 
-def positions_bytes(rows: RowPositions) -> bytes:
+def write_positions(out: BytesWriter, rows: RowPositions) -> None:
     """Row positions: a roaring bitmap, or the numbers as they were written."""
     if isinstance(rows, tuple):
-        return _ARRAY + longs(rows)
-    return NULL + blob(rows.serialize())
+        out.append(SOME)
+        longs(out, rows)
+    else:
+        out.append(NULL)
+        blob(out, rows.serialize())
 
 
 def read_positions(cursor: Cursor) -> RowPositions:
@@ -142,17 +147,21 @@ def read_positions(cursor: Cursor) -> RowPositions:
 
 _LISTS: Final = frozenset({FilterOp.IN, FilterOp.BETWEEN})
 _CHECKS: Final = frozenset({FilterOp.IS_NULL, FilterOp.IS_NOT_NULL})
-_LIST: Final = b"\x0a"
+_LIST: Final = 0x0A
 
 
-def literal_bytes(value: Scalar | tuple[Scalar, ...]) -> bytes:
+def write_literal(out: BytesWriter, value: Scalar | tuple[Scalar, ...]) -> None:
     """What a filter compares with."""
-    return _LIST + array(scalar, value) if isinstance(value, tuple) else scalar(value)
+    if isinstance(value, tuple):
+        out.append(_LIST)
+        array(out, scalar, value)
+    else:
+        scalar(out, value)
 
 
 def read_literal(cursor: Cursor) -> Scalar | tuple[Scalar, ...]:
     """What a filter compares with."""
-    if cursor.data[cursor.at] == _LIST[0]:
+    if cursor.data[cursor.at] == _LIST:
         cursor.at += 1
         return cursor.array(read_scalar)
     return read_scalar(cursor)
@@ -187,15 +196,22 @@ def files_without_row_ids(files: tuple[DataFile, ...], kind: ChangeKind) -> tupl
     return files
 
 
-def name_mapping_bytes(columns: tuple[MappedColumn, ...]) -> bytes:
+def write_name_mapping(out: BytesWriter, columns: tuple[MappedColumn, ...]) -> None:
     """Columns as a flat list, each with the index of the one it is in."""
-    flat: list[bytes] = []
+    flat: list[tuple[MappedColumn, int]] = []
     waiting = deque((column, -1) for column in columns)
     while waiting:
         column, parent = waiting.popleft()
-        flat.append(text(column.source_name) + text(column.column) + long(parent))
+        flat.append((column, parent))
         waiting.extend((child, len(flat) - 1) for child in column.children)
-    return array(bytes, flat)
+    array(out, _write_mapped_column, flat)
+
+
+def _write_mapped_column(out: BytesWriter, placed: tuple[MappedColumn, int]) -> None:
+    column, parent = placed
+    text(out, column.source_name)
+    text(out, column.column)
+    long(out, parent)
 
 
 def _read_mapped_column(cursor: Cursor) -> tuple[str, str, int]:
@@ -236,19 +252,23 @@ def check_case(record: R, case: Any, fields: Mapping[Any, tuple[frozenset[str], 
 # --- plain values -----------------------------------------------------------------------------------------------------
 
 
-def plain_bytes(values: Sequence[Plain]) -> bytes:
+def write_plain(out: BytesWriter, values: Sequence[Plain]) -> None:
     """A list of plain values."""
-    return array(_plain_bytes, values)
+    array(out, _write_plain, values)
 
 
-def _plain_bytes(value: Plain) -> bytes:
+def _write_plain(out: BytesWriter, value: Plain) -> None:
     if isinstance(value, bytes):
-        return b"\x0a" + blob(value)
-    if isinstance(value, list | tuple):
-        return b"\x0c" + plain_bytes(value)
-    if isinstance(value, dict):
-        return b"\x0e" + mapping(_plain_bytes, value)
-    return scalar(value)
+        out.append(0x0A)
+        blob(out, value)
+    elif isinstance(value, list | tuple):
+        out.append(0x0C)
+        write_plain(out, value)
+    elif isinstance(value, dict):
+        out.append(0x0E)
+        mapping(out, _write_plain, value)
+    else:
+        scalar(out, value)
 
 
 def read_plain(cursor: Cursor) -> list[Plain]:

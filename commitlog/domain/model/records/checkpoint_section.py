@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from mypy_extensions import mypyc_attr
+
 from commitlog.domain.model.record import Record
 from commitlog.domain.model.values import Plain
 
 
+@mypyc_attr(acyclic=True)
 class CheckpointSection(Record):
     """A part of a checkpoint, which is an Avro container file: the sequencer's state as plain values, long lists in pieces.
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from mypy_extensions import mypyc_attr
+
 from commitlog.domain.model.record import Record
 
 
+@mypyc_attr(acyclic=True)
 class DeadLetter(Record):
     """Bytes that are no proposal, and where they came from.
 

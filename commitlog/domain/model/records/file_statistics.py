@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from mypy_extensions import mypyc_attr
+
 from commitlog.domain.model.record import Record
 from commitlog.domain.model.values import Scalar
 
 
+@mypyc_attr(acyclic=True)
 class ColumnStatistics(Record):
     """What a file's writer knows of one column; None is unknown.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import ClassVar, Final
 
-from commitlog.domain.model.record import Record
+from mypy_extensions import mypyc_attr
+
+from commitlog.domain.model.record import Record, Symbol
 
 
-class Granularity(StrEnum):
+class Granularity(Symbol):
     """How fine deletes and compactions of one table are told apart."""
 
     TABLE = "TABLE"
@@ -16,6 +17,7 @@ class Granularity(StrEnum):
     ROW = "ROW"
 
 
+@mypyc_attr(acyclic=True)
 class LogSettings(Record):
     """What can change a verdict; first values in the genesis, later ones by CONFIGURE.
 
@@ -142,6 +144,7 @@ class LogSettings(Record):
 _DEFAULT_LOG_SETTINGS: Final = LogSettings()
 
 
+@mypyc_attr(acyclic=True)
 class Genesis(Record):
     """Outcome seq 0: what the log is, before anything was proposed.
 

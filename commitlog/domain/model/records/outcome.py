@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import ClassVar, Final, NamedTuple
 
-from commitlog.domain.model.record import Record
+from mypy_extensions import mypyc_attr
+
+from commitlog.domain.model.record import Record, Symbol
 from commitlog.domain.model.records.proposal import Proposal
 from commitlog.domain.model.values import ProposalId, Row
 
 
-class Verdict(StrEnum):
+class Verdict(Symbol):
     """The answer to a proposal."""
 
     COMMITTED = "COMMITTED"
@@ -18,7 +19,7 @@ class Verdict(StrEnum):
     DUPLICATE = "DUPLICATE"
 
 
-class Reason(StrEnum):
+class Reason(Symbol):
     """Why a proposal was refused, in order of precedence: the first that applies is the answer."""
 
     MALFORMED = "MALFORMED"
@@ -32,7 +33,7 @@ class Reason(StrEnum):
     INTERNAL = "INTERNAL"
 
 
-class ConflictKind(StrEnum):
+class ConflictKind(Symbol):
     """What the committed side did that the proposal cannot live with."""
 
     SCHEMA_CREATED = "SCHEMA_CREATED"
@@ -63,7 +64,7 @@ class ConflictKind(StrEnum):
     FOREIGN_KEY = "FOREIGN_KEY"
 
 
-class ResolutionAction(StrEnum):
+class ResolutionAction(Symbol):
     """What became of the proposed change to a row that met a committed one."""
 
     APPLIED = "APPLIED"
@@ -82,6 +83,7 @@ class Position(NamedTuple):
     offset: int
 
 
+@mypyc_attr(acyclic=True)
 class ConflictObject(Record):
     """What two sides met on.
 
@@ -111,6 +113,7 @@ class ConflictObject(Record):
         self.row_key: Final = row_key
 
 
+@mypyc_attr(acyclic=True)
 class Conflict(Record):
     """One thing that the proposal and a snapshot committed after its base cannot both have.
 
@@ -169,6 +172,7 @@ class Conflict(Record):
         self.detail: Final = detail
 
 
+@mypyc_attr(acyclic=True)
 class Resolution(Record):
     """How a proposed change to a row that met a committed one was settled without a refusal.
 
@@ -240,6 +244,7 @@ class Resolution(Record):
         self.row: Final = row
 
 
+@mypyc_attr(acyclic=True)
 class Assigned(Record):
     """Every id that was given, each list in the order of the changes.
 
@@ -315,6 +320,7 @@ class Assigned(Record):
 _DEFAULT_ASSIGNED: Final = Assigned()
 
 
+@mypyc_attr(acyclic=True)
 class Effect(Record):
     """What one change of a committed proposal did, in ids, so that nobody has to resolve its names again.
 
@@ -341,6 +347,7 @@ class Effect(Record):
         self.row_id: Final = row_id
 
 
+@mypyc_attr(acyclic=True)
 class Outcome(Record):
     """The answer to one proposal, complete: state and catalog need nothing else.
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import ClassVar, Final, TypeAlias
 
-from commitlog.domain.model.record import Record
+from mypy_extensions import mypyc_attr
+
+from commitlog.domain.model.record import Record, Symbol
 from commitlog.domain.model.statistics import Statistics
 from commitlog.domain.model.values import ProposalId, Row, RowPositions, Scalar
 
 _NO_NAMES: Final[Mapping[str, str]] = {}
 
 
-class Isolation(StrEnum):
+class Isolation(Symbol):
     """SNAPSHOT checks only writes; SERIALIZABLE also that everything read is unchanged since the base."""
 
     SNAPSHOT = "SNAPSHOT"
     SERIALIZABLE = "SERIALIZABLE"
 
 
-class FilterOp(StrEnum):
+class FilterOp(Symbol):
     """Comparison of a column with a literal in a read's filter."""
 
     EQ = "="
@@ -34,7 +35,7 @@ class FilterOp(StrEnum):
     IS_NOT_NULL = "is_not_null"
 
 
-class AlterOp(StrEnum):
+class AlterOp(Symbol):
     """One step of an ALTER_TABLE."""
 
     ADD_COLUMN = "ADD_COLUMN"
@@ -48,7 +49,7 @@ class AlterOp(StrEnum):
     SET_PROPERTY = "SET_PROPERTY"
 
 
-class ReadKind(StrEnum):
+class ReadKind(Symbol):
     """Which read it is. The names are those of the log and of JSON and are never used again."""
 
     TABLE = "TABLE"
@@ -56,7 +57,7 @@ class ReadKind(StrEnum):
     ROWS = "ROWS"
 
 
-class ChangeKind(StrEnum):
+class ChangeKind(Symbol):
     """Which change it is. The names are those of the log and of JSON and are never used again."""
 
     CREATE_SCHEMA = "CREATE_SCHEMA"
@@ -79,6 +80,7 @@ class ChangeKind(StrEnum):
     CONFIGURE = "CONFIGURE"
 
 
+@mypyc_attr(acyclic=True)
 class Predicate(Record):
     """``column op value``.
 
@@ -97,6 +99,7 @@ class Predicate(Record):
         self.value: Final = value
 
 
+@mypyc_attr(acyclic=True)
 class TableRead(Record):
     """Rows of a table that match a conjunction.
 
@@ -120,6 +123,7 @@ class TableRead(Record):
         self.files: Final = files
 
 
+@mypyc_attr(acyclic=True)
 class NameRead(Record):
     """What a name means, or without one what a schema holds.
 
@@ -137,6 +141,7 @@ class NameRead(Record):
         self.name: Final = name
 
 
+@mypyc_attr(acyclic=True)
 class RowsRead(Record):
     """Rows of a keyed table, by key.
 
@@ -156,6 +161,7 @@ class RowsRead(Record):
         self.keys: Final = keys
 
 
+@mypyc_attr(acyclic=True)
 class CreateSchema(Record):
     """A new schema.
 
@@ -173,6 +179,7 @@ class CreateSchema(Record):
         self.if_not_exists: Final = if_not_exists
 
 
+@mypyc_attr(acyclic=True)
 class DropSchema(Record):
     """A schema goes, with ``cascade`` with all in it.
 
@@ -192,6 +199,7 @@ class DropSchema(Record):
         self.if_exists: Final = if_exists
 
 
+@mypyc_attr(acyclic=True)
 class ColumnSpec(Record):
     """A column as a writer asks for it.
 
@@ -212,6 +220,7 @@ class ColumnSpec(Record):
         self.default: Final = default
 
 
+@mypyc_attr(acyclic=True)
 class ForeignKeySpec(Record):
     """Columns of the table refer to a primary key or unique constraint of another one.
 
@@ -232,6 +241,7 @@ class ForeignKeySpec(Record):
         self.ref_columns: Final = ref_columns
 
 
+@mypyc_attr(acyclic=True)
 class PartitionSpec(Record):
     """One partition key: a column and a transform.
 
@@ -248,6 +258,7 @@ class PartitionSpec(Record):
         self.transform: Final = transform
 
 
+@mypyc_attr(acyclic=True)
 class CreateTable(Record):
     """A new table.
 
@@ -315,6 +326,7 @@ class CreateTable(Record):
         self.if_not_exists: Final = if_not_exists
 
 
+@mypyc_attr(acyclic=True)
 class DropTable(Record):
     """A table goes.
 
@@ -334,6 +346,7 @@ class DropTable(Record):
         self.if_exists: Final = if_exists
 
 
+@mypyc_attr(acyclic=True)
 class RenameTable(Record):
     """A table gets another name in its schema.
 
@@ -353,6 +366,7 @@ class RenameTable(Record):
         self.new_table: Final = new_table
 
 
+@mypyc_attr(acyclic=True)
 class Alteration(Record):
     """One step; which of the other fields are set depends on op.
 
@@ -424,6 +438,7 @@ class Alteration(Record):
         self.value: Final = value
 
 
+@mypyc_attr(acyclic=True)
 class AlterTable(Record):
     """A table's definition changes, step by step.
 
@@ -443,6 +458,7 @@ class AlterTable(Record):
         self.alterations: Final = alterations
 
 
+@mypyc_attr(acyclic=True)
 class CreateView(Record):
     """A new view.
 
@@ -466,6 +482,7 @@ class CreateView(Record):
         self.if_not_exists: Final = if_not_exists
 
 
+@mypyc_attr(acyclic=True)
 class ReplaceView(Record):
     """A view gets another query.
 
@@ -487,6 +504,7 @@ class ReplaceView(Record):
         self.dialect: Final = dialect
 
 
+@mypyc_attr(acyclic=True)
 class DropView(Record):
     """A view goes.
 
@@ -506,6 +524,7 @@ class DropView(Record):
         self.if_exists: Final = if_exists
 
 
+@mypyc_attr(acyclic=True)
 class MappedColumn(Record):
     """The name in a file of one of the table's columns.
 
@@ -524,6 +543,7 @@ class MappedColumn(Record):
         self.children: Final = children
 
 
+@mypyc_attr(acyclic=True)
 class DataFile(Record):
     """A Parquet file with rows of one table.
 
@@ -586,6 +606,7 @@ class DataFile(Record):
         self.row_ids: Final = row_ids
 
 
+@mypyc_attr(acyclic=True)
 class Append(Record):
     """Data files come to a table.
 
@@ -605,6 +626,7 @@ class Append(Record):
         self.files: Final = files
 
 
+@mypyc_attr(acyclic=True)
 class PositionDelete(Record):
     """Rows of one data file to delete, without a delete file.
 
@@ -621,6 +643,7 @@ class PositionDelete(Record):
         self.rows: Final = rows
 
 
+@mypyc_attr(acyclic=True)
 class DeleteFile(Record):
     """A Parquet delete file for one data file, with the positions it holds.
 
@@ -660,6 +683,7 @@ class DeleteFile(Record):
         self.footer_size: Final = footer_size
 
 
+@mypyc_attr(acyclic=True)
 class Delete(Record):
     """Rows of data files go.
 
@@ -690,6 +714,7 @@ class Delete(Record):
         self.whole_files: Final = whole_files
 
 
+@mypyc_attr(acyclic=True)
 class Compact(Record):
     """Data files are rewritten as others with the same rows.
 
@@ -711,6 +736,7 @@ class Compact(Record):
         self.files: Final = files
 
 
+@mypyc_attr(acyclic=True)
 class RowOrigin(Record):
     """Where a replicated row version was made.
 
@@ -731,6 +757,7 @@ class RowOrigin(Record):
         self.priority: Final = priority
 
 
+@mypyc_attr(acyclic=True)
 class InsertRow(Record):
     """A row comes to a keyed table.
 
@@ -757,6 +784,7 @@ class InsertRow(Record):
         self.origin: Final = origin
 
 
+@mypyc_attr(acyclic=True)
 class UpdateRow(Record):
     """A row of a keyed table gets other values.
 
@@ -791,6 +819,7 @@ class UpdateRow(Record):
         self.origin: Final = origin
 
 
+@mypyc_attr(acyclic=True)
 class DeleteRow(Record):
     """A row of a keyed table goes.
 
@@ -817,6 +846,7 @@ class DeleteRow(Record):
         self.origin: Final = origin
 
 
+@mypyc_attr(acyclic=True)
 class Flush(Record):
     """Rows of a keyed table that nobody changed since the base move into data files, and keep their ids.
 
@@ -836,6 +866,7 @@ class Flush(Record):
         self.files: Final = files
 
 
+@mypyc_attr(acyclic=True)
 class ExpireSnapshots(Record):
     """Snapshots cannot be read any more.
 
@@ -851,6 +882,7 @@ class ExpireSnapshots(Record):
         self.older_than_snapshot_id: Final = older_than_snapshot_id
 
 
+@mypyc_attr(acyclic=True)
 class Configure(Record):
     """Settings of the log change.
 
@@ -866,6 +898,7 @@ class Configure(Record):
         self.settings: Final = settings
 
 
+@mypyc_attr(acyclic=True)
 class Proposal(Record):
     """A changeset and the snapshot it was computed from.
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from mypy_extensions import mypyc_attr
+
 from commitlog.domain.model.record import Record
 from commitlog.domain.model.records.outcome import Assigned, Position, Reason, Verdict
 from commitlog.domain.model.values import ProposalId
 
 
+@mypyc_attr(acyclic=True)
 class Receipt(Record):
     """The verdict without the proposal.
 
@@ -112,6 +115,7 @@ class Receipt(Record):
         self.answered_detail: Final = answered_detail
 
 
+@mypyc_attr(acyclic=True)
 class Receipts(Record):
     """The receipts of one batch and partition: a record for each proposal would cost more than deciding it.
 

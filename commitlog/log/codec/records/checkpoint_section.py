@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.records.checkpoint_section import CheckpointSection
 from commitlog.log.codec.avro import Cursor, flag, text
-from commitlog.log.codec.values import plain_bytes, read_plain
+from commitlog.log.codec.values import read_plain, write_plain
 
 
-def checkpoint_section_bytes(it: CheckpointSection) -> bytes:
-    """The bytes of a CheckpointSection, as `schemas/checkpoint_section.avsc` has it."""
-    return b"".join((text(it.name), flag(it.whole), plain_bytes(it.items)))
+def write_checkpoint_section(out: BytesWriter, it: CheckpointSection) -> None:
+    """Writes a CheckpointSection, as `schemas/checkpoint_section.avsc` has it."""
+    text(out, it.name)
+    flag(out, it.whole)
+    write_plain(out, it.items)
 
 
 def read_checkpoint_section(cursor: Cursor) -> CheckpointSection:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.records.dead_letter import DeadLetter
 from commitlog.log.codec.avro import Cursor, fixed, long, maybe_blob, text
 
 
-def dead_letter_bytes(it: DeadLetter) -> bytes:
-    """The bytes of a DeadLetter, as `schemas/dead_letter.avsc` has it."""
-    return b"".join(
-        (
-            fixed(it.log_id, 16),
-            long(it.seq),
-            text(it.topic),
-            long(it.partition),
-            long(it.offset),
-            text(it.detail),
-            long(it.decided_at_ms),
-            maybe_blob(it.key),
-            long(it.value_size_bytes),
-            maybe_blob(it.value),
-        )
-    )
+def write_dead_letter(out: BytesWriter, it: DeadLetter) -> None:
+    """Writes a DeadLetter, as `schemas/dead_letter.avsc` has it."""
+    fixed(out, it.log_id, 16)
+    long(out, it.seq)
+    text(out, it.topic)
+    long(out, it.partition)
+    long(out, it.offset)
+    text(out, it.detail)
+    long(out, it.decided_at_ms)
+    maybe_blob(out, it.key)
+    long(out, it.value_size_bytes)
+    maybe_blob(out, it.value)
 
 
 def read_dead_letter(cursor: Cursor) -> DeadLetter:

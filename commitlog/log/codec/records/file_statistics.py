@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.records.file_statistics import ColumnStatistics
 from commitlog.log.codec.avro import Cursor, array, maybe_flag, maybe_long, text
-from commitlog.log.codec.values import bound_bytes, read_bound
+from commitlog.log.codec.values import read_bound, write_bound
 
 
-def file_statistics_bytes(them: Sequence[ColumnStatistics]) -> bytes:
-    """The bytes of a FileStatistics, as `schemas/file_statistics.avsc` has it."""
-    return b"".join(
-        (
-            array(text, [each.column for each in them]),
-            array(bound_bytes, [each.min for each in them]),
-            array(bound_bytes, [each.max for each in them]),
-            array(maybe_long, [each.null_count for each in them]),
-            array(maybe_long, [each.value_count for each in them]),
-            array(maybe_flag, [each.contains_nan for each in them]),
-            array(maybe_long, [each.size_bytes for each in them]),
-        )
-    )
+def write_file_statistics(out: BytesWriter, them: Sequence[ColumnStatistics]) -> None:
+    """Writes a FileStatistics, as `schemas/file_statistics.avsc` has it."""
+    array(out, text, [each.column for each in them])
+    array(out, write_bound, [each.min for each in them])
+    array(out, write_bound, [each.max for each in them])
+    array(out, maybe_long, [each.null_count for each in them])
+    array(out, maybe_long, [each.value_count for each in them])
+    array(out, maybe_flag, [each.contains_nan for each in them])
+    array(out, maybe_long, [each.size_bytes for each in them])
 
 
 def read_file_statistics(cursor: Cursor) -> tuple[ColumnStatistics, ...]:

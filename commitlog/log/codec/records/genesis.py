@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.records.genesis import Genesis, Granularity, LogSettings
 from commitlog.log.codec.avro import Cursor, fixed, long, maybe_long, maybe_text, symbols, text
 
@@ -11,33 +13,29 @@ _GRANULARITY_MEMBERS: Final = tuple(Granularity)
 _GRANULARITY: Final = symbols(Granularity)
 
 
-def log_settings_bytes(it: LogSettings) -> bytes:
-    """The bytes of a LogSettings, as `schemas/genesis.avsc` has it."""
-    return b"".join(
-        (
-            _GRANULARITY[it.conflict_granularity],
-            text(it.on_conflict),
-            long(it.window_snapshots),
-            long(it.duplicate_window_outcomes),
-            long(it.duplicate_window_ms),
-            long(it.clock_skew_ms_max),
-            long(it.conflicts_max),
-            long(it.changes_max),
-            long(it.files_max),
-            long(it.reads_max),
-            long(it.read_keys_max),
-            long(it.name_length_max),
-            long(it.inlined_positions_max),
-            long(it.changeset_positions_max),
-            long(it.changeset_objects_max),
-            long(it.changeset_bucket_values_max),
-            long(it.inlined_row_bytes_max),
-            long(it.keyed_rows_max),
-            long(it.proposal_bytes_max),
-            maybe_long(it.expire_older_than_ms),
-            maybe_long(it.expire_keep_snapshots),
-        )
-    )
+def write_log_settings(out: BytesWriter, it: LogSettings) -> None:
+    """Writes a LogSettings, as `schemas/genesis.avsc` has it."""
+    out.append(_GRANULARITY[it.conflict_granularity])
+    text(out, it.on_conflict)
+    long(out, it.window_snapshots)
+    long(out, it.duplicate_window_outcomes)
+    long(out, it.duplicate_window_ms)
+    long(out, it.clock_skew_ms_max)
+    long(out, it.conflicts_max)
+    long(out, it.changes_max)
+    long(out, it.files_max)
+    long(out, it.reads_max)
+    long(out, it.read_keys_max)
+    long(out, it.name_length_max)
+    long(out, it.inlined_positions_max)
+    long(out, it.changeset_positions_max)
+    long(out, it.changeset_objects_max)
+    long(out, it.changeset_bucket_values_max)
+    long(out, it.inlined_row_bytes_max)
+    long(out, it.keyed_rows_max)
+    long(out, it.proposal_bytes_max)
+    maybe_long(out, it.expire_older_than_ms)
+    maybe_long(out, it.expire_keep_snapshots)
 
 
 def read_log_settings(cursor: Cursor) -> LogSettings:
@@ -67,18 +65,14 @@ def read_log_settings(cursor: Cursor) -> LogSettings:
     )
 
 
-def genesis_bytes(it: Genesis) -> bytes:
-    """The bytes of a Genesis, as `schemas/genesis.avsc` has it."""
-    return b"".join(
-        (
-            fixed(it.log_id, 16),
-            long(it.partitions),
-            long(it.created_at_ms),
-            long(it.rules_version),
-            maybe_text(it.data_path),
-            log_settings_bytes(it.settings),
-        )
-    )
+def write_genesis(out: BytesWriter, it: Genesis) -> None:
+    """Writes a Genesis, as `schemas/genesis.avsc` has it."""
+    fixed(out, it.log_id, 16)
+    long(out, it.partitions)
+    long(out, it.created_at_ms)
+    long(out, it.rules_version)
+    maybe_text(out, it.data_path)
+    write_log_settings(out, it.settings)
 
 
 def read_genesis(cursor: Cursor) -> Genesis:

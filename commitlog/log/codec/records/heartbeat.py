@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.records.heartbeat import Heartbeat
 from commitlog.log.codec.avro import Cursor, fixed, flag, long
 
 
-def heartbeat_bytes(it: Heartbeat) -> bytes:
-    """The bytes of a Heartbeat, as `schemas/heartbeat.avsc` has it."""
-    return b"".join(
-        (
-            fixed(it.log_id, 16),
-            long(it.epoch),
-            fixed(it.instance, 16),
-            long(it.seq),
-            long(it.sent_at_ms),
-            flag(it.leaving),
-        )
-    )
+def write_heartbeat(out: BytesWriter, it: Heartbeat) -> None:
+    """Writes a Heartbeat, as `schemas/heartbeat.avsc` has it."""
+    fixed(out, it.log_id, 16)
+    long(out, it.epoch)
+    fixed(out, it.instance, 16)
+    long(out, it.seq)
+    long(out, it.sent_at_ms)
+    flag(out, it.leaving)
 
 
 def read_heartbeat(cursor: Cursor) -> Heartbeat:

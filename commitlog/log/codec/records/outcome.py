@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.records.outcome import (
     Assigned,
     Conflict,
@@ -36,7 +38,7 @@ from commitlog.log.codec.avro import (
     symbols,
     text,
 )
-from commitlog.log.codec.values import read_row, row_bytes
+from commitlog.log.codec.values import read_row, write_row
 
 _VERDICT_MEMBERS: Final = tuple(Verdict)
 _VERDICT: Final = symbols(Verdict)
@@ -54,9 +56,10 @@ _RESOLUTION_ACTION_MEMBERS: Final = tuple(ResolutionAction)
 _RESOLUTION_ACTION: Final = symbols(ResolutionAction)
 
 
-def position_bytes(it: Position) -> bytes:
-    """The bytes of a Position, as `schemas/outcome.avsc` has it."""
-    return b"".join((long(it.partition), long(it.offset)))
+def write_position(out: BytesWriter, it: Position) -> None:
+    """Writes a Position, as `schemas/outcome.avsc` has it."""
+    long(out, it.partition)
+    long(out, it.offset)
 
 
 def read_position(cursor: Cursor) -> Position:
@@ -64,17 +67,13 @@ def read_position(cursor: Cursor) -> Position:
     return Position(partition=cursor.long(), offset=cursor.long())
 
 
-def conflict_object_bytes(it: ConflictObject) -> bytes:
-    """The bytes of a ConflictObject, as `schemas/outcome.avsc` has it."""
-    return b"".join(
-        (
-            maybe_text(it.schema),
-            maybe_text(it.table),
-            maybe_long(it.table_id),
-            maybe_long(it.data_file_id),
-            maybe_text(it.row_key),
-        )
-    )
+def write_conflict_object(out: BytesWriter, it: ConflictObject) -> None:
+    """Writes a ConflictObject, as `schemas/outcome.avsc` has it."""
+    maybe_text(out, it.schema)
+    maybe_text(out, it.table)
+    maybe_long(out, it.table_id)
+    maybe_long(out, it.data_file_id)
+    maybe_text(out, it.row_key)
 
 
 def read_conflict_object(cursor: Cursor) -> ConflictObject:
@@ -88,20 +87,16 @@ def read_conflict_object(cursor: Cursor) -> ConflictObject:
     )
 
 
-def conflict_bytes(it: Conflict) -> bytes:
-    """The bytes of a Conflict, as `schemas/outcome.avsc` has it."""
-    return b"".join(
-        (
-            _CONFLICT_KIND[it.kind],
-            maybe_long(it.proposed_change),
-            maybe_long(it.proposed_read),
-            conflict_object_bytes(it.object),
-            long(it.committed_snapshot_id),
-            maybe_fixed(it.committed_proposal_id, 16),
-            maybe_text(it.committed_writer_id),
-            text(it.detail),
-        )
-    )
+def write_conflict(out: BytesWriter, it: Conflict) -> None:
+    """Writes a Conflict, as `schemas/outcome.avsc` has it."""
+    out.append(_CONFLICT_KIND[it.kind])
+    maybe_long(out, it.proposed_change)
+    maybe_long(out, it.proposed_read)
+    write_conflict_object(out, it.object)
+    long(out, it.committed_snapshot_id)
+    maybe_fixed(out, it.committed_proposal_id, 16)
+    maybe_text(out, it.committed_writer_id)
+    text(out, it.detail)
 
 
 def read_conflict(cursor: Cursor) -> Conflict:
@@ -118,23 +113,31 @@ def read_conflict(cursor: Cursor) -> Conflict:
     )
 
 
-def resolution_bytes(it: Resolution) -> bytes:
-    """The bytes of a Resolution, as `schemas/outcome.avsc` has it."""
-    return b"".join(
-        (
-            long(it.change),
-            _CONFLICT_KIND[it.kind],
-            _RESOLUTION_ACTION[it.action],
-            text(it.policy),
-            conflict_object_bytes(it.object),
-            long(it.committed_snapshot_id),
-            maybe_fixed(it.committed_proposal_id, 16),
-            maybe_text(it.committed_writer_id),
-            NULL if it.committed_row is None else SOME + row_bytes(it.committed_row),
-            NULL if it.proposed_row is None else SOME + row_bytes(it.proposed_row),
-            NULL if it.row is None else SOME + row_bytes(it.row),
-        )
-    )
+def write_resolution(out: BytesWriter, it: Resolution) -> None:
+    """Writes a Resolution, as `schemas/outcome.avsc` has it."""
+    long(out, it.change)
+    out.append(_CONFLICT_KIND[it.kind])
+    out.append(_RESOLUTION_ACTION[it.action])
+    text(out, it.policy)
+    write_conflict_object(out, it.object)
+    long(out, it.committed_snapshot_id)
+    maybe_fixed(out, it.committed_proposal_id, 16)
+    maybe_text(out, it.committed_writer_id)
+    if it.committed_row is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        write_row(out, it.committed_row)
+    if it.proposed_row is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        write_row(out, it.proposed_row)
+    if it.row is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        write_row(out, it.row)
 
 
 def read_resolution(cursor: Cursor) -> Resolution:
@@ -154,23 +157,19 @@ def read_resolution(cursor: Cursor) -> Resolution:
     )
 
 
-def assigned_bytes(it: Assigned) -> bytes:
-    """The bytes of an Assigned, as `schemas/outcome.avsc` has it."""
-    return b"".join(
-        (
-            longs(it.schema_ids),
-            longs(it.table_ids),
-            longs(it.view_ids),
-            longs(it.partition_ids),
-            array(longs, it.column_ids),
-            longs(it.mapping_ids),
-            longs(it.data_file_ids),
-            longs(it.delete_file_ids),
-            array(maybe_long, it.row_id_starts),
-            long(it.schema_version),
-            maybe_long(it.writer_epoch),
-        )
-    )
+def write_assigned(out: BytesWriter, it: Assigned) -> None:
+    """Writes an Assigned, as `schemas/outcome.avsc` has it."""
+    longs(out, it.schema_ids)
+    longs(out, it.table_ids)
+    longs(out, it.view_ids)
+    longs(out, it.partition_ids)
+    array(out, longs, it.column_ids)
+    longs(out, it.mapping_ids)
+    longs(out, it.data_file_ids)
+    longs(out, it.delete_file_ids)
+    array(out, maybe_long, it.row_id_starts)
+    long(out, it.schema_version)
+    maybe_long(out, it.writer_epoch)
 
 
 def read_assigned(cursor: Cursor) -> Assigned:
@@ -190,9 +189,12 @@ def read_assigned(cursor: Cursor) -> Assigned:
     )
 
 
-def effect_bytes(it: Effect) -> bytes:
-    """The bytes of an Effect, as `schemas/outcome.avsc` has it."""
-    return b"".join((maybe_long(it.object_id), flag(it.skipped), maybe_long(it.ended_row_id), maybe_long(it.row_id)))
+def write_effect(out: BytesWriter, it: Effect) -> None:
+    """Writes an Effect, as `schemas/outcome.avsc` has it."""
+    maybe_long(out, it.object_id)
+    flag(out, it.skipped)
+    maybe_long(out, it.ended_row_id)
+    maybe_long(out, it.row_id)
 
 
 def read_effect(cursor: Cursor) -> Effect:
@@ -205,40 +207,42 @@ def read_effect(cursor: Cursor) -> Effect:
     )
 
 
-def outcome_bytes(it: Outcome, log_id: bytes, prev_hash: bytes, told: int, proposal: bytes | None) -> bytes:
-    """The bytes of an Outcome, as `schemas/outcome.avsc` has it."""
-    return b"".join(
-        (
-            fixed(log_id, 16),
-            long(it.seq),
-            long(it.epoch),
-            long(it.rules_version),
-            fixed(prev_hash, 32),
-            long(told),
-            position_bytes(it.source),
-            long(it.decided_at_ms),
-            _VERDICT[it.verdict],
-            long(it.head_snapshot_id),
-            maybe_fixed(it.proposal_id, 16),
-            maybe_text(it.writer_id),
-            maybe_long(it.snapshot_id),
-            maybe_long(it.snapshot_time_us),
-            NULL if it.reason is None else SOME + _REASON[it.reason],
-            maybe_text(it.detail),
-            maybe_text(it.invalid_code),
-            array(conflict_bytes, it.conflicts),
-            long(it.conflict_count),
-            array(resolution_bytes, it.resolutions),
-            assigned_bytes(it.assigned),
-            array(effect_bytes, it.effects),
-            long(it.next_catalog_id),
-            long(it.next_file_id),
-            maybe_long(it.original_seq),
-            maybe_flag(it.same_content),
-            maybe_long(it.content_hash),
-            maybe_blob(proposal),
-        )
-    )
+def write_outcome(
+    out: BytesWriter, it: Outcome, log_id: bytes, prev_hash: bytes, told: int, proposal: bytes | None
+) -> None:
+    """Writes an Outcome, as `schemas/outcome.avsc` has it."""
+    fixed(out, log_id, 16)
+    long(out, it.seq)
+    long(out, it.epoch)
+    long(out, it.rules_version)
+    fixed(out, prev_hash, 32)
+    long(out, told)
+    write_position(out, it.source)
+    long(out, it.decided_at_ms)
+    out.append(_VERDICT[it.verdict])
+    long(out, it.head_snapshot_id)
+    maybe_fixed(out, it.proposal_id, 16)
+    maybe_text(out, it.writer_id)
+    maybe_long(out, it.snapshot_id)
+    maybe_long(out, it.snapshot_time_us)
+    if it.reason is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        out.append(_REASON[it.reason])
+    maybe_text(out, it.detail)
+    maybe_text(out, it.invalid_code)
+    array(out, write_conflict, it.conflicts)
+    long(out, it.conflict_count)
+    array(out, write_resolution, it.resolutions)
+    write_assigned(out, it.assigned)
+    array(out, write_effect, it.effects)
+    long(out, it.next_catalog_id)
+    long(out, it.next_file_id)
+    maybe_long(out, it.original_seq)
+    maybe_flag(out, it.same_content)
+    maybe_long(out, it.content_hash)
+    maybe_blob(out, proposal)
 
 
 def read_outcome(cursor: Cursor, decode: Callable[[bytes], Proposal]) -> tuple[Outcome, bytes, bytes, int]:

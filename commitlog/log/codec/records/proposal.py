@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.checks import check_id_version
 from commitlog.domain.model.records.proposal import (
     Alteration,
@@ -62,21 +64,21 @@ from commitlog.log.codec.avro import (
     text,
     texts,
 )
-from commitlog.log.codec.statistics import read_statistics, statistics_bytes
+from commitlog.log.codec.statistics import read_statistics, write_statistics
 from commitlog.log.codec.values import (
     check_case,
     check_predicate,
     files_with_row_ids,
     files_without_row_ids,
-    literal_bytes,
-    name_mapping_bytes,
-    positions_bytes,
     read_literal,
     read_name_mapping,
     read_positions,
     read_row,
     read_scalar,
-    row_bytes,
+    write_literal,
+    write_name_mapping,
+    write_positions,
+    write_row,
 )
 
 _ISOLATION_MEMBERS: Final = tuple(Isolation)
@@ -104,9 +106,11 @@ _ALTERATION_CASES: Final[Mapping[AlterOp, tuple[frozenset[str], frozenset[str]]]
 }
 
 
-def predicate_bytes(it: Predicate) -> bytes:
-    """The bytes of a Predicate, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.column), _FILTER_OP[it.op], literal_bytes(it.value)))
+def write_predicate(out: BytesWriter, it: Predicate) -> None:
+    """Writes a Predicate, as `schemas/proposal.avsc` has it."""
+    text(out, it.column)
+    out.append(_FILTER_OP[it.op])
+    write_literal(out, it.value)
 
 
 def read_predicate(cursor: Cursor) -> Predicate:
@@ -116,16 +120,16 @@ def read_predicate(cursor: Cursor) -> Predicate:
     )
 
 
-def table_read_bytes(it: TableRead) -> bytes:
-    """The bytes of a TableRead, as `schemas/proposal.avsc` has it."""
-    return b"".join(
-        (
-            text(it.schema),
-            text(it.table),
-            array(predicate_bytes, it.filter),
-            NULL if it.files is None else SOME + longs(it.files),
-        )
-    )
+def write_table_read(out: BytesWriter, it: TableRead) -> None:
+    """Writes a TableRead, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    array(out, write_predicate, it.filter)
+    if it.files is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        longs(out, it.files)
 
 
 def read_table_read(cursor: Cursor) -> TableRead:
@@ -138,9 +142,10 @@ def read_table_read(cursor: Cursor) -> TableRead:
     )
 
 
-def name_read_bytes(it: NameRead) -> bytes:
-    """The bytes of a NameRead, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), maybe_text(it.name)))
+def write_name_read(out: BytesWriter, it: NameRead) -> None:
+    """Writes a NameRead, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    maybe_text(out, it.name)
 
 
 def read_name_read(cursor: Cursor) -> NameRead:
@@ -148,9 +153,11 @@ def read_name_read(cursor: Cursor) -> NameRead:
     return NameRead(schema=cursor.text(), name=cursor.maybe_text())
 
 
-def rows_read_bytes(it: RowsRead) -> bytes:
-    """The bytes of a RowsRead, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), text(it.table), array(row_bytes, it.keys)))
+def write_rows_read(out: BytesWriter, it: RowsRead) -> None:
+    """Writes a RowsRead, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    array(out, write_row, it.keys)
 
 
 def read_rows_read(cursor: Cursor) -> RowsRead:
@@ -158,9 +165,10 @@ def read_rows_read(cursor: Cursor) -> RowsRead:
     return RowsRead(schema=cursor.text(), table=cursor.text(), keys=cursor.array(read_row))
 
 
-def create_schema_bytes(it: CreateSchema) -> bytes:
-    """The bytes of a CreateSchema, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), flag(it.if_not_exists)))
+def write_create_schema(out: BytesWriter, it: CreateSchema) -> None:
+    """Writes a CreateSchema, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    flag(out, it.if_not_exists)
 
 
 def read_create_schema(cursor: Cursor) -> CreateSchema:
@@ -168,9 +176,11 @@ def read_create_schema(cursor: Cursor) -> CreateSchema:
     return CreateSchema(schema=cursor.text(), if_not_exists=cursor.flag())
 
 
-def drop_schema_bytes(it: DropSchema) -> bytes:
-    """The bytes of a DropSchema, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), flag(it.cascade), flag(it.if_exists)))
+def write_drop_schema(out: BytesWriter, it: DropSchema) -> None:
+    """Writes a DropSchema, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    flag(out, it.cascade)
+    flag(out, it.if_exists)
 
 
 def read_drop_schema(cursor: Cursor) -> DropSchema:
@@ -178,9 +188,12 @@ def read_drop_schema(cursor: Cursor) -> DropSchema:
     return DropSchema(schema=cursor.text(), cascade=cursor.flag(), if_exists=cursor.flag())
 
 
-def column_spec_bytes(it: ColumnSpec) -> bytes:
-    """The bytes of a ColumnSpec, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.name), text(it.type), flag(it.nullable), maybe_text(it.default)))
+def write_column_spec(out: BytesWriter, it: ColumnSpec) -> None:
+    """Writes a ColumnSpec, as `schemas/proposal.avsc` has it."""
+    text(out, it.name)
+    text(out, it.type)
+    flag(out, it.nullable)
+    maybe_text(out, it.default)
 
 
 def read_column_spec(cursor: Cursor) -> ColumnSpec:
@@ -188,9 +201,12 @@ def read_column_spec(cursor: Cursor) -> ColumnSpec:
     return ColumnSpec(name=cursor.text(), type=cursor.text(), nullable=cursor.flag(), default=cursor.maybe_text())
 
 
-def foreign_key_spec_bytes(it: ForeignKeySpec) -> bytes:
-    """The bytes of a ForeignKeySpec, as `schemas/proposal.avsc` has it."""
-    return b"".join((texts(it.columns), text(it.ref_schema), text(it.ref_table), texts(it.ref_columns)))
+def write_foreign_key_spec(out: BytesWriter, it: ForeignKeySpec) -> None:
+    """Writes a ForeignKeySpec, as `schemas/proposal.avsc` has it."""
+    texts(out, it.columns)
+    text(out, it.ref_schema)
+    text(out, it.ref_table)
+    texts(out, it.ref_columns)
 
 
 def read_foreign_key_spec(cursor: Cursor) -> ForeignKeySpec:
@@ -200,9 +216,10 @@ def read_foreign_key_spec(cursor: Cursor) -> ForeignKeySpec:
     )
 
 
-def partition_spec_bytes(it: PartitionSpec) -> bytes:
-    """The bytes of a PartitionSpec, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.column), text(it.transform)))
+def write_partition_spec(out: BytesWriter, it: PartitionSpec) -> None:
+    """Writes a PartitionSpec, as `schemas/proposal.avsc` has it."""
+    text(out, it.column)
+    text(out, it.transform)
 
 
 def read_partition_spec(cursor: Cursor) -> PartitionSpec:
@@ -210,22 +227,18 @@ def read_partition_spec(cursor: Cursor) -> PartitionSpec:
     return PartitionSpec(column=cursor.text(), transform=cursor.text())
 
 
-def create_table_bytes(it: CreateTable) -> bytes:
-    """The bytes of a CreateTable, as `schemas/proposal.avsc` has it."""
-    return b"".join(
-        (
-            text(it.schema),
-            text(it.table),
-            array(column_spec_bytes, it.columns),
-            texts(it.primary_key),
-            array(texts, it.unique),
-            array(foreign_key_spec_bytes, it.foreign_keys),
-            array(partition_spec_bytes, it.partition_by),
-            texts(it.exclusion_constraints),
-            mapping(text, it.properties),
-            flag(it.if_not_exists),
-        )
-    )
+def write_create_table(out: BytesWriter, it: CreateTable) -> None:
+    """Writes a CreateTable, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    array(out, write_column_spec, it.columns)
+    texts(out, it.primary_key)
+    array(out, texts, it.unique)
+    array(out, write_foreign_key_spec, it.foreign_keys)
+    array(out, write_partition_spec, it.partition_by)
+    texts(out, it.exclusion_constraints)
+    mapping(out, text, it.properties)
+    flag(out, it.if_not_exists)
 
 
 def read_create_table(cursor: Cursor) -> CreateTable:
@@ -244,9 +257,11 @@ def read_create_table(cursor: Cursor) -> CreateTable:
     )
 
 
-def drop_table_bytes(it: DropTable) -> bytes:
-    """The bytes of a DropTable, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), text(it.table), flag(it.if_exists)))
+def write_drop_table(out: BytesWriter, it: DropTable) -> None:
+    """Writes a DropTable, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    flag(out, it.if_exists)
 
 
 def read_drop_table(cursor: Cursor) -> DropTable:
@@ -254,9 +269,11 @@ def read_drop_table(cursor: Cursor) -> DropTable:
     return DropTable(schema=cursor.text(), table=cursor.text(), if_exists=cursor.flag())
 
 
-def rename_table_bytes(it: RenameTable) -> bytes:
-    """The bytes of a RenameTable, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), text(it.table), text(it.new_table)))
+def write_rename_table(out: BytesWriter, it: RenameTable) -> None:
+    """Writes a RenameTable, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    text(out, it.new_table)
 
 
 def read_rename_table(cursor: Cursor) -> RenameTable:
@@ -264,23 +281,23 @@ def read_rename_table(cursor: Cursor) -> RenameTable:
     return RenameTable(schema=cursor.text(), table=cursor.text(), new_table=cursor.text())
 
 
-def alteration_bytes(it: Alteration) -> bytes:
-    """The bytes of an Alteration, as `schemas/proposal.avsc` has it."""
-    return b"".join(
-        (
-            _ALTER_OP[it.op],
-            NULL if it.column is None else SOME + column_spec_bytes(it.column),
-            maybe_text(it.name),
-            maybe_text(it.new_name),
-            maybe_text(it.type),
-            maybe_flag(it.nullable),
-            maybe_text(it.default),
-            array(partition_spec_bytes, it.partition_by),
-            maybe_text(it.comment),
-            maybe_text(it.key),
-            maybe_text(it.value),
-        )
-    )
+def write_alteration(out: BytesWriter, it: Alteration) -> None:
+    """Writes an Alteration, as `schemas/proposal.avsc` has it."""
+    out.append(_ALTER_OP[it.op])
+    if it.column is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        write_column_spec(out, it.column)
+    maybe_text(out, it.name)
+    maybe_text(out, it.new_name)
+    maybe_text(out, it.type)
+    maybe_flag(out, it.nullable)
+    maybe_text(out, it.default)
+    array(out, write_partition_spec, it.partition_by)
+    maybe_text(out, it.comment)
+    maybe_text(out, it.key)
+    maybe_text(out, it.value)
 
 
 def read_alteration(cursor: Cursor) -> Alteration:
@@ -301,9 +318,11 @@ def read_alteration(cursor: Cursor) -> Alteration:
     return check_case(it, it.op, _ALTERATION_CASES)
 
 
-def alter_table_bytes(it: AlterTable) -> bytes:
-    """The bytes of an AlterTable, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), text(it.table), array(alteration_bytes, it.alterations)))
+def write_alter_table(out: BytesWriter, it: AlterTable) -> None:
+    """Writes an AlterTable, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    array(out, write_alteration, it.alterations)
 
 
 def read_alter_table(cursor: Cursor) -> AlterTable:
@@ -311,9 +330,13 @@ def read_alter_table(cursor: Cursor) -> AlterTable:
     return AlterTable(schema=cursor.text(), table=cursor.text(), alterations=cursor.array(read_alteration))
 
 
-def create_view_bytes(it: CreateView) -> bytes:
-    """The bytes of a CreateView, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), text(it.view), text(it.sql), text(it.dialect), flag(it.if_not_exists)))
+def write_create_view(out: BytesWriter, it: CreateView) -> None:
+    """Writes a CreateView, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.view)
+    text(out, it.sql)
+    text(out, it.dialect)
+    flag(out, it.if_not_exists)
 
 
 def read_create_view(cursor: Cursor) -> CreateView:
@@ -323,9 +346,12 @@ def read_create_view(cursor: Cursor) -> CreateView:
     )
 
 
-def replace_view_bytes(it: ReplaceView) -> bytes:
-    """The bytes of a ReplaceView, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), text(it.view), text(it.sql), text(it.dialect)))
+def write_replace_view(out: BytesWriter, it: ReplaceView) -> None:
+    """Writes a ReplaceView, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.view)
+    text(out, it.sql)
+    text(out, it.dialect)
 
 
 def read_replace_view(cursor: Cursor) -> ReplaceView:
@@ -333,9 +359,11 @@ def read_replace_view(cursor: Cursor) -> ReplaceView:
     return ReplaceView(schema=cursor.text(), view=cursor.text(), sql=cursor.text(), dialect=cursor.text())
 
 
-def drop_view_bytes(it: DropView) -> bytes:
-    """The bytes of a DropView, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), text(it.view), flag(it.if_exists)))
+def write_drop_view(out: BytesWriter, it: DropView) -> None:
+    """Writes a DropView, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.view)
+    flag(out, it.if_exists)
 
 
 def read_drop_view(cursor: Cursor) -> DropView:
@@ -343,21 +371,29 @@ def read_drop_view(cursor: Cursor) -> DropView:
     return DropView(schema=cursor.text(), view=cursor.text(), if_exists=cursor.flag())
 
 
-def data_file_bytes(it: DataFile) -> bytes:
-    """The bytes of a DataFile, as `schemas/proposal.avsc` has it."""
-    return b"".join(
-        (
-            text(it.path),
-            flag(it.path_is_relative),
-            long(it.record_count),
-            long(it.file_size_bytes),
-            maybe_long(it.footer_size),
-            statistics_bytes(it.statistics),
-            NULL if it.partition_values is None else SOME + array(scalar, it.partition_values),
-            NULL if it.name_mapping is None else SOME + name_mapping_bytes(it.name_mapping),
-            NULL if it.row_ids is None else SOME + longs(it.row_ids),
-        )
-    )
+def write_data_file(out: BytesWriter, it: DataFile) -> None:
+    """Writes a DataFile, as `schemas/proposal.avsc` has it."""
+    text(out, it.path)
+    flag(out, it.path_is_relative)
+    long(out, it.record_count)
+    long(out, it.file_size_bytes)
+    maybe_long(out, it.footer_size)
+    write_statistics(out, it.statistics)
+    if it.partition_values is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        array(out, scalar, it.partition_values)
+    if it.name_mapping is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        write_name_mapping(out, it.name_mapping)
+    if it.row_ids is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        longs(out, it.row_ids)
 
 
 def read_data_file(cursor: Cursor) -> DataFile:
@@ -375,9 +411,11 @@ def read_data_file(cursor: Cursor) -> DataFile:
     )
 
 
-def append_bytes(it: Append) -> bytes:
-    """The bytes of an Append, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), text(it.table), array(data_file_bytes, it.files)))
+def write_append(out: BytesWriter, it: Append) -> None:
+    """Writes an Append, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    array(out, write_data_file, it.files)
 
 
 def read_append(cursor: Cursor) -> Append:
@@ -389,9 +427,10 @@ def read_append(cursor: Cursor) -> Append:
     )
 
 
-def position_delete_bytes(it: PositionDelete) -> bytes:
-    """The bytes of a PositionDelete, as `schemas/proposal.avsc` has it."""
-    return b"".join((long(it.data_file_id), positions_bytes(it.rows)))
+def write_position_delete(out: BytesWriter, it: PositionDelete) -> None:
+    """Writes a PositionDelete, as `schemas/proposal.avsc` has it."""
+    long(out, it.data_file_id)
+    write_positions(out, it.rows)
 
 
 def read_position_delete(cursor: Cursor) -> PositionDelete:
@@ -399,18 +438,14 @@ def read_position_delete(cursor: Cursor) -> PositionDelete:
     return PositionDelete(data_file_id=cursor.long(), rows=read_positions(cursor))
 
 
-def delete_file_bytes(it: DeleteFile) -> bytes:
-    """The bytes of a DeleteFile, as `schemas/proposal.avsc` has it."""
-    return b"".join(
-        (
-            long(it.data_file_id),
-            text(it.path),
-            flag(it.path_is_relative),
-            positions_bytes(it.rows),
-            long(it.file_size_bytes),
-            maybe_long(it.footer_size),
-        )
-    )
+def write_delete_file(out: BytesWriter, it: DeleteFile) -> None:
+    """Writes a DeleteFile, as `schemas/proposal.avsc` has it."""
+    long(out, it.data_file_id)
+    text(out, it.path)
+    flag(out, it.path_is_relative)
+    write_positions(out, it.rows)
+    long(out, it.file_size_bytes)
+    maybe_long(out, it.footer_size)
 
 
 def read_delete_file(cursor: Cursor) -> DeleteFile:
@@ -425,17 +460,13 @@ def read_delete_file(cursor: Cursor) -> DeleteFile:
     )
 
 
-def delete_bytes(it: Delete) -> bytes:
-    """The bytes of a Delete, as `schemas/proposal.avsc` has it."""
-    return b"".join(
-        (
-            text(it.schema),
-            text(it.table),
-            array(position_delete_bytes, it.positions),
-            array(delete_file_bytes, it.delete_files),
-            longs(it.whole_files),
-        )
-    )
+def write_delete(out: BytesWriter, it: Delete) -> None:
+    """Writes a Delete, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    array(out, write_position_delete, it.positions)
+    array(out, write_delete_file, it.delete_files)
+    longs(out, it.whole_files)
 
 
 def read_delete(cursor: Cursor) -> Delete:
@@ -449,9 +480,12 @@ def read_delete(cursor: Cursor) -> Delete:
     )
 
 
-def compact_bytes(it: Compact) -> bytes:
-    """The bytes of a Compact, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), text(it.table), longs(it.replaced), array(data_file_bytes, it.files)))
+def write_compact(out: BytesWriter, it: Compact) -> None:
+    """Writes a Compact, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    longs(out, it.replaced)
+    array(out, write_data_file, it.files)
 
 
 def read_compact(cursor: Cursor) -> Compact:
@@ -464,9 +498,12 @@ def read_compact(cursor: Cursor) -> Compact:
     )
 
 
-def row_origin_bytes(it: RowOrigin) -> bytes:
-    """The bytes of a RowOrigin, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.node), long(it.tick), long(it.stamp_ms), long(it.priority)))
+def write_row_origin(out: BytesWriter, it: RowOrigin) -> None:
+    """Writes a RowOrigin, as `schemas/proposal.avsc` has it."""
+    text(out, it.node)
+    long(out, it.tick)
+    long(out, it.stamp_ms)
+    long(out, it.priority)
 
 
 def read_row_origin(cursor: Cursor) -> RowOrigin:
@@ -474,17 +511,17 @@ def read_row_origin(cursor: Cursor) -> RowOrigin:
     return RowOrigin(node=cursor.text(), tick=cursor.long(), stamp_ms=cursor.long(), priority=cursor.long())
 
 
-def insert_row_bytes(it: InsertRow) -> bytes:
-    """The bytes of an InsertRow, as `schemas/proposal.avsc` has it."""
-    return b"".join(
-        (
-            text(it.schema),
-            text(it.table),
-            row_bytes(it.row),
-            maybe_long(it.row_time_us),
-            NULL if it.origin is None else SOME + row_origin_bytes(it.origin),
-        )
-    )
+def write_insert_row(out: BytesWriter, it: InsertRow) -> None:
+    """Writes an InsertRow, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    write_row(out, it.row)
+    maybe_long(out, it.row_time_us)
+    if it.origin is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        write_row_origin(out, it.origin)
 
 
 def read_insert_row(cursor: Cursor) -> InsertRow:
@@ -498,18 +535,18 @@ def read_insert_row(cursor: Cursor) -> InsertRow:
     )
 
 
-def update_row_bytes(it: UpdateRow) -> bytes:
-    """The bytes of an UpdateRow, as `schemas/proposal.avsc` has it."""
-    return b"".join(
-        (
-            text(it.schema),
-            text(it.table),
-            row_bytes(it.key),
-            row_bytes(it.row),
-            maybe_long(it.row_time_us),
-            NULL if it.origin is None else SOME + row_origin_bytes(it.origin),
-        )
-    )
+def write_update_row(out: BytesWriter, it: UpdateRow) -> None:
+    """Writes an UpdateRow, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    write_row(out, it.key)
+    write_row(out, it.row)
+    maybe_long(out, it.row_time_us)
+    if it.origin is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        write_row_origin(out, it.origin)
 
 
 def read_update_row(cursor: Cursor) -> UpdateRow:
@@ -524,17 +561,17 @@ def read_update_row(cursor: Cursor) -> UpdateRow:
     )
 
 
-def delete_row_bytes(it: DeleteRow) -> bytes:
-    """The bytes of a DeleteRow, as `schemas/proposal.avsc` has it."""
-    return b"".join(
-        (
-            text(it.schema),
-            text(it.table),
-            row_bytes(it.key),
-            maybe_long(it.row_time_us),
-            NULL if it.origin is None else SOME + row_origin_bytes(it.origin),
-        )
-    )
+def write_delete_row(out: BytesWriter, it: DeleteRow) -> None:
+    """Writes a DeleteRow, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    write_row(out, it.key)
+    maybe_long(out, it.row_time_us)
+    if it.origin is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        write_row_origin(out, it.origin)
 
 
 def read_delete_row(cursor: Cursor) -> DeleteRow:
@@ -548,9 +585,11 @@ def read_delete_row(cursor: Cursor) -> DeleteRow:
     )
 
 
-def flush_bytes(it: Flush) -> bytes:
-    """The bytes of a Flush, as `schemas/proposal.avsc` has it."""
-    return b"".join((text(it.schema), text(it.table), array(data_file_bytes, it.files)))
+def write_flush(out: BytesWriter, it: Flush) -> None:
+    """Writes a Flush, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    array(out, write_data_file, it.files)
 
 
 def read_flush(cursor: Cursor) -> Flush:
@@ -560,9 +599,9 @@ def read_flush(cursor: Cursor) -> Flush:
     )
 
 
-def expire_snapshots_bytes(it: ExpireSnapshots) -> bytes:
-    """The bytes of an ExpireSnapshots, as `schemas/proposal.avsc` has it."""
-    return long(it.older_than_snapshot_id)
+def write_expire_snapshots(out: BytesWriter, it: ExpireSnapshots) -> None:
+    """Writes an ExpireSnapshots, as `schemas/proposal.avsc` has it."""
+    long(out, it.older_than_snapshot_id)
 
 
 def read_expire_snapshots(cursor: Cursor) -> ExpireSnapshots:
@@ -570,9 +609,9 @@ def read_expire_snapshots(cursor: Cursor) -> ExpireSnapshots:
     return ExpireSnapshots(older_than_snapshot_id=cursor.long())
 
 
-def configure_bytes(it: Configure) -> bytes:
-    """The bytes of a Configure, as `schemas/proposal.avsc` has it."""
-    return mapping(scalar, it.settings)
+def write_configure(out: BytesWriter, it: Configure) -> None:
+    """Writes a Configure, as `schemas/proposal.avsc` has it."""
+    mapping(out, scalar, it.settings)
 
 
 def read_configure(cursor: Cursor) -> Configure:
@@ -580,26 +619,22 @@ def read_configure(cursor: Cursor) -> Configure:
     return Configure(settings=cursor.mapping(read_scalar))
 
 
-def proposal_bytes(it: Proposal) -> bytes:
-    """The bytes of a Proposal, as `schemas/proposal.avsc` has it."""
-    return b"".join(
-        (
-            fixed(it.proposal_id, 16),
-            text(it.writer_id),
-            maybe_long(it.writer_epoch),
-            maybe_long(it.writer_seq),
-            long(it.base_snapshot_id),
-            _ISOLATION[it.isolation],
-            flag(it.open_writer),
-            maybe_long(it.decide_before_ms),
-            long(it.created_at_ms),
-            maybe_text(it.author),
-            maybe_text(it.message),
-            maybe_text(it.extra),
-            array(read_bytes, it.reads),
-            array(change_bytes, it.changes),
-        )
-    )
+def write_proposal(out: BytesWriter, it: Proposal) -> None:
+    """Writes a Proposal, as `schemas/proposal.avsc` has it."""
+    fixed(out, it.proposal_id, 16)
+    text(out, it.writer_id)
+    maybe_long(out, it.writer_epoch)
+    maybe_long(out, it.writer_seq)
+    long(out, it.base_snapshot_id)
+    out.append(_ISOLATION[it.isolation])
+    flag(out, it.open_writer)
+    maybe_long(out, it.decide_before_ms)
+    long(out, it.created_at_ms)
+    maybe_text(out, it.author)
+    maybe_text(out, it.message)
+    maybe_text(out, it.extra)
+    array(out, write_read, it.reads)
+    array(out, write_change, it.changes)
 
 
 def read_proposal(cursor: Cursor) -> Proposal:
@@ -624,10 +659,10 @@ def read_proposal(cursor: Cursor) -> Proposal:
     )
 
 
-_READ_BYTES: Final[Mapping[type, tuple[bytes, Callable[[Any], bytes]]]] = {
-    TableRead: (long(0), table_read_bytes),
-    NameRead: (long(1), name_read_bytes),
-    RowsRead: (long(2), rows_read_bytes),
+_READ_WRITERS: Final[Mapping[type, tuple[int, Callable[[BytesWriter, Any], None]]]] = {
+    TableRead: (0, write_table_read),
+    NameRead: (1, write_name_read),
+    RowsRead: (2, write_rows_read),
 }
 _READ_READERS: Final[tuple[Callable[[Cursor], Read], ...]] = (
     read_table_read,
@@ -636,10 +671,11 @@ _READ_READERS: Final[tuple[Callable[[Cursor], Read], ...]] = (
 )
 
 
-def read_bytes(it: Read) -> bytes:
-    """The bytes of a Read, with which one it is."""
-    branch, fields = _READ_BYTES[type(it)]
-    return branch + fields(it)
+def write_read(out: BytesWriter, it: Read) -> None:
+    """Writes which read it is, and the read."""
+    branch, write = _READ_WRITERS[type(it)]
+    long(out, branch)
+    write(out, it)
 
 
 def read_read(cursor: Cursor) -> Read:
@@ -647,25 +683,25 @@ def read_read(cursor: Cursor) -> Read:
     return cursor.symbol(_READ_READERS)(cursor)
 
 
-_CHANGE_BYTES: Final[Mapping[type, tuple[bytes, Callable[[Any], bytes]]]] = {
-    CreateSchema: (long(0), create_schema_bytes),
-    DropSchema: (long(1), drop_schema_bytes),
-    CreateTable: (long(2), create_table_bytes),
-    DropTable: (long(3), drop_table_bytes),
-    RenameTable: (long(4), rename_table_bytes),
-    AlterTable: (long(5), alter_table_bytes),
-    CreateView: (long(6), create_view_bytes),
-    ReplaceView: (long(7), replace_view_bytes),
-    DropView: (long(8), drop_view_bytes),
-    Append: (long(9), append_bytes),
-    Delete: (long(10), delete_bytes),
-    Compact: (long(11), compact_bytes),
-    InsertRow: (long(12), insert_row_bytes),
-    UpdateRow: (long(13), update_row_bytes),
-    DeleteRow: (long(14), delete_row_bytes),
-    Flush: (long(15), flush_bytes),
-    ExpireSnapshots: (long(16), expire_snapshots_bytes),
-    Configure: (long(17), configure_bytes),
+_CHANGE_WRITERS: Final[Mapping[type, tuple[int, Callable[[BytesWriter, Any], None]]]] = {
+    CreateSchema: (0, write_create_schema),
+    DropSchema: (1, write_drop_schema),
+    CreateTable: (2, write_create_table),
+    DropTable: (3, write_drop_table),
+    RenameTable: (4, write_rename_table),
+    AlterTable: (5, write_alter_table),
+    CreateView: (6, write_create_view),
+    ReplaceView: (7, write_replace_view),
+    DropView: (8, write_drop_view),
+    Append: (9, write_append),
+    Delete: (10, write_delete),
+    Compact: (11, write_compact),
+    InsertRow: (12, write_insert_row),
+    UpdateRow: (13, write_update_row),
+    DeleteRow: (14, write_delete_row),
+    Flush: (15, write_flush),
+    ExpireSnapshots: (16, write_expire_snapshots),
+    Configure: (17, write_configure),
 }
 _CHANGE_READERS: Final[tuple[Callable[[Cursor], Change], ...]] = (
     read_create_schema,
@@ -689,10 +725,11 @@ _CHANGE_READERS: Final[tuple[Callable[[Cursor], Change], ...]] = (
 )
 
 
-def change_bytes(it: Change) -> bytes:
-    """The bytes of a Change, with which one it is."""
-    branch, fields = _CHANGE_BYTES[type(it)]
-    return branch + fields(it)
+def write_change(out: BytesWriter, it: Change) -> None:
+    """Writes which change it is, and the change."""
+    branch, write = _CHANGE_WRITERS[type(it)]
+    long(out, branch)
+    write(out, it)
 
 
 def read_change(cursor: Cursor) -> Change:

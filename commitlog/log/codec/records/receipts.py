@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.records.outcome import Position
 from commitlog.domain.model.records.receipts import Receipt, Receipts
 from commitlog.log.codec.avro import (
@@ -21,34 +23,42 @@ from commitlog.log.codec.records.outcome import (
     _REASON_MEMBERS,
     _VERDICT,
     _VERDICT_MEMBERS,
-    assigned_bytes,
     read_assigned,
+    write_assigned,
 )
 
 
-def receipt_bytes(it: Receipt) -> bytes:
-    """The bytes of a Receipt, as `schemas/receipts.avsc` has it."""
-    return b"".join(
-        (
-            long(it.source.offset),
-            long(it.seq),
-            maybe_fixed(it.proposal_id, 16),
-            _VERDICT[it.verdict],
-            maybe_long(it.snapshot_id),
-            long(it.head_snapshot_id),
-            NULL if it.reason is None else SOME + _REASON[it.reason],
-            maybe_text(it.detail),
-            maybe_text(it.invalid_code),
-            assigned_bytes(it.assigned),
-            long(it.decided_at_ms),
-            maybe_long(it.original_seq),
-            maybe_flag(it.same_content),
-            NULL if it.answered_verdict is None else SOME + _VERDICT[it.answered_verdict],
-            maybe_long(it.answered_snapshot_id),
-            NULL if it.answered_reason is None else SOME + _REASON[it.answered_reason],
-            maybe_text(it.answered_detail),
-        )
-    )
+def write_receipt(out: BytesWriter, it: Receipt) -> None:
+    """Writes a Receipt, as `schemas/receipts.avsc` has it."""
+    long(out, it.source.offset)
+    long(out, it.seq)
+    maybe_fixed(out, it.proposal_id, 16)
+    out.append(_VERDICT[it.verdict])
+    maybe_long(out, it.snapshot_id)
+    long(out, it.head_snapshot_id)
+    if it.reason is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        out.append(_REASON[it.reason])
+    maybe_text(out, it.detail)
+    maybe_text(out, it.invalid_code)
+    write_assigned(out, it.assigned)
+    long(out, it.decided_at_ms)
+    maybe_long(out, it.original_seq)
+    maybe_flag(out, it.same_content)
+    if it.answered_verdict is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        out.append(_VERDICT[it.answered_verdict])
+    maybe_long(out, it.answered_snapshot_id)
+    if it.answered_reason is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        out.append(_REASON[it.answered_reason])
+    maybe_text(out, it.answered_detail)
 
 
 def read_receipt(cursor: Cursor, partition: int) -> Receipt:
@@ -74,9 +84,11 @@ def read_receipt(cursor: Cursor, partition: int) -> Receipt:
     )
 
 
-def receipts_bytes(it: Receipts) -> bytes:
-    """The bytes of a Receipts, as `schemas/receipts.avsc` has it."""
-    return b"".join((fixed(it.log_id, 16), long(it.partition), array(receipt_bytes, it.receipts)))
+def write_receipts(out: BytesWriter, it: Receipts) -> None:
+    """Writes a Receipts, as `schemas/receipts.avsc` has it."""
+    fixed(out, it.log_id, 16)
+    long(out, it.partition)
+    array(out, write_receipt, it.receipts)
 
 
 def read_receipts(cursor: Cursor) -> Receipts:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from librt.strings import BytesWriter
+
 from commitlog.domain.model.records.takeover import Takeover
 from commitlog.log.codec.avro import Cursor, fixed, long
 
 
-def takeover_bytes(it: Takeover) -> bytes:
-    """The bytes of a Takeover, as `schemas/takeover.avsc` has it."""
-    return b"".join((fixed(it.log_id, 16), long(it.epoch), fixed(it.instance, 16), long(it.sent_at_ms)))
+def write_takeover(out: BytesWriter, it: Takeover) -> None:
+    """Writes a Takeover, as `schemas/takeover.avsc` has it."""
+    fixed(out, it.log_id, 16)
+    long(out, it.epoch)
+    fixed(out, it.instance, 16)
+    long(out, it.sent_at_ms)
 
 
 def read_takeover(cursor: Cursor) -> Takeover:
