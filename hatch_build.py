@@ -34,6 +34,7 @@ SOURCES = (
     "commitlog/log/codec/*.py",
     "commitlog/log/codec/records/*.py",
     "commitlog/log/batches.py",
+    "commitlog/log/reports.py",
     "commitlog/catalog/projecting/files.py",
     "commitlog/catalog/projecting/statistics.py",
     "commitlog/catalog/projecting/given_ids.py",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from commitlog.log.batches import Incoming
-from commitlog.log.serving import Report
+from commitlog.log.reports import Report
 
 
 class ResultsLog(Protocol):

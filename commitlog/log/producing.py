@@ -21,8 +21,9 @@ from commitlog.log.connection import (
     make_admin,
     make_producer,
 )
+from commitlog.log.reports import Delivery, Report, offset_of
 from commitlog.log.results import read_range
-from commitlog.log.serving import DoubtError, Report
+from commitlog.log.serving import DoubtError
 
 APPEND_TIMEOUT_MS = 5_000
 """After it an append counts as failed, which is doubt: it may have been written, or be written yet."""
@@ -77,9 +78,7 @@ class KafkaResults:
     def append(self, values: Sequence[bytes], on_report: Callable[[int, Report], None]) -> None:
         try:
             for index, value in enumerate(values):
-                self._producer.produce(
-                    self._topic, value=value, partition=0, on_delivery=partial(_report, on_report, index)
-                )
+                self._producer.produce(self._topic, value, None, 0, Delivery(on_report, index))
         except (BufferError, KafkaException) as error:
             raise DoubtError(f"a record could not be queued for {self._topic}: {error}") from None
 
@@ -133,21 +132,8 @@ class KafkaVoice:
         del self._producer
 
 
-def _report(on_report: Callable[[int, Report], None], index: int, error: KafkaError | None, message: Message) -> None:
-    if error is not None:
-        on_report(index, Report(None, f"{error.name()}: {error.str()}"))
-        return
-    on_report(index, Report(message.offset() if _has_offset(message) else None))
-
-
 def _done(on_done: Callable[[str | None], None], error: KafkaError | None, message: Message) -> None:
     if error is not None:
         on_done(f"{error.name()}: {error.str()}")
     else:
-        on_done(None if _has_offset(message) else "acknowledged without an offset")
-
-
-def _has_offset(message: Message) -> bool:
-    """What the client only supposes to be written has no offset, or a negative one."""
-    offset = message.offset()
-    return offset is not None and offset >= 0
+        on_done("acknowledged without an offset" if offset_of(message) is None else None)

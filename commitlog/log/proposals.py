@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.model import Position
@@ -52,8 +52,14 @@ class ProposalSource:
             DoubtError: an offset is not what was expected.
             LogRefusedError: Kafka does not let the topic be read.
         """
-        messages = take(self._consumer, records_max, timeout_s)
-        return [self._incoming(message) for message in messages if self._is_proposal(message)]
+        incoming: list[Incoming] = []
+        for message in take(self._consumer, records_max, timeout_s):
+            error = message.error()
+            if error is not None:
+                self._heed(error)
+            else:
+                incoming.append(self._incoming(message))
+        return incoming
 
     def close(self) -> None:
         """Ends reading."""
@@ -68,13 +74,11 @@ class ProposalSource:
         self._next[partition] = offset + 1
         return Incoming(partition, offset, message.key(), message.value())
 
-    def _is_proposal(self, message: Message) -> bool:
-        error = message.error()
-        kind = consumed(error, self._settings.bootstrap_servers, self._topic)
-        if kind is Consumed.GONE and error is not None:
+    def _heed(self, error: KafkaError) -> None:
+        """Outages pass; an offset that is gone does not."""
+        if consumed(error, self._settings.bootstrap_servers, self._topic) is Consumed.GONE:
             # Loading again looks where the partition begins and ends, and says so if it is a loss.
             raise DoubtError(f"the next proposal is not there: {in_words(error)}")
-        return kind is Consumed.RECORD
 
 
 def read_proposals(settings: Settings, positions: Sequence[Position]) -> list[Incoming]:

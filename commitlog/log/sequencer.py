@@ -33,8 +33,9 @@ from commitlog.log.ports import Ports
 from commitlog.log.producing import APPEND_TIMEOUT_MS, KafkaResults, KafkaVoice
 from commitlog.log.proposals import ProposalSource, read_proposals
 from commitlog.log.replica import Replica, Untold
+from commitlog.log.reports import Report
 from commitlog.log.row_handlers import load_row_handlers
-from commitlog.log.serving import DoubtError, Report, SentBatch, Serving, TakeoverAttempt, Telling
+from commitlog.log.serving import DoubtError, SentBatch, Serving, TakeoverAttempt, Telling
 from commitlog.log.topic_settings import allow_proposal_bytes, check_topics, topic_message_bytes_max
 from commitlog.log.topics import topics_of
 

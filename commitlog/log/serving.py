@@ -35,6 +35,7 @@ from typing import NamedTuple
 from commitlog.errors import FencedError
 from commitlog.log.chain import Accepted, Chain, ChainState
 from commitlog.log.codec import OutcomeHead, Takeover, encode_takeover
+from commitlog.log.reports import Report
 
 IN_FLIGHT_MAX = 4
 UNTOLD_MAX = 50_000
@@ -43,13 +44,6 @@ WAITS_LONG_S = 1.0
 
 class DoubtError(Exception):
     """It is not known what the log holds. Never leaves the room: the answer is to load again."""
-
-
-class Report(NamedTuple):
-    """What the log's client says about one record: where it is, or what went wrong, or neither."""
-
-    offset: int | None
-    error: str | None = None
 
 
 class Records(NamedTuple):
@@ -216,8 +210,7 @@ class Serving:
         """Whether the reports prove the batch; else it must be read, or is in doubt."""
         count = len(batch.outcomes)
         offsets: list[int] = []
-        for index in range(count):
-            report = batch.reports[index]
+        for report in [batch.reports[index] for index in range(count)]:
             if report.error is not None:
                 raise DoubtError(f"the batch up to outcome {batch.seq} could not be appended: {report.error}")
             if report.offset is None:

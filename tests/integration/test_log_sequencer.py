@@ -49,9 +49,9 @@ from commitlog.log.codec import (
 from commitlog.log.codec.records.headers import HEADERS
 from commitlog.log.producing import KafkaResults, KafkaVoice
 from commitlog.log.publisher import PendingProposal, Publisher
+from commitlog.log.reports import Report
 from commitlog.log.results import ResultsReader
 from commitlog.log.sequencer import LEGAL_MOVES, Phase
-from commitlog.log.serving import Report
 from commitlog.log.topics import topics_of
 
 

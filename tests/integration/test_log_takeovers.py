@@ -29,8 +29,8 @@ from commitlog.log.codec import Takeover, decode_record, encode_takeover
 from commitlog.log.codec.records.headers import HEADERS
 from commitlog.log.producing import KafkaResults
 from commitlog.log.publisher import Publisher
+from commitlog.log.reports import Report
 from commitlog.log.sequencer import EXIT_FENCED, TAKEOVER_AFTER_S, Phase, Sequencer
-from commitlog.log.serving import Report
 from commitlog.log.topics import topics_of
 
 OnReport = Callable[[int, Report], None]

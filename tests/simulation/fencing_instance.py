@@ -14,8 +14,9 @@ from commitlog.errors import FencedError
 from commitlog.log.chain import Accepted, Chain, LogPosition
 from commitlog.log.codec import Heartbeat, OutcomeHead, hash_record
 from commitlog.log.heartbeats import Heard
+from commitlog.log.reports import Report
 from commitlog.log.sequencer import TAKEOVER_AFTER_S
-from commitlog.log.serving import DoubtError, Report, SentBatch, Serving, TakeoverAttempt, Telling
+from commitlog.log.serving import DoubtError, SentBatch, Serving, TakeoverAttempt, Telling
 
 BATCH_MAX = 3
 

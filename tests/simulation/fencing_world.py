@@ -23,7 +23,7 @@ from commitlog.log import chain as chain_module
 from commitlog.log import codec
 from commitlog.log.chain import Accepted, Chain
 from commitlog.log.codec import Heartbeat, OutcomeHead, Takeover, encode_genesis, encode_outcome, encode_takeover
-from commitlog.log.serving import Report
+from commitlog.log.reports import Report
 
 LOG_ID = b"L" * 16
 GENESIS = encode_genesis(m.Genesis(LOG_ID))

@@ -19,7 +19,8 @@ from commitlog.log import chain as chain_module
 from commitlog.log.chain import Accepted, Chain, ChainState, LogPosition, Skip
 from commitlog.log.codec import OutcomeHead, Takeover, hash_record
 from commitlog.log.heartbeats import Heard
-from commitlog.log.serving import DoubtError, Report, SentBatch, Serving, TakeoverAttempt, Telling
+from commitlog.log.reports import Report
+from commitlog.log.serving import DoubtError, SentBatch, Serving, TakeoverAttempt, Telling
 
 SCHEDULES = 20_000
 PARTS = 4

@@ -25,7 +25,8 @@ from commitlog.log.codec import (
 )
 from commitlog.log.ports import Ports
 from commitlog.log.replica import Untold
-from commitlog.log.serving import DoubtError, Report, Serving, Telling
+from commitlog.log.reports import Report
+from commitlog.log.serving import DoubtError, Serving, Telling
 from commitlog.log.topics import topics_of
 
 TOPICS = topics_of("main")

@@ -8,7 +8,8 @@ from chains import LOG_ID, Written, takeover
 from commitlog.errors import FencedError
 from commitlog.log.chain import Chain, ChainState
 from commitlog.log.codec import hash_record
-from commitlog.log.serving import DoubtError, Report, SentBatch, Serving, TakeoverAttempt, Telling
+from commitlog.log.reports import Report
+from commitlog.log.serving import DoubtError, SentBatch, Serving, TakeoverAttempt, Telling
 
 
 class Active:
