@@ -145,11 +145,10 @@ class _InMemoryAccess:
     def claim_data_path(self) -> None:
         pass
 
-    def encoded_size(self, proposal: m.Proposal) -> int:
-        return len(encode_proposal(proposal))
+    def encode(self, proposal: m.Proposal) -> bytes:
+        return encode_proposal(proposal)
 
-    def send(self, proposal: m.Proposal, *, timeout_s: float | None = None) -> _Answered:
-        encoded = encode_proposal(proposal)
+    def send(self, proposal: m.Proposal, encoded: bytes, *, timeout_s: float | None = None) -> _Answered:
         with self._changed:
             outcome = self._decided(Incoming(0, self._offset, None, encoded))
             self._offset += 1

@@ -246,10 +246,10 @@ class CommitLog:
             KeyReusedError: its id, or its ``writer_seq``, was answered before, for another write.
             ProposalTooLargeError: it is over the log's limit; nothing was sent.
         """
-        self._check(proposal)
+        encoded = self._encoded(proposal)
         deadline = time.monotonic() + self._timeout_s(timeout_ms)
         with self._unanswered.turn(proposal):
-            pending = self._access.send(proposal, timeout_s=_left_s(deadline))
+            pending = self._access.send(proposal, encoded, timeout_s=_left_s(deadline))
             receipt = pending.wait(_left_s(deadline))
         return self._answered(proposal, receipt)
 
@@ -271,10 +271,10 @@ class CommitLog:
         waiting: deque[tuple[m.Proposal, PendingAnswer]] = deque()
         timeout_s = self._timeout_s(timeout_ms)
         for proposal in proposals:
-            self._check(proposal)
+            encoded = self._encoded(proposal)
             while waiting and (len(waiting) >= in_flight_max or _is_in_flight(proposal, waiting)):
                 yield self._awaited(*waiting.popleft(), timeout_s)
-            waiting.append((proposal, self._access.send(proposal, timeout_s=timeout_s)))
+            waiting.append((proposal, self._access.send(proposal, encoded, timeout_s=timeout_s)))
         while waiting:
             yield self._awaited(*waiting.popleft(), timeout_s)
 
@@ -442,9 +442,12 @@ class CommitLog:
     def _timeout_s(self, timeout_ms: int | None) -> float:
         return (self._timeout_ms if timeout_ms is None else checked_count("timeout_ms", timeout_ms)) / 1000
 
-    def _check(self, proposal: m.Proposal) -> None:
+    def _encoded(self, proposal: m.Proposal) -> bytes:
+        """A proposal as it is sent, once it is within the log's limits."""
         _check_kind(proposal)
-        check_limits(proposal, self._access.settings, self._access.encoded_size(proposal))
+        encoded = self._access.encode(proposal)
+        check_limits(proposal, self._access.settings, len(encoded))
+        return encoded
 
     def _answered(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
         self._access.hear(receipt)

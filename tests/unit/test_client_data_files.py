@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commitlog.client.files.data_files import read_data_file
+from commitlog.client.files.footers import TAIL_BYTES
 from commitlog.client.tables.arrow_types import columns_of
 from commitlog.client.tables.overlay import altered_by, define_new
 from commitlog.domain.model import (
@@ -104,6 +105,14 @@ def test_read_data_file_when_a_directory_then_says_so(tmp_path: Path) -> None:
         read_data_file(tmp_path, table(ColumnSpec("c", "int64")), table_path=None)
 
 
+def test_read_data_file_when_its_footer_is_larger_than_one_look_then_read_whole(tmp_path: Path) -> None:
+    data = pa.table({f"column_{number}": [number] for number in range(700)})
+    file = described(tmp_path, data)
+    assert file.footer_size > TAIL_BYTES
+    assert isinstance(file.statistics, tuple)
+    assert [known.max for known in file.statistics] == list(range(700))
+
+
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
@@ -117,6 +126,31 @@ def test_read_data_file_when_columns_do_not_fit_then_says_all_at_once(tmp_path: 
     assert "column a: expected int32, found string" in said
     assert "column b: expected date, found timestamp[us]" in said
     assert "column k is missing, expected int64 (never NULL)" in said
+
+
+def test_read_data_file_when_files_of_one_table_differ_in_their_schema_then_each_is_read_by_its_own(
+    tmp_path: Path,
+) -> None:
+    definition = table(ColumnSpec("a", "int64"), ColumnSpec("b", "int64"))
+    by_name = pa.table({"a": [1], "b": [2]})
+    turned = pa.table({"b": [3], "a": [4]})
+    crossed = pa.table([[5], [6]], schema=pa.schema([with_id("a", pa.int64(), 2), with_id("b", pa.int64(), 1)]))
+    strange = pa.table([[5], [6]], schema=pa.schema([with_id("a", pa.int64(), 2), with_id("b", pa.int64(), 9)]))
+    for _ in range(2):
+        for data, maxima in [(by_name, {"a": 1, "b": 2}), (turned, {"b": 3, "a": 4}), (crossed, {"b": 5, "a": 6})]:
+            file = described(tmp_path, data, definition)
+            assert isinstance(file.statistics, tuple)
+            assert {known.column: known.max for known in file.statistics} == maxima
+            assert (file.name_mapping is None) == (data is crossed)
+        with pytest.raises(DataFileError, match="field id 9"):
+            described(tmp_path, strange, definition)
+
+
+def test_read_data_file_when_the_table_is_another_then_judged_by_that(tmp_path: Path) -> None:
+    data = pa.table({"a": [1]})
+    assert described(tmp_path, data, table(ColumnSpec("a", "int64"))).record_count == 1
+    with pytest.raises(DataFileError, match="column a: expected date"):
+        described(tmp_path, data, table(ColumnSpec("a", "date")))
 
 
 def test_read_data_file_when_a_nullable_column_is_missing_then_fits(tmp_path: Path) -> None:

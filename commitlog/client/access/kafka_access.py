@@ -125,11 +125,12 @@ class KafkaAccess:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def encoded_size(self, proposal: Proposal) -> int:
-        return len(encode_proposal(proposal))
+    def encode(self, proposal: Proposal) -> bytes:
+        return encode_proposal(proposal)
 
-    def send(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingAnswer:
-        return self._connections.publisher.publish(proposal, timeout_s=timeout_s)
+    def send(self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None) -> PendingAnswer:
+        publisher = self._connections.publisher
+        return publisher.publish_bytes(encoded, proposal.proposal_id, proposal.writer_id, timeout_s=timeout_s)
 
     def decide_unsent(self, proposal: Proposal) -> Outcome:
         """Replays the log here, which takes its time at first and is kept in step from then on."""

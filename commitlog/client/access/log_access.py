@@ -118,12 +118,21 @@ class LogAccess(Protocol):
         """
         ...
 
-    def encoded_size(self, proposal: Proposal) -> int:
-        """How many bytes the proposal takes in the log."""
+    def encode(self, proposal: Proposal) -> bytes:
+        """The proposal as the log holds it.
+
+        Raises:
+            MalformedRecordError: a record cannot hold it.
+        """
         ...
 
-    def send(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingAnswer:
+    def send(self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None) -> PendingAnswer:
         """Send a proposal and return at once; a log that does not answer may take up to ``timeout_s`` to be told so.
+
+        Args:
+            proposal: what is sent.
+            encoded: the same by `encode`.
+            timeout_s: None is as long as an answer is waited for.
 
         Raises:
             LogUnavailableError: the log does not answer; nothing was sent.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -24,31 +24,37 @@ TEXT_BYTES_MAX = 256
 """Longer text is no bound: cut, it would not be exact, and whole, it would fill the proposal."""
 
 Bound: TypeAlias = "bool | int | float | Decimal | str | date"
+BoundsReader: TypeAlias = Callable[[Any], tuple[Any, Any]]
+"""Takes pyarrow's statistics of a chunk, and gives its least and its greatest value, each None where it is not certain."""
+
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _EPOCH = date(1970, 1, 1)
 
 
-def column_statistics(footer: Any, leaf: int, column: Column, found: pa.DataType) -> ColumnStatistics:
+def column_statistics(
+    groups: Sequence[Any], leaf: int, column: Column, bounds: BoundsReader | None, record_count: int
+) -> ColumnStatistics:
     """The statistics of one flat column of a file.
 
     Args:
-        footer: pyarrow's metadata of the file.
+        groups: pyarrow's metadata of the file's row groups.
         leaf: which of the file's Parquet columns.
         column: the table's column.
-        found: the Arrow type in the file.
+        bounds: see `bounds_reader`.
+        record_count: the file's rows.
     """
-    chunks = [footer.row_group(number).column(leaf) for number in range(footer.num_row_groups)]
+    chunks = [group.column(leaf) for group in groups]
     known = [chunk.statistics for chunk in chunks]
     null_count = _sum(each.null_count if each is not None and each.has_null_count else None for each in known)
-    low, high = _bounds(column.type, found, chunks, footer)
+    low, high = (None, None) if bounds is None else _bounds(column.type, bounds, groups, known)
     return ColumnStatistics(
         column.name,
         min=low,
         max=high,
         null_count=null_count,
-        value_count=None if null_count is None else footer.num_rows - null_count,
-        size_bytes=sum(chunk.total_compressed_size for chunk in chunks),
+        value_count=None if null_count is None else record_count - null_count,
+        size_bytes=sum([chunk.total_compressed_size for chunk in chunks]),
     )
 
 
@@ -61,18 +67,16 @@ def _sum(counts: Iterator[int | None]) -> int | None:
     return total
 
 
-def _bounds(data_type: ColumnType, found: pa.DataType, chunks: list[Any], footer: Any) -> tuple[Scalar, Scalar]:
-    read = _reader(data_type, found)
-    if read is None:
-        return None, None
+def _bounds(
+    data_type: ColumnType, read: BoundsReader, groups: Sequence[Any], known: Sequence[Any]
+) -> tuple[Scalar, Scalar]:
     lows: list[Any] = []
     highs: list[Any] = []
-    for number, chunk in enumerate(chunks):
-        statistics = chunk.statistics
+    for group, statistics in zip(groups, known, strict=True):
         if statistics is None:
             return None, None
         if not statistics.has_min_max:
-            if statistics.has_null_count and statistics.null_count == footer.row_group(number).num_rows:
+            if statistics.has_null_count and statistics.null_count == group.num_rows:
                 continue
             return None, None
         low, high = read(statistics)
@@ -100,19 +104,16 @@ def _scalar(data_type: ColumnType, value: Bound) -> Scalar:
     return value_text(data_type, value)
 
 
-_Reader: TypeAlias = Callable[[Any], tuple[Any, Any]]
-
-
-def _both(convert: Callable[[Any], Bound | None]) -> _Reader:
+def _both(convert: Callable[[Any], Bound | None]) -> BoundsReader:
     return lambda statistics: (convert(statistics.min), convert(statistics.max))
 
 
-def _raw(convert: Callable[[int], Bound | None]) -> _Reader:
+def _raw(convert: Callable[[int], Bound | None]) -> BoundsReader:
     return lambda statistics: (convert(statistics.min_raw), convert(statistics.max_raw))
 
 
-def _reader(data_type: ColumnType, found: pa.DataType) -> _Reader | None:
-    """How bounds of the file's type become values of the table's type; None where they prove nothing."""
+def bounds_reader(data_type: ColumnType, found: pa.DataType) -> BoundsReader | None:
+    """How bounds of the Arrow type in a file become values of the table's type; None where they prove nothing."""
     if pa.types.is_dictionary(found):
         found = found.value_type
     if data_type.name == "uuid" and isinstance(found, pa.BaseExtensionType):

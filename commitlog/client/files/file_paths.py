@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
 
-from commitlog.client.files.data_files import normal_path
+from commitlog.client.files.places import normal_path
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.domain import model as m

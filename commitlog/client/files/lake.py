@@ -20,7 +20,7 @@ from uuid import UUID, uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-from commitlog.client.files.data_files import filesystem_of, normal_path
+from commitlog.client.files.places import filesystem_of, normal_path
 from commitlog.errors import ConfigurationError
 
 MARKER = "_commitlog.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,7 +29,7 @@ class NewFiles:
         if folder is None:
             raise DataFileError(f"where the files of table {table} will be is known when its creation is committed")
         if "://" not in folder:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
         path = f"{folder.rstrip('/')}/{new_name()}.parquet"
         with self._lock:
             self._unused[path] = None

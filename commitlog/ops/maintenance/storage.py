@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from commitlog.client.files.data_files import filesystem_of
+from commitlog.client.files.places import filesystem_of
 
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs"}
 _WORKERS = 8

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome
-from commitlog.client.files.data_files import ROW_ID, ROW_ID_FIELD
+from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.base import Base, base_of, only
 from commitlog.spark.columns import FIELD_ID, quoted

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
-from commitlog.client.files.data_files import ROW_ID, ROW_ID_FIELD
+from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.model import Reason
 from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError
 from commitlog.spark.columns import FIELD_ID

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from commitlog.client.files.data_files import ROW_ID, ROW_ID_FIELD
+from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold

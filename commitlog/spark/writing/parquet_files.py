@@ -18,8 +18,8 @@ from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from commitlog.client.files.data_files import normal_path, relative_to
 from commitlog.client.files.lake import new_name
+from commitlog.client.files.places import normal_path, relative_to
 from commitlog.domain.model import DeleteFile
 from commitlog.errors import DataFileError
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
-from commitlog.client.files.data_files import normal_path
+from commitlog.client.files.places import normal_path
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.domain.model import (
     Append,

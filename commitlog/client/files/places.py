@@ -1,0 +1,41 @@
+"""Where files are: paths of this machine and URLs of object stores, each in one form."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pyarrow import fs
+
+
+def normal_path(path: str | Path) -> str:
+    """A local path made absolute, or an object store's URL as it is."""
+    text = os.fspath(path)
+    if ":" not in text:
+        return os.path.abspath(text)
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        text = unquote(parts.path)
+    elif "://" in text:
+        return text
+    return os.path.abspath(text)
+
+
+def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URL, and the path in it, where every letter stands for itself: ``%`` and ``[`` too."""
+    scheme, separator, rest = place.partition("://")
+    if not separator:
+        return fs.LocalFileSystem(), place
+    host, _, path = rest.partition("/")
+    filesystem, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
+    return filesystem, f"{root.rstrip('/')}/{path}"
+
+
+def relative_to(place: str, table_path: str | None) -> tuple[str, bool]:
+    """The path as a data file's record has it: below the table's own directory, or absolute."""
+    if table_path is not None:
+        directory = normal_path(table_path).rstrip("/") + "/"
+        if place.startswith(directory):
+            return place.removeprefix(directory), True
+    return place, False
