@@ -1,8 +1,7 @@
 """Publishing from the client's side: a proposal goes out, its receipt comes back.
 
-Where the receipts start is fixed before a proposal is sent, so that an answer cannot be missed. A receipt is recognised
-by the offset that the delivery report names, and by the proposal's id: an earlier sending of the same id may have been
-answered in between, and that is the one verdict too. One thread reads the receipts of all proposals on their way.
+Where the receipts start is fixed before a proposal is sent, so that an answer cannot be missed. Whoever waits for one reads
+the receipts of all proposals on their way (`answers`); while nobody waits, a thread of the publisher's own looks now and then.
 
 A publisher outlives every outage: who publishes meanwhile is told so after their own timeout, nobody else notices. Only a
 log that has become another one ends it.
@@ -10,20 +9,18 @@ log that has become another one ends it.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYetError
+from collections import Counter
+from functools import partial
 from queue import SimpleQueue
 from types import TracebackType
-from uuid import UUID
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from commitlog.config import Settings
-from commitlog.domain.model import Genesis, Position, Proposal, ProposalId, Reason, Receipt
+from commitlog.domain.model import Genesis, Proposal, ProposalId, Receipt
 from commitlog.domain.model.ids import partition_for
 from commitlog.errors import (
     CommitLogError,
@@ -31,9 +28,9 @@ from commitlog.errors import (
     LogRefusedError,
     LogUnavailableError,
     MalformedRecordError,
-    OutcomeUnknownError,
     ProposalTooLargeError,
 )
+from commitlog.log.answers import Answers, PendingProposal
 from commitlog.log.codec import decode_receipts, encode_proposal
 from commitlog.log.connection import (
     BATCH_BYTES_MAX,
@@ -50,59 +47,15 @@ from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Triage, triage
 
-POLL_S = 0.01
-IDLE_POLL_S = 0.2
+_logger = logging.getLogger("commitlog.publisher")
+
+POLL_S = 0.05
+IDLE_S = 0.2
+UNHEARD_MAX = 100
 LISTEN_S_MIN = 2.0
 LISTEN_S_MAX = 30.0
-READ_MAX = 1_000
-EARLY_MAX = 1_000
 FETCH_WAIT_MS = 250
 """A partition more is read when the fetch that is on its way has come back."""
-
-
-class PendingProposal:
-    """A proposal on its way. Made by `Publisher.publish`."""
-
-    def __init__(self, proposal_id: ProposalId, partition: int, default_timeout_s: float) -> None:
-        self.proposal_id = proposal_id
-        self.partition = partition
-        self._position: Position | None = None
-        self._default_timeout_s = default_timeout_s
-        self._published_at = time.monotonic()
-        self._answer: Future[Receipt] = Future()
-
-    @property
-    def done(self) -> bool:
-        """Whether `wait` returns at once."""
-        return self._answer.done()
-
-    def wait(self, timeout_s: float | None = None) -> Receipt:
-        """The receipt.
-
-        Args:
-            timeout_s: None is the setting `receipts_timeout_ms`.
-
-        Raises:
-            OutcomeUnknownError: no receipt in time; the proposal may still be decided.
-            ProposalTooLargeError: the broker does not take it; nothing was sent.
-        """
-        try:
-            return self._answer.result(self._default_timeout_s if timeout_s is None else timeout_s)
-        except NotYetError:
-            waited_ms = int((time.monotonic() - self._published_at) * 1000)
-            raise OutcomeUnknownError(UUID(bytes=self.proposal_id), waited_ms=waited_ms) from None
-
-    def on_answer(self, tell: Callable[[PendingProposal], None]) -> None:
-        """Calls back, from the publisher's thread, when `wait` would return."""
-        self._answer.add_done_callback(lambda _: tell(self))
-
-    def _answer_with(self, receipt: Receipt) -> None:
-        if not self._answer.done():
-            self._answer.set_result(receipt)
-
-    def _fail(self, error: CommitLogError) -> None:
-        if not self._answer.done():
-            self._answer.set_exception(error)
 
 
 class Publisher:
@@ -123,19 +76,19 @@ class Publisher:
         self._producer = self._make_producer()
         self._reader = TopicReader(settings, self._topics.receipts, fetch_wait_max_ms=FETCH_WAIT_MS)
         self._lock = threading.Lock()
-        # The consumer belongs to the reading thread; a call from another one would wait for it to be idle.
+        # The consumer belongs to the one who reads; a call from another thread would wait for it to be idle.
         self._to_read: SimpleQueue[tuple[int, int]] = SimpleQueue()
         self._listening: set[int] = set()
-        self._by_id: defaultdict[ProposalId | None, list[PendingProposal]] = defaultdict(list)
-        self._by_position: dict[Position, PendingProposal] = {}
-        self._early: dict[Position, Receipt] = {}
+        self._heard_to: dict[int, int] = {}
+        self._is_interrupted = False
+        self._deliveries_heard_at = 0.0
         self._unsent: Counter[ProposalId] = Counter()
-        self._awake = threading.Event()
-        self._closing = threading.Event()
-        self._failure: CommitLogError | None = None
+        self._called = threading.Event()
+        self._answers = Answers(self._read, self._called.set)
+        self._is_closing = False
         self._replacing = threading.Lock()
         self._retired: list[Producer] = []
-        self._thread = threading.Thread(target=self._read, name="commitlog-receipts", daemon=True)
+        self._thread = threading.Thread(target=self._look_now_and_then, name="commitlog-receipts", daemon=True)
         self._thread.start()
 
     def _make_producer(self) -> Producer:
@@ -173,22 +126,17 @@ class Publisher:
         self, encoded: bytes, proposal_id: ProposalId, writer_id: str, *, timeout_s: float | None = None
     ) -> PendingProposal:
         """Sends a proposal that is encoded already; see `publish`."""
-        if self._failure is not None:
-            raise self._failure
         partition = partition_for(writer_id, self.genesis.partitions)
         default_timeout_s = self._settings.receipts_timeout_ms / 1000
-        pending = PendingProposal(proposal_id, partition, default_timeout_s)
-        self._listen_to(partition, default_timeout_s if timeout_s is None else timeout_s)
-        with self._lock:
-            self._by_id[proposal_id].append(pending)
-            self._unsent[proposal_id] += 1
+        pending = PendingProposal(self._answers, proposal_id, partition, default_timeout_s)
+        self._answers.expect(pending)
         try:
-            self._produce(pending, encoded, writer_id.encode("utf-8"))
+            if partition not in self._listening:
+                self._listen_to(partition, default_timeout_s if timeout_s is None else timeout_s)
+            self._send(pending, encoded, writer_id.encode("utf-8"))
         except BaseException:
-            self._forget(pending)
-            self._sent(proposal_id)
+            self._answers.forget(pending)
             raise
-        self._awake.set()
         return pending
 
     def submit(self, proposal: Proposal, *, timeout_s: float | None = None) -> Receipt:
@@ -199,18 +147,21 @@ class Publisher:
         try:
             return pending.wait(max(0, given_s - (time.monotonic() - started)))
         finally:
-            self._forget(pending)
+            self._answers.forget(pending)
 
     def is_sending(self, proposal_id: ProposalId) -> bool:
         """Whether a proposal with this id may still come to the log from here."""
+        self._hear_deliveries()
         return self._unsent[proposal_id] > 0
 
     def close(self) -> None:
         """Waits until everything is sent, not until it is answered."""
         self._producer.flush(self._settings.receipts_timeout_ms / 1000)
-        self._closing.set()
-        self._awake.set()
+        self._is_closing = True
+        self._called.set()
         self._thread.join()
+        self._answers.end(LogUnavailableError(self._settings.bootstrap_servers, detail="the publisher was closed"))
+        self._answers.stop_reading()
         self._reader.close()
         # Its threads and connections end with it, whoever still holds the publisher.
         self._producer.purge()
@@ -230,14 +181,23 @@ class Publisher:
 
     def _listen_to(self, partition: int, timeout_s: float) -> None:
         """Returns when nothing that is answered from now on can be missed."""
-        if partition in self._listening:
-            return
         admin, timeout_s = make_admin(self._settings), max(LISTEN_S_MIN, min(timeout_s, LISTEN_S_MAX))
         end = end_offset(self._settings, admin, self._topics.receipts, partition, timeout_s=timeout_s)
         with self._lock:
             if partition not in self._listening:
                 self._listening.add(partition)
                 self._to_read.put((partition, end))
+
+    def _send(self, pending: PendingProposal, encoded: bytes, key: bytes) -> None:
+        with self._lock:
+            self._unsent[pending.proposal_id] += 1
+        try:
+            self._produce(pending, encoded, key)
+        except BaseException:
+            self._sent(pending.proposal_id)
+            raise
+        if len(self._unsent) > UNHEARD_MAX:
+            self._hear_deliveries()
 
     def _produce(self, pending: PendingProposal, encoded: bytes, key: bytes) -> None:
         def send(producer: Producer) -> None:
@@ -246,7 +206,7 @@ class Publisher:
                 value=encoded,
                 key=key,
                 partition=pending.partition,
-                on_delivery=lambda error, message: self._delivered(pending, error, message),
+                on_delivery=partial(self._delivered, pending),
             )
 
         producer = self._producer
@@ -291,127 +251,81 @@ class Publisher:
         if error is None:
             offset = message.offset()
             assert offset is not None
-            self._place(pending, Position(pending.partition, offset))
+            self._answers.place(pending, offset)
         elif triage(error) is Triage.TOO_LARGE:
             size = len(message.value() or b"")
-            pending._fail(ProposalTooLargeError(size, self.genesis.settings.proposal_bytes_max))
-            self._forget(pending)
+            self._answers.fail(pending, ProposalTooLargeError(size, self.genesis.settings.proposal_bytes_max))
         else:
             # It may have been written before the connection broke.
-            waited_ms = int((time.monotonic() - pending._published_at) * 1000)
-            pending._fail(OutcomeUnknownError(UUID(bytes=pending.proposal_id), waited_ms=waited_ms))
-            self._forget(pending)
-
-    def _place(self, pending: PendingProposal, position: Position) -> None:
-        with self._lock:
-            early = self._early.pop(position, None)
-            if early is None and not pending.done:
-                pending._position = position
-                self._by_position[position] = pending
-        if early is not None:
-            pending._answer_with(early)
-            self._forget(pending)
-
-    def _forget(self, pending: PendingProposal) -> None:
-        with self._lock:
-            self._unlist(pending)
-
-    def _unlist(self, pending: PendingProposal) -> None:
-        waiting = self._by_id.get(pending.proposal_id, [])
-        if pending in waiting:
-            waiting.remove(pending)
-        if not waiting:
-            self._by_id.pop(pending.proposal_id, None)
-        if pending._position is not None:
-            self._by_position.pop(pending._position, None)
+            self._answers.fail(pending, pending.unknown())
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        failure: CommitLogError = LogUnavailableError(
-            self._settings.bootstrap_servers, detail="the publisher was closed"
-        )
-        try:
-            while not self._closing.is_set():
-                self._serve_producers()
-                while not self._to_read.empty():
-                    self._reader.add(*self._to_read.get())
-                if not self._reader.next_offsets:
-                    self._awake.wait(IDLE_POLL_S)
-                    self._awake.clear()
-                    continue
-                self._read_some()
-        except CommitLogError as error:
-            failure = error
-        except BaseException as error:
-            failure = LogUnavailableError(self._settings.bootstrap_servers, detail=repr(error))
-            raise
-        finally:
-            self._fail_all(failure)
+    def _look_now_and_then(self) -> None:
+        """What comes for nobody is not to pile up, and whoever is called back waits for nothing himself."""
+        while not self._is_closing:
+            self._called.wait(IDLE_S)
+            self._called.clear()
+            self._answers.read_for_others(POLL_S)
 
-    def _serve_producers(self) -> None:
+    def _read(self, timeout_s: float) -> bool:
+        """Reads once, for whoever it is."""
+        try:
+            return self._read_some(min(timeout_s, POLL_S))
+        except CommitLogError as error:
+            self._answers.end(error)
+        except Exception as error:
+            _logger.exception("receipts cannot be read")
+            self._answers.end(LogUnavailableError(self._settings.bootstrap_servers, detail=repr(error)))
+        except BaseException:
+            self._is_interrupted = True
+            raise
+        return False
+
+    def _read_some(self, timeout_s: float) -> bool:
+        self._begin_reading()
+        messages: list[Message] = []
+        try:
+            # One message holds the answers of a batch.
+            messages = self._reader.read(1, timeout_s)
+            for message in messages:
+                self._take(message)
+        except TopicLossError as loss:
+            # Receipts are kept for long, but not for ever. What was lost is no reason not to hear the others.
+            self._answers.lose(loss.partition)
+            self._reader.move(loss.partition, loss.end)
+            self._heard_to[loss.partition] = loss.end
+        if not messages or time.monotonic() - self._deliveries_heard_at > POLL_S:
+            self._hear_deliveries()
+        return bool(messages)
+
+    def _begin_reading(self) -> None:
+        while not self._to_read.empty():
+            partition, offset = self._to_read.get()
+            self._reader.add(partition, offset)
+            self._heard_to[partition] = offset
+        if self._is_interrupted:
+            # What Kafka had given out by then may have come to nobody.
+            for partition, offset in self._heard_to.items():
+                self._reader.move(partition, offset)
+            self._is_interrupted = False
+
+    def _hear_deliveries(self) -> None:
+        """What became of what was sent: few wait for it, and heard together it costs less."""
+        self._deliveries_heard_at = time.monotonic()
         self._producer.poll(0)
         for retired in self._retired:
             retired.poll(0)
 
-    def _read_some(self) -> None:
-        try:
-            for message in self._reader.read(READ_MAX, POLL_S if self._by_id else IDLE_POLL_S):
-                self._take(message)
-        except TopicLossError as loss:
-            # Receipts are kept for long, but not for ever. What was lost is no reason not to hear the others.
-            self._lost(loss.partition)
-            self._reader.move(loss.partition, loss.end)
-
-    def _lost(self, partition: int) -> None:
-        with self._lock:
-            lost = [pending for each in self._by_id.values() for pending in each if pending.partition == partition]
-            for pending in lost:
-                self._unlist(pending)
-        for pending in lost:
-            pending._fail(OutcomeUnknownError(UUID(bytes=pending.proposal_id)))
-
     def _take(self, message: Message) -> None:
-        value = message.value()
-        partition = message.partition()
+        value, partition, offset = message.value(), message.partition(), message.offset()
         assert partition is not None
-        # The delivery reports of what is answered here have come before.
-        self._serve_producers()
+        assert offset is not None
         try:
-            receipts = decode_receipts(
-                value or b"", wanted=lambda proposal_id, offset: self._is_ours(proposal_id, partition, offset)
-            )
+            receipts = decode_receipts(value or b"")
         except MalformedRecordError as malformed:
             raise LogIntegrityError(f"{self._topics.receipts} holds what is no receipt: {malformed}") from None
         if receipts.log_id != self.genesis.log_id:
             raise LogIntegrityError(f"{self._topics.receipts} holds receipts of another log")
-        for receipt in receipts.receipts:
-            self._match(receipt)
-
-    def _is_ours(self, proposal_id: ProposalId | None, partition: int, offset: int) -> bool:
-        return proposal_id in self._by_id or (partition, offset) in self._by_position
-
-    def _match(self, receipt: Receipt) -> None:
-        with self._lock:
-            found = self._by_position.get(receipt.source)
-            answered_ones = [] if found is None else [found]
-            if receipt.reason is not Reason.MALFORMED and receipt.proposal_id is not None:
-                answered_ones += self._by_id.get(receipt.proposal_id, [])
-            elif found is None:
-                # Malformed bytes say nothing of the proposal whose id they seem to carry: only the offset tells.
-                self._early[receipt.source] = receipt
-                if len(self._early) > EARLY_MAX:
-                    del self._early[next(iter(self._early))]
-            for pending in list(answered_ones):
-                self._unlist(pending)
-        for pending in answered_ones:
-            pending._answer_with(receipt)
-
-    def _fail_all(self, error: CommitLogError) -> None:
-        self._failure = error
-        with self._lock:
-            waiting = [pending for each in self._by_id.values() for pending in each]
-            self._by_id.clear()
-            self._by_position.clear()
-        for pending in waiting:
-            pending._fail(OutcomeUnknownError(UUID(bytes=pending.proposal_id)))
+        self._answers.take(receipts.receipts, self._hear_deliveries)
+        self._heard_to[partition] = offset + 1

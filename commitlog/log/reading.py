@@ -132,11 +132,9 @@ class TopicReader:
 
 def take(consumer: Consumer, records_max: int, timeout_s: float) -> list[Message]:
     """What a consumer has, or the first that comes within the timeout: asked for many, it would wait for all of them."""
-    messages = consumer.consume(records_max, 0)
-    if not messages:
-        messages = consumer.consume(1, timeout_s)
-        if messages and records_max > 1:
-            messages += consumer.consume(records_max - 1, 0)
+    messages = consumer.consume(1, timeout_s)
+    if messages and records_max > 1:
+        messages += consumer.consume(records_max - 1, 0)
     return messages
 
 

@@ -35,6 +35,7 @@ from commitlog.errors import (
     OutcomeUnknownError,
     ProposalTooLargeError,
 )
+from commitlog.log.answers import PendingProposal
 from commitlog.log.chain import Skip
 from commitlog.log.codec import (
     OutcomeRecord,
@@ -48,7 +49,7 @@ from commitlog.log.codec import (
 )
 from commitlog.log.codec.records.headers import HEADERS
 from commitlog.log.producing import KafkaResults, KafkaVoice
-from commitlog.log.publisher import PendingProposal, Publisher
+from commitlog.log.publisher import Publisher
 from commitlog.log.reports import Report
 from commitlog.log.results import ResultsReader
 from commitlog.log.sequencer import LEGAL_MOVES, Phase

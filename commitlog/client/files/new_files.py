@@ -28,7 +28,7 @@ class NewFiles:
         """
         if folder is None:
             raise DataFileError(f"where the files of table {table} will be is known when its creation is committed")
-        if "://" not in folder:
+        if "://" not in folder and not os.path.isdir(folder):
             os.makedirs(folder, exist_ok=True)
         path = f"{folder.rstrip('/')}/{new_name()}.parquet"
         with self._lock:

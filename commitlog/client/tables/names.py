@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from commitlog.client.arguments import checked_text
@@ -32,7 +33,12 @@ def parse_table_name(text: str) -> TableName:
     Raises:
         InvalidRequestError: the text is no such name; the message shows how to write it.
     """
-    match = _NAME.fullmatch(checked_text("the name of a table", text))
+    return _parsed(checked_text("the name of a table", text))
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(text: str) -> TableName:
+    match = _NAME.fullmatch(text)
     if match is None:
         raise InvalidRequestError(
             f'{text[:80]!r} is no table name: write schema.table or table, and parts with dots or quotes as "like.this"'

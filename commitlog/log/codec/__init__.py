@@ -8,7 +8,7 @@ generated (`records`); their border is here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from commitlog.domain import model as m
@@ -235,19 +235,9 @@ def encode_receipts(receipts: Sequence[m.Receipt], *, log_id: bytes, partition: 
     return out.getvalue()
 
 
-def decode_receipts(data: bytes, *, wanted: Callable[[m.ProposalId | None, int], bool] | None = None) -> Receipts:
-    """The answers in one message of the receipts topic; raises MalformedRecordError.
-
-    Args:
-        data: the message's value.
-        wanted: by proposal id and offset, which answers are of interest; a client wants few of them.
-    """
-    packed = opened(data, "Receipts", read_receipts)
-    if wanted is None:
-        return packed
-    return packed.replace(
-        receipts=tuple([each for each in packed.receipts if wanted(each.proposal_id, each.source.offset)])
-    )
+def decode_receipts(data: bytes) -> Receipts:
+    """The answers in one message of the receipts topic; raises MalformedRecordError."""
+    return opened(data, "Receipts", read_receipts)
 
 
 # --- dead letters and heartbeats --------------------------------------------------------------------------------------

@@ -1,0 +1,289 @@
+"""Who waits for which answer, and which of those who wait reads for all of them.
+
+A receipt is recognised by the offset that the delivery report names, and by the proposal's id: an earlier sending of the same
+id may have been answered in between, and that is the one verdict too.
+
+There is no thread between what Kafka gives out and whoever waits for it: the first who waits reads, and tells all others what
+came for them; once it has its own answer, another of them goes on. Nothing here knows of Kafka.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+from uuid import UUID
+
+from commitlog.domain.model import Position, ProposalId, Reason, Receipt
+from commitlog.errors import CommitLogError, OutcomeUnknownError
+
+EARLY_MAX = 1_000
+
+Tell: TypeAlias = "Callable[[PendingProposal], None]"
+
+
+class PendingProposal:
+    """A proposal on its way. Made by `Publisher.publish`."""
+
+    def __init__(self, answers: Answers, proposal_id: ProposalId, partition: int, default_timeout_s: float) -> None:
+        self.proposal_id = proposal_id
+        self.partition = partition
+        self._answers = answers
+        self._default_timeout_s = default_timeout_s
+        self._published_at = time.monotonic()
+        self._position: Position | None = None
+        self._answer: Receipt | CommitLogError | None = None
+        self._told: list[Tell] = []
+        self._gates: list[threading.Lock] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether `wait` returns at once."""
+        return self._answer is not None
+
+    def wait(self, timeout_s: float | None = None) -> Receipt:
+        """The receipt.
+
+        Args:
+            timeout_s: None is the setting `receipts_timeout_ms`.
+
+        Raises:
+            OutcomeUnknownError: no receipt in time; the proposal may still be decided.
+            ProposalTooLargeError: the broker does not take it; nothing was sent.
+        """
+        limit_s = self._default_timeout_s if timeout_s is None else timeout_s
+        if self._answer is None:
+            self._answers.wait_for(self, time.monotonic() + limit_s)
+        match self._answer:
+            case None:
+                raise self.unknown()
+            case CommitLogError() as error:
+                raise error
+            case receipt:
+                return receipt
+
+    def unknown(self) -> OutcomeUnknownError:
+        """What is known when nothing comes any more."""
+        waited_ms = int((time.monotonic() - self._published_at) * 1000)
+        return OutcomeUnknownError(UUID(bytes=self.proposal_id), waited_ms=waited_ms)
+
+    def on_answer(self, tell: Tell) -> None:
+        """Calls back, from whichever thread reads, when `wait` would return; it must be quick and raise nothing."""
+        self._answers.call_back(self, tell)
+
+
+class Answers:
+    """The proposals that are unanswered, and the turn of reading. Thread-safe.
+
+    Args:
+        read: reads once, waiting so many seconds at most, gives what came to `take`, and says whether anything came; only
+            one thread at a time is in it.
+        wake: called when somebody is to be called back and nobody waits: then `read_for_others` is to be called.
+    """
+
+    def __init__(self, read: Callable[[float], bool], wake: Callable[[], None]) -> None:
+        self._read = read
+        self._wake = wake
+        self._guard = threading.Lock()
+        self._by_id: defaultdict[ProposalId | None, list[PendingProposal]] = defaultdict(list)
+        self._by_position: dict[Position, PendingProposal] = {}
+        self._early: dict[Position, Receipt] = {}
+        # Taken and let go under the guard, as the gates are put up and opened: nobody is left behind one.
+        self._turn = threading.Lock()
+        self._gates: dict[threading.Lock, None] = {}
+        self._to_call_back = 0
+        self._end: CommitLogError | None = None
+
+    # --- what is awaited ----------------------------------------------------------------------------------------------
+
+    def expect(self, pending: PendingProposal) -> None:
+        """From now on an answer to the proposal is known as one."""
+        with self._guard:
+            if self._end is not None:
+                raise self._end
+            self._by_id[pending.proposal_id].append(pending)
+
+    def place(self, pending: PendingProposal, offset: int) -> None:
+        """The proposal lies at this offset."""
+        position = Position(pending.partition, offset)
+        with self._guard:
+            early = self._early.pop(position, None)
+            if early is None and pending._answer is None:
+                pending._position = position
+                self._by_position[position] = pending
+        if early is not None:
+            self._settle([pending], early)
+
+    def forget(self, pending: PendingProposal) -> None:
+        """Nobody waits for the proposal any more."""
+        with self._guard:
+            self._unlist(pending)
+
+    def take(self, receipts: Iterable[Receipt], hear_deliveries: Callable[[], None]) -> None:
+        """Answers what these are the answers to.
+
+        Args:
+            receipts: as they came.
+            hear_deliveries: has `place` called for what has been delivered; where only an offset can tell, it is called before.
+        """
+        for receipt in receipts:
+            # Malformed bytes say nothing of the proposal whose id they seem to carry.
+            has_id = receipt.reason is not Reason.MALFORMED and receipt.proposal_id is not None
+            if not has_id:
+                hear_deliveries()
+            if found := self._of(receipt, has_id):
+                self._settle(found, receipt)
+
+    def fail(self, pending: PendingProposal, error: CommitLogError) -> None:
+        """The proposal gets no receipt."""
+        self._settle([pending], error)
+
+    def lose(self, partition: int) -> None:
+        """Receipts of a partition are gone: what was awaited there stays unknown."""
+        for pending in self._unanswered():
+            if pending.partition == partition:
+                self._settle([pending], pending.unknown())
+
+    def end(self, error: CommitLogError) -> None:
+        """Nothing is read any more: what is awaited stays unknown, and what is sent later fails with the error."""
+        with self._guard:
+            self._end = self._end or error
+        for pending in self._unanswered():
+            self._settle([pending], pending.unknown())
+
+    def _of(self, receipt: Receipt, has_id: bool) -> list[PendingProposal]:
+        with self._guard:
+            at = self._by_position.get(receipt.source)
+            found = [] if at is None else [at]
+            if has_id:
+                found += [each for each in self._by_id.get(receipt.proposal_id, ()) if each is not at]
+            elif at is None:
+                self._early[receipt.source] = receipt
+                if len(self._early) > EARLY_MAX:
+                    del self._early[next(iter(self._early))]
+            return found
+
+    def _unanswered(self) -> list[PendingProposal]:
+        with self._guard:
+            return [pending for each in self._by_id.values() for pending in each]
+
+    def _settle(self, found: Iterable[PendingProposal], answer: Receipt | CommitLogError) -> None:
+        for pending in found:
+            with self._guard:
+                if pending._answer is not None:
+                    continue
+                self._unlist(pending)
+                pending._answer, told = answer, pending._told
+                for gate in pending._gates:
+                    if gate in self._gates:
+                        self._open(gate)
+                self._to_call_back -= bool(told)
+            for tell in told:
+                tell(pending)
+
+    def _unlist(self, pending: PendingProposal) -> None:
+        waiting = self._by_id.get(pending.proposal_id)
+        if waiting is not None and pending in waiting:
+            waiting.remove(pending)
+            if not waiting:
+                del self._by_id[pending.proposal_id]
+        if pending._position is not None:
+            self._by_position.pop(pending._position, None)
+
+    # --- whose turn it is to read -------------------------------------------------------------------------------------
+
+    def wait_for(self, pending: PendingProposal, deadline: float) -> None:
+        """Returns when the proposal is answered, or the deadline (of `time.monotonic`) has come and what is there is read."""
+        while pending._answer is None:
+            gate = self._gate_before_turn(pending)
+            if gate is None:
+                self._read_until(pending, deadline)
+            elif self._goes_through(gate, pending, deadline):
+                continue
+            if time.monotonic() >= deadline:
+                return
+
+    def call_back(self, pending: PendingProposal, tell: Tell) -> None:
+        """Tells when the proposal is answered; at once if it is."""
+        with self._guard:
+            is_answered = pending._answer is not None
+            if not is_answered:
+                self._to_call_back += not pending._told
+                pending._told.append(tell)
+        if is_answered:
+            tell(pending)
+        else:
+            self._wake()
+
+    def read_for_others(self, timeout_s: float) -> None:
+        """Reads what is there, and on as long as somebody is to be called back; nothing while somebody else reads."""
+        with self._guard:
+            if self._end is not None or not self._turn.acquire(blocking=False):
+                return
+        try:
+            while self._end is None and (self._read(timeout_s if self._to_call_back else 0) or self._to_call_back):
+                pass
+        finally:
+            self._pass_on()
+
+    def stop_reading(self) -> None:
+        """Waits until nobody reads, and lets nobody read any more; to be called after `end`."""
+        self._turn.acquire()
+
+    def _gate_before_turn(self, pending: PendingProposal) -> threading.Lock | None:
+        """None: it is the caller's turn to read; else what to wait at."""
+        with self._guard:
+            if self._turn.acquire(blocking=False):
+                return None
+            gate = threading.Lock()
+            gate.acquire()
+            self._gates[gate] = None
+            pending._gates.append(gate)
+            if pending._answer is not None:
+                self._open(gate)
+            return gate
+
+    def _read_until(self, pending: PendingProposal, deadline: float) -> None:
+        try:
+            while True:
+                left_s = deadline - time.monotonic()
+                self._read(max(left_s, 0.0))
+                if pending._answer is not None or left_s <= 0:
+                    return
+        finally:
+            self._pass_on()
+
+    def _goes_through(self, gate: threading.Lock, pending: PendingProposal, deadline: float) -> bool:
+        is_through = False
+        try:
+            is_through = gate.acquire(timeout=max(deadline - time.monotonic(), 0.0))
+        finally:
+            if not is_through:
+                self._leave(gate, pending)
+        return is_through
+
+    def _leave(self, gate: threading.Lock, pending: PendingProposal) -> None:
+        with self._guard:
+            if gate in self._gates:
+                del self._gates[gate]
+            elif pending._answer is None:
+                # It was opened just now, for this one to read.
+                self._open_next()
+
+    def _pass_on(self) -> None:
+        with self._guard:
+            self._turn.release()
+            self._open_next()
+
+    def _open_next(self) -> None:
+        if self._gates:
+            # The one who came last waits longest, and so passes on least often.
+            self._open(next(reversed(self._gates)))
+        elif self._to_call_back:
+            self._wake()
+
+    def _open(self, gate: threading.Lock) -> None:
+        del self._gates[gate]
+        gate.release()

@@ -1,0 +1,242 @@
+"""Who waits for which answer, and whose turn it is to read, without Kafka."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import pytest
+
+from commitlog.domain import model as m
+from commitlog.errors import LogUnavailableError, OutcomeUnknownError
+from commitlog.log.answers import Answers, PendingProposal
+
+PATIENCE_S = 30.0
+GONE = LogUnavailableError("k:1")
+
+
+def an_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def receipt(number: int, *, offset: int = 0, reason: m.Reason | None = None) -> m.Receipt:
+    verdict = m.Verdict.COMMITTED if reason is None else m.Verdict.REJECTED
+    return m.Receipt(
+        source=m.Position(0, offset), seq=number, proposal_id=an_id(number), verdict=verdict, snapshot_id=None,
+        head_snapshot_id=0, reason=reason, detail=None, assigned=m.Assigned(), decided_at_ms=0,
+    )  # fmt: skip
+
+
+class Reading:
+    """What Kafka gives out, put in by the test; an exception is raised where it comes. ``readers``: who has read."""
+
+    def __init__(self) -> None:
+        self.coming: SimpleQueue[list[m.Receipt] | BaseException] = SimpleQueue()
+        self.deliveries: list[Callable[[], None]] = []
+        self.readers: list[threading.Thread] = []
+        self.inside = threading.Semaphore(1)
+        self.began = threading.Event()
+        self.woken = threading.Event()
+        self.answers = Answers(self.read, self.woken.set)
+
+    def read(self, timeout_s: float) -> bool:
+        assert self.inside.acquire(blocking=False), "two read at once"
+        self.readers.append(threading.current_thread())
+        self.began.set()
+        try:
+            came = self.coming.get(timeout=min(timeout_s, 0.05)) if timeout_s else self.coming.get_nowait()
+        except Empty:
+            return False
+        finally:
+            self.inside.release()
+        if isinstance(came, BaseException):
+            raise came
+        self.answers.take(came, self.hear_deliveries)
+        return True
+
+    def hear_deliveries(self) -> None:
+        while self.deliveries:
+            self.deliveries.pop()()
+
+    def sent(self, number: int) -> PendingProposal:
+        pending = PendingProposal(self.answers, an_id(number), 0, PATIENCE_S)
+        self.answers.expect(pending)
+        return pending
+
+
+@pytest.fixture
+def reading() -> Reading:
+    return Reading()
+
+
+class Waiting(threading.Thread):
+    """A thread that waits for an answer. ``found``: the answer, or what was raised."""
+
+    def __init__(self, pending: PendingProposal, timeout_s: float = PATIENCE_S) -> None:
+        super().__init__(daemon=True)
+        self._pending, self._timeout_s = pending, timeout_s
+        self.found: Any = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.found = self._pending.wait(self._timeout_s)
+        except BaseException as error:
+            self.found = error
+
+    def ended(self) -> Any:
+        self.join(PATIENCE_S)
+        assert not self.is_alive()
+        return self.found
+
+
+def waits_at_gate(reading: Reading, count: int) -> None:
+    """Returns when so many wait while another reads."""
+    end = threading.Event()
+    while len(reading.answers._gates) < count:
+        assert not end.wait(0.001)
+
+
+def test_wait_when_nobody_reads_then_the_one_who_waits_does(reading: Reading) -> None:
+    pending = reading.sent(1)
+    reading.coming.put([receipt(2), receipt(1)])
+    assert pending.wait().seq == 1
+    assert reading.readers == [threading.current_thread()]
+    assert pending.done
+
+
+def test_wait_when_another_reads_then_it_is_told(reading: Reading) -> None:
+    first = Waiting(reading.sent(1))
+    assert reading.began.wait(PATIENCE_S)
+    second = Waiting(reading.sent(2))
+    waits_at_gate(reading, 1)
+    reading.coming.put([receipt(2)])
+    assert second.ended().seq == 2
+    reading.coming.put([receipt(1)])
+    assert first.ended().seq == 1
+    assert set(reading.readers) == {first}
+
+
+def test_wait_when_the_reader_has_its_answer_then_another_reads_on(reading: Reading) -> None:
+    first = Waiting(reading.sent(1))
+    assert reading.began.wait(PATIENCE_S)
+    others = [Waiting(reading.sent(number)) for number in range(2, 10)]
+    waits_at_gate(reading, 8)
+    for number in range(1, 10):
+        reading.coming.put([receipt(number)])
+    assert [each.ended().seq for each in (first, *others)] == list(range(1, 10))
+
+
+def test_wait_when_the_reader_gives_up_then_another_reads_on(reading: Reading) -> None:
+    hasty = Waiting(reading.sent(1), timeout_s=0.2)
+    assert reading.began.wait(PATIENCE_S)
+    patient = Waiting(reading.sent(2))
+    assert isinstance(hasty.ended(), OutcomeUnknownError)
+    reading.coming.put([receipt(2)])
+    assert patient.ended().seq == 2
+
+
+def test_wait_when_the_reader_is_interrupted_then_another_reads_on(reading: Reading) -> None:
+    first = Waiting(reading.sent(1))
+    assert reading.began.wait(PATIENCE_S)
+    second = Waiting(reading.sent(2))
+    waits_at_gate(reading, 1)
+    reading.coming.put(KeyboardInterrupt())
+    assert isinstance(first.ended(), KeyboardInterrupt)
+    reading.coming.put([receipt(2)])
+    assert second.ended().seq == 2
+
+
+def test_wait_when_one_at_the_gate_gives_up_then_nobody_is_left_behind(reading: Reading) -> None:
+    first = Waiting(reading.sent(1))
+    assert reading.began.wait(PATIENCE_S)
+    patient = Waiting(reading.sent(2))
+    waits_at_gate(reading, 1)
+    hasty = Waiting(reading.sent(3), timeout_s=0.1)
+    assert isinstance(hasty.ended(), OutcomeUnknownError)
+    reading.coming.put([receipt(1)])
+    assert first.ended().seq == 1
+    reading.coming.put([receipt(2)])
+    assert patient.ended().seq == 2
+
+
+def test_wait_when_two_wait_for_the_same_then_both_are_told(reading: Reading) -> None:
+    pending = reading.sent(1)
+    both = [Waiting(pending), Waiting(pending)]
+    waits_at_gate(reading, 1)
+    reading.coming.put([receipt(1)])
+    assert [each.ended().seq for each in both] == [1, 1]
+
+
+def test_wait_when_the_time_is_over_already_then_what_is_there_is_read(reading: Reading) -> None:
+    pending = reading.sent(1)
+    reading.coming.put([receipt(1)])
+    assert pending.wait(0).seq == 1
+    with pytest.raises(OutcomeUnknownError):
+        reading.sent(2).wait(0)
+
+
+def test_wait_when_many_threads_commit_in_loops_then_each_gets_its_own_answers(reading: Reading) -> None:
+    found: list[bool] = []
+
+    def loop(base: int) -> None:
+        for number in range(base, base + 50):
+            pending = reading.sent(number)
+            reading.coming.put([receipt(number)])
+            found.append(pending.wait().seq == number)
+
+    threads = [threading.Thread(target=loop, args=(1000 * writer,)) for writer in range(1, 17)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert found == [True] * 800
+
+
+def test_on_answer_when_it_comes_then_called_once_and_at_once_afterwards(reading: Reading) -> None:
+    pending, called = reading.sent(1), []
+    pending.on_answer(called.append)
+    assert reading.woken.is_set()
+    reading.coming.put([receipt(1)])
+    reading.answers.read_for_others(0.05)
+    pending.on_answer(called.append)
+    assert called == [pending, pending]
+
+
+def test_on_answer_when_the_reader_has_its_own_then_somebody_is_woken_to_read(reading: Reading) -> None:
+    called: list[PendingProposal] = []
+    reading.sent(1).on_answer(called.append)
+    reading.woken.clear()
+    reading.coming.put([receipt(2)])
+    reading.sent(2).wait()
+    assert reading.woken.is_set()
+    assert not called
+
+
+def test_receipt_when_malformed_then_only_the_offset_tells(reading: Reading) -> None:
+    pending = reading.sent(1)
+    reading.coming.put([receipt(1, offset=7, reason=m.Reason.MALFORMED)])
+    with pytest.raises(OutcomeUnknownError):
+        pending.wait(0)
+    reading.answers.place(pending, 7)
+    assert pending.wait(0).reason is m.Reason.MALFORMED
+
+
+def test_receipt_when_malformed_and_delivered_meanwhile_then_the_report_is_heard_first(reading: Reading) -> None:
+    pending = reading.sent(1)
+    reading.deliveries.append(lambda: reading.answers.place(pending, 7))
+    reading.coming.put([receipt(1, offset=7, reason=m.Reason.MALFORMED)])
+    assert pending.wait(0).reason is m.Reason.MALFORMED
+    assert not reading.answers._early
+
+
+def test_end_when_something_is_awaited_then_unknown_and_nothing_new(reading: Reading) -> None:
+    waiting = Waiting(reading.sent(1))
+    assert reading.began.wait(PATIENCE_S)
+    reading.answers.end(GONE)
+    assert isinstance(waiting.ended(), OutcomeUnknownError)
+    reading.answers.stop_reading()
+    with pytest.raises(LogUnavailableError):
+        reading.sent(2)
