@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,12 +37,15 @@ from commitlog.errors import (
     OutcomeUnknownError,
     ProposalTooLargeError,
 )
+from commitlog.log import publisher as publisher_module
 from commitlog.log.answers import PendingProposal
 from commitlog.log.chain import Skip
 from commitlog.log.codec import (
     OutcomeRecord,
+    Receipts,
     Takeover,
     decode_dead_letter,
+    decode_receipts,
     decode_record,
     encode_outcome,
     encode_proposal,
@@ -102,6 +107,27 @@ def test_proposal_when_nobody_decides_in_time_then_unknown_and_decided_later(set
         assert unknown.value.proposal_id.bytes == sent.proposal_id
         with serving(settings):
             assert pending.wait().verdict is m.Verdict.COMMITTED
+
+
+def test_publisher_when_interrupted_where_it_reads_then_no_answer_is_lost(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted: list[bytes] = []
+
+    def decode(data: bytes) -> Receipts:
+        if not interrupted and threading.current_thread() is threading.main_thread():
+            interrupted.append(data)
+            raise KeyboardInterrupt
+        return decode_receipts(data)
+
+    monkeypatch.setattr(publisher_module, "decode_receipts", decode)
+    with serving(settings), Publisher(settings) as publisher:
+        while not interrupted:
+            pending = publisher.publish(proposal(ids, 0, create_table()))
+            with suppress(KeyboardInterrupt):
+                pending.wait()
+        assert pending.wait().source.offset >= 0
+        assert publisher.submit(proposal(ids, 1, append("f"))).verdict is m.Verdict.COMMITTED
 
 
 def test_outcomes_when_the_sequencer_starts_again_then_the_epoch_rises_and_the_chain_goes_on(
