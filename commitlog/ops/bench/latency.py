@@ -16,7 +16,8 @@ from functools import partial
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.watching import CatalogWatch
 from commitlog.config import Settings
-from commitlog.log.publisher import PendingProposal, Publisher
+from commitlog.log.answers import PendingProposal
+from commitlog.log.publisher import Publisher
 from commitlog.ops.bench.backlog import COLUMNS, make_proposal
 from commitlog.ops.bench.teams import percentile
 
