@@ -13,7 +13,7 @@ CORE_TESTS := tests/unit tests/scenarios
 # Exits with 3 where there is no C compiler; the core then runs interpreted, which the line it prints says.
 COMPILE := $(BIN)/python hatch_build.py || [ $$? -eq 3 ]
 
-.PHONY: help prerequisites env compiled records check test demo lint types nightly constraints clean
+.PHONY: help prerequisites env compiled records check test demo lint types nightly baseline constraints clean
 
 help:
 	@echo "make demo     run the main job: start Kafka and PostgreSQL, commit from many writers, read it with DuckDB"
@@ -22,7 +22,7 @@ help:
 	@echo "make env      only create .venv, fetch the Kafka jars and compile the core"
 	@echo "make compiled compile the core again after its sources were changed; until then they run interpreted"
 	@echo "make records  the log's records as Python, from schemas/"
-	@echo "make lint | types | nightly | constraints | clean"
+	@echo "make lint | types | nightly | baseline | constraints | clean"
 
 # Says what is missing or too old before anything is downloaded.
 prerequisites:
@@ -58,7 +58,7 @@ $(READY): pyproject.toml constraints.txt
 	"$$python" -m venv .venv
 	@echo "[env] installing the pinned packages (about 1 GB on disk, a minute or two the first time)"
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet $(INSTALL) uv
-	@$(BIN)/uv pip $(INSTALL) --build-constraint constraints.txt --editable '.[spark,local,duckdb,dev]'
+	@$(BIN)/uv pip $(INSTALL) --build-constraint constraints.txt --editable '.[spark,local,duckdb,peers,dev]'
 	@echo "[env] fetching the Kafka broker's jars (once for this user)"
 	@$(BIN)/python -m commitlog.local
 	@echo "[env] compiling the core (a minute)"
@@ -104,6 +104,12 @@ test: check compiled
 nightly: env
 	@echo "[nightly] pytest -m nightly: the long simulations"
 	@$(BIN)/pytest -m nightly --timeout 7200
+
+# What tests/speed compares with; of both forms of the core.
+baseline: compiled
+	@for core in interpreted compiled; do \
+	  COMMITLOG_CORE=$$core COMMITLOG_TEST_BASELINE=write $(BIN)/pytest -q tests/speed || exit 1; \
+	done
 
 demo: env
 	@$(BIN)/commitlog demo

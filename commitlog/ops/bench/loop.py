@@ -166,23 +166,25 @@ def run_loop_bench(
     beside = [Team(STOCK, where, *shape) for where, shape in product(tables, shapes)] if stock else []
     rounds = []
     with own_servers(settings, say) as own:
-        bench = _Bench(own, max(team.writers for team in (*teams, WARM_UP)), say)
-        idle_percent = bench.warm_up(warm_up_s)
+        most = max(team.writers for team in teams)
+        servers = LoopServers(own, most, say)
+        idle_percent = servers.warm_up(warm_up_s)
+        lake = StockLake.create(own, table_names(most)) if stock else None
         for number in range(repetitions):
             say(f"repetition {number + 1} of {repetitions}")
-            rounds.append((*bench.run_ours(teams, seconds), *bench.run_stock(beside, seconds)))
+            stock_rates = servers.run_others(beside, seconds, lake.place()) if lake else []
+            rounds.append((*servers.run_ours(teams, seconds), *stock_rates))
     return LoopBench(tuple(rounds), idle_percent, seconds, os.cpu_count() or 1, load_before)
 
 
-class _Bench:
+class LoopServers:
     """The servers of one run, with a table for each of so many writers and one for all; on them teams run by turns."""
 
     def __init__(self, own: Settings, writers: int, say: Say) -> None:
         self._own, self._say = own, say
-        self._tables = table_names(writers)
+        self._tables = table_names(max(writers, WARM_UP.writers))
         self._broker = Part(server_process(own, "java"))
         self._postgres = Part(server_process(own, "postgres"))
-        self._stock = StockLake.create(own, self._tables)
 
     def warm_up(self, seconds: float) -> Mapping[str, float]:
         """Make the tables, have writers loop, and look what all servers take while nobody writes, in percent of a core."""
@@ -208,10 +210,16 @@ class _Bench:
             meter = self._serving(services)
             return [self._run(team, seconds, meter) for team in teams]
 
-    def run_stock(self, teams: Sequence[Team], seconds: float) -> list[LoopRates]:
-        """Have each team insert by DuckLake's own client, while no sequencer and no projector run."""
+    def run_others(self, teams: Sequence[Team], seconds: float, place: Mapping[str, str]) -> list[LoopRates]:
+        """Have each team commit by another client, while no sequencer and no projector run.
+
+        Args:
+            teams: all of one kind.
+            seconds: how long each.
+            place: where its lake is, with a table for each writer and one for all.
+        """
         meter = Meter({"PostgreSQL": self._postgres})
-        return [self._run(team, seconds, meter, self._stock.place()) for team in teams]
+        return [self._run(team, seconds, meter, place) for team in teams]
 
     def _run(self, team: Team, seconds: float, meter: Meter, place: Mapping[str, str] | None = None) -> LoopRates:
         self._say(f"{team}, {seconds:.0f} s")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from commitlog.ops.bench.cpu import CpuTime, cpu_time
-from commitlog.ops.bench.turns import Writer, open_writers
+from commitlog.ops.bench.turns import DELTA, ICEBERG, STOCK, StockLake, StockWriter, Writer, open_log_writers
 
 WRITER_THREAD = "writer"
 
@@ -91,6 +91,23 @@ def main() -> None:
         _answer(json.dumps(dataclasses.asdict(Done(loops, _own_cpu().since(before)))))
         # Until the servers' CPU was read, who serves this process lives on.
         sys.stdin.readline()
+
+
+def open_writers(kind: str, tables: Sequence[str], place: Mapping[str, str]) -> Sequence[Writer]:
+    """A writer for each table, ready to begin.
+
+    Args:
+        kind: "append" or "transaction", or another client's name.
+        tables: where each appends.
+        place: of another client: where its lake is.
+    """
+    if kind == STOCK:
+        return [StockWriter(StockLake(**place), table) for table in tables]
+    if kind in (DELTA, ICEBERG):
+        from commitlog.ops.bench.peer_turns import open_peers
+
+        return open_peers(kind, tables, place)
+    return open_log_writers(kind, tables)
 
 
 def _first_failure(writer: Writer) -> str | None:

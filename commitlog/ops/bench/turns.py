@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ROWS = 100
 COLUMNS = ("a", "b", "c")
 STOCK = "stock"
+DELTA = "delta"
+ICEBERG = "iceberg"
 
 
 class Took(NamedTuple):
@@ -42,16 +44,8 @@ class Writer(Protocol):
         """Write a file, commit it."""
 
 
-def open_writers(kind: str, tables: Sequence[str], place: Mapping[str, str]) -> Sequence[Writer]:
-    """A writer for each table, ready to begin; those of one process share its log.
-
-    Args:
-        kind: "append" or "transaction", whose settings come by the environment, or another client's name.
-        tables: where each appends.
-        place: of another client: where its lake is.
-    """
-    if kind == STOCK:
-        return [StockWriter(StockLake(**place), table) for table in tables]
+def open_log_writers(kind: str, tables: Sequence[str]) -> list[Writer]:
+    """Of our kinds; the settings come by the environment, and the writers of one process share its log."""
     log = CommitLog.connect(settings=Settings.load())
     ours: Mapping[str, Callable[[CommitLog, str], Writer]] = {"append": AppendWriter, "transaction": TransactionWriter}
     return [ours[kind](log, table) for table in tables]

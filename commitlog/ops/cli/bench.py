@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import signal
 import sys
+from pathlib import Path
 
 import click
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.ops.cli.bench_tables import print_goals, print_rates
+from commitlog.ops.cli.bench_tables import print_goals, print_peers, print_rates
 from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
 
 repetitions_option = click.option(
@@ -183,6 +184,48 @@ def loop_command(
     idle = ", ".join(f"{name} {percent} %" for name, percent in result.idle_percent.items())
     click.echo(f"idle, of one core: {idle}")
     print_goals(result.goals())
+
+
+@bench_command.command("peers")
+@click.option("--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 2, 4, 8, 16, 32), metavar="N")
+@click.option("--seconds", "-s", type=click.FloatRange(1), default=5.0, show_default=True, help="Of each measurement.")
+@click.option("--picture", type=click.Path(path_type=Path), metavar="FILE", help="Draw it too, as SVG.")
+@repetitions_option
+@json_option
+@settings_options
+def peers_command(
+    settings: Settings,
+    writers: tuple[int, ...],
+    seconds: float,
+    picture: Path | None,
+    repetitions: int,
+    as_json: bool,
+) -> None:
+    """Measure the same closed loop by DuckLake's, Delta's and Iceberg's Python clients beside ours."""
+    try:
+        from commitlog.ops.bench.peers import run_peers_bench
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{error.name} is not installed: pip install 'commitlog[peers,duckdb,local]'"
+        ) from error
+    from commitlog.ops.bench.peers_picture import draw
+    from commitlog.ops.bench.turns import ROWS
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_peers_bench(
+        settings,
+        writers=writers,
+        seconds=seconds,
+        repetitions=repetitions,
+        say=lambda line: click.echo(line, err=True),
+    )
+    told = f"one file of {ROWS} rows a commit, {result.cpus} CPUs for clients and servers, medians of {repetitions}"
+    if picture is not None:
+        picture.write_text(draw(result.curves(), told), encoding="utf-8")
+    if as_json:
+        print_json(result.as_dict())
+        return
+    print_peers(result.rates, title=f"{told}; load before {result.load_before}; the core {result.core}")
 
 
 @bench_command.command("takeover")

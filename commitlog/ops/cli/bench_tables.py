@@ -54,6 +54,29 @@ def print_rates(rates: Sequence[LoopRates], title: str) -> None:
     for each in rates:
         for part, threads in each.thread_cpu_ms.items():
             click.echo(f"{each.team}, {part}: {_most(threads)}")
+    _print_failures(rates)
+
+
+def print_peers(rates: Sequence[LoopRates], title: str) -> None:
+    """What each client's writers reached, and what failed."""
+    print_table(
+        ["client, tables, writers", "commits/s", "failed", "p50 ms", "p99 ms"],
+        [
+            (
+                str(each.team),
+                f"{each.commits_per_second:,.1f}",
+                each.failed,
+                f"{each.turn_p50_ms:.1f}",
+                f"{each.turn_p99_ms:.1f}",
+            )
+            for each in rates
+        ],
+        title=title,
+    )
+    _print_failures(rates)
+
+
+def _print_failures(rates: Sequence[LoopRates]) -> None:
     for each in rates:
         for line, count in (*each.connect_failures.items(), *each.failures.items()):
             click.echo(f"{each.team}: {count} x {line}")
