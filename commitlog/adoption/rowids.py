@@ -8,7 +8,7 @@ keeps its id through updates.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 
 class RowIds:
@@ -33,11 +33,6 @@ class RowIds:
                 return
         self._starts.insert(at, source_start)
         self._ranges.insert(at, (source_start, count, start))
-
-    def add_all(self, source_ids: Iterable[int], start: int) -> None:
-        """These ids of the source are those of the log from ``start`` on."""
-        for offset, source_id in enumerate(source_ids):
-            self.add(source_id, 1, start + offset)
 
     def find(self, source_id: int) -> int | None:
         """The log's id, None when the source's id has not been met."""
