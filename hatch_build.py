@@ -35,6 +35,7 @@ SOURCES = (
     "commitlog/log/codec/records/*.py",
     "commitlog/log/batches.py",
     "commitlog/log/reports.py",
+    "commitlog/catalog/packing.py",
     "commitlog/catalog/projecting/files.py",
     "commitlog/catalog/projecting/statistics.py",
     "commitlog/catalog/projecting/given_ids.py",

@@ -15,9 +15,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import LiteralString
 from uuid import UUID
 
 import psycopg
@@ -54,7 +55,10 @@ _FIRST_APPLIED = sql.SQL("INSERT INTO {own}.applied VALUES (1, %s, 0, 0, %s, %s,
 _MOVE_APPLIED = sql.SQL("""
     UPDATE {own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, next_offset = %s,
         applied_at = clock_timestamp() RETURNING pg_notify('commitlog_applied', '')""")
-_ADD_MILEPOST = sql.SQL("INSERT INTO {own}.mileposts VALUES (%s, %s, %s, %s, %s)")
+_MOVE_APPLIED_FROM: LiteralString = """
+    UPDATE {own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, next_offset = %s,
+        applied_at = clock_timestamp() WHERE seq = %s AND hash = %s AND tableoid = %s
+        RETURNING pg_notify('commitlog_applied', '')"""
 
 _logger = logging.getLogger("commitlog.projector")
 
@@ -159,6 +163,8 @@ class Projector:
                 conn.execute("SELECT set_config('search_path', %s, false)", (self.own,))
             mark_projector(conn)
             migrate(conn, own=self.own)
+            # Text is sent as UTF-8, whatever the user's libpq is set to.
+            conn.execute("SELECT set_config('client_encoding', 'UTF8', false)")
             # Rows and position are one SQL transaction, and the log is the truth: after a crash of PostgreSQL the catalog
             # is a moment older, and goes on from there. Nobody has to wait for its disk.
             conn.execute("SELECT set_config('synchronous_commit', 'off', false)")
@@ -289,6 +295,9 @@ class Session:
             raise error
         if is_weather(error) and not is_too_much(error):
             raise error
+        if self.position is not None:
+            # Another catalog may have taken the place of the one that it was made for.
+            self._check_position()
         if is_alone:
             if not isinstance(error, psycopg.Error):
                 _logger.error("projecting outcome %d failed", _seq_of(records[0]), exc_info=error)
@@ -296,23 +305,50 @@ class Session:
 
     def _apply_together(self, records: list[ResultRecord], next_offset: int) -> None:
         outcomes = [record.value for record in records if isinstance(record.value, Outcome)]
-        with self._transaction(records):
+        if self._go_at_once(records):
+            position = self._apply_at_once(records, outcomes, next_offset)
+        else:
+            position = self._apply_in_transaction(records, outcomes, next_offset)
+        self.position, self.next_offset = position, next_offset
+        self.projector.applied(position, outcomes)
+
+    def _apply_in_transaction(
+        self, records: list[ResultRecord], outcomes: list[Outcome], next_offset: int
+    ) -> LogPosition:
+        with self.conn.transaction():
             for record in records:
                 if isinstance(record.value, Genesis):
                     self._begin(record, record.value)
             assert self.projection is not None
-            position = records[-1].position_in(self.projection.tracker.log_id)
             self._check_position()
+            self._add_mileposts(records)
             self.projection.project(outcomes)
-            self._write_mileposts(records)
+            position = records[-1].position_in(self.projection.tracker.log_id)
             self._write_position(position, next_offset)
-        self.position, self.next_offset = position, next_offset
-        self.projector.applied(position, outcomes)
+        return position
 
-    def _transaction(self, records: Sequence[ResultRecord]) -> AbstractContextManager[object]:
-        if self.projection is not None and _is_small(records):
-            return self.projection.buffer.together()
-        return self.conn.transaction()
+    def _apply_at_once(self, records: list[ResultRecord], outcomes: list[Outcome], next_offset: int) -> LogPosition:
+        """One statement, which does nothing unless the position is the one that was read before the rows were made."""
+        assert self.projection is not None
+        assert self.position is not None
+        position = records[-1].position_in(self.projection.tracker.log_id)
+        buffer = self.projection.buffer
+        with buffer.held():
+            self._add_mileposts(records)
+            self.projection.collect(outcomes)
+        before = self.position.seq, self.position.hash, self.catalog_oid
+        if not buffer.write_at_once(_MOVE_APPLIED_FROM, (*_values(position, next_offset), *before)):
+            self._check_position()
+            raise AssertionError("the position has moved, and back")
+        return position
+
+    def _go_at_once(self, records: Sequence[ResultRecord]) -> bool:
+        """Whether so little is to be written that the round trips are what it costs: a few appends, or refusals."""
+        if self.projection is None or self.catalog_oid is None or not _is_small(records):
+            return False
+        is_due_after = self.projection.expiry.is_due_after
+        made = [(each.outcome.snapshot_id, each.outcome.snapshot_time_us) for each in records]
+        return not any(is_due_after(at, time_us) for at, time_us in made if at is not None and time_us is not None)
 
     def _note_read(self, next_offset: int) -> None:
         if self.position is None or next_offset <= self.next_offset:
@@ -350,20 +386,21 @@ class Session:
                 "writes it; let one of them run"
             )
 
-    def _write_mileposts(self, records: list[ResultRecord]) -> None:
+    def _add_mileposts(self, records: list[ResultRecord]) -> None:
+        assert self.projection is not None
         for record in records:
             seq, epoch, head = 0, 0, 0
             if isinstance(record.value, Outcome):
                 seq, epoch, head = record.value.seq, record.value.epoch, record.value.head_snapshot_id
             if seq % MILEPOST_EVERY == 0:
-                milepost = (seq, epoch, record.hash, record.offset, head)
-                self.conn.execute(_ADD_MILEPOST.format(own=sql.Identifier(self.own)), milepost)
+                self.projection.buffer.add("mileposts", (seq, epoch, record.hash, record.offset, head))
 
     def _write_position(self, position: LogPosition, next_offset: int) -> None:
-        self.conn.execute(
-            _MOVE_APPLIED.format(own=sql.Identifier(self.own)),
-            (position.seq, position.epoch, position.hash, position.results_offset, next_offset),
-        )
+        self.conn.execute(_MOVE_APPLIED.format(own=sql.Identifier(self.own)), _values(position, next_offset))
+
+
+def _values(position: LogPosition, next_offset: int) -> tuple[object, ...]:
+    return position.seq, position.epoch, position.hash, position.results_offset, next_offset
 
 
 @contextmanager

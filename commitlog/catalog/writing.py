@@ -1,109 +1,110 @@
-"""Rows on their way into the catalog: collected per table, sent by COPY, flushed before anything has to find them.
+"""Rows on their way into the catalog: collected per table, sent by COPY, there before anything has to find them.
 
 COPY is the fastest way for many rows and the slowest for a few: it takes two round trips a table, and cannot go together
-with other statements. What is small is therefore sent `together`, as INSERTs, with all else that its transaction does.
+with other statements. So many rows are sent in a thread of their own while more are collected, and what is small is sent
+at once: one statement that is a SQL transaction by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, LiteralString, TypeAlias
+from typing import Any, LiteralString, NamedTuple, TypeAlias
 
 import psycopg
-from psycopg import sql
-from psycopg.types.numeric import Int8Dumper
+from psycopg import pq, sql
+from psycopg.adapt import Dumper
 
-from commitlog.catalog.tables import DUCKLAKE_COLUMNS, OWN_SCHEMA
+from commitlog.catalog.packing import COPY_BEGIN, COPY_END, array_bytes, copy_bytes
+from commitlog.catalog.tables import OWN_SCHEMA
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+Rows: TypeAlias = dict[str, list[Sequence[Any]]]
 
-_COPY_TYPES = {"i": "int8", "s": "varchar", "b": "bool", "t": "timestamptz", "u": "uuid"}
-_OUTCOME_TYPES = (
-    "int8", "uuid", "text", "int8", "int8", "int8", "text", "text", "text", "int8", "int8", "text", "text", "int4", "jsonb",
-    "jsonb", "int8", "timestamptz", "int8", "int4", "int8",
-)  # fmt: skip
-COPY_TYPES: dict[str, tuple[str, ...]] = {
-    **{
-        f"ducklake_{name}": tuple(_COPY_TYPES[item.split(":")[1][0]] for item in text.split())
-        for name, text in DUCKLAKE_COLUMNS.items()
-    },
-    "outcomes": _OUTCOME_TYPES,
-    "flushed_rows": ("int8", "int8", "int8", "int8"),
-}
 _COPY_BINARY = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)")
 _COPY_TEXT = sql.SQL("COPY {} FROM STDIN")
-_INSERT = sql.SQL("INSERT INTO {} VALUES {}")
+_INSERT = sql.SQL("INSERT INTO {place} SELECT v.* FROM {after}{rows} AS v")
+_REPLACE: dict[str, sql.SQL] = {
+    "ducklake_table_stats": sql.SQL("""
+        UPDATE {place} AS t
+        SET record_count = v.record_count, next_row_id = v.next_row_id, file_size_bytes = v.file_size_bytes
+        FROM {after}{rows} AS v WHERE t.table_id = v.table_id"""),
+    "ducklake_table_column_stats": sql.SQL("""
+        UPDATE {place} AS t
+        SET contains_null = v.contains_null, contains_nan = v.contains_nan, min_value = v.min_value, max_value = v.max_value
+        FROM {after}{rows} AS v WHERE t.table_id = v.table_id AND t.column_id = v.column_id"""),
+}
+"""How a row takes the place of the one with its key."""
+
+_ROWS = sql.SQL("unnest({mark}::{place}[])")
+_ROW_TYPES = sql.SQL("SELECT {}")
+_ROW_TYPE = sql.SQL("{}::regtype::oid")
 _MARK = sql.Placeholder()
+_AT_ANY_TIME = sql.SQL("")
+_AFTER_FIRST = sql.SQL("first, ")
 
-ROWS_WAITING_MAX = 20_000
-VALUES_MAX = 32_000
-"""PostgreSQL counts the values of a statement in 16 bits."""
+ROWS_TOGETHER = 5_000
+"""So many rows are sent while more are collected; one changeset can make more than fit into memory."""
 
-_TIME_MAX = datetime(9999, 12, 31, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_US_MAX = 253_402_214_400_000_000
 
 
-def to_time(time_us: int) -> datetime:
+def shown_time_us(time_us: int) -> int:
     """A time in microseconds since 1970; what Python and stock readers cannot hold is cut to the year 9999."""
-    if 0 <= time_us < _TIME_US_MAX:
-        seconds, micros = divmod(time_us, 1_000_000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros)
-    return _TIME_MAX if time_us > 0 else _EPOCH
+    return min(max(time_us, 0), _TIME_US_MAX)
+
+
+def to_time(time_us: int) -> datetime:
+    """A time in microseconds since 1970, cut likewise."""
+    return _EPOCH + timedelta(microseconds=shown_time_us(time_us))
+
+
+class _Packed(NamedTuple):
+    """Rows as one parameter."""
+
+    data: bytes
+
+
+class _PackedDumper(Dumper):
+    format = pq.Format.BINARY
+
+    def dump(self, obj: _Packed) -> bytes:
+        return obj.data
 
 
 class CopyBuffer:
-    """Rows per table, in the order of arrival. ``execute`` sends what waits before it runs, so it sees every row; so many
-    rows as ``ROWS_WAITING_MAX`` are sent too, since one changeset can make more than fit into memory.
+    """Rows per table, in the order of arrival. ``execute`` sends what waits before it runs, so it sees every row.
 
     own: the schema of our own tables; DuckLake's are where the connection's search path says.
     """
 
     def __init__(self, conn: Connection, *, own: str = OWN_SCHEMA) -> None:
         self.conn = conn
+        self.conn.adapters.register_dumper(_Packed, _PackedDumper)
         self.own = sql.Identifier(own)
         self._own = own
-        self._rows: dict[str, list[Sequence[Any]]] = {}
-        self._texts: dict[str, list[Sequence[Any]]] = {}
+        self._rows: Rows = {}
+        self._replacing: Rows = {}
+        self._texts: Rows = {}
         self._after: list[Callable[[], None]] = []
         self._waiting = 0
-        self._inserting: psycopg.Cursor[tuple[Any, ...]] | None = None
+        self._is_held = False
+        self._row_types: dict[str, int] = {}
+        self._sender: ThreadPoolExecutor | None = None
+        self._sending: Future[None] | None = None
 
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """One SQL transaction whose statements are collected and sent together, for a few rows of tables whose types are
-        known here; the connection has to be in autocommit. What a statement fails of is raised by a later one, at the
-        latest when the block ends."""
-        try:
-            # The connection's own transactions wait for the answers to BEGIN and COMMIT.
-            with self.conn.pipeline(), self.conn.cursor() as cursor:
-                # One prepared statement for numbers of every size.
-                cursor.adapters.register_dumper(int, Int8Dumper)
-                cursor.execute("BEGIN")
-                self._inserting = cursor
-                yield
-                cursor.execute("COMMIT")
-        except BaseException:
-            if not self.conn.closed:
-                self.conn.rollback()
-            raise
-        finally:
-            self._inserting = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing waits."""
-        return not (self._rows or self._texts or self._after)
+    # --- collecting ---------------------------------------------------------------------------------------------------
 
     def after_copy(self, run: Callable[[], None]) -> None:
-        """Have ``run`` called, once, when what waits has been sent; it may execute and add more."""
+        """Have ``run`` called, once, when what waits is on its way; it may execute and add more."""
         self._after.append(run)
 
     def add(self, table: str, row: Sequence[Any]) -> None:
-        """Add a row of a table of DuckLake or of our own whose types are known here."""
+        """Add a row of a table of DuckLake or of our own, as `packing.TYPES` has it."""
         rows = self._rows.get(table)
         if rows is None:
             rows = self._rows[table] = []
@@ -115,41 +116,53 @@ class CopyBuffer:
         self._texts.setdefault(table, []).append(row)
         self._count()
 
+    def replace(self, table: str, row: Sequence[Any]) -> None:
+        """Have a row take the place of the one with its key, which was sent before."""
+        self._replacing.setdefault(table, []).append(row)
+
     def _count(self) -> None:
         self._waiting += 1
-        if self._waiting >= ROWS_WAITING_MAX:
-            self.flush()
+        if self._waiting >= ROWS_TOGETHER and not self._is_held:
+            self.settle()
+            self._sender = self._sender or ThreadPoolExecutor(1, "copy")
+            self._sending = self._sender.submit(self._copy, *self._taken())
+            self._run_after()
+
+    def _taken(self) -> tuple[Rows, Rows]:
+        taken = self._rows, self._texts
+        self._rows, self._texts, self._waiting = {}, {}, 0
+        return taken
+
+    def _run_after(self) -> None:
+        after, self._after = self._after, []
+        for run in after:
+            run()
+
+    # --- many rows, in the caller's SQL transaction -------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send everything that waits."""
-        while not self.is_empty:
-            self._send()
-            after, self._after = self._after, []
-            for run in after:
-                run()
+        """Send everything that waits; all of it is there when this returns."""
+        self.settle()
+        while self._rows or self._texts or self._after:
+            self._copy(*self._taken())
+            self._run_after()
+        replacing, self._replacing = self._replacing, {}
+        if replacing:
+            self._know_row_types(replacing)
+        for table, rows in replacing.items():
+            self.conn.execute(_replacement(self._own, table), [self._parameter(table, rows)])
 
-    def _send(self) -> None:
-        rows_of, texts_of = self._rows, self._texts
-        self._rows, self._texts, self._waiting = {}, {}, 0
-        if self._inserting is None:
-            self._copy(rows_of, texts_of)
-            return
-        assert not texts_of
-        for some in _parted(rows_of):
-            self._insert(self._inserting, some)
+    def settle(self) -> None:
+        """Wait until nothing is on its way any more."""
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.result()
 
-    def _insert(self, cursor: psycopg.Cursor[tuple[Any, ...]], rows_of: dict[str, list[Sequence[Any]]]) -> None:
-        """All in one statement: each costs its sender and PostgreSQL more than a row does."""
-        shapes = tuple((_place(self._own, table), len(rows), len(rows[0])) for table, rows in rows_of.items())
-        cursor.execute(_insertion(shapes), [value for rows in rows_of.values() for row in rows for value in row])
-
-    def _copy(self, rows_of: dict[str, list[Sequence[Any]]], texts_of: dict[str, list[Sequence[Any]]]) -> None:
+    def _copy(self, rows_of: Rows, texts_of: Rows) -> None:
         with self.conn.cursor() as cursor:
             for table, rows in rows_of.items():
-                with cursor.copy(_COPY_BINARY.format(sql.Identifier(*_place(self._own, table)))) as copy:
-                    copy.set_types(COPY_TYPES[table])
-                    for row in rows:
-                        copy.write_row(row)
+                with cursor.copy(_COPY_BINARY.format(_place(self._own, table))) as copy:
+                    copy.write(b"".join((COPY_BEGIN, copy_bytes(table, rows), COPY_END)))
             for table, rows in texts_of.items():
                 with cursor.copy(_COPY_TEXT.format(sql.Identifier(table))) as copy:
                     for row in rows:
@@ -159,44 +172,81 @@ class CopyBuffer:
         self, statement: LiteralString | sql.SQL | sql.Composed, parameters: Sequence[Any] = ()
     ) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run a statement that must see the rows added so far."""
+        assert not self._is_held, "what is sent at once cannot do more than add and replace rows"
         self.flush()
+        return self._run(statement, parameters)
+
+    def read(
+        self, statement: LiteralString | sql.SQL | sql.Composed, parameters: Sequence[Any] = ()
+    ) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Read what no row that waits is about."""
+        self.settle()
+        return self._run(statement, parameters)
+
+    def _run(
+        self, statement: LiteralString | sql.SQL | sql.Composed, parameters: Sequence[Any]
+    ) -> psycopg.Cursor[tuple[Any, ...]]:
         # With parameters a % in a name, as of a column "discount %", is taken for a placeholder; no parameters is None.
         return self.conn.execute(statement, parameters or None)
 
+    # --- a few rows, in one statement ---------------------------------------------------------------------------------
 
-def _place(own: str, table: str) -> tuple[str, ...]:
-    return (table,) if table.startswith("ducklake_") else (own, table)
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """What is added in the block waits, however much it is."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+
+    def write_at_once(self, first: LiteralString, parameters: Sequence[Any]) -> bool:
+        """Send everything that waits in one statement, which is a SQL transaction of its own if the caller has none.
+
+        first: a statement that returns a row if the rest may be written; ``{own}`` stands for the schema of our own tables.
+
+        Returns:
+            Whether it was.
+        """
+        rows_of, texts_of = self._taken()
+        assert not texts_of
+        replacing, self._replacing = self._replacing, {}
+        self._run_after()
+        self._know_row_types({**rows_of, **replacing})
+        statement = _at_once(first, self._own, tuple(rows_of), tuple(replacing))
+        packed = [self._parameter(table, rows) for each in (rows_of, replacing) for table, rows in each.items()]
+        return self.conn.execute(statement, [*parameters, *packed], prepare=True).fetchone() is not None
+
+    def _parameter(self, table: str, rows: Sequence[Sequence[Any]]) -> _Packed:
+        return _Packed(array_bytes(table, self._row_types[table], rows))
+
+    def _know_row_types(self, tables: Mapping[str, object]) -> None:
+        """Ask by which numbers this database knows the row types of some tables."""
+        unknown = [table for table in tables if table not in self._row_types]
+        if unknown:
+            wanted = [_ROW_TYPE.format(sql.Literal(_place(self._own, table).as_string())) for table in unknown]
+            row = self._run(_ROW_TYPES.format(sql.SQL(", ").join(wanted)), ()).fetchone()
+            assert row is not None
+            self._row_types.update(zip(unknown, row, strict=True))
+
+
+def _place(own: str, table: str) -> sql.Identifier:
+    return sql.Identifier(table) if table.startswith("ducklake_") else sql.Identifier(own, table)
+
+
+def _replacement(own: str, table: str, *, after: sql.SQL = _AT_ANY_TIME) -> sql.Composed:
+    return _with_rows(_REPLACE[table], _place(own, table), after)
+
+
+def _with_rows(statement: sql.SQL, place: sql.Identifier, after: sql.SQL) -> sql.Composed:
+    return statement.format(place=place, after=after, rows=_ROWS.format(mark=_MARK, place=place))
 
 
 @lru_cache(maxsize=64)
-def _insertion(shapes: tuple[tuple[tuple[str, ...], int, int], ...]) -> bytes:
-    """One statement that inserts so many rows of so many values into each of some tables."""
-    *before, last = [
-        _INSERT.format(sql.Identifier(*place), _listed([sql.SQL("({})").format(_listed([_MARK] * width))] * count))
-        for place, count, width in shapes
-    ]
-    if not before:
-        return last.as_bytes(None)
-    named = _listed(
-        [sql.SQL("{} AS ({})").format(sql.Identifier(f"insert_{at}"), each) for at, each in enumerate(before)]
-    )
-    return sql.SQL("WITH {} {}").format(named, last).as_bytes(None)
-
-
-def _listed(parts: Sequence[sql.Composable]) -> sql.Composed:
-    return sql.SQL(", ").join(parts)
-
-
-def _parted(rows_of: dict[str, list[Sequence[Any]]]) -> Iterator[dict[str, list[Sequence[Any]]]]:
-    """Rows by table, no more at a time than one statement can have values."""
-    part: dict[str, list[Sequence[Any]]] = {}
-    values = 0
-    for table, rows in rows_of.items():
-        for row in rows:
-            if values + len(row) > VALUES_MAX:
-                yield part
-                part, values = {}, 0
-            part.setdefault(table, []).append(row)
-            values += len(row)
-    if part:
-        yield part
+def _at_once(first: LiteralString, own: str, added: tuple[str, ...], replaced: tuple[str, ...]) -> bytes:
+    """``first``, and if it returns a row the rows of some tables, each table's as one parameter."""
+    writes = [_with_rows(_INSERT, _place(own, table), _AFTER_FIRST) for table in added]
+    writes += [_replacement(own, table, after=_AFTER_FIRST) for table in replaced]
+    named = [sql.SQL("{} AS ({})").format(sql.Identifier(f"write_{at}"), each) for at, each in enumerate(writes)]
+    parts = [sql.SQL("first AS ({})").format(sql.SQL(first).format(own=sql.Identifier(own))), *named]
+    return sql.SQL("WITH {} SELECT 1 FROM first").format(sql.SQL(", ").join(parts)).as_bytes(None)

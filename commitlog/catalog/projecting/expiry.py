@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from psycopg import sql
 
-from commitlog.catalog.writing import CopyBuffer
+from commitlog.catalog.writing import CopyBuffer, to_time
 
 EMPTIED_MAX = 500
 """Tables of inlined rows, and as many of inlined deletes, that one expiry empties."""
@@ -93,33 +93,49 @@ class ExpiryBySettings:
         """Note that snapshots went in another way."""
         self._oldest = None
 
-    def after(self, snapshot_id: int, at: datetime) -> None:
-        """Expire what is due now that this snapshot is there."""
+    def is_due_after(self, snapshot_id: int, time_us: int) -> bool:
+        """Whether something may have to be expired once this snapshot is there."""
         keep, older_than_ms = self._limits or self._read_limits()
         if keep is None and older_than_ms is None:
+            return False
+        return self._is_due_by_number(snapshot_id, keep) or self._is_due_by_age(to_time(time_us), older_than_ms)
+
+    def after(self, snapshot_id: int, time_us: int) -> None:
+        """Expire what is due now that this snapshot is there."""
+        if not self.is_due_after(snapshot_id, time_us):
             return
-        oldest_id, oldest_at = self._oldest or self._read_oldest()
-        floor = oldest_id
-        if keep is not None and snapshot_id - keep + 1 - oldest_id >= max(1, keep // 10):
+        keep, older_than_ms = self._limits or self._read_limits()
+        floor, at = self._known_oldest()[0], to_time(time_us)
+        oldest_id = floor
+        if keep is not None and self._is_due_by_number(snapshot_id, keep):
             floor = snapshot_id - keep + 1
-        if older_than_ms is not None:
-            age = timedelta(milliseconds=older_than_ms)
-            if at - oldest_at >= age + max(age / 10, timedelta(seconds=1)):
-                floor = max(floor, self._newest_before(at - age))
+        if older_than_ms is not None and self._is_due_by_age(at, older_than_ms):
+            floor = max(floor, self._newest_before(at - timedelta(milliseconds=older_than_ms)))
         if floor > oldest_id:
             expire(self._buffer, min(floor, snapshot_id), at)
             self._oldest = None
 
+    def _is_due_by_number(self, snapshot_id: int, keep: int | None) -> bool:
+        return keep is not None and snapshot_id - keep + 1 - self._known_oldest()[0] >= max(1, keep // 10)
+
+    def _is_due_by_age(self, at: datetime, older_than_ms: int | None) -> bool:
+        if older_than_ms is None:
+            return False
+        age = timedelta(milliseconds=older_than_ms)
+        return at - self._known_oldest()[1] >= age + max(age / 10, timedelta(seconds=1))
+
     def _read_limits(self) -> tuple[int | None, int | None]:
-        row = self._buffer.execute(_LIMITS.format(own=self._buffer.own)).fetchone()
+        row = self._buffer.read(_LIMITS.format(own=self._buffer.own)).fetchone()
         assert row is not None
         self._limits = row[0], row[1]
         return self._limits
 
-    def _read_oldest(self) -> tuple[int, datetime]:
-        row = self._buffer.execute(_OLDEST).fetchone()
-        assert row is not None
-        self._oldest = row[0], row[1]
+    def _known_oldest(self) -> tuple[int, datetime]:
+        if self._oldest is None:
+            # What waits is newer.
+            row = self._buffer.read(_OLDEST).fetchone()
+            assert row is not None
+            self._oldest = row[0], row[1]
         return self._oldest
 
     def _newest_before(self, moment: datetime) -> int:

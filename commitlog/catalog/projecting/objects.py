@@ -82,7 +82,7 @@ class ObjectProjection:
     def create_schema(self, schema_id: int, name: str) -> None:
         uuid = object_uuid(self.tracker.log_id, "schema", schema_id)
         self.buffer.add(
-            "ducklake_schema", (schema_id, uuid, self.snapshot_id, None, name, path_of(name, str(uuid)), True)
+            "ducklake_schema", (schema_id, uuid.bytes, self.snapshot_id, None, name, path_of(name, str(uuid)), True)
         )
 
     def drop_schema(self, schema_id: int) -> tuple[list[int], list[int]]:
@@ -122,7 +122,7 @@ class ObjectProjection:
             definition = replace(definition, foreign_keys=(*definition.foreign_keys, key))
         uuid = object_uuid(self.tracker.log_id, "table", table_id)
         path = path_of(change.table, str(uuid))
-        row = (table_id, uuid, self.snapshot_id, None, schema_id, change.table, path, True)
+        row = (table_id, uuid.bytes, self.snapshot_id, None, schema_id, change.table, path, True)
         self.buffer.add("ducklake_table", row)
         for column in _column_rows(definition).values():
             self._add_column(table_id, column)
@@ -237,7 +237,8 @@ class ObjectProjection:
         row = self.buffer.execute(_END_TABLE_NAME, (self.snapshot_id, table_id)).fetchone()
         assert row is not None
         uuid, schema_id, path, is_relative = row
-        self.buffer.add("ducklake_table", (table_id, uuid, self.snapshot_id, None, schema_id, name, path, is_relative))
+        row = (table_id, uuid.bytes, self.snapshot_id, None, schema_id, name, path, is_relative)
+        self.buffer.add("ducklake_table", row)
         found = self.buffer.execute(_SCHEMA_NAME, (schema_id,)).fetchone()
         assert found is not None
         quoted = ['"' + part.replace('"', '""') + '"' for part in (found[0], name)]
@@ -265,7 +266,7 @@ class ObjectProjection:
 
     def create_view(self, view_id: int, schema: str, name: str, text: str, dialect: str) -> None:
         uuid = object_uuid(self.tracker.log_id, "view", view_id)
-        row = (view_id, uuid, self.snapshot_id, None, self.schema_id(schema), name, dialect, text, "")
+        row = (view_id, uuid.bytes, self.snapshot_id, None, self.schema_id(schema), name, dialect, text, "")
         self.buffer.add("ducklake_view", row)
 
     def replace_view(self, view_id: int, text: str, dialect: str) -> None:
@@ -273,7 +274,8 @@ class ObjectProjection:
         assert row is not None
         self.buffer.execute(_FORGET_NEVER_SEEN_VIEW, (view_id,))
         uuid, schema_id, name = row
-        self.buffer.add("ducklake_view", (view_id, uuid, self.snapshot_id, None, schema_id, name, dialect, text, ""))
+        row = (view_id, uuid.bytes, self.snapshot_id, None, schema_id, name, dialect, text, "")
+        self.buffer.add("ducklake_view", row)
 
     def drop_view(self, view_id: int) -> None:
         self._end("view", "view_id", view_id)

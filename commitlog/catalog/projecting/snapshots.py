@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
-from uuid import UUID
 
 from commitlog.catalog.projecting.expiry import ExpiryBySettings, expire
 from commitlog.catalog.projecting.files import FileProjection
@@ -19,12 +18,12 @@ from commitlog.catalog.projecting.rows import RowProjection
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.projecting.tracking import Tracker
 from commitlog.catalog.tables import OWN_SCHEMA
-from commitlog.catalog.writing import Connection, CopyBuffer, to_time
+from commitlog.catalog.writing import Connection, CopyBuffer, shown_time_us, to_time
 from commitlog.domain import model as m
 from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.records.outcome_json import conflict_to_json
 
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def project(
@@ -58,23 +57,22 @@ class Projection:
 
     def project(self, outcomes: Sequence[m.Outcome]) -> None:
         """Project a batch, up to the last row: nothing waits in memory when it returns."""
+        try:
+            self.collect(outcomes)
+            self.buffer.flush()
+        finally:
+            self.buffer.settle()
+
+    def collect(self, outcomes: Sequence[m.Outcome]) -> None:
+        """Collect the rows of a batch; its last ones wait in the buffer when it returns."""
         for outcome in outcomes:
             self.buffer.add("outcomes", outcome_row(outcome))
             if outcome.verdict is m.Verdict.COMMITTED:
                 _ChangesetProjection(self, outcome).run()
                 assert outcome.snapshot_id is not None
                 assert outcome.snapshot_time_us is not None
-                self.expiry.after(outcome.snapshot_id, to_time(outcome.snapshot_time_us))
+                self.expiry.after(outcome.snapshot_id, outcome.snapshot_time_us)
         self.tracker.store()
-        self.buffer.flush()
-
-
-def _jsonb(values: Sequence[Any]) -> Any:
-    if not values:
-        return None
-    from psycopg.types.json import Jsonb
-
-    return Jsonb(values, dumps=_dumps)
 
 
 def outcome_row(outcome: m.Outcome) -> tuple[Any, ...]:
@@ -82,7 +80,7 @@ def outcome_row(outcome: m.Outcome) -> tuple[Any, ...]:
     proposal = outcome.proposal
     return (
         outcome.seq,
-        None if outcome.proposal_id is None else UUID(bytes=outcome.proposal_id),
+        outcome.proposal_id,
         _storable(outcome.writer_id),
         None if proposal is None else proposal.writer_epoch,
         None if proposal is None else proposal.writer_seq,
@@ -95,10 +93,10 @@ def outcome_row(outcome: m.Outcome) -> tuple[Any, ...]:
         None if outcome.reason is None else outcome.reason.value,
         _storable(outcome.detail),
         outcome.conflict_count,
-        _jsonb([conflict_to_json(conflict) for conflict in outcome.conflicts]),
-        _jsonb(to_json(outcome.resolutions)),
+        _json([conflict_to_json(each) for each in outcome.conflicts]) if outcome.conflicts else None,
+        _json(to_json(outcome.resolutions)) if outcome.resolutions else None,
         outcome.original_seq,
-        to_time(outcome.decided_at_ms * 1000),
+        shown_time_us(outcome.decided_at_ms * 1000),
         outcome.epoch,
         outcome.source.partition,
         outcome.source.offset,
@@ -155,7 +153,7 @@ class _ChangesetProjection:
             "ducklake_snapshot",
             (
                 self.snapshot_id,
-                to_time(outcome.snapshot_time_us),
+                shown_time_us(outcome.snapshot_time_us),
                 outcome.assigned.schema_version,
                 outcome.next_catalog_id,
                 outcome.next_file_id,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -31,18 +29,6 @@ _TOTALS = sql.SQL("SELECT record_count, next_row_id, file_size_bytes FROM duckla
 _BOUNDS = sql.SQL("""
     SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats
     WHERE table_id = %s""")
-_STORE_TOTALS = sql.SQL("""
-    UPDATE ducklake_table_stats AS t
-    SET record_count = v.record_count, next_row_id = v.next_row_id, file_size_bytes = v.file_size_bytes
-    FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
-        AS v(table_id, record_count, next_row_id, file_size_bytes)
-    WHERE t.table_id = v.table_id""")
-_STORE_BOUNDS = sql.SQL("""
-    UPDATE ducklake_table_column_stats AS t
-    SET contains_null = v.contains_null, contains_nan = v.contains_nan, min_value = v.min_value, max_value = v.max_value
-    FROM unnest(%s::bigint[], %s::bigint[], %s::boolean[], %s::boolean[], %s::text[], %s::text[])
-        AS v(table_id, column_id, contains_null, contains_nan, min_value, max_value)
-    WHERE t.table_id = v.table_id AND t.column_id = v.column_id""")
 
 
 @dataclass(slots=True)
@@ -99,24 +85,25 @@ class Tracker:
         self._definitions_changed.discard(table_id)
 
     def _read(self, table_id: int) -> KnownTable:
-        execute = self.buffer.execute
-        row = execute(_DEFINITION.format(own=self.buffer.own), (table_id,)).fetchone()
+        # It was not touched since it was read or made: no row that waits is about it.
+        read = self.buffer.read
+        row = read(_DEFINITION.format(own=self.buffer.own), (table_id,)).fetchone()
         assert row is not None, f"table {table_id} is not in the catalog"
         known = KnownTable(load_definition(row[0]), TableStatistics())
-        known.rows_tables = [name for (name,) in execute(_ROWS_TABLES, (table_id,)).fetchall()]
-        exists = execute("SELECT to_regclass(%s)", (f"ducklake_inlined_delete_{table_id}",)).fetchone()
+        known.rows_tables = [name for (name,) in read(_ROWS_TABLES, (table_id,)).fetchall()]
+        exists = read("SELECT to_regclass(%s)", (f"ducklake_inlined_delete_{table_id}",)).fetchone()
         known.deletes_table_exists = exists is not None and exists[0] is not None
         self._read_statistics(table_id, known)
         return known
 
     def _read_statistics(self, table_id: int, known: KnownTable) -> None:
         statistics = known.statistics
-        row = self.buffer.execute(_TOTALS, (table_id,)).fetchone()
+        row = self.buffer.read(_TOTALS, (table_id,)).fetchone()
         if row is not None:
             statistics.record_count, statistics.next_row_id, statistics.file_size_bytes = row
             statistics.stored = True
         by_id = {leaf.column_id: leaf for column in known.definition.columns for leaf in leaves(column)}
-        for column_id, null, nan, low, high in self.buffer.execute(_BOUNDS, (table_id,)).fetchall():
+        for column_id, null, nan, low, high in self.buffer.read(_BOUNDS, (table_id,)).fetchall():
             statistics.stored_columns.add(column_id)
             if column_id not in by_id:
                 continue
@@ -148,8 +135,7 @@ class Tracker:
         return name
 
     def store(self) -> None:
-        """Write the statistics of touched tables and the definitions that changed."""
-        self.buffer.flush()
+        """Have the statistics of touched tables and the definitions that changed written."""
         for table_id in sorted(self._definitions_changed):
             definition = Jsonb(dump_definition(self._tables[table_id].definition))
             self.buffer.execute(_STORE_DEFINITION.format(own=self.buffer.own), (table_id, definition))
@@ -160,36 +146,25 @@ class Tracker:
             self._tables.clear()
 
     def _store_statistics(self, touched: list[KnownTable]) -> None:
-        """Write totals and bounds: one statement for all that are there already, COPY for new ones."""
-        totals: list[tuple[int, ...]] = []
-        bounds: list[tuple[Any, ...]] = []
         for known in touched:
             if not known.dirty:
                 continue
             known.dirty = False
             statistics, table_id = known.statistics, known.definition.table_id
+            write = self.buffer.replace if statistics.stored else self.buffer.add
             row = (table_id, statistics.record_count, statistics.next_row_id, statistics.file_size_bytes)
-            if statistics.stored:
-                totals.append(row)
-            else:
-                self.buffer.add("ducklake_table_stats", row)
-                statistics.stored = True
-            bounds += self._changed_bounds(table_id, statistics)
-        for statement, rows in ((_STORE_TOTALS, totals), (_STORE_BOUNDS, bounds)):
-            if rows:
-                self.buffer.execute(statement, [list(values) for values in zip(*rows, strict=True)])
+            write("ducklake_table_stats", row)
+            statistics.stored = True
+            self._store_bounds(table_id, statistics)
 
-    def _changed_bounds(self, table_id: int, statistics: TableStatistics) -> Iterator[tuple[Any, ...]]:
+    def _store_bounds(self, table_id: int, statistics: TableStatistics) -> None:
         for column_id in sorted(statistics.dirty_columns):
             bounds = statistics.columns[column_id]
             if not bounds.is_stored:
                 continue
+            write = self.buffer.replace if column_id in statistics.stored_columns else self.buffer.add
             low, high = bounds.texts()
             nan = bounds.contains_nan if bounds.data_type.name in FLOATS else None
-            row = (table_id, column_id, bounds.contains_null, nan, low, high)
-            if column_id in statistics.stored_columns:
-                yield row
-            else:
-                self.buffer.add("ducklake_table_column_stats", (*row, None))
-                statistics.stored_columns.add(column_id)
+            write("ducklake_table_column_stats", (table_id, column_id, bounds.contains_null, nan, low, high, None))
+            statistics.stored_columns.add(column_id)
         statistics.dirty_columns.clear()
