@@ -268,6 +268,7 @@ class Session:
         except (CommitLogError, _CatalogReplaced):
             raise
         except Exception as error:
+            self.position, self.catalog_oid = before
             self._judge(error, records)
             cause = error
         _logger.warning(
@@ -276,7 +277,6 @@ class Session:
             _seq_of(records[-1]),
             plain(cause),
         )
-        self.position, self.catalog_oid = before
         self.projection = None
         if self.position is not None:
             self._open(self.position.log_id)

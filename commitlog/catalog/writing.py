@@ -46,7 +46,7 @@ _MARK = sql.Placeholder()
 _AT_ANY_TIME = sql.SQL("")
 _AFTER_FIRST = sql.SQL("first, ")
 
-ROWS_TOGETHER = 5_000
+ROWS_WAITING_MAX = 5_000
 """So many rows are sent while more are collected; one changeset can make more than fit into memory."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -122,7 +122,7 @@ class CopyBuffer:
 
     def _count(self) -> None:
         self._waiting += 1
-        if self._waiting >= ROWS_TOGETHER and not self._is_held:
+        if self._waiting >= ROWS_WAITING_MAX and not self._is_held:
             self.settle()
             self._sender = self._sender or ThreadPoolExecutor(1, "copy")
             self._sending = self._sender.submit(self._copy, *self._taken())

@@ -1,4 +1,4 @@
-"""What a writer waits for that goes on when its commit is visible: a small batch costs two round trips, and writes the same."""
+"""What a writer waits for that goes on when its commit is visible: a small batch costs one round trip, and writes the same."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import psycopg
 import pytest
 from deciding import DecidedLog, append, create_table, data_file, delete_whole
 from projecting import Projecting, records_of
+from psycopg import sql
 
-from commitlog.catalog.projector import SMALL_BYTES
-from commitlog.errors import ProjectionError
+from commitlog.catalog.projector import SMALL_BYTES, _CatalogReplaced
+from commitlog.errors import CatalogMismatchError, ProjectionError
 
-ROUND_TRIPS_MAX = 2
+ROUND_TRIPS_MAX = 1
 TABLES = (
     "commitlog.outcomes",
     "ducklake_data_file",
@@ -62,16 +63,17 @@ def test_apply_when_outcomes_come_one_by_one_then_the_catalog_is_as_when_they_co
     assert len(together["ducklake_file_column_stats"]) == 24
 
 
-def test_apply_when_one_append_has_come_then_it_takes_two_round_trips(projecting: Projecting, tmp_path: Path) -> None:
+def test_apply_when_one_append_has_come_then_it_takes_one_round_trip(projecting: Projecting, tmp_path: Path) -> None:
     log = some_commits()
-    *before, last = records_of(log)
-    projecting.apply_rest(before)
+    projecting.apply_rest(records_of(log))
     log.commit(append(data_file(path="c.parquet")))
+    log.commit(append(data_file(path="d.parquet")))
+    *_, first, last = records_of(log)
     with projecting.session() as session, (tmp_path / "protocol").open("wb") as said:
-        # The first one reads what the session knows of the table from then on.
-        session.apply([last], last.offset + 1)
+        # The first one reads what the session knows of the table from then on, and prepares its statement.
+        session.apply([first], first.offset + 1)
         session.conn.pgconn.trace(said.fileno())
-        session.apply(records_of(log)[-1:], last.offset + 2)
+        session.apply([last], last.offset + 1)
         session.conn.pgconn.untrace()
     answered = (tmp_path / "protocol").read_text().count("ReadyForQuery")
     assert 0 < answered <= ROUND_TRIPS_MAX
@@ -106,3 +108,35 @@ def test_apply_when_a_few_bytes_are_many_rows_then_all_of_them_are_written(proje
         session.apply([last], last.offset + 1)
     with psycopg.connect(projecting.projector.settings.database_url) as conn:
         assert conn.execute("SELECT count(*) FROM ducklake_file_partition_value").fetchone() == (12 * 4096,)
+
+
+def test_apply_when_another_projector_has_written_then_a_small_batch_writes_nothing(projecting: Projecting) -> None:
+    log = some_commits()
+    *before, last = records_of(log)
+    projecting.apply_rest(before)
+    with projecting.session() as late:
+        with projecting.session() as other:
+            other.apply([last], last.offset + 1)
+        with pytest.raises(CatalogMismatchError, match="another projector"):
+            late.apply([last], last.offset + 1)
+    assert projecting.applied_seq() == last.outcome.seq
+
+
+def test_apply_when_another_catalog_has_taken_the_place_then_a_small_batch_begins_anew(projecting: Projecting) -> None:
+    log = some_commits()
+    *before, one, last = records_of(log)
+    projecting.apply_rest(before)
+    url = projecting.projector.settings.database_url
+    with projecting.session() as session, psycopg.connect(url, autocommit=True) as other:
+        session.apply([one], one.offset + 1)
+        for place in (("commitlog", "applied"), ("public", "ducklake_snapshot")):
+            old, new = sql.Identifier(*place), sql.Identifier(place[0], "made_anew")
+            other.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(new, old))
+            other.execute(sql.SQL("INSERT INTO {} SELECT * FROM {}").format(new, old))
+            other.execute(sql.SQL("DROP TABLE {} CASCADE").format(old))
+            other.execute(sql.SQL("ALTER TABLE {} RENAME TO {}").format(new, sql.Identifier(place[1])))
+        with pytest.raises(_CatalogReplaced):
+            session.apply([last], last.offset + 1)
+        assert other.execute("SELECT max(snapshot_id) FROM ducklake_snapshot").fetchone() == (
+            one.outcome.head_snapshot_id,
+        )
