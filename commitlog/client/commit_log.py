@@ -11,7 +11,7 @@ import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from numbers import Real
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -269,14 +269,24 @@ class CommitLog:
             raise InvalidRequestError(f"proposals must be a list of Proposals, not {shown(proposals)}")
         checked_count("in_flight_max", in_flight_max)
         waiting: deque[tuple[m.Proposal, PendingAnswer]] = deque()
+        numbered: set[str] = set()
         timeout_s = self._timeout_s(timeout_ms)
+
+        def first_answer() -> SubmittedOutcome | OutcomeUnknownError | KeyReusedError:
+            first, pending = waiting.popleft()
+            if first.writer_seq is not None:
+                numbered.discard(first.writer_id)
+            return self._awaited(first, pending, timeout_s)
+
         for proposal in proposals:
             encoded = self._encoded(proposal)
-            while waiting and (len(waiting) >= in_flight_max or _is_in_flight(proposal, waiting)):
-                yield self._awaited(*waiting.popleft(), timeout_s)
+            while waiting and (len(waiting) >= in_flight_max or _follows(proposal, numbered)):
+                yield first_answer()
             waiting.append((proposal, self._access.send(proposal, encoded, timeout_s=timeout_s)))
+            if proposal.writer_seq is not None:
+                numbered.add(proposal.writer_id)
         while waiting:
-            yield self._awaited(*waiting.popleft(), timeout_s)
+            yield first_answer()
 
     def commit(self, proposal: m.Proposal, *, timeout_ms: int | None = None) -> SubmittedOutcome:
         """Like ``submit``, for a commit that must succeed.
@@ -513,11 +523,9 @@ def _left_s(deadline: float) -> float:
     return max(0, deadline - time.monotonic())
 
 
-def _is_in_flight(proposal: m.Proposal, waiting: Iterable[tuple[m.Proposal, PendingAnswer]]) -> bool:
-    """Whether the writer has an unanswered proposal before one with a ``writer_seq``."""
-    if proposal.writer_seq is None:
-        return False
-    return any(other.writer_id == proposal.writer_id and other.writer_seq is not None for other, _ in waiting)
+def _follows(proposal: m.Proposal, numbered: Collection[str]) -> bool:
+    """Whether it has a ``writer_seq``, and its writer an unanswered proposal with one."""
+    return proposal.writer_seq is not None and proposal.writer_id in numbered
 
 
 def _check_kind(proposal: m.Proposal) -> None:

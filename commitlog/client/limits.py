@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from commitlog.domain import model as m
 from commitlog.errors import InvalidRequestError, ProposalTooLargeError
+
+_WITH_FILES = (m.Append, m.Compact, m.Flush)
 
 
 def check_limits(proposal: m.Proposal, settings: m.LogSettings, size_bytes: int) -> None:
@@ -29,22 +31,30 @@ def check_limits(proposal: m.Proposal, settings: m.LogSettings, size_bytes: int)
             )
 
 
-def _counts(proposal: m.Proposal, settings: m.LogSettings) -> Iterator[tuple[int, str, int]]:
-    files = sum(len(change.files) for change in proposal.changes if isinstance(change, m.Append | m.Compact | m.Flush))
-    keys = sum(len(read.keys) for read in proposal.reads if isinstance(read, m.RowsRead))
-    deletes = [change for change in proposal.changes if isinstance(change, m.Delete)]
-    positions = max((len(delete.rows) for change in deletes for delete in change.positions), default=0)
-    yield len(proposal.changes), "changes", settings.changes_max
-    yield files, "files", settings.files_max
-    yield len(proposal.reads), "reads", settings.reads_max
-    yield keys, "keys of rows read", settings.read_keys_max
-    yield positions, "row positions of one file (use a delete file)", settings.inlined_positions_max
-    positions = sum(len(delete.rows) for change in deletes for delete in change.positions)
-    yield positions, "row positions (use delete files)", settings.changeset_positions_max
+def _counts(proposal: m.Proposal, settings: m.LogSettings) -> Sequence[tuple[int, str, int]]:
+    files = positions = positions_of_one = 0
+    for change in proposal.changes:
+        if isinstance(change, _WITH_FILES):
+            files += len(change.files)
+        elif isinstance(change, m.Delete):
+            for delete in change.positions:
+                positions += len(delete.rows)
+                positions_of_one = max(positions_of_one, len(delete.rows))
+    keys = sum([len(read.keys) for read in proposal.reads if isinstance(read, m.RowsRead)])
+    return (
+        (len(proposal.changes), "changes", settings.changes_max),
+        (files, "files", settings.files_max),
+        (len(proposal.reads), "reads", settings.reads_max),
+        (keys, "keys of rows read", settings.read_keys_max),
+        (positions_of_one, "row positions of one file (use a delete file)", settings.inlined_positions_max),
+        (positions, "row positions (use delete files)", settings.changeset_positions_max),
+    )
 
 
 def _new_names(changes: tuple[m.Change, ...]) -> Iterator[str]:
     for change in changes:
+        if isinstance(change, _WITH_FILES):
+            continue
         match change:
             case m.CreateSchema():
                 yield change.schema
