@@ -1,19 +1,23 @@
-"""Writers of one process of `commitlog bench loop` and `peers`: what they are told on stdin, what they answer on stdout.
+"""The writers' processes of `commitlog bench loop` and `peers`: what they are told by one pipe, what they answer by another.
 
-They go step by step with those of the other processes, so that all connect, and all write, at the same moment:
-a job in JSON -> `imported`; `connect` -> the first commit of each, `Connected`; `go` -> turns until the time is over, `Done`.
+They are forked from one that has imported what all of them need, and go step by step, so that all connect, and all write, at
+the same moment: a job in JSON -> `ready`; `connect` -> the first commit of each writer, `Connected`; `go` -> turns until the
+time is over, `Done`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TextIO
 
 import psutil
 
@@ -72,10 +76,37 @@ class Done:
 
 
 def main() -> None:
+    """Fork a process for each pair of pipes: a kind of writers, and by process the descriptors to read and to write."""
+    kind, *pairs = sys.argv[1:]
+    if kind == STOCK:
+        import duckdb  # noqa: F401
+    elif kind in (DELTA, ICEBERG):
+        import commitlog.ops.bench.peer_turns  # noqa: F401
+    pipes = [tuple(map(int, pair.split(","))) for pair in pairs]
+    for reading, writing in pipes:
+        if os.fork() == 0:
+            # An end that another process holds open too would never be seen to close.
+            for other in {each for pair in pipes for each in pair} - {reading, writing}:
+                with suppress(OSError):
+                    os.close(other)
+            with os.fdopen(reading) as told, os.fdopen(writing, "w") as answers:
+                serve(told, answers)
+            return
+        os.close(reading)
+        os.close(writing)
+    for _ in pipes:
+        os.wait()
+
+
+def serve(told: TextIO, answers: TextIO) -> None:
     """Do as told."""
-    job = Job(**json.loads(sys.stdin.readline()))
-    _answer("imported")
-    sys.stdin.readline()
+
+    def answer(text: str) -> None:
+        print(text, file=answers, flush=True)
+
+    job = Job(**json.loads(told.readline()))
+    answer("ready")
+    told.readline()
     writers: Sequence[Writer] = ()
     with ThreadPoolExecutor(len(job.tables), WRITER_THREAD) as pool:
         try:
@@ -83,14 +114,14 @@ def main() -> None:
             failed = list(pool.map(_first_failure, writers))
         except Exception as error:
             failed = [_line(error)] * len(job.tables)
-        _answer(json.dumps(dataclasses.asdict(Connected(failed))))
+        answer(json.dumps(dataclasses.asdict(Connected(failed))))
         ready = [writer for writer, failure in zip(writers, failed, strict=False) if failure is None]
-        sys.stdin.readline()
+        told.readline()
         before = _own_cpu()
         loops = list(pool.map(lambda writer: looped(writer, job.seconds), ready))
-        _answer(json.dumps(dataclasses.asdict(Done(loops, _own_cpu().since(before)))))
+        answer(json.dumps(dataclasses.asdict(Done(loops, _own_cpu().since(before)))))
         # Until the servers' CPU was read, who serves this process lives on.
-        sys.stdin.readline()
+        told.readline()
 
 
 def open_writers(kind: str, tables: Sequence[str], place: Mapping[str, str]) -> Sequence[Writer]:
@@ -141,10 +172,6 @@ def _own_cpu() -> CpuTime:
 
 def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
-
-
-def _answer(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

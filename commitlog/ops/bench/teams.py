@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import signal
 import statistics
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from commitlog.config import Settings
@@ -213,25 +215,25 @@ def _median(values: Iterable[float]) -> float:
 
 
 class _Process:
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+    """One that was forked: what it is told, and what it answers."""
+
+    def __init__(self, to_it: int, from_it: int) -> None:
+        self._to_it, self._from_it = os.fdopen(to_it, "w"), os.fdopen(from_it)
 
     def tell(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
+        self._to_it.write(line + "\n")
+        self._to_it.flush()
 
     def heard(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = self._from_it.readline()
         if not line:
             raise LogUnavailableError("the bench's own servers", detail="a writer of the bench ended before its time")
         return line
 
-    def end(self) -> None:
-        # One that waits for its next step is told nothing more.
-        self._process.kill()
-        self._process.communicate()
+    def close(self) -> None:
+        with suppress(BrokenPipeError):
+            self._to_it.close()
+        self._from_it.close()
 
 
 def _all_told(processes: Sequence[_Process], line: str) -> list[str]:
@@ -242,21 +244,36 @@ def _all_told(processes: Sequence[_Process], line: str) -> list[str]:
 
 @contextmanager
 def _processes(settings: Settings, jobs: Sequence[Job]) -> Iterator[list[_Process]]:
-    started: list[_Process] = []
+    """A process for each job, which knows it; all of them are forked from one."""
+    to_them, from_them = [os.pipe() for _ in jobs], [os.pipe() for _ in jobs]
+    theirs = [(to_one[0], from_one[1]) for to_one, from_one in zip(to_them, from_them, strict=True)]
     with (settings.home / "writers.log").open("a") as errors:
-        try:
-            for job in jobs:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", WRITER_MODULE],
-                    env=settings.environment(),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    text=True,
-                )
-                started.append(_Process(process))
-                started[-1].tell(json.dumps(dataclasses.asdict(job)))
-            yield started
-        finally:
-            for each in started:
-                each.end()
+        forked_from = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                WRITER_MODULE,
+                jobs[0].kind,
+                *(f"{reading},{writing}" for reading, writing in theirs),
+            ],
+            env=settings.environment(),
+            stderr=errors,
+            pass_fds=[each for pair in theirs for each in pair],
+            # With a group of their own they can be ended together.
+            start_new_session=True,
+        )
+    for reading, writing in theirs:
+        os.close(reading)
+        os.close(writing)
+    processes = [_Process(to_one[1], from_one[0]) for to_one, from_one in zip(to_them, from_them, strict=True)]
+    try:
+        for process, job in zip(processes, jobs, strict=True):
+            process.tell(json.dumps(dataclasses.asdict(job)))
+        yield processes
+    finally:
+        with suppress(ProcessLookupError):
+            # One that waits for its next step is told nothing more.
+            os.killpg(forked_from.pid, signal.SIGKILL)
+        forked_from.wait()
+        for process in processes:
+            process.close()
