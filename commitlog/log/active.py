@@ -1,7 +1,8 @@
 """The work of the active sequencer, in rounds: decide what was proposed, append it, tell what is accepted.
 
-What may be believed and told is in `serving`; here is who is asked when. Nothing waits while there is something to do: the
-next batch is decided while others are on their way, and what has come by the time that one may be sent goes with it.
+What may be believed and told is in `serving`; here is who is asked when. A lone proposal is appended at once. While a batch is
+on its way the next one gathers: what comes is decided, and appended together as soon as that one is accepted, or when it is
+full. So under load an append carries the commits of many writers, and a backlog keeps several full ones on their way.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ HEARTBEAT_INTERVAL_S = 0.3
 LOOK_INTERVAL_S = 1.0
 TELL_AGAIN_S = 0.2
 IDLE_WAIT_S = 0.15
-BUSY_WAIT_S = 0.001
+BUSY_WAIT_S = 0.01
+"""It ends with the first report, and nothing that comes meanwhile could be appended before."""
 RECEIPTS_TOLD_AGAIN = 5_000
 
 _logger = logging.getLogger("commitlog.sequencer")
@@ -120,10 +122,10 @@ class Active:
         self._beat(now_s)
         self._say_again(now_s)
         self._look(now_s)
-        came = self._decide()
-        if len(self._batch) and self._serving.may_send:
+        took_all = self._decide()
+        if self._has_gathered():
             self._send()
-        elif not came and self._serving.in_flight:
+        if took_all and self._serving.in_flight:
             ports.results.poll(BUSY_WAIT_S)
 
     def settle(self) -> None:
@@ -147,17 +149,24 @@ class Active:
             self._on_accepted(sent, self._sent.pop(sent))
             self._tell(sent.seq, sent.letters)
 
+    def _is_full(self) -> bool:
+        return len(self._batch) >= self._limits.records_max or self._batch.size_bytes >= self._limits.bytes_max
+
+    def _has_gathered(self) -> bool:
+        """Whether the batch is to be appended now."""
+        return len(self._batch) > 0 and self._serving.may_send and (not self._serving.in_flight or self._is_full())
+
     def _decide(self) -> bool:
-        """Decides what has been proposed, as much as fits; whether there was anything."""
+        """Decides what has been proposed, as much as fits; whether that is all for now."""
+        if self._is_full() or not self._telling.has_room:
+            return True
         room = self._limits.records_max - len(self._batch)
-        if room <= 0 or self._batch.size_bytes >= self._limits.bytes_max or not self._telling.has_room:
-            return False
         is_idle = not len(self._batch) and not self._serving.in_flight and not self._unsaid
         messages = self._ports.proposals.poll(room, IDLE_WAIT_S if is_idle else 0)
         if messages:
             now_ms = None if self._decides_as_made else self._ports.clock_ms()
             self._decider.decide_all(messages, self._batch, now_ms=now_ms, told=self._telling.told)
-        return bool(messages)
+        return len(messages) < room
 
     def _send(self) -> None:
         batch, self._batch = self._batch, Batch()

@@ -361,6 +361,9 @@ class Sequencer:
             on_accepted=self._accepted,
         )
         self._decider, self._allowed_bytes = decider, state.settings.proposal_bytes_max
+        if not gc.isenabled():
+            # The first collection would walk all that was loaded, while writers wait.
+            gc.freeze()
         try:
             active.tell_again(untold, self._refused)
             self._move(Phase.SERVING)

@@ -153,6 +153,30 @@ def test_proposals_when_decided_then_told_only_after_their_reports() -> None:
     assert (running.world.told(), running.telling.told, running.active.is_quiet) == ([1, 2, 3], 3, True)
 
 
+def test_proposals_when_a_batch_is_on_its_way_then_gathered_until_it_is_accepted() -> None:
+    running = Sequencing()
+    running.world.propose()
+    running.step(reports=False)
+    for _ in range(3):
+        running.world.propose()
+        running.step(reports=False)
+    assert running.accepted() == [1]
+    running.world.reports.popleft()()
+    running.step(reports=False)
+    assert (running.accepted(), len(running.world.reports)) == ([1, 2, 3, 4], 3)
+
+
+def test_proposals_when_they_fill_batches_then_several_are_on_their_way() -> None:
+    running = Sequencing(records_max=2)
+    for _ in range(5):
+        running.world.propose()
+        running.step(reports=False)
+    assert running.accepted() == [1, 2, 3, 4, 5]
+    running.world.propose()
+    running.step(reports=False)
+    assert (running.accepted(), running.world.told()) == ([1, 2, 3, 4, 5], [])
+
+
 def test_outcomes_then_each_carries_what_was_told_when_it_was_decided() -> None:
     running = Sequencing()
     for _ in range(3):
