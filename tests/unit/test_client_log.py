@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 import threading
 import uuid
 from decimal import Decimal
@@ -67,6 +69,13 @@ def test_public_name_when_asked_for_then_there(name: str) -> None:
 def test_public_name_when_unknown_then_attribute_error() -> None:
     with pytest.raises(AttributeError, match="frobnicate"):
         _ = commitlog.frobnicate
+
+
+def test_client_when_loaded_then_arrow_is_not_until_a_file_is_read() -> None:
+    # Most commands read none, and loading Arrow takes longer than all else that they do.
+    code = "import sys, commitlog.client.access.kafka_access; print(sys.modules.keys() & {'pyarrow', 'numpy'})"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "set()\n"
 
 
 # --- unknown outcomes -------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from commitlog.client.arguments import checked_items, is_frame, shown
-from commitlog.client.files.data_files import read_data_file
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.tables.table_at import TableAt
 from commitlog.domain.model import DataFile
@@ -57,6 +56,8 @@ def described_files(
     described = tuple(file for file in given if isinstance(file, DataFile))
     if len(described) == len(given):
         return DescribedFiles(described, ())
+    from commitlog.client.files.data_files import read_data_file
+
     at = table()
 
     def describe(file: str | Path | DataFile) -> DataFile:

@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from posixpath import dirname
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
-
-import pyarrow as pa
-from pyarrow import fs
 
 from commitlog.client.files.places import filesystem_of, normal_path
 from commitlog.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 MARKER = "_commitlog.json"
 """The marker's name; Spark and other readers of folders pass over what begins with an underscore."""
@@ -61,6 +62,8 @@ def owner_of(data_path: str) -> LakeOwner | None:
         ConfigurationError: there is a marker that says nothing.
         OSError: it cannot be looked at from here.
     """
+    from pyarrow import fs
+
     filesystem, folder = _opened(data_path)
     place = f"{folder}/{MARKER}"
     if filesystem.get_file_info(place).type is not fs.FileType.File:
@@ -103,9 +106,11 @@ def check_free(data_path: str, log: str) -> None:
     Raises:
         ConfigurationError: it is another log's, or lies in the folder of another.
     """
+    from pyarrow import ArrowInvalid
+
     try:
         check_owner(data_path, None, log)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, ArrowInvalid) as error:
         _logger.warning("whose the data path %s is cannot be seen from here: %s", data_path, error)
 
 
@@ -115,12 +120,14 @@ def claim(data_path: str, log_id: bytes, log: str) -> None:
     Raises:
         ConfigurationError: it is another log's, or lies in the folder of another.
     """
+    from pyarrow import ArrowInvalid
+
     try:
         if check_owner(data_path, log_id, log) is None:
             _mark(data_path, json.dumps({"log_id": str(UUID(bytes=log_id)), "log": log}).encode() + b"\n")
             # Of several that mark it at once one wins.
             check_owner(data_path, log_id, log)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, ArrowInvalid) as error:
         _logger.warning("the data path %s cannot be marked as log %s's from here: %s", data_path, log, error)
 
 
@@ -140,6 +147,8 @@ def _refusal(data_path: str, owner: LakeOwner, log: str) -> str:
 
 def _owners_around(data_path: str) -> Iterator[LakeOwner]:
     """The owners of the folders that a data path is in."""
+    from pyarrow import ArrowInvalid
+
     scheme, separator, rest = data_path.rstrip("/").rpartition("://")
     if not separator:
         rest = normal_path(rest)
@@ -147,7 +156,7 @@ def _owners_around(data_path: str) -> Iterator[LakeOwner]:
     while folder.strip("/"):
         try:
             owner = owner_of(f"{scheme}{separator}{folder}")
-        except (OSError, pa.ArrowInvalid):
+        except (OSError, ArrowInvalid):
             owner = None  # who may not look there has no business there either
         if owner is not None:
             yield owner
@@ -155,6 +164,8 @@ def _owners_around(data_path: str) -> Iterator[LakeOwner]:
 
 
 def _mark(data_path: str, content: bytes) -> None:
+    from pyarrow import fs
+
     filesystem, folder = _opened(data_path)
     place = f"{folder}/{MARKER}"
     if not isinstance(filesystem, fs.LocalFileSystem):

@@ -1,12 +1,17 @@
-"""Where files are: paths of this machine and URLs of object stores, each in one form."""
+"""Where files are: paths of this machine and URLs of object stores, each in one form.
+
+Arrow takes longer to load than all else that a client needs: here as in its neighbours it is loaded by whoever reads a file.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from pyarrow import fs
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 
 def normal_path(path: str | Path) -> str:
@@ -24,6 +29,8 @@ def normal_path(path: str | Path) -> str:
 
 def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:
     """The file system of a path or URL, and the path in it, where every letter stands for itself: ``%`` and ``[`` too."""
+    from pyarrow import fs
+
     scheme, separator, rest = place.partition("://")
     if not separator:
         return fs.LocalFileSystem(), place

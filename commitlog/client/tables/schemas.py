@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from commitlog.client.arguments import checked_items, checked_text, shown
-from commitlog.client.tables.arrow_types import columns_of, type_text
 from commitlog.domain.model import ColumnSpec
 from commitlog.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Columns: TypeAlias = "pa.Schema | Mapping[str, str | pa.DataType] | Iterable[ColumnSpec] | Any"
 """An Arrow schema; names to types; ColumnSpecs; or a frame or schema of pandas, Polars or another library of Arrow's."""
@@ -23,6 +23,8 @@ def columns_from(schema: Columns) -> tuple[ColumnSpec, ...]:
         InvalidRequestError: it is no schema.
         DataFileError: a column's type has no DuckLake type; the message names it.
     """
+    from commitlog.client.tables.arrow_types import columns_of
+
     arrow = _arrow_schema(schema)
     if arrow is not None:
         return columns_of(arrow)
@@ -35,6 +37,8 @@ def columns_from(schema: Columns) -> tuple[ColumnSpec, ...]:
 
 
 def _arrow_schema(given: Any) -> pa.Schema | None:
+    import pyarrow as pa
+
     if isinstance(given, pa.Schema):
         return given
     if isinstance(getattr(given, "schema", None), pa.Schema):
@@ -51,6 +55,10 @@ def _arrow_schema(given: Any) -> pa.Schema | None:
 def _type(column: str, data_type: Any) -> str:
     if isinstance(data_type, str):
         return data_type
+    import pyarrow as pa
+
+    from commitlog.client.tables.arrow_types import type_text
+
     text = type_text(data_type) if isinstance(data_type, pa.DataType) else None
     if text is None:
         raise InvalidRequestError(
