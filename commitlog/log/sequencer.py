@@ -8,7 +8,6 @@ consumer group.
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 import time
@@ -27,6 +26,7 @@ from commitlog.log.active import Active, Limits
 from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.chain import Skip
 from commitlog.log.checkpoint import load_checkpoints
+from commitlog.log.garbage import Garbage
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.losses import check_proposals, check_told, last_told
 from commitlog.log.ports import Ports
@@ -48,7 +48,6 @@ DOUBT_PAUSE_S_MAX = 5.0
 """The first doubt costs no pause; what is in doubt again before anything was accepted will not pass by haste."""
 LEAVE_TIMEOUT_S = 10.0
 LEAVE_FLUSH_S = 1.0
-COLLECT_INTERVAL_S = 0.3
 CAUGHT_UP_RECORDS = 100
 
 _logger = logging.getLogger("commitlog.sequencer")
@@ -97,14 +96,15 @@ class SequencerStatus:
     skipped: Mapping[Skip, int] = field(default_factory=Counter)
 
 
-def run_sequencer(settings: Settings, *, standby: bool = False, stop: threading.Event | None = None) -> int:
-    """Runs a sequencer until it is stopped (exit code 0) or fenced (`EXIT_FENCED`: come back with ``standby``).
-
-    For a process of its own: it changes how the process collects garbage.
-    """
-    # The state is large, long-lived and without cycles: to walk it again and again costs a third of the speed.
-    gc.disable()
-    sequencer = Sequencer(settings, handlers=load_row_handlers(), stop=stop)
+def run_sequencer(
+    settings: Settings,
+    *,
+    standby: bool = False,
+    stop: threading.Event | None = None,
+    garbage: Garbage | None = None,
+) -> int:
+    """Runs a sequencer until it is stopped (exit code 0) or fenced (`EXIT_FENCED`: come back with ``standby``)."""
+    sequencer = Sequencer(settings, handlers=load_row_handlers(), stop=stop, garbage=garbage)
     try:
         sequencer.run(standby=standby)
     except FencedError as error:
@@ -122,6 +122,7 @@ class Sequencer:
         stop: ends `run` in an orderly way when it is set: what was decided is told, and a standby takes over at once.
         clock_ms: the time for ``decided_at_ms``.
         decides_as_made: give each proposal the time it was made at instead of the clock's, for history that is taken over.
+        garbage: `OwnGarbage` where nothing else runs in this process.
     """
 
     def __init__(
@@ -132,9 +133,11 @@ class Sequencer:
         stop: threading.Event | None = None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         decides_as_made: bool = False,
+        garbage: Garbage | None = None,
     ) -> None:
         self._settings = settings
         self._decides_as_made = decides_as_made
+        self._garbage = garbage or Garbage()
         self._topics = topics_of(settings.log)
         self._handlers = handlers or {}
         self._stop = stop or threading.Event()
@@ -149,7 +152,6 @@ class Sequencer:
         self._has_loaded = False
         self._decider: Decider | None = None
         self._allowed_bytes = 0
-        self._collected_s = 0.0
         self._doubt_pause_s = 0.0
         self.status = SequencerStatus()
 
@@ -165,6 +167,7 @@ class Sequencer:
             LogLossError: something is gone that was decided, told, or never decided.
             LogUnavailableError: no broker has answered at the start.
         """
+        self._garbage.begin()
         try:
             while not self._stop.is_set():
                 try:
@@ -226,13 +229,15 @@ class Sequencer:
         for each in (self._results, self._voice, self._replica, self._heartbeats):
             if each is not None:
                 each.close()
-        self._results = self._voice = self._replica = self._heartbeats = None
+        self._results = self._voice = self._replica = self._heartbeats = self._decider = None
 
     # --- loading and standing by --------------------------------------------------------------------------------------
 
     def _load(self) -> None:
         """Replays the log to where it ends now, and makes ready what taking over needs."""
         self._move(Phase.LOADING)
+        if self._served_epoch is not None:
+            self._garbage.has_thrown_away()
         heartbeats = self._heartbeats = HeartbeatListener(self._settings)
         replica = self._replica = Replica(
             self._settings,
@@ -361,9 +366,7 @@ class Sequencer:
             on_accepted=self._accepted,
         )
         self._decider, self._allowed_bytes = decider, state.settings.proposal_bytes_max
-        if not gc.isenabled():
-            # The first collection would walk all that was loaded, while writers wait.
-            gc.freeze()
+        self._garbage.has_loaded()
         try:
             active.tell_again(untold, self._refused)
             self._move(Phase.SERVING)
@@ -398,9 +401,7 @@ class Sequencer:
             internal=self.status.internal + batch.internal,
             batches=self.status.batches + 1,
         )
-        if not gc.isenabled() and time.monotonic() - self._collected_s > COLLECT_INTERVAL_S:
-            self._collected_s = time.monotonic()
-            gc.collect(1)
+        self._garbage.is_due()
 
     def _refused(self, untold: Sequence[Untold]) -> Sequence[Incoming]:
         return read_proposals(self._settings, [each.receipt.source for each in untold])

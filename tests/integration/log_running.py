@@ -25,11 +25,12 @@ DEADLINE_S = 60.0
 RUN_SEQUENCER = """
 import logging, signal, sys, threading
 from commitlog.config import Settings
+from commitlog.log.garbage import OwnGarbage
 from commitlog.log.sequencer import run_sequencer
 logging.basicConfig(level=logging.INFO, stream=sys.stderr)
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
-sys.exit(run_sequencer(Settings.load(), standby="standby" in sys.argv, stop=stop))
+sys.exit(run_sequencer(Settings.load(), standby="standby" in sys.argv, stop=stop, garbage=OwnGarbage()))
 """
 
 

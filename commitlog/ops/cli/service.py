@@ -110,13 +110,14 @@ def sequencer_command(settings: Settings, standby: bool, handover: bool) -> None
     The exit code is 75 when another one has taken over: start it again with --standby. On SIGTERM it tells what it has
     decided, and a standby takes over at once.
     """
+    from commitlog.log.garbage import OwnGarbage
     from commitlog.log.sequencer import run_sequencer
 
     if standby and handover:
         raise click.UsageError("--standby waits for the active sequencer to end, --handover takes its place: give one")
     log_as_json("sequencer")
     with stopped_by_signal() as stop, Kept("sequencer", settings, stop) as kept:
-        sys.exit(kept.run(lambda: run_sequencer(settings, standby=standby, stop=stop)) or 0)
+        sys.exit(kept.run(lambda: run_sequencer(settings, standby=standby, stop=stop, garbage=OwnGarbage())) or 0)
 
 
 @click.command("projector")
