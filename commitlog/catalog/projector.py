@@ -343,7 +343,7 @@ class Session:
         return position
 
     def _go_at_once(self, records: Sequence[ResultRecord]) -> bool:
-        """Whether so little is to be written that the round trips are what it costs: a few appends, or refusals."""
+        """Whether they are few, of a catalog that is known, and make nothing due to be expired."""
         if self.projection is None or self.catalog_oid is None or not _is_small(records):
             return False
         is_due_after = self.projection.expiry.is_due_after

@@ -167,10 +167,9 @@ class Decider:
 
     def _fitting(self, outcome: Outcome, told: int) -> tuple[Outcome, bytes]:
         encoded = self._encoded(outcome, told)
-        if len(encoded) > _FITTING_BYTES_MIN:
-            while len(encoded) > self._outcome_bytes_max():
-                outcome = shortened(outcome)
-                encoded = self._encoded(outcome, told)
+        while len(encoded) > _FITTING_BYTES_MIN and len(encoded) > self._outcome_bytes_max():
+            outcome = shortened(outcome)
+            encoded = self._encoded(outcome, told)
         return outcome, encoded
 
     def _replay(self, outcome: Outcome) -> None:

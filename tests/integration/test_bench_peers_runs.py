@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from commitlog.config import Settings
-from commitlog.ops.bench.peers import NAMES, TABLES, run_peers_bench
+from commitlog.ops.bench.loop import TABLES
+from commitlog.ops.bench.peers import NAMES, run_peers_bench
 
 
 @pytest.mark.nightly

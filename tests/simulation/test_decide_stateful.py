@@ -44,7 +44,7 @@ KINDS = tuple(product(Granularity, POLICIES))
 DICE = st.randoms(use_true_random=False)
 AGES = st.sampled_from((0, 1, 1, 2, 2, 3, 4, 6))
 ISOLATIONS = st.sampled_from(("SNAPSHOT", "SERIALIZABLE"))
-LEAST = {"proposals": 200, **dict.fromkeys(Isolation, 50)}
+LEAST = {"proposals": 200, **dict.fromkeys(Isolation, 60)}
 """Of each kind of log."""
 
 

@@ -1,6 +1,8 @@
 """Spark's Python workers, and what is done there and nowhere else."""
 
 import gc
+import subprocess
+import sys
 import traceback
 from importlib import import_module
 
@@ -24,8 +26,8 @@ def test_keep_imports_when_the_source_is_imported_then_holds_for_workers_and_not
 
     [row] = spark.range(1).select(kept("id").alias("kept")).collect()
     assert row.kept > 10_000
-    import_module(SOURCE)
-    assert gc.get_freeze_count() == 0
+    driver = f"import gc, {SOURCE}; print(gc.get_freeze_count())"
+    assert subprocess.run([sys.executable, "-c", driver], check=True, capture_output=True, text=True).stdout == "0\n"
 
 
 def test_plainly_when_an_error_of_ours_is_raised_deep_below_then_its_stack_ends_at_the_method() -> None:

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 from commitlog.domain.model.ids import parse_id
+from commitlog.domain.model.json_values import bounded_int, no_constant
 from commitlog.domain.model.malformed import MalformedProposal
 from commitlog.domain.model.records.proposal import Proposal
 from commitlog.domain.model.records.proposal_json import proposal_from_json
-from commitlog.domain.model.values import BIGINT_MAX, BIGINT_MIN, ProposalId
+from commitlog.domain.model.values import ProposalId
 from commitlog.errors import MalformedRecordError
 
 
@@ -18,7 +19,7 @@ def parse_proposal(line: bytes | str) -> Proposal | MalformedProposal:
     value: Any = None
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
-        value = json.loads(text, parse_int=_bounded_int, parse_constant=_no_constant)
+        value = json.loads(text, parse_int=bounded_int, parse_constant=no_constant)
         return proposal_from_json(value)
     except MalformedRecordError as error:
         detail = str(error)
@@ -40,13 +41,3 @@ def _readable_ids(value: Any) -> tuple[ProposalId | None, str | None]:
         proposal_id = None
     writer_id = value.get("writer_id")
     return proposal_id, writer_id if isinstance(writer_id, str) else None
-
-
-def _no_constant(name: str) -> float:
-    raise MalformedRecordError(f"{name} is no JSON number")
-
-
-def _bounded_int(digits: str) -> int:
-    if len(digits) > 20 or not BIGINT_MIN <= int(digits) <= BIGINT_MAX:
-        raise MalformedRecordError(f"the number {digits[:24]} is beyond a 64-bit integer")
-    return int(digits)

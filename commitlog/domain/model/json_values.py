@@ -27,6 +27,7 @@ from commitlog.domain.model.values import (
     RowPositions,
     RowValue,
     Scalar,
+    is_bigint,
     is_nested_deeper,
     row_positions,
     shown,
@@ -39,6 +40,18 @@ Reader = Callable[[Any, str], T]
 """Makes a value of what ``json.loads`` gave; the second argument says where it stands."""
 
 _REQUIRED: Any = object()
+
+
+def bounded_int(digits: str) -> int:
+    """A number of JSON as `json.loads` has found it; MalformedRecordError beyond 64 bits."""
+    if len(digits) > 20 or not is_bigint(int(digits)):
+        raise MalformedRecordError(f"the number {digits[:24]} is beyond a 64-bit integer")
+    return int(digits)
+
+
+def no_constant(name: str) -> float:
+    """Refuse the NaN and Infinity that `json.loads` lets pass."""
+    raise MalformedRecordError(f"{name} is no JSON number")
 
 
 class Field(NamedTuple):

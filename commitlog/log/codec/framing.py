@@ -71,7 +71,7 @@ def opened(data: bytes, record: str, read: Callable[[Cursor], T]) -> T:
         found = record_of(data)
         if found != record:
             raise MalformedRecordError(f"a record of kind {found}, not {record}")
-        data = _in_newest_form(data, *EARLIER[data[:HEADER_SIZE_BYTES]], directory=schemas_dir())
+        data = _in_newest_form(data, *EARLIER[data[:HEADER_SIZE_BYTES]])
     cursor = Cursor(data, HEADER_SIZE_BYTES)
     try:
         value = read(cursor)
@@ -84,11 +84,11 @@ def opened(data: bytes, record: str, read: Callable[[Cursor], T]) -> T:
     return value
 
 
-def _in_newest_form(data: bytes, record: str, written: str, newest: str, *, directory: Path) -> bytes:
+def _in_newest_form(data: bytes, record: str, written: str, newest: str) -> bytes:
     """Bytes of an earlier version as those of the newest one, by Avro's rules of schema resolution."""
     from fastavro import schemaless_reader, schemaless_writer
 
-    earlier, latest = _parsed(directory / written), _parsed(directory / newest)
+    earlier, latest = _parsed(schemas_dir() / written), _parsed(schemas_dir() / newest)
     try:
         fields: Any = schemaless_reader(
             BytesIO(data[HEADER_SIZE_BYTES:]), earlier, latest, return_record_name=True, return_named_type=True

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from librt.strings import BytesWriter
 from pyroaring import FrozenBitMap64
 
+from commitlog.domain.model.json_values import bounded_int, no_constant
 from commitlog.domain.model.record import Record
 from commitlog.domain.model.records.proposal import (
     ChangeKind,
@@ -25,7 +26,6 @@ from commitlog.domain.model.records.proposal import (
 )
 from commitlog.domain.model.values import (
     BIGINT_MAX,
-    BIGINT_MIN,
     NESTING_MAX,
     Plain,
     Row,
@@ -92,7 +92,7 @@ def _read_row_value(cursor: Cursor) -> RowValue:
 
 def _nested_from_json(text: str) -> RowValue:
     try:
-        value = json.loads(text, parse_int=_bounded_int, parse_float=_finite_float, parse_constant=_no_constant)
+        value = json.loads(text, parse_int=bounded_int, parse_float=_finite_float, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise MalformedRecordError(f"a nested value is not JSON: {error}"[:200]) from None
     if not isinstance(value, list | dict):
@@ -102,21 +102,11 @@ def _nested_from_json(text: str) -> RowValue:
     return value
 
 
-def _bounded_int(digits: str) -> int:
-    if len(digits) > 20 or not BIGINT_MIN <= int(digits) <= BIGINT_MAX:
-        raise MalformedRecordError(f"the number {digits[:24]} is beyond a 64-bit integer")
-    return int(digits)
-
-
 def _finite_float(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
         raise MalformedRecordError(f"the number {digits[:24]} is beyond a 64-bit float")
     return value
-
-
-def _no_constant(name: str) -> float:
-    raise MalformedRecordError(f"{name} is no JSON number")
 
 
 def write_positions(out: BytesWriter, rows: RowPositions) -> None:

@@ -9,15 +9,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import deltalake
-import psycopg
-from psycopg import sql
 from pyiceberg.catalog import Catalog, load_catalog
 
 from commitlog.config import Settings
-from commitlog.ops.bench.turns import DELTA, ICEBERG, Took, Writer, sample_rows
+from commitlog.ops.bench.turns import DELTA, ICEBERG, Took, Writer, create_database, sample_rows
 
 NAMESPACE = "bench"
 
@@ -72,11 +69,9 @@ class IcebergLake:
     @classmethod
     def create(cls, settings: Settings, tables: Iterable[str]) -> IcebergLake:
         """Make them empty, in a new database of the PostgreSQL that the settings name."""
-        with psycopg.connect(settings.database_url, autocommit=True) as server:
-            server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(ICEBERG)))
         folder = settings.home / ICEBERG
         folder.mkdir()
-        url = urlsplit(settings.database_url)._replace(scheme="postgresql+psycopg2", path=f"/{ICEBERG}").geturl()
+        url = create_database(settings, ICEBERG)._replace(scheme="postgresql+psycopg2").geturl()
         lake = cls(url, folder.as_uri())
         catalog = lake.connect()
         catalog.create_namespace(NAMESPACE)

@@ -13,7 +13,7 @@ from itertools import product
 
 from commitlog import compiled
 from commitlog.config import Settings
-from commitlog.ops.bench.loop import LoopServers
+from commitlog.ops.bench.loop import TABLES, WARM_UP_S, LoopServers
 from commitlog.ops.bench.peer_turns import DeltaLake, IcebergLake
 from commitlog.ops.bench.peers_picture import Curve, Point
 from commitlog.ops.bench.servers import Say, own_servers
@@ -23,8 +23,6 @@ from commitlog.ops.bench.turns import DELTA, ICEBERG, STOCK, StockLake
 OURS = "append"
 NAMES: Mapping[str, str] = {OURS: "commitlog", STOCK: "DuckLake", DELTA: "Delta", ICEBERG: "Iceberg"}
 WRITERS = (1, 2, 4, 8, 16, 32)
-TABLES = ("one", "own")
-WARM_UP_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -320,10 +320,8 @@ class _Bench:
 
     # --- how far they are ---------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _service(self, name: str) -> Iterator[psutil.Process]:
-        with service_process(self._own, name) as process:
-            yield process
+    def _service(self, name: str) -> AbstractContextManager[psutil.Process]:
+        return service_process(self._own, name)
 
     def _answered(self) -> Receipt:
         """The answer to a proposal: the sequencer serves."""

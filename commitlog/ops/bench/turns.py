@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import psycopg
 import pyarrow as pa
@@ -56,6 +56,13 @@ def sample_rows() -> pa.Table:
     return pa.table({name: pa.array(range(ROWS), pa.int64()) for name in COLUMNS})
 
 
+def create_database(settings: Settings, name: str) -> SplitResult:
+    """A new database of the PostgreSQL that the settings name, by its URL."""
+    with psycopg.connect(settings.database_url, autocommit=True) as server:
+        server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return urlsplit(settings.database_url)._replace(path=f"/{name}")
+
+
 class _LogWriter:
     failures: type[Exception] = CommitLogError
 
@@ -103,10 +110,7 @@ class StockLake:
     @classmethod
     def create(cls, settings: Settings, tables: Iterable[str]) -> StockLake:
         """Make one, with tables, in a new database of the PostgreSQL that the settings name."""
-        with psycopg.connect(settings.database_url, autocommit=True) as server:
-            server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(STOCK)))
-        url = urlsplit(settings.database_url)._replace(path=f"/{STOCK}").geturl()
-        lake = cls(connection_text(url), str(settings.home / STOCK))
+        lake = cls(connection_text(create_database(settings, STOCK).geturl()), str(settings.home / STOCK))
         connection = lake.connect()
         for table in tables:
             connection.execute(f"CREATE TABLE {table} ({', '.join(f'{name} BIGINT' for name in COLUMNS)})")
