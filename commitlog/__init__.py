@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from commitlog import compiled
 
 if TYPE_CHECKING:
-    from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome, Transaction
+    from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome, Table, Transaction
     from commitlog.config import Settings
     from commitlog.domain.model import (
         ColumnSpec,
@@ -47,6 +47,7 @@ __all__ = [
     "ProposalStatus",
     "Settings",
     "SubmittedOutcome",
+    "Table",
     "Transaction",
     "Verdict",
 ]
@@ -54,7 +55,7 @@ __all__ = [
 compiled.choose()
 
 _HOMES = {
-    "commitlog.client": ("CommitLog", "OutcomeState", "ProposalStatus", "SubmittedOutcome", "Transaction"),
+    "commitlog.client": ("CommitLog", "OutcomeState", "ProposalStatus", "SubmittedOutcome", "Table", "Transaction"),
     "commitlog.config": ("Settings",),
     "commitlog.errors": ("CommitLogError", "OutcomeUnknownError", "ProposalRejectedError"),
 }

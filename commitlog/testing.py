@@ -23,17 +23,18 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from commitlog.client.access.contents import Contents
 from commitlog.client.access.dry_run import decided_unsent
 from commitlog.client.access.log_access import OutcomeState, ProposalStatus
+from commitlog.client.access.memory_contents import MemoryContents
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.domain import model as m
 from commitlog.domain.deciding.answers import receipt_for
 from commitlog.domain.deciding.rules import RowHandler
-from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition
+from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.settings import changed_settings
-from commitlog.domain.model.types import fold
-from commitlog.domain.state.index import SequencerState, TableState, new_state
+from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.errors import ConfigurationError, OutcomeNotFoundError, OutcomeUnknownError, SnapshotNotFoundError
 from commitlog.log.batches import Decider, Incoming
@@ -79,8 +80,7 @@ class _InMemoryAccess:
         self._undecidable: dict[m.Position, Exception] = {}
         self.outcomes: list[m.Outcome] = []
         self._decider = self._new_decider()
-        self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
-        self._files: dict[int, LiveFile] = {}
+        self._contents = MemoryContents(lambda: self._state, self.new_table_path, self._changed)
         self._offset = 0
         self._closed = False
         self.answers_to_lose = 0
@@ -125,22 +125,17 @@ class _InMemoryAccess:
         with self._changed:
             if snapshot_id > self._state.head_snapshot_id:
                 raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._state.head_snapshot_id)
-            holder = self._state.schema_at(fold(schema), snapshot_id)
-            entry = None if holder is None else self._state.entry_at(holder, fold(table), snapshot_id)
-            if not isinstance(entry, TableState):
-                return None
-            versions = self._definitions[entry.table_id]
-            definition = next(known for since, known in reversed(versions) if since <= snapshot_id)
-            return TableAt(definition, self.new_table_path(schema, versions[0][1].name))
+            found = self._contents.table_at(schema, table, snapshot_id)
+            return None if found is None else TableAt(found.definition, found.path.rstrip("/"))
 
-    def new_table_path(self, schema: str, table: str) -> str | None:
+    def contents(self) -> Contents:
+        return self._contents
+
+    def new_table_path(self, schema: str, table: str) -> str:
         return f"{self._data_path}/{schema}/{table}"
 
     def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:
-        with self._changed:
-            table = self._state.tables.get(table_id)
-            live = () if table is None else table.live_files
-            return [self._files[each] for each in live if each in self._files and self._files[each].path in paths]
+        return self._contents.live_files(table_id, paths)
 
     def claim_data_path(self) -> None:
         pass
@@ -222,21 +217,7 @@ class _InMemoryAccess:
 
     def _remember(self, outcome: m.Outcome) -> None:
         self.outcomes.append(outcome)
-        if outcome.snapshot_id is None:
-            return
-        self._remember_files(outcome)
-        for effect in outcome.effects:
-            table = None if effect.object_id is None else self._state.tables.get(effect.object_id)
-            if table is not None:
-                self._definitions.setdefault(table.table_id, []).append((outcome.snapshot_id, table.definition))
-
-    def _remember_files(self, outcome: m.Outcome) -> None:
-        if outcome.proposal is None or outcome.assigned is None:
-            return
-        by, changes = outcome.proposal, outcome.proposal.changes
-        named = [file for each in changes if isinstance(each, m.Append | m.Compact | m.Flush) for file in each.files]
-        for data_file_id, file in zip(outcome.assigned.data_file_ids, named, strict=True):
-            self._files[data_file_id] = LiveFile(data_file_id, file.path, by.proposal_id, by.writer_id, by.writer_seq)
+        self._contents.take(outcome)
 
 
 class InMemoryCommitLog(CommitLog):

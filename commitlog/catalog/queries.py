@@ -69,6 +69,22 @@ class CatalogFile:
 
 
 @dataclass(frozen=True, slots=True)
+class CatalogSnapshot:
+    """A snapshot: when it was made, by whom, and which kinds of changes it has, such as ``("APPEND",)``.
+
+    Those of a lake that was taken over have no writer and no kinds.
+    """
+
+    snapshot_id: int
+    time: datetime
+    writer_id: str | None
+    changes: tuple[str, ...]
+    author: str | None
+    message: str | None
+    extra: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class AppliedPosition:
     """How far the results topic is applied."""
 
@@ -169,6 +185,23 @@ class Catalog(CatalogReader):
         if not found:
             raise SnapshotNotFoundError(snapshot_id, floor_snapshot_id=low, head_snapshot_id=high)
 
+    def snapshots(
+        self, *, table_id: int | None = None, limit: int | None = None, before: int | None = None
+    ) -> list[CatalogSnapshot]:
+        """Snapshots, the newest first.
+
+        Args:
+            table_id: only those that changed this table.
+            limit: how many at most.
+            before: only those before this one.
+        """
+        asked = {"table": table_id, "entry": f"(^|,)[a-z_]+:{table_id}(,|$)", "before": before, "limit": limit}
+        rows = self._select(statements.SNAPSHOTS, asked)
+        return [
+            CatalogSnapshot(snapshot_id, time, writer_id, tuple(kinds.split(",")) if kinds else (), *told)
+            for snapshot_id, time, writer_id, kinds, *told in rows
+        ]
+
     def agreed_snapshot(self, query: str, propose: Callable[[], int]) -> int:
         """The snapshot that a query of many processes reads: what one of them has proposed first.
 
@@ -201,6 +234,10 @@ class Catalog(CatalogReader):
             if fold(name) == fold(schema):
                 return self.data_path() + str(path)
         return None
+
+    def schemas(self, snapshot_id: int) -> list[str]:
+        """The names of the schemas at a snapshot."""
+        return sorted(name for name, _ in self._select(statements.SCHEMAS_AT, (snapshot_id, snapshot_id)))
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None:
         """A table as of a snapshot; None when there is none of that name."""
@@ -345,6 +382,24 @@ class Catalog(CatalogReader):
             with self.connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
                 rows += cursor.execute(query, (snapshot_id, snapshot_id)).fetchall()
         return rows
+
+    @of_one_moment
+    def rows_at(self, table_id: int, snapshot_id: int) -> list[dict[int, Any]]:
+        """The rows that are in no file at a snapshot, by the ids of their columns; values as stored."""
+        rows: list[dict[int, Any]] = []
+        for name, columns in self.rows_columns(table_id).items():
+            chosen = sql.SQL(", ").join(map(sql.Identifier, columns))
+            query = statements.ROWS_OF_COLUMNS.format(chosen, sql.Identifier(name))
+            found = self._select(query, (snapshot_id, snapshot_id))
+            rows += [dict(zip(columns.values(), row, strict=True)) for row in found]
+        return rows
+
+    def rows_columns(self, table_id: int) -> dict[str, dict[str, int]]:
+        """The SQL tables of a table's rows that are in no file, oldest first, each with its columns' names and ids."""
+        tables: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for table, column, column_id in self._select(statements.ROWS_COLUMNS, (table_id,)):
+            tables[table][column] = column_id
+        return tables
 
     # --- outcomes -----------------------------------------------------------------------------------------------------
 

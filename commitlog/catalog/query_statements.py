@@ -25,6 +25,14 @@ SNAPSHOT_BEFORE = sql.SQL("""
     SELECT max(snapshot_id), min(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= %s""")
 SNAPSHOT_RANGE = sql.SQL("""
     SELECT min(snapshot_id), max(snapshot_id), bool_or(snapshot_id = %s) FROM ducklake_snapshot""")
+SNAPSHOTS = sql.SQL("""
+    SELECT s.snapshot_id, s.snapshot_time, o.writer_id, o.change_kinds, c.author, c.commit_message, c.commit_extra_info
+    FROM ducklake_snapshot s LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id)
+    LEFT JOIN commitlog.outcomes o USING (snapshot_id)
+    WHERE s.snapshot_id < coalesce(%(before)s, 9223372036854775807) AND (%(table)s::bigint IS NULL
+        OR c.changes_made ~ %(entry)s
+        OR s.snapshot_id IN (SELECT begin_snapshot FROM ducklake_table WHERE table_id = %(table)s))
+    ORDER BY s.snapshot_id DESC LIMIT %(limit)s""")
 DATA_PATH = sql.SQL("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL")
 SCHEMAS_AT = sql.SQL("""
     SELECT schema_name, path FROM ducklake_schema WHERE begin_snapshot <= %s AND (end_snapshot IS NULL
@@ -86,6 +94,14 @@ MAPPINGS = sql.SQL("""
     WHERE mapping_id = ANY(%s) ORDER BY mapping_id, column_id""")
 ROWS_AT = sql.SQL("""
     SELECT * FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s) ORDER BY row_id""")
+ROWS_COLUMNS = sql.SQL("""
+    SELECT d.table_name, c.column_name, c.column_id FROM ducklake_inlined_data_tables d
+    JOIN ducklake_schema_versions v ON v.table_id = d.table_id AND v.schema_version = d.schema_version
+    JOIN ducklake_column c ON c.table_id = d.table_id AND c.parent_column IS NULL
+        AND c.begin_snapshot <= v.begin_snapshot AND (c.end_snapshot IS NULL OR c.end_snapshot > v.begin_snapshot)
+    WHERE d.table_id = %s ORDER BY d.schema_version, c.column_order""")
+ROWS_OF_COLUMNS = sql.SQL("""
+    SELECT {} FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s) ORDER BY row_id""")
 OUTCOME = sql.SQL("""
     SELECT * FROM commitlog.outcomes WHERE proposal_id = %s ORDER BY (verdict = 'DUPLICATE'), seq LIMIT 1""")
 PROPOSAL_ENDING = sql.SQL("""

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from commitlog.client.access.contents import Contents
 from commitlog.client.access.log_access import LogAccess, OutcomeState, PendingAnswer, ProposalStatus
 from commitlog.client.access.unanswered import UnansweredProposals
 from commitlog.client.arguments import (
@@ -35,6 +36,7 @@ from commitlog.client.limits import check_limits
 from commitlog.client.outcomes.explaining import explain
 from commitlog.client.outcomes.repeats import check_repeat
 from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answered_before
+from commitlog.client.table import Table
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.client.transaction import Transaction, make_options
@@ -46,10 +48,10 @@ from commitlog.errors import (
     KeyReusedError,
     OutcomeUnknownError,
     ProposalRejectedError,
-    TableNotFoundError,
 )
 
 if TYPE_CHECKING:
+    from commitlog.catalog.queries import CatalogSnapshot
     from typing import Self
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -236,7 +238,7 @@ class CommitLog:
         """
         parsed = parse_table_name(table)
         known = self._access.newest_known_table(parsed.schema, parsed.name)
-        return self.new_files.below(table, self.table(table).path if known is None else known.table.path)
+        return self.new_files.below(table, self.table(table).at().path if known is None else known.table.path)
 
     def submit(self, proposal: m.Proposal, *, timeout_ms: int | None = None) -> SubmittedOutcome:
         """Send a proposal as it is and wait for its answer, whichever it is.
@@ -403,19 +405,39 @@ class CommitLog:
         )
         return snapshot_id
 
-    def table(self, table: str, *, snapshot_id: int | None = None) -> TableAt:
-        """A table's definition and where its files are.
+    def table(self, table: str) -> Table:
+        """A table, to be read, written and asked about; nobody is asked whether it is there until then.
 
         Raises:
-            TableNotFoundError: there is none of that name.
-            SnapshotNotFoundError: the snapshot is beyond the head.
+            InvalidRequestError: the name cannot be one.
         """
-        name = parse_table_name(table)
-        at = self.head_snapshot_id() if snapshot_id is None else checked_count("snapshot_id", snapshot_id)
-        found = self.table_at(name, at)
-        if found is None:
-            raise TableNotFoundError(str(name), snapshot_id=at)
-        return found
+        return Table(self, parse_table_name(table))
+
+    def tables(self, *, snapshot: int | None = None) -> list[str]:
+        """The names of all tables, with their schemas, at a snapshot; None is the newest."""
+        contents, at = self._contents_at(snapshot)
+        return [str(TableName(schema, name)) for schema, name, _ in contents.tables(at)]
+
+    def schemas(self, *, snapshot: int | None = None) -> list[str]:
+        """The names of all schemas at a snapshot; None is the newest."""
+        contents, at = self._contents_at(snapshot)
+        return contents.schemas(at)
+
+    def snapshots(self, limit: int | None = None, *, before: int | None = None) -> list[CatalogSnapshot]:
+        """The snapshots, the newest first: when each was made, by whom, and what changed.
+
+        Args:
+            limit: how many at most; None is all that the log still knows.
+            before: only those before this one.
+        """
+        self.head_snapshot_id()
+        return self.contents().snapshots(
+            limit=checked_count_or_none("limit", limit), before=checked_count_or_none("before", before)
+        )
+
+    def contents(self) -> Contents:
+        """What the tables hold, as far as readers see it by now."""
+        return self._access.contents()
 
     def table_at(self, name: TableName, snapshot_id: int) -> TableAt | None:
         """A table as of a snapshot; None when there is none of that name."""
@@ -448,6 +470,12 @@ class CommitLog:
         return self._access.settings
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _contents_at(self, snapshot: int | None) -> tuple[Contents, int]:
+        at = self.head_snapshot_id() if snapshot is None else checked_count("snapshot", snapshot)
+        contents = self.contents()
+        contents.check_snapshot(at)
+        return contents, at
 
     def _timeout_s(self, timeout_ms: int | None) -> float:
         return (self._timeout_ms if timeout_ms is None else checked_count("timeout_ms", timeout_ms)) / 1000

@@ -65,13 +65,13 @@ def test_look_ups_when_another_program_has_just_committed_then_see_it(
             assert other.transaction().table(name).definition.name == name
         else:
             newest = other.wait_for_snapshot()
-            assert other.table(name, snapshot_id=newest).definition.name == name
+            assert other.table(name).at(newest).definition.name == name
 
 
 def test_table_when_at_a_snapshot_beyond_the_head_then_says_so_at_once(log: CommitLog, table: str) -> None:
     head = log.head_snapshot_id()
     with pytest.raises(SnapshotNotFoundError, match=f"to {head}"):
-        log.table(table, snapshot_id=head + 1)
+        log.table(table).at(head + 1)
     with pytest.raises(SnapshotNotFoundError, match=f"to {head}"):
         log.transaction(base_snapshot_id=head + 1).table(table)
 
@@ -110,7 +110,7 @@ def test_table_when_asked_at_an_older_snapshot_then_as_it_was(log: CommitLog, ta
     before = log.transaction().base_snapshot_id
     with log.transaction() as tx:
         tx.alter(table).add_column("n", "int64")
-    assert [c.name for c in log.table(table, snapshot_id=before).definition.columns] == ["id", "day"]
+    assert [c.name for c in log.table(table).at(before).definition.columns] == ["id", "day"]
     assert [c.name for c in log.table(table).definition.columns] == ["id", "day", "n"]
 
 

@@ -142,9 +142,9 @@ def test_looking_up_when_postgres_has_gone_then_names_it_and_submitting_goes_on(
         connection.execute(f'ALTER DATABASE "{name}" WITH ALLOW_CONNECTIONS false'.encode())
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
         with pytest.raises(CatalogUnavailableError, match="PostgreSQL at"):
-            log.table("t")
+            log.table("t").at()
         with pytest.raises(CatalogUnavailableError, match="PostgreSQL at"):
-            log.table("t")
+            log.table("t").at()
         with serving(made):
             assert log.submit(proposal(Ids(1), 0, create_table())).committed
             with pytest.raises(CatalogUnavailableError, match="PostgreSQL at"):

@@ -30,6 +30,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 EVERYTHING = _names("domain log catalog client adoption spark local errors config compiled testing")
+CATALOG_READERS = "catalog.queries catalog.watching catalog.table_changes"
 SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.table_changes catalog.census "
     "domain log.results log.chain log.codec errors config"
@@ -49,11 +50,20 @@ ROOMS = {
     "domain.again": Room(_names("domain.model domain.state domain.deciding errors")),
     "log": Room(_names("domain errors config"), never=_names("sqlalchemy psycopg pyspark")),
     "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
-    "client": Room(_names("domain log catalog.queries catalog.watching errors config"), never=_names("pyspark")),
+    "client": Room(
+        _names("domain log catalog.queries catalog.watching catalog.table_changes errors config"),
+        never=_names("pyspark"),
+    ),
     "client.tables": Room(_names("client.arguments domain errors")),
     "client.files": Room(_names("client.arguments client.tables domain errors")),
     "client.access": Room(
-        _names("client.arguments client.tables client.files domain log catalog.queries catalog.watching errors config")
+        _names(
+            f"client.arguments client.tables client.files domain log {CATALOG_READERS} catalog.projecting.given_ids "
+            "errors config"
+        )
+    ),
+    "client.reading": Room(
+        _names(f"client.arguments client.tables client.files client.access.contents domain {CATALOG_READERS} errors")
     ),
     "client.outcomes": Room(_names("client.arguments client.tables client.access domain log errors config")),
     **{f"client.{tool}": Room(_names("client.arguments domain errors")) for tool in ("arguments", "ids", "limits")},

@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from commitlog.catalog.queries import Catalog, Shown
 from commitlog.catalog.watching import CatalogWatch
+from commitlog.client.access.contents import Contents
 from commitlog.client.access.dry_run import decided_unsent
 from commitlog.client.access.log_access import OutcomeState, PendingAnswer, ProposalStatus
 from commitlog.client.access.log_end import LogEnd
@@ -197,6 +198,9 @@ class KafkaAccess:
         at = TableAt(found.definition, found.path)
         self._tables.add(schema, table, snapshot_id, at)
         return at
+
+    def contents(self) -> Contents:
+        return self.catalog()
 
     def new_table_path(self, schema: str, table: str) -> str | None:
         """The projector names the folder of a plain name by it; of others nobody knows it before."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from commitlog.client.access.contents import Contents
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.domain.model import LogSettings, Outcome, Position, Proposal, ProposalId, Receipt
 from commitlog.domain.state.index import SequencerState
@@ -100,6 +101,10 @@ class LogAccess(Protocol):
         Raises:
             SnapshotNotFoundError: the snapshot is beyond the head.
         """
+        ...
+
+    def contents(self) -> Contents:
+        """What the tables hold, as far as readers see it by now."""
         ...
 
     def new_table_path(self, schema: str, table: str) -> str | None:

@@ -1,0 +1,38 @@
+"""What the tables of a log hold at a snapshot, as whoever reads them asks for it: of the catalog, or of a testing log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
+    from commitlog.domain.model import Predicate
+
+
+class Contents(Protocol):
+    """Answers of one moment, within `at_once`. See ``Catalog``, whose methods these are."""
+
+    def at_once(self) -> AbstractContextManager[Any]: ...
+
+    def check_snapshot(self, snapshot_id: int) -> None: ...
+
+    def snapshot_at(self, moment: datetime) -> int: ...
+
+    def snapshots(
+        self, *, table_id: int | None = None, limit: int | None = None, before: int | None = None
+    ) -> list[CatalogSnapshot]: ...
+
+    def schemas(self, snapshot_id: int) -> list[str]: ...
+
+    def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]: ...
+
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None: ...
+
+    def files_at(
+        self, table: CatalogTable, snapshot_id: int, *, after: int = -1, where: Iterable[Predicate] = ()
+    ) -> Sequence[CatalogFile]: ...
+
+    def rows_at(self, table_id: int, snapshot_id: int) -> Sequence[Mapping[int, Any]]: ...

@@ -1,0 +1,319 @@
+"""What the tables of a log in memory hold, worked out from its outcomes: the catalog of a testing log."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyroaring import BitMap64, FrozenBitMap64
+
+from commitlog.catalog.projecting.given_ids import AssignedIds, FileIds
+from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
+from commitlog.client.tables.table_at import LiveFile
+from commitlog.domain import model as m
+from commitlog.domain.deciding.proofs import excludes
+from commitlog.domain.model.definitions import Column, TableDefinition, complete_row, partition_text
+from commitlog.domain.model.types import fold
+from commitlog.domain.state.index import SequencerState, TableState
+from commitlog.errors import SnapshotNotFoundError
+from commitlog.log.codec import decode_statistics
+
+_FIRST = CatalogSnapshot(0, datetime.fromtimestamp(0, UTC), None, (), None, None, None)
+"""What a log begins with."""
+
+
+@dataclass(slots=True)
+class _File:
+    """A data file and what became of it: the definition of its table at the time, and deletes, the oldest first."""
+
+    live: LiveFile
+    table_id: int
+    file: m.DataFile
+    row_id_start: int | None
+    since: int
+    then: TableDefinition
+    until: int | None = None
+    positions: list[tuple[int, FrozenBitMap64]] = field(default_factory=list)
+    delete_files: list[tuple[int, m.DeleteFile]] = field(default_factory=list)
+
+    def is_live_at(self, snapshot_id: int) -> bool:
+        return self.since <= snapshot_id and (self.until is None or self.until > snapshot_id)
+
+
+@dataclass(slots=True)
+class _Row:
+    """A row that is in no file, by column id."""
+
+    row_id: int
+    values: Mapping[int, m.RowValue]
+    since: int
+    until: int | None = None
+
+
+class MemoryContents:
+    """The contents of a log in memory: the `Contents` of its readers.
+
+    Args:
+        state: the log's state by now.
+        table_path: the folder of a table, by its schema and first name.
+        lock: held while the log changes; one thread may take it again.
+    """
+
+    def __init__(
+        self,
+        state: Callable[[], SequencerState],
+        table_path: Callable[[str, str], str],
+        lock: AbstractContextManager[Any],
+    ) -> None:
+        self._state = state
+        self._table_path = table_path
+        self._lock = lock
+        self._snapshots = [(_FIRST, frozenset[int]())]
+        self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
+        self._files: dict[int, _File] = {}
+        self._rows: defaultdict[int, list[_Row]] = defaultdict(list)
+
+    # --- taking outcomes ----------------------------------------------------------------------------------------------
+
+    def take(self, outcome: m.Outcome) -> None:
+        """Add what an outcome has committed; the log's state is the one after it."""
+        proposal, snapshot_id = outcome.proposal, outcome.snapshot_id
+        if snapshot_id is None or proposal is None:
+            return
+        with self._lock:
+            touched = self._define(outcome, snapshot_id)
+            self._change(outcome, proposal, snapshot_id)
+            self._snapshots.append((_snapshot(outcome, proposal, snapshot_id), touched))
+
+    def _define(self, outcome: m.Outcome, snapshot_id: int) -> frozenset[int]:
+        """Keep the definitions of the tables that an outcome names; their ids."""
+        named = {each.object_id for each in outcome.effects if each.object_id is not None}
+        tables = [table for each in named if (table := self._state().tables.get(each)) is not None]
+        for table in tables:
+            versions = self._definitions.setdefault(table.table_id, [])
+            if not versions or versions[-1][1] != table.definition:
+                versions.append((snapshot_id, table.definition))
+        return frozenset(table.table_id for table in tables)
+
+    def _change(self, outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> None:
+        assigned = AssignedIds(outcome.assigned)
+        images = {each.change: each.row for each in outcome.resolutions if each.action is m.ResolutionAction.HANDLED}
+        for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
+            if effect.skipped:
+                continue
+            given = assigned.of(change, effect)
+            if isinstance(change, m.Append | m.Compact | m.Flush):
+                assert effect.object_id is not None
+                for file, ids in zip(change.files, given.files, strict=True):
+                    self._add_file(effect.object_id, file, ids, proposal, snapshot_id)
+                self._end_replaced(effect.object_id, change, snapshot_id)
+            elif isinstance(change, m.Delete):
+                self._delete(change, snapshot_id)
+            elif isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow):
+                asked = None if isinstance(change, m.DeleteRow) else change.row
+                self._change_row(effect, images.get(index, asked), snapshot_id)
+
+    def _add_file(self, table_id: int, file: m.DataFile, ids: FileIds, by: m.Proposal, snapshot_id: int) -> None:
+        live = LiveFile(ids.data_file_id, file.path, by.proposal_id, by.writer_id, by.writer_seq)
+        then = self.definition_at(table_id, snapshot_id)
+        self._files[ids.data_file_id] = _File(live, table_id, file, ids.row_id_start, snapshot_id, then)
+
+    def _end_replaced(self, table_id: int, change: m.Append | m.Compact | m.Flush, snapshot_id: int) -> None:
+        if isinstance(change, m.Compact):
+            for data_file_id in change.replaced:
+                self._files[data_file_id].until = snapshot_id
+        flushed = {row_id for file in change.files for row_id in file.row_ids or ()}
+        for row in self._rows[table_id]:
+            if row.row_id in flushed and row.until is None:
+                row.until = snapshot_id
+
+    def _delete(self, change: m.Delete, snapshot_id: int) -> None:
+        for positions in change.positions:
+            self._files[positions.data_file_id].positions.append((snapshot_id, FrozenBitMap64(positions.rows)))
+        for each in change.delete_files:
+            self._files[each.data_file_id].delete_files.append((snapshot_id, each))
+        for data_file_id in change.whole_files:
+            self._files[data_file_id].until = snapshot_id
+
+    def _change_row(self, effect: m.Effect, image: m.Row | None, snapshot_id: int) -> None:
+        assert effect.object_id is not None
+        if effect.ended_row_id is not None:
+            self._end_row(effect.object_id, effect.ended_row_id, snapshot_id)
+        if effect.row_id is not None:
+            assert image is not None
+            definition = self.definition_at(effect.object_id, snapshot_id)
+            row = complete_row(definition, image)
+            values = {column.column_id: row[column.name] for column in definition.columns}
+            self._rows[effect.object_id].append(_Row(effect.row_id, values, snapshot_id))
+
+    def _end_row(self, table_id: int, row_id: int, snapshot_id: int) -> None:
+        """End a row where it is: outside of files, or in the file that a flush has moved it to."""
+        for row in self._rows[table_id]:
+            if row.row_id == row_id and row.until is None:
+                row.until = snapshot_id
+                return
+        for file in self._files.values():
+            if file.table_id == table_id and file.until is None and row_id in (file.file.row_ids or ()):
+                position = (file.file.row_ids or ()).index(row_id)
+                file.positions.append((snapshot_id, FrozenBitMap64([position])))
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def at_once(self) -> AbstractContextManager[Any]:
+        return self._lock
+
+    def definition_at(self, table_id: int, snapshot_id: int) -> TableDefinition:
+        """The definition of a table that was there at a snapshot."""
+        versions = self._definitions[table_id]
+        return next(known for since, known in reversed(versions) if since <= snapshot_id)
+
+    def live_files(self, table_id: int, paths: Sequence[str]) -> list[LiveFile]:
+        """The live data files of a table that have these paths."""
+        files = self._files.values()
+        return [
+            each.live for each in files if each.table_id == table_id and each.until is None and each.live.path in paths
+        ]
+
+    def check_snapshot(self, snapshot_id: int) -> None:
+        floor, head = self._state().floor_snapshot_id, self._state().head_snapshot_id
+        if not floor <= snapshot_id <= head:
+            raise SnapshotNotFoundError(snapshot_id, floor_snapshot_id=floor, head_snapshot_id=head)
+
+    def snapshot_at(self, moment: datetime) -> int:
+        with self._lock:
+            before = [each.snapshot_id for each, _ in self._snapshots if each.time <= moment]
+        self.check_snapshot(before[-1] if before else -1)
+        return before[-1]
+
+    def snapshots(
+        self, *, table_id: int | None = None, limit: int | None = None, before: int | None = None
+    ) -> list[CatalogSnapshot]:
+        floor = self._state().floor_snapshot_id
+        with self._lock:
+            found = [
+                each
+                for each, touched in reversed(self._snapshots)
+                if each.snapshot_id >= floor
+                and (before is None or each.snapshot_id < before)
+                and (table_id is None or table_id in touched)
+            ]
+        return found[:limit]
+
+    def schemas(self, snapshot_id: int) -> list[str]:
+        schemas = self._state().schemas.values()
+        return sorted(
+            each.name
+            for each in schemas
+            if (found := self._state().schema_at(fold(each.name), snapshot_id)) is not None and found is each
+        )
+
+    def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]:
+        with self._lock:
+            known = [
+                (table_id, self.definition_at(table_id, snapshot_id))
+                for table_id, versions in self._definitions.items()
+                if versions[0][0] <= snapshot_id
+            ]
+        named = [(self._state().schemas[each.schema_id].name, each.name, table_id) for table_id, each in known]
+        return sorted(
+            (schema, name, table_id)
+            for schema, name, table_id in named
+            if (found := self.table_at(schema, name, snapshot_id)) is not None and found.definition.table_id == table_id
+        )
+
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None:
+        state = self._state()
+        with self._lock:
+            holder = state.schema_at(fold(schema), snapshot_id)
+            entry = None if holder is None else state.entry_at(holder, fold(table), snapshot_id)
+            if holder is None or not isinstance(entry, TableState):
+                return None
+            first = self._definitions[entry.table_id][0][1]
+            definition = self.definition_at(entry.table_id, snapshot_id)
+            return CatalogTable(definition, holder.name, self._table_path(holder.name, first.name) + "/")
+
+    def files_at(
+        self, table: CatalogTable, snapshot_id: int, *, after: int = -1, where: Iterable[m.Predicate] = ()
+    ) -> list[CatalogFile]:
+        now, conjunction = table.definition, tuple(where)
+        for predicate in conjunction:
+            now.column(predicate.column)
+        with self._lock:
+            return [
+                self._shown(each, table, snapshot_id)
+                for each in self._files.values()
+                if each.table_id == now.table_id
+                and each.since > after
+                and each.is_live_at(snapshot_id)
+                # Statistics and partition values go by the names of their day.
+                and not (each.then == now and excludes(now, each.file, conjunction, decode_statistics))
+            ]
+
+    def files_of(self, table: CatalogTable, data_file_ids: Sequence[int]) -> list[CatalogFile]:
+        return [self._shown(self._files[each], table, -1) for each in sorted(data_file_ids)]
+
+    def _shown(self, kept: _File, table: CatalogTable, snapshot_id: int) -> CatalogFile:
+        file, now = kept.file, table.definition
+        filed = [each for since, each in kept.delete_files if since <= snapshot_id]
+        values = file.partition_values if kept.then.partition_id == now.partition_id else None
+        return CatalogFile(
+            data_file_id=kept.live.data_file_id,
+            path=table.place(file.path, file.path_is_relative),
+            record_count=file.record_count,
+            file_size_bytes=file.file_size_bytes,
+            footer_size=file.footer_size,
+            row_id_start=kept.row_id_start,
+            begin_snapshot=kept.since,
+            partition_values=None
+            if values is None
+            else tuple(None if each is None else partition_text(each) for each in values),
+            delete_file_path=table.place(filed[-1].path, filed[-1].path_is_relative) if filed else None,
+            delete_count=len(filed[-1].rows) if filed else 0,
+            deleted=FrozenBitMap64(BitMap64().union(*(rows for since, rows in kept.positions if since <= snapshot_id))),
+            name_mapping=None
+            if file.name_mapping is None
+            else _renamed(file.name_mapping, kept.then.columns, now.columns),
+        )
+
+    def rows_at(self, table_id: int, snapshot_id: int) -> list[Mapping[int, Any]]:
+        with self._lock:
+            rows = sorted(self._rows.get(table_id, ()), key=lambda each: each.row_id)
+            return [
+                each.values
+                for each in rows
+                if each.since <= snapshot_id and (each.until is None or each.until > snapshot_id)
+            ]
+
+
+def _snapshot(outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> CatalogSnapshot:
+    return CatalogSnapshot(
+        snapshot_id=snapshot_id,
+        time=datetime.fromtimestamp(0, UTC) + timedelta(microseconds=outcome.snapshot_time_us or 0),
+        writer_id=proposal.writer_id,
+        changes=tuple(dict.fromkeys(change.kind.value for change in proposal.changes)),
+        author=proposal.author,
+        message=proposal.message,
+        extra=proposal.extra,
+    )
+
+
+def _renamed(
+    mapped: Sequence[m.MappedColumn], then: Sequence[Column], now: Sequence[Column]
+) -> tuple[m.MappedColumn, ...]:
+    """A mapping by today's names of the columns."""
+    old = {fold(column.name): column for column in then}
+    new = {column.column_id: column for column in now}
+    pairs = [(each, old[fold(each.column)]) for each in mapped if fold(each.column) in old]
+    return tuple(
+        m.MappedColumn(
+            each.source_name,
+            new[column.column_id].name,
+            _renamed(each.children, column.children, new[column.column_id].children),
+        )
+        for each, column in pairs
+        if column.column_id in new
+    )

@@ -1,0 +1,111 @@
+"""A table by its name, as programs read it and write it. Thin: `reading` and `writing` do the work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from commitlog.client.access.contents import Contents
+from commitlog.client.arguments import checked_count, checked_count_or_none
+from commitlog.client.tables.names import TableName
+from commitlog.client.tables.table_at import TableAt
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.errors import TableNotFoundError
+
+if TYPE_CHECKING:
+    from commitlog.catalog.queries import CatalogFile, CatalogSnapshot
+    import pyarrow as pa
+
+
+class TableLog(Protocol):
+    """What a table asks of its log, which is a ``CommitLog``."""
+
+    def head_snapshot_id(self) -> int: ...
+
+    def table_at(self, name: TableName, snapshot_id: int) -> TableAt | None: ...
+
+    def contents(self) -> Contents: ...
+
+
+class Table:
+    """A table of a log. Made by ``CommitLog.table``; each call asks for the table as it is by then.
+
+    Args:
+        log: the log.
+        name: what the table is called; there need not be one of that name until it is asked for something.
+    """
+
+    def __init__(self, log: TableLog, name: TableName) -> None:
+        self._log = log
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """Its name with its schema, such as ``main.flights``."""
+        return str(self._name)
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r})"
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    def at(self, snapshot_id: int | None = None) -> TableAt:
+        """Its definition as of a snapshot, and where its files are; None is the newest.
+
+        Raises:
+            TableNotFoundError: there is none of that name.
+            SnapshotNotFoundError: the snapshot is beyond the head.
+        """
+        at = self._log.head_snapshot_id() if snapshot_id is None else checked_count("snapshot_id", snapshot_id)
+        found = self._log.table_at(self._name, at)
+        if found is None:
+            raise TableNotFoundError(self.name, snapshot_id=at)
+        return found
+
+    @property
+    def definition(self) -> TableDefinition:
+        """Its columns, keys, partitions and properties, with their ids, at the newest snapshot.
+
+        Raises:
+            TableNotFoundError: there is none of that name.
+        """
+        return self.at().definition
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns at the newest snapshot as Arrow has them when they are read.
+
+        Raises:
+            TableNotFoundError: there is none of that name.
+        """
+        from commitlog.client.tables.arrow_schemas import arrow_schema
+
+        return arrow_schema(self.definition.columns)
+
+    def files(self, snapshot: int | None = None) -> Sequence[CatalogFile]:
+        """The data files that it has at a snapshot; None is the newest.
+
+        Raises:
+            TableNotFoundError: there is none of that name.
+            SnapshotNotFoundError: there is no such snapshot, or not any more.
+        """
+        at = self._log.head_snapshot_id() if snapshot is None else checked_count("snapshot", snapshot)
+        contents = self._log.contents()
+        with contents.at_once():
+            contents.check_snapshot(at)
+            found = contents.table_at(self._name.schema, self._name.name, at)
+            if found is None:
+                raise TableNotFoundError(self.name, snapshot_id=at)
+            return contents.files_at(found, at)
+
+    def history(self, limit: int | None = None) -> list[CatalogSnapshot]:
+        """The snapshots that changed it, the newest first, also those of an earlier name.
+
+        Args:
+            limit: how many at most; None is all that the log still knows.
+
+        Raises:
+            TableNotFoundError: there is none of that name.
+        """
+        table_id = self.definition.table_id
+        return self._log.contents().snapshots(table_id=table_id, limit=checked_count_or_none("limit", limit))
