@@ -51,8 +51,9 @@ from commitlog.errors import (
 )
 
 if TYPE_CHECKING:
-    from commitlog.catalog.queries import CatalogSnapshot
     from typing import Self
+
+    from commitlog.catalog.queries import CatalogSnapshot
 
 DEFAULT_TIMEOUT_MS = 30_000
 IN_FLIGHT_MAX = 1_000

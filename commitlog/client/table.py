@@ -13,8 +13,9 @@ from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import TableNotFoundError
 
 if TYPE_CHECKING:
-    from commitlog.catalog.queries import CatalogFile, CatalogSnapshot
     import pyarrow as pa
+
+    from commitlog.catalog.queries import CatalogFile, CatalogSnapshot
 
 
 class TableLog(Protocol):

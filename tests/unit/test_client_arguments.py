@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from commitlog import errors
-from commitlog.client import CommitLog, Transaction
+from commitlog.client import CommitLog, Table, Transaction
 from commitlog.client.tables.alterations import TableAlteration
 from commitlog.domain import model as m
 from commitlog.errors import CommitLogError, InvalidChangeError, InvalidRequestError
@@ -56,7 +56,15 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
     "subscribe": {"follow": False},
     "wait_for_snapshot": {"timeout": 0},
     "table": {"table": "t"},
+    "tables": {},
+    "schemas": {},
+    "snapshots": {},
     "live_files": {"table_id": 1, "paths": []},
+}
+HANDLED_BY = {
+    "at": {},
+    "files": {},
+    "history": {},
 }
 BUILT_BY = {
     "create_schema": {"schema": "s"},
@@ -99,6 +107,7 @@ NOT_ASKED = {
     "connect",
     "close",
     "claim_data_path",
+    "contents",
     "head_snapshot_id",
     "last_seq",
     "settings",
@@ -141,6 +150,7 @@ def public(of: type) -> set[str]:
 def test_table_of_calls_then_has_them_all() -> None:
     assert public(CommitLog) - NOT_ASKED == STARTED_BY.keys()
     assert public(Transaction) - {"proposal", "commit"} == BUILT_BY.keys()
+    assert public(Table) == HANDLED_BY.keys()
     assert public(TableAlteration) == STEPS_BY.keys()
 
 
@@ -159,6 +169,14 @@ def test_log_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCommi
                     list(answer)
 
             judged(run, f"{name}({parameter}={wrong!r})")
+
+
+@pytest.mark.parametrize("name", HANDLED_BY)
+def test_table_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCommitLog, name: str) -> None:
+    call = getattr(log.table("t"), name)
+    for parameter in parameters(call):
+        for wrong in WRONG:
+            judged(lambda: call(**{**HANDLED_BY[name], parameter: wrong}), f"{name}({parameter}={wrong!r})")  # noqa: B023
 
 
 @pytest.mark.parametrize("name", BUILT_BY)
