@@ -13,13 +13,13 @@ from uuid import UUID, uuid5
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import MetaData
+from sqlalchemy import MetaData, Table
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS
 from commitlog.catalog.guard import install_guard
-from commitlog.catalog.tables import DUCKLAKE, OWN, OWN_SCHEMA, ROWS_OUTSIDE_FILES, VIEWS
+from commitlog.catalog.tables import DUCKLAKE, OWN, OWN_SCHEMA, READERS_INDEXES, ROWS_OUTSIDE_FILES, VIEWS
 from commitlog.catalog.writing import Connection
 from commitlog.errors import CatalogMismatchError
 
@@ -81,7 +81,8 @@ def create_catalog(
     """Create every table and the rows of an empty lake, in the caller's SQL transaction; False, and nothing, if it exists.
 
     data_path: where the lake's files are; ends with a slash. own: the schema of our own tables; DuckLake's are made where
-    the connection's search path says. Raises CatalogMismatchError when another DuckLake catalog is in the way.
+    the connection's search path says. In another schema than usual nobody reads them yet: what only readers look up by is
+    missing there until `ensure_readers_indexes`. Raises CatalogMismatchError when another DuckLake catalog is in the way.
     """
     conn.execute("SELECT pg_advisory_xact_lock(hashtext('commitlog.catalog'))")
     if catalog_exists(conn, own=own):
@@ -93,12 +94,12 @@ def create_catalog(
         )
     for schema in dict.fromkeys((OWN_SCHEMA, own)):
         conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
-    made_here = MetaData()
-    own_tables = [table.to_metadata(made_here, schema=own) for table in OWN.sorted_tables]
-    for table in (*DUCKLAKE.sorted_tables, *own_tables):
+    left_out = frozenset() if own == OWN_SCHEMA else READERS_INDEXES
+    for table in _tables(own):
         conn.execute(_ddl(CreateTable(table)))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            conn.execute(_ddl(CreateIndex(index)))
+            if index.name not in left_out:
+                conn.execute(_ddl(CreateIndex(index)))
     conn.execute(ROWS_OUTSIDE_FILES)
     conn.execute(QUERY_SNAPSHOTS)
     ours = sql.Identifier(own)
@@ -110,6 +111,19 @@ def create_catalog(
     conn.execute(_FIRST_EXPIRY.format(own=ours))
     install_guard(conn)
     return True
+
+
+def ensure_readers_indexes(conn: Connection, *, own: str) -> None:
+    """Create what readers look up by and is missing; one that is there stays."""
+    for table in _tables(own):
+        for index in table.indexes:
+            if index.name in READERS_INDEXES:
+                conn.execute(_ddl(CreateIndex(index, if_not_exists=True)))
+
+
+def _tables(own: str) -> list[Table]:
+    made_here = MetaData()
+    return [*DUCKLAKE.sorted_tables, *(table.to_metadata(made_here, schema=own) for table in OWN.sorted_tables)]
 
 
 def _ddl(element: CreateTable | CreateIndex) -> sql.SQL:

@@ -7,6 +7,7 @@ COPY, "Binary Format"; for parameters `array_recv` and `record_recv`, which read
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any, Final
 
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
@@ -43,8 +44,9 @@ A row holds Python's own values; of a uuid its bytes, of a time microseconds sin
 """
 
 _NULL: Final = b"\xff\xff\xff\xff"
-_SIZE_4: Final = b"\x00\x00\x00\x04"
-_SIZE_8: Final = b"\x00\x00\x00\x08"
+_SIZE_AND_INT4: Final = Struct(">ii").pack
+_SIZE_AND_INT8: Final = Struct(">iq").pack
+_SIZES: Final = [size.to_bytes(4, "big") for size in range(1024)]
 _SIZE_16: Final = b"\x00\x00\x00\x10"
 _TRUE: Final = b"\x00\x00\x00\x01\x01"
 _FALSE: Final = b"\x00\x00\x00\x01\x00"
@@ -93,22 +95,25 @@ def _field(data_type: int, value: Any) -> bytes:
         return _NULL
     if data_type == _INT8:
         number: int = value
-        return _SIZE_8 + number.to_bytes(8, "big", signed=True)
+        return _SIZE_AND_INT8(8, number)
     if data_type in (_VARCHAR, _TEXT):
         text: str = value
-        encoded = text.encode("utf-8")
-        return len(encoded).to_bytes(4, "big") + encoded
+        return _sized(text.encode("utf-8"))
     if data_type == _BOOL:
         return _TRUE if value else _FALSE
     if data_type == _TIME:
         time_us: int = value
-        return _SIZE_8 + (time_us - _EPOCH_US).to_bytes(8, "big", signed=True)
+        return _SIZE_AND_INT8(8, time_us - _EPOCH_US)
     if data_type == _UUID:
         uuid: bytes = value
         assert len(uuid) == 16
         return _SIZE_16 + uuid
     if data_type == _INT4:
         small: int = value
-        return _SIZE_4 + small.to_bytes(4, "big", signed=True)
-    data: bytes = value if data_type == _BYTEA else _JSONB_VERSION + value.encode("utf-8")
-    return len(data).to_bytes(4, "big") + data
+        return _SIZE_AND_INT4(4, small)
+    return _sized(value if data_type == _BYTEA else _JSONB_VERSION + value.encode("utf-8"))
+
+
+def _sized(data: bytes) -> bytes:
+    size = len(data)
+    return (_SIZES[size] if size < len(_SIZES) else size.to_bytes(4, "big")) + data

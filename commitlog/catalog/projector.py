@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -43,8 +44,10 @@ RETRY_S_MAX = 2.0
 SAID_EVERY_S = 60.0
 MILEPOST_EVERY = 1_000
 AHEAD_BYTES_MAX = 16 * 1024 * 1024
-SMALL_RECORDS = 8
-SMALL_BYTES = 8 * 1024
+SMALL_RECORDS = 64
+SMALL_BYTES = 64 * 1024
+
+SWITCH_S = 0.000_5
 
 LOSSES_MAX = 5
 """So often may the connection be lost at one outcome before that outcome is taken for the cause."""
@@ -151,7 +154,7 @@ class Projector:
             conn.commit()
             session = Session(self, conn, reader)
             records_max = self.settings.projector_outcomes_max
-            with few_collections(), ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX) as ahead:
+            with for_batches(), ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX) as ahead:
                 while not stop.is_set():
                     session.apply(ahead.take(), ahead.next_offset)
 
@@ -404,13 +407,16 @@ def _values(position: LogPosition, next_offset: int) -> tuple[object, ...]:
 
 
 @contextmanager
-def few_collections() -> Iterator[None]:
-    """Batches of many objects that live a short time, none of them in a cycle: looking for cycles took a third of it all."""
-    before = gc.get_threshold()
+def for_batches() -> Iterator[None]:
+    """Batches of many objects that live a short time, none of them in a cycle: looking for cycles took a third of it all.
+    And threads that hand each other batches: who has sent some rows has little to do before it sends the next."""
+    before, interval_s = gc.get_threshold(), sys.getswitchinterval()
     gc.set_threshold(1_000_000, *before[1:])
+    sys.setswitchinterval(SWITCH_S)
     try:
         yield
     finally:
+        sys.setswitchinterval(interval_s)
         gc.set_threshold(*before)
 
 

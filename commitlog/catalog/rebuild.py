@@ -4,6 +4,7 @@ The log's results are projected into a second schema, which keeps its own positi
 goes on where it was. Meanwhile the live projector and every reader work on. Then one SQL transaction takes the live
 position's table, so that the live projector waits, catches up with it, and exchanges the tables. The projector notices that
 another catalog stands there and starts from its position; a reader sees the old tables or the new ones, never both.
+Indexes that only readers need are made at once when all rows are there.
 
 A catalog has a table of inlined rows for each version of each table of the lake, nearly all of them empty. To exchange
 them all at once takes more locks than PostgreSQL has. So those that are empty on both sides stay, and what is left over is
@@ -23,9 +24,9 @@ from psycopg import errors, sql
 from commitlog.catalog.connecting import connect, told_plainly
 from commitlog.catalog.grants import carry_over, made_on
 from commitlog.catalog.guard import install_guard, mark_projector
-from commitlog.catalog.migrations import catalog_exists, migrate
+from commitlog.catalog.migrations import catalog_exists, ensure_readers_indexes, migrate
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
-from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, few_collections
+from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, for_batches
 from commitlog.catalog.tables import DUCKLAKE, OWN_SCHEMA
 from commitlog.catalog.writing import Connection
 from commitlog.config import Settings, without_password
@@ -129,9 +130,10 @@ class Rebuild:
         with self._connected() as live:
             if restart:
                 _drop_second(live)
-            with few_collections(), self._opened(live) as (session, reader):
+            with for_batches(), self._opened(live) as (session, reader):
                 self._catch_up(live, session, reader)
                 _drop_left_over(session.conn)
+                ensure_readers_indexes(session.conn, own=SECOND_SCHEMA)
                 _analyze(session.conn)
                 self._switch_in_time(live, session, reader)
                 assert session.position is not None

@@ -194,6 +194,16 @@ catalog_version = Table(
 )
 """The migrations done: ``version`` wholly, those up to ``prepared`` as far as an older service may still run."""
 
+READERS_INDEXES = frozenset(
+    {
+        "ducklake_data_file_by_end",
+        "ducklake_file_column_stats_by_file",
+        "outcomes_by_proposal",
+        "outcomes_by_snapshot",
+    }
+)
+"""What is looked up by readers alone, not for a change that is projected: a catalog that nobody reads yet does without."""
+
 ROWS_OUTSIDE_FILES: LiteralString = """
     CREATE OR REPLACE FUNCTION commitlog.rows_outside_files(catalog oid, wanted bigint) RETURNS bigint
     LANGUAGE plpgsql STABLE AS $$

@@ -111,6 +111,11 @@ class CopyBuffer:
         rows.append(row)
         self._count()
 
+    def add_all(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Add several rows of such a table."""
+        self._rows.setdefault(table, []).extend(rows)
+        self._count(len(rows))
+
     def add_text(self, table: str, row: Sequence[Any]) -> None:
         """Add a row of a table made at run time (inlined rows and deletes)."""
         self._texts.setdefault(table, []).append(row)
@@ -120,8 +125,8 @@ class CopyBuffer:
         """Have a row take the place of the one with its key, which was sent before."""
         self._replacing.setdefault(table, []).append(row)
 
-    def _count(self) -> None:
-        self._waiting += 1
+    def _count(self, more: int = 1) -> None:
+        self._waiting += more
         if self._waiting >= ROWS_WAITING_MAX and not self._is_held:
             self.settle()
             self._sender = self._sender or ThreadPoolExecutor(1, "copy")

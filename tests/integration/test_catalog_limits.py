@@ -114,9 +114,9 @@ def test_project_when_a_changeset_has_more_rows_than_wait_at_once_then_memory_ho
     most = 0
     count = type(lake.projection.buffer)._count
 
-    def counting(buffer: Any) -> None:
+    def counting(buffer: Any, *more: int) -> None:
         nonlocal most
-        count(buffer)
+        count(buffer, *more)
         most = max(most, sum(map(len, (*buffer._rows.values(), *buffer._texts.values()))))
 
     with pytest.MonkeyPatch.context() as patched:

@@ -21,6 +21,7 @@ from test_projector import applied_head, projecting, running, sequencing, until
 from commitlog.catalog import rebuild as rebuild_module
 from commitlog.catalog.projector import Projector
 from commitlog.catalog.rebuild import SECOND_SCHEMA, Rebuild, RebuildProgress
+from commitlog.catalog.tables import READERS_INDEXES
 from commitlog.client import CommitLog, Transaction
 from commitlog.config import Settings
 from commitlog.domain.model import DataFile
@@ -91,6 +92,10 @@ def catalog_oid(url: str) -> int:
     return int(one(url, "SELECT 'commitlog.applied'::regclass::oid::bigint"))
 
 
+def indexes_in(url: str, schema: str) -> set[str]:
+    return set(one(url, f"SELECT array_agg(indexname::text) FROM pg_indexes WHERE schemaname = '{schema}'"))
+
+
 def project(settings: Settings) -> None:
     Projector(settings, decode_statistics=decode_statistics).project_to_end()
 
@@ -147,7 +152,7 @@ def test_rebuild_when_interrupted_then_goes_on_where_it_was(
     with writing(settings) as writer, running(projecting(settings)):
         writer.commit(4)
         until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
-    live = rows_of(settings.database_url)
+    live, made_of = rows_of(settings.database_url), shape(settings.database_url)
 
     def stop_after(seq: int) -> list[int]:
         told: list[int] = []
@@ -163,11 +168,13 @@ def test_rebuild_when_interrupted_then_goes_on_where_it_was(
 
     assert stop_after(2)[0] <= 2
     assert rows_of(settings.database_url) == live
+    assert not indexes_in(settings.database_url, SECOND_SCHEMA) & READERS_INDEXES
     assert stop_after(6)[0] > 2
     told: list[int] = []
     rebuild(settings, on_progress=lambda progress: told.append(progress.applied_seq)).run()
     assert told[0] > 6
     assert rows_of(settings.database_url) == live
+    assert shape(settings.database_url) == made_of
     stop_after(6)
     rebuild(settings, on_progress=lambda progress: told.append(progress.applied_seq)).run(restart=True)
     assert min(told) <= 2

@@ -73,8 +73,9 @@ class FileProjection:
                 None,
             ],
         )
-        for index, text in _partition_rows(definition, file.partition_values):
-            self.buffer.add("ducklake_file_partition_value", (data_file_id, table_id, index, text))
+        if definition.partition_by:
+            for index, text in _partition_rows(definition, file.partition_values):
+                self.buffer.add("ducklake_file_partition_value", (data_file_id, table_id, index, text))
         if file.name_mapping is not None and mapping_id is not None:
             self._add_mapping(definition, mapping_id, file.name_mapping)
         self._add_statistics(known, data_file_id, file)
@@ -111,6 +112,7 @@ class FileProjection:
 
     def _add_statistics(self, known: KnownTable, data_file_id: int, file: m.DataFile) -> None:
         told: set[int] = set()
+        rows: list[tuple[Any, ...]] = []
         table_id = known.definition.table_id
         if not known.leaves:
             known.leaves = named_leaves(known.definition)
@@ -121,8 +123,7 @@ class FileProjection:
             told.add(leaf.column_id)
             low, high = bound(leaf.type, entry.min), bound(leaf.type, entry.max)
             nulls, values = _counts(entry, file.record_count)
-            self.buffer.add(
-                "ducklake_file_column_stats",
+            rows.append(
                 (
                     data_file_id,
                     table_id,
@@ -139,6 +140,8 @@ class FileProjection:
             empty = values == 0 or (nulls is not None and nulls == file.record_count)
             null = None if nulls is None else nulls > 0
             known.statistics.bounds(leaf).widen(low=low, high=high, empty=empty, null=null, nan=entry.contains_nan)
+        if rows:
+            self.buffer.add_all("ducklake_file_column_stats", rows)
         if file.record_count > 0 and len(told) < len(known.leaves):
             for leaf in known.leaves.values():
                 if leaf.column_id not in told:

@@ -85,12 +85,12 @@ def outcome_row(outcome: m.Outcome) -> tuple[Any, ...]:
         None if proposal is None else proposal.writer_epoch,
         None if proposal is None else proposal.writer_seq,
         None if proposal is None else proposal.base_snapshot_id,
-        None if proposal is None else proposal.isolation.value,
-        None if proposal is None else ",".join(dict.fromkeys(change.kind.value for change in proposal.changes)),
-        outcome.verdict.value,
+        None if proposal is None else proposal.isolation,
+        None if proposal is None else _kinds(proposal.changes),
+        outcome.verdict,
         outcome.snapshot_id,
         outcome.head_snapshot_id,
-        None if outcome.reason is None else outcome.reason.value,
+        outcome.reason,
         _storable(outcome.detail),
         outcome.conflict_count,
         _json([conflict_to_json(each) for each in outcome.conflicts]) if outcome.conflicts else None,
@@ -101,6 +101,10 @@ def outcome_row(outcome: m.Outcome) -> tuple[Any, ...]:
         outcome.source.partition,
         outcome.source.offset,
     )
+
+
+def _kinds(changes: Sequence[m.Change]) -> str:
+    return changes[0].kind if len(changes) == 1 else ",".join(dict.fromkeys([change.kind for change in changes]))
 
 
 def _storable(text: str | None) -> str | None:

@@ -12,7 +12,16 @@ from typing import Any, TypeAlias
 
 from commitlog.domain.model import ColumnStatistics, RowValue, Scalar, Statistics
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.types import FLOATS, NESTED, TIMESTAMPS, ColumnType, canonical_value, fold, value_text
+from commitlog.domain.model.types import (
+    FLOATS,
+    INTEGER_BITS,
+    NESTED,
+    TIMESTAMPS,
+    ColumnType,
+    canonical_value,
+    fold,
+    value_text,
+)
 
 StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[ColumnStatistics, ...]]
 
@@ -61,6 +70,8 @@ def bound_text(data_type: ColumnType, value: Any | None) -> str | None:
     """The catalog's text of a comparable value."""
     if value is None or data_type.name == "varchar":
         return value
+    if data_type.name in INTEGER_BITS:
+        return str(value)
     return value_text(data_type, value)
 
 

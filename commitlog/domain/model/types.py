@@ -22,6 +22,10 @@ INTEGER_BITS = {
     "int8": (True, 8), "int16": (True, 16), "int32": (True, 32), "int64": (True, 64), "int128": (True, 128),
     "uint8": (False, 8), "uint16": (False, 16), "uint32": (False, 32), "uint64": (False, 64), "uint128": (False, 128),
 }  # fmt: skip
+_INTEGER_RANGES = {
+    name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    for name, (signed, bits) in INTEGER_BITS.items()
+}
 FLOATS = frozenset({"float32", "float64"})
 TIMESTAMPS = frozenset({"timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
 NESTED = frozenset({"struct", "list", "map"})
@@ -205,8 +209,7 @@ def _integer(value: RowValue, data_type: ColumnType) -> int:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError("is no integer")
-    signed, bits = INTEGER_BITS[data_type.name]
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    low, high = _INTEGER_RANGES[data_type.name]
     if not low <= value <= high:
         raise ValueError(f"is out of range for {data_type.name}")
     return value
