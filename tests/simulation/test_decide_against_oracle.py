@@ -9,6 +9,7 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.histories import PROPOSALS, run_seed
+
+from commitlog.domain.deciding import reads
+from commitlog.domain.deciding.append_blocks import newest_match
 
 HISTORIES = 3_400
 FIRST_SEED = 1_000_000
@@ -57,3 +61,11 @@ def test_a_hundred_thousand_proposals_then_core_and_oracle_agree(capsys: pytest.
 def test_any_seed_then_core_and_oracle_agree(seed: int) -> None:
     difference = run_seed(seed).difference
     assert difference is None, str(difference)
+
+
+@pytest.mark.interpreted("compiled code takes blocks of the size that it was compiled with")
+def test_short_histories_with_blocks_of_two_files_then_core_and_oracle_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "newest_match", partial(newest_match, sizes=(4, 2)))
+    for seed in range(2 * FIRST_SEED, 2 * FIRST_SEED + 60):
+        difference = run_seed(seed).difference
+        assert difference is None, str(difference)

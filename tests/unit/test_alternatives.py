@@ -279,7 +279,7 @@ def test_alternatives_when_statistics_are_opaque_then_the_decoder_is_asked() -> 
     assert refused.proposal is not None
     state = state_before(log, refused)
     (table,) = state.tables.values()
-    table.appended[-1].file = table.appended[-1].file.replace(statistics=b"opaque")
+    table.appended.files[-1].file = table.appended.files[-1].file.replace(statistics=b"opaque")
     column = ColumnStatistics("d", "2024-02-01", "2024-02-10", 0, 10)
     found = alternatives_to(state, refused, decode_statistics=lambda _: (column,))
     assert _short(found[1].variations[0]) == "narrower d < 2024-02-01"

@@ -11,7 +11,9 @@ from commitlog.ops.cli import cli
 
 
 def test_bench_decide_when_in_json_then_each_step_of_a_proposal_and_the_form_that_ran() -> None:
-    done = CliRunner().invoke(cli, ["bench", "decide", "--history", "2100", "--age", "10", "--json"])
+    done = CliRunner().invoke(
+        cli, ["bench", "decide", "--history", "2100", "--age", "10", "--appends", "100", "--json"]
+    )
     assert done.exception is None, done.output
     told = json.loads(done.stdout)
     steps = told["proposal"]
@@ -19,3 +21,4 @@ def test_bench_decide_when_in_json_then_each_step_of_a_proposal_and_the_form_tha
     assert min(steps.values()) > 0
     assert steps["total_us"] == sum(steps[f"{step}_us"] for step in ("decode", "decide", "encode", "replay"))
     assert told["costs"][0]["history"] == 2100
+    assert told["search"]["none_ms"] > 0

@@ -67,7 +67,7 @@ def narrowings(
     definition = table.definition
     met: list[_File] = []
     held: list[_File] = []
-    for each in table.appended:
+    for each in table.appended.files:
         is_old, file = each.snapshot_id <= base, each.file
         if is_old and read.files is not None and each.data_file_id not in read.files:
             continue

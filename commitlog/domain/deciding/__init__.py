@@ -5,6 +5,7 @@ What may stand beside what was committed:
     conflict_rules  the rules that the matrix names
     conflicts       what a change touches, what it hits, how a conflict reads
     reads, proofs   what was read and has changed; what statistics prove of a filter
+    append_blocks   the newest file since a base that a filter may match, without a look at each
     row_conflicts, row_references
                     rows of keyed tables that meet by key, and by foreign key
 Whether it could be at all, and what it is given:

@@ -212,7 +212,7 @@ def comparable(data_type: ColumnType, value: Scalar | Decimal) -> Comparable | N
     if name in INTEGER_BITS or name in FLOATS:
         return value if isinstance(value, int | float) and not isinstance(value, bool) and value == value else None
     if name == "decimal":
-        if isinstance(value, bool) or (isinstance(value, str) and not _is_decimal(value)):
+        if isinstance(value, bool) or value != value or (isinstance(value, str) and not _is_decimal(value)):
             return None
         return Decimal(str(value))
     if not isinstance(value, Decimal) and (name in _COMPARED_AS_TEXT or name in _COMPARED_AS_TIME):

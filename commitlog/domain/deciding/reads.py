@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from commitlog.domain import model as m
+from commitlog.domain.deciding.append_blocks import newest_match
 from commitlog.domain.deciding.conflicts import Hit, hit_kind, object_of
-from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model.definitions import InvalidChangeError, quoted
 from commitlog.domain.model.types import fold
@@ -103,12 +103,9 @@ def _append_hits(
     if base < state.index_floor or not same_definition:
         yield Hit(m.ConflictKind.TABLE_APPENDED, last, object_of(table))
         return
-    for appended in reversed(table.appended):
-        if appended.snapshot_id <= base:
-            return
-        if not excludes(table.definition, appended.file, read.filter, decode_statistics):
-            yield Hit(m.ConflictKind.TABLE_APPENDED, appended.snapshot_id, object_of(table))
-            return
+    appended = newest_match(table, read.filter, base, decode_statistics)
+    if appended is not None:
+        yield Hit(m.ConflictKind.TABLE_APPENDED, appended.snapshot_id, object_of(table))
 
 
 def _delete_hits(state: SequencerState, table: TableState, read: m.TableRead, base: int) -> Iterator[Hit]:

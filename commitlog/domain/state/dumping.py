@@ -17,7 +17,7 @@ from commitlog.domain import model as m
 from commitlog.domain.model.definitions import Column, ForeignKey, PartitionKey, TableDefinition
 from commitlog.domain.model.types import parse_type
 from commitlog.domain.state import index as s
-from commitlog.domain.state.files import AppendedFile, FileDeletes, FileHistory, RowsDeleted
+from commitlog.domain.state.files import AppendedFile, AppendedFiles, FileDeletes, FileHistory, RowsDeleted
 from commitlog.domain.state.forgetting import RetiredEntry, RetiredName, RetiredSchema, RetiredSchemaName
 from commitlog.domain.state.rows import KeyedRows, KeyVersion, Origin, RowTouch, RowVersion
 
@@ -188,7 +188,7 @@ def _dump_table(table: s.TableState) -> Plain:
         "next_row_id": table.next_row_id,
         "file_bytes": table.file_bytes,
         "live_files": _bits(table.live_files),
-        "appended": [[a.snapshot_id, a.data_file_id, _dump_file(a.file)] for a in table.appended],
+        "appended": [[a.snapshot_id, a.data_file_id, _dump_file(a.file)] for a in table.appended.files],
         "rows": _dump_rows(table.rows),
     }
 
@@ -205,7 +205,7 @@ def _load_table(plain: Plain, schemas: dict[int, s.SchemaState]) -> s.TableState
         plain["next_row_id"],
         plain["file_bytes"],
         _unbits(plain["live_files"]),
-        deque(AppendedFile(at, file_id, _load_file(file)) for at, file_id, file in plain["appended"]),
+        AppendedFiles(AppendedFile(at, file_id, _load_file(file)) for at, file_id, file in plain["appended"]),
         _load_rows(plain["rows"], definition),
     )
 

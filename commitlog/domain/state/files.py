@@ -6,7 +6,8 @@ Only ``replay`` changes what is here, and ``forgetting`` ends it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pyroaring import AbstractBitMap64, BitMap64
@@ -122,3 +123,30 @@ class AppendedFile:
         self.snapshot_id = snapshot_id
         self.data_file_id = data_file_id
         self.file = file
+
+
+class AppendedFiles:
+    """The files appended to a table within the window, oldest first, also those that are gone since.
+
+    gone: how many have left the window; with them a file keeps its number while others leave. kept: what ``deciding`` has
+    found out of them, so that it need not again; it follows from them and is not part of the state.
+    """
+
+    __slots__ = ("files", "gone", "kept")
+
+    def __init__(self, files: Iterable[AppendedFile] = ()) -> None:
+        self.files: deque[AppendedFile] = deque(files)
+        self.gone = 0
+        self.kept: object = None
+
+    def forget_through(self, snapshot_id: int) -> None:
+        """Let a snapshot, and those before it, leave the window."""
+        files = self.files
+        while files and files[0].snapshot_id <= snapshot_id:
+            files.popleft()
+            self.gone += 1
+
+    def forget_all(self) -> None:
+        """Forget them, for the table is dropped."""
+        self.files.clear()
+        self.kept = None

@@ -16,8 +16,7 @@ def advance_window(state: SequencerState) -> None:
 
 def _forget_commit(state: SequencerState, snapshot_id: int, commit: Commit) -> None:
     for table in commit.tables:
-        while table.appended and table.appended[0].snapshot_id <= snapshot_id:
-            table.appended.popleft()
+        table.appended.forget_through(snapshot_id)
     for data_file_id in commit.files:
         history = state.file_history[data_file_id]
         if history.last_change() <= snapshot_id:

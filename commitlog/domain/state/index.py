@@ -28,7 +28,7 @@ from pyroaring import BitMap64
 from commitlog.domain.model import ChangeKind, Genesis, Granularity, LogSettings, ProposalId, Reason, Verdict
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.types import fold
-from commitlog.domain.state.files import AppendedFile, FileDeletes, FileHistory, RecordCounts
+from commitlog.domain.state.files import AppendedFiles, FileDeletes, FileHistory, RecordCounts
 from commitlog.domain.state.rows import KeyedRows
 
 ROW_CHANGES = (ChangeKind.INSERT_ROW, ChangeKind.UPDATE_ROW, ChangeKind.DELETE_ROW)
@@ -85,8 +85,8 @@ class TableState:
 
     definition: at the head. last: the last snapshot per kind of change that touched it. definition_changed_at: the last one
     that altered it by more than a comment, default or property, -1 if none. next_row_id: above every row id that was given.
-    file_bytes: of all files that were ever in it. live_files: data file ids. appended: within the window, oldest first, also
-    files that are gone since. rows: None without a primary key.
+    file_bytes: of all files that were ever in it. live_files: data file ids. appended: those within the window. rows: None
+    without a primary key.
     """
 
     definition: TableDefinition
@@ -98,7 +98,7 @@ class TableState:
     next_row_id: int = 0
     file_bytes: int = 0
     live_files: BitMap64 = field(default_factory=BitMap64)
-    appended: deque[AppendedFile] = field(default_factory=deque)
+    appended: AppendedFiles = field(default_factory=AppendedFiles)
     rows: KeyedRows | None = None
 
     @property

@@ -182,7 +182,7 @@ class _Replay:
             state.record_counts.drop(data_file_id)
             state.deletes.pop(data_file_id, None)
         table.live_files = BitMap64()
-        table.appended.clear()
+        table.appended.forget_all()
         if table.rows is not None:
             state.keyed_rows -= len(table.rows.live)
             for key in table.definition.foreign_keys:
@@ -268,7 +268,7 @@ class _Replay:
         for file in change.files:
             data_file_id = self.add_file(table, file)
             table.next_row_id += file.record_count
-            table.appended.append(AppendedFile(self.snapshot_id, data_file_id, file))
+            table.appended.files.append(AppendedFile(self.snapshot_id, data_file_id, file))
         self.touch(table, change.kind)
 
     def history(self, table: TableState, data_file_id: int) -> FileHistory:

@@ -3,7 +3,8 @@
 The history is made of appends of one file over 1,000 tables, so that every object of the state is there in the numbers of a
 real log; then proposals of several kinds are timed at bases far and near. Decisions are timed without replay, so that the
 history does not change between two measurements. What a sequencer does for one proposal from bytes to bytes is timed by
-steps, for the form of the core that runs: with COMMITLOG_CORE=interpreted it is the other one.
+steps, for the form of the core that runs: with COMMITLOG_CORE=interpreted it is the other one. Reads with a filter are in
+`searches`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from commitlog.domain.deciding.decide import decide
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.log.codec import decode_proposal, encode_outcome, encode_proposal
+from commitlog.ops.bench.goals import Goal
+from commitlog.ops.bench.searches import SearchCost, time_searches
 
 TABLES = 1_000
 PROBES = 2_000
@@ -31,6 +34,12 @@ STRETCH = 1_000
 START_MS = 1_732_201_315_328
 PROPOSALS_PER_MS = 10
 """The rate of the history, for what is remembered by time: ids for a minute, so 600,000 of them at 10,000 proposals/s."""
+
+DECIDE_US_MAX = 7.0
+FLATNESS_MAX = 1.2
+SEARCH_MS_MAX = 1.0
+FILES_WEIGHED = 10_000_000
+MEMORY_MIB_MAX = 551.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,7 @@ class DecideBench:
         core: the form of the core, compiled or interpreted.
         proposal: one proposal's way, step by step.
         costs: by history and age of the base.
+        search: with a filter under SERIALIZABLE.
         commit_us: decide and replay of one append, over the last stretch of the history.
         memory_bytes: growth of the process's peak from the empty to the largest state.
         files: how many live files that state holds.
@@ -73,6 +83,7 @@ class DecideBench:
     core: str
     proposal: ProposalCost
     costs: tuple[DecideCost, ...]
+    search: SearchCost
     commit_us: float
     memory_bytes: int
     files: int
@@ -83,11 +94,28 @@ class DecideBench:
         values = [cost.decide_us for cost in self.costs]
         return max(values) / min(values)
 
+    def goals(self) -> list[Goal]:
+        """What of it has to be how much."""
+        search = self.search
+        what = f"SERIALIZABLE with a filter, {search.appends:,} appends since the base"
+        goals = [
+            Goal.at_most("one decision, us", max(cost.decide_us for cost in self.costs), DECIDE_US_MAX),
+            Goal.at_most("its largest over its smallest", self.flatness, FLATNESS_MAX),
+            Goal.at_most(f"{what}: ms when none matches", search.none_ms, SEARCH_MS_MAX),
+            Goal.at_most(f"{what}: ms when only the first of them does", search.oldest_ms, SEARCH_MS_MAX),
+        ]
+        if self.files >= FILES_WEIGHED:
+            goals.append(Goal.at_most("the largest state, MiB", self.memory_bytes / 2**20, MEMORY_MIB_MAX))
+        return goals
+
 
 def run_decide_bench(
-    histories: Sequence[int], ages: Sequence[int], *, say: Callable[[str], None] = lambda _: None
+    histories: Sequence[int], ages: Sequence[int], appends: int, *, say: Callable[[str], None] = lambda _: None
 ) -> DecideBench:
-    """Measure decisions at every history and age of the base; ages that a history does not have are left out."""
+    """Measure decisions at every history and age of the base, and reads with a filter so many appends after theirs.
+
+    Ages that a history does not have are left out.
+    """
     rng = random.Random(7)
     gc.collect()
     empty = _peak_bytes()
@@ -105,7 +133,10 @@ def run_decide_bench(
     memory_bytes = _peak_bytes() - empty
     say("one proposal, from bytes to bytes")
     proposal = time_proposals()
-    return DecideBench(compiled.form, proposal, tuple(costs), commit_us, memory_bytes, history.state.next_file_id)
+    say("reads with a filter")
+    search = time_searches(appends)
+    files = history.state.next_file_id
+    return DecideBench(compiled.form, proposal, tuple(costs), search, commit_us, memory_bytes, files)
 
 
 def time_proposals(count: int = PROPOSALS) -> ProposalCost:

@@ -95,12 +95,20 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
     metavar="N",
 )
 @click.option("--age", "ages", type=int, multiple=True, default=(10, 1_000, 100_000), show_default=True, metavar="N")
+@click.option(
+    "--appends",
+    type=click.IntRange(1, 100_000),
+    default=100_000,
+    show_default=True,
+    metavar="N",
+    help="Since the base of a read with a filter.",
+)
 @json_option
-def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], as_json: bool) -> None:
+def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], appends: int, as_json: bool) -> None:
     """Measure one decision, without Kafka, by the history's length and the age of the base, both in snapshots."""
     from commitlog.ops.bench.decide import run_decide_bench
 
-    result = run_decide_bench(histories, ages, say=lambda line: click.echo(line, err=True))
+    result = run_decide_bench(histories, ages, appends, say=lambda line: click.echo(line, err=True))
     if as_json:
         print_json(
             {
@@ -108,9 +116,11 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], as_json: b
                 "proposal": {**dataclasses.asdict(result.proposal), "total_us": result.proposal.total_us},
                 "costs": [{"history": c.history, "age": c.age, "decide_us": c.decide_us} for c in result.costs],
                 "flatness": result.flatness,
+                "search": dataclasses.asdict(result.search),
                 "commit_us": result.commit_us,
                 "memory_bytes": result.memory_bytes,
                 "files": result.files,
+                "goals": [goal.as_dict() for goal in result.goals()],
             }
         )
         return
@@ -126,6 +136,8 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], as_json: b
         f"largest over smallest: {result.flatness:.2f}; decide and replay of one append: {result.commit_us:.1f} us"
     )
     click.echo(f"memory: {result.memory_bytes / 2**20:,.0f} MiB at {result.files:,} live files")
+    click.echo(f"the first search by a filter, which sums up what later ones know: {result.search.first_ms:,.0f} ms")
+    print_goals(result.goals())
 
 
 @bench_command.command("loop")
