@@ -61,6 +61,12 @@ class _Answered:
             raise OutcomeUnknownError(UUID(bytes=self.proposal_id), waited_ms=waited_ms)
         return self.receipt
 
+    def on_answer(self, tell: Callable[[Any], None], timeout_s: float | None = None) -> None:
+        tell(self)
+
+    def forget(self) -> None:
+        pass
+
 
 class _InMemoryAccess:
     """A log whose sequencer is a function call."""

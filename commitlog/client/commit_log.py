@@ -12,9 +12,10 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from numbers import Real
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 from commitlog.client.access.contents import Contents
@@ -31,6 +32,7 @@ from commitlog.client.arguments import (
 )
 from commitlog.client.files.given_files import Files, checked_files
 from commitlog.client.files.new_files import NewFiles
+from commitlog.client.futures import submitted_future
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
 from commitlog.client.outcomes.explaining import explain
@@ -56,8 +58,9 @@ if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogSnapshot
 
 DEFAULT_TIMEOUT_MS = 30_000
-IN_FLIGHT_MAX = 1_000
+IN_FLIGHT_MAX = 10_000
 TIMEOUT_S_MAX = 1e6
+Proposed: TypeAlias = Transaction | m.Proposal
 _RETRIED = (m.Reason.CONFLICT, m.Reason.BASE_EXPIRED)
 
 
@@ -251,25 +254,58 @@ class CommitLog:
         """
         encoded = self._encoded(proposal)
         deadline = time.monotonic() + self._timeout_s(timeout_ms)
-        with self._unanswered.turn(proposal):
+        with self._unanswered.turn(proposal, timeout_s=_left_s(deadline)):
             pending = self._access.send(proposal, encoded, timeout_s=_left_s(deadline))
-            receipt = pending.wait(_left_s(deadline))
+            try:
+                receipt = pending.wait(_left_s(deadline))
+            finally:
+                pending.forget()
         return self._answered(proposal, receipt)
 
-    def submit_all(
-        self, proposals: Iterable[m.Proposal], *, in_flight_max: int = IN_FLIGHT_MAX, timeout_ms: int | None = None
-    ) -> Iterator[SubmittedOutcome | OutcomeUnknownError | KeyReusedError]:
-        """Send proposals without waiting for each one's answer; the answers come in the order of the proposals.
+    def submit_async(self, proposed: Proposed, *, timeout_ms: int | None = None) -> Future[SubmittedOutcome]:
+        """Send a proposal and go on; what `submit` would give or raise for its answer is in the future.
 
-        What ``submit`` would raise for one's answer takes the answer's place.
+        The future is done when the answer has come, or the time is over, whether anybody waits for it or not; a refusal is an
+        outcome. It cannot be cancelled: what was sent may be committed. What is called when it is done runs in a thread of
+        the connection's own, and must not wait for another future.
+
+        It waits for room while thousands are unanswered, and, with a ``writer_seq``, for the one before of its writer.
+
+        Args:
+            proposed: a proposal, or a transaction, which is not committed otherwise.
+            timeout_ms: how long to wait for room, and for the answer.
+
+        Raises:
+            OutcomeUnknownError: the writer's proposal before is still unanswered; this one was not sent.
+            ProposalTooLargeError: it is over the log's limit; nothing was sent.
+            LogUnavailableError: too many are unanswered for too long, or the log does not answer; nothing was sent.
+        """
+        proposal = _handed_over(proposed)
+        encoded = self._encoded(proposal)
+        timeout_s = self._timeout_s(timeout_ms)
+        return submitted_future(self._access, self._unanswered, self._answered, proposal, encoded, timeout_s)
+
+    def publish_many(
+        self, proposed: Iterable[Proposed], *, in_flight_max: int = IN_FLIGHT_MAX, timeout_ms: int | None = None
+    ) -> Iterator[SubmittedOutcome | OutcomeUnknownError | KeyReusedError]:
+        """Send many proposals without waiting for each one's answer; the answers come in the order of the proposals.
+
+        A refusal is an outcome, and what ``submit`` would raise for one's answer takes the answer's place. They are sent as the
+        answers are taken: so many at most are ahead of the answer that was taken last.
 
         Those with a ``writer_seq`` wait for the one before of their writer.
 
+        Args:
+            proposed: proposals, or transactions, which are not committed otherwise.
+            in_flight_max: how many are sent ahead.
+            timeout_ms: how long each one's answer is waited for.
+
         Raises:
             ProposalTooLargeError: one is over the log's limit; it and those after it were not sent.
+            LogUnavailableError: the log does not answer; likewise.
         """
-        if not isinstance(proposals, Iterable):
-            raise InvalidRequestError(f"proposals must be a list of Proposals, not {shown(proposals)}")
+        if not isinstance(proposed, Iterable):
+            raise InvalidRequestError(f"proposals must be a list of Proposals or Transactions, not {shown(proposed)}")
         checked_count("in_flight_max", in_flight_max)
         waiting: deque[tuple[m.Proposal, PendingAnswer]] = deque()
         numbered: set[str] = set()
@@ -281,7 +317,8 @@ class CommitLog:
                 numbered.discard(first.writer_id)
             return self._awaited(first, pending, timeout_s)
 
-        for proposal in proposals:
+        for each in proposed:
+            proposal = _handed_over(each)
             encoded = self._encoded(proposal)
             while waiting and (len(waiting) >= in_flight_max or _follows(proposal, numbered)):
                 yield first_answer()
@@ -535,6 +572,8 @@ class CommitLog:
             return self._answered(proposal, pending.wait(timeout_s))
         except (OutcomeUnknownError, KeyReusedError) as error:
             return error
+        finally:
+            pending.forget()
 
     def _see(self, snapshot_id: int | None) -> None:
         self._seen_snapshot_id = max(self._seen_snapshot_id, snapshot_id or 0)
@@ -555,6 +594,13 @@ def _left_s(deadline: float) -> float:
 def _follows(proposal: m.Proposal, numbered: Collection[str]) -> bool:
     """Whether it has a ``writer_seq``, and its writer an unanswered proposal with one."""
     return proposal.writer_seq is not None and proposal.writer_id in numbered
+
+
+def _handed_over(proposed: Proposed) -> m.Proposal:
+    if isinstance(proposed, Transaction):
+        return proposed.hand_over()
+    _check_kind(proposed)
+    return proposed
 
 
 def _check_kind(proposal: m.Proposal) -> None:

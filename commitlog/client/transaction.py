@@ -196,6 +196,17 @@ class Transaction:
         self._is_answered = True
         return self._outcome
 
+    def hand_over(self) -> m.Proposal:
+        """The proposal, for somebody else to send; the transaction takes no change and no commit any more.
+
+        Raises:
+            InvalidRequestError: it has been sent, or handed over.
+        """
+        if self._is_answered or self._sent is not None:
+            raise InvalidRequestError("the transaction has been sent already; begin another one")
+        self._is_answered = True
+        return self.proposal()
+
     # --- schemas, tables, views ---------------------------------------------------------------------------------------
 
     def create_schema(self, schema: str, *, if_not_exists: bool = False) -> None:

@@ -4,14 +4,15 @@ A receipt is recognised by the offset that the delivery report names, and by the
 id may have been answered in between, and that is the one verdict too.
 
 There is no thread between what Kafka gives out and whoever waits for it: the first who waits reads, and tells all others what
-came for them; once it has its own answer, another of them goes on. Nothing here knows of Kafka.
+came for them; once it has its own answer, another of them goes on. Whoever is called back is so by a thread that waits for
+nothing itself, and while nobody reads: what is called may commit. Nothing here knows of Kafka.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 from uuid import UUID
@@ -20,6 +21,9 @@ from commitlog.domain.model import Position, ProposalId, Reason, Receipt
 from commitlog.errors import CommitLogError, OutcomeUnknownError
 
 EARLY_MAX = 1_000
+ROOM_S = 0.05
+LATE_S = 0.1
+"""How often those whose time is over are looked for."""
 
 Tell: TypeAlias = "Callable[[PendingProposal], None]"
 
@@ -35,7 +39,7 @@ class PendingProposal:
         self._published_at = time.monotonic()
         self._position: Position | None = None
         self._answer: Receipt | CommitLogError | None = None
-        self._told: list[Tell] = []
+        self._tell: Tell | None = None
         self._gates: list[threading.Lock] = []
 
     @property
@@ -64,14 +68,24 @@ class PendingProposal:
             case receipt:
                 return receipt
 
+    def forget(self) -> None:
+        """Nobody waits for it any more."""
+        self._answers.forget(self)
+
     def unknown(self) -> OutcomeUnknownError:
         """What is known when nothing comes any more."""
         waited_ms = int((time.monotonic() - self._published_at) * 1000)
         return OutcomeUnknownError(UUID(bytes=self.proposal_id), waited_ms=waited_ms)
 
-    def on_answer(self, tell: Tell) -> None:
-        """Calls back, from whichever thread reads, when `wait` would return; it must be quick and raise nothing."""
-        self._answers.call_back(self, tell)
+    def on_answer(self, tell: Tell, timeout_s: float | None = None) -> None:
+        """Calls back once `wait` returns, or raises, at once: from the one thread that calls back, or now.
+
+        Args:
+            tell: is called once, must be quick and raise nothing. There is one of each proposal.
+            timeout_s: then it is given up; None is the setting `receipts_timeout_ms`.
+        """
+        limit_s = self._default_timeout_s if timeout_s is None else timeout_s
+        self._answers.call_back(self, tell, time.monotonic() + limit_s)
 
 
 class Answers:
@@ -80,7 +94,7 @@ class Answers:
     Args:
         read: reads once, waiting so many seconds at most, gives what came to `take`, and says whether anything came; only
             one thread at a time is in it.
-        wake: called when somebody is to be called back and nobody waits: then `read_for_others` is to be called.
+        wake: called when somebody is to be called back: then `read_for_others` is to be called, always by the same thread.
     """
 
     def __init__(self, read: Callable[[float], bool], wake: Callable[[], None]) -> None:
@@ -93,10 +107,27 @@ class Answers:
         # Taken and let go under the guard, as the gates are put up and opened: nobody is left behind one.
         self._turn = threading.Lock()
         self._gates: dict[threading.Lock, None] = {}
-        self._to_call_back = 0
+        self._to_call_back: dict[PendingProposal, float] = {}
+        self._looked_for_late_at = 0.0
+        self._to_tell: deque[PendingProposal] = deque()
         self._end: CommitLogError | None = None
 
     # --- what is awaited ----------------------------------------------------------------------------------------------
+
+    @property
+    def awaited(self) -> int:
+        """How many proposals are unanswered."""
+        return len(self._by_id)
+
+    def wait_for_room(self, awaited_max: int, deadline: float) -> bool:
+        """Whether no more than so many are unanswered, or soon are: who waits for that reads too."""
+        while len(self._by_id) > awaited_max:
+            oldest = self._oldest()
+            if oldest is not None:
+                self.wait_for(oldest, min(deadline, time.monotonic() + ROOM_S))
+            if time.monotonic() >= deadline:
+                return False
+        return True
 
     def expect(self, pending: PendingProposal) -> None:
         """From now on an answer to the proposal is known as one."""
@@ -165,6 +196,10 @@ class Answers:
                     del self._early[next(iter(self._early))]
             return found
 
+    def _oldest(self) -> PendingProposal | None:
+        with self._guard:
+            return next((each[0] for each in self._by_id.values()), None)
+
     def _unanswered(self) -> list[PendingProposal]:
         with self._guard:
             return [pending for each in self._by_id.values() for pending in each]
@@ -175,13 +210,14 @@ class Answers:
                 if pending._answer is not None:
                     continue
                 self._unlist(pending)
-                pending._answer, told = answer, pending._told
+                pending._answer = answer
                 for gate in pending._gates:
                     if gate in self._gates:
                         self._open(gate)
-                self._to_call_back -= bool(told)
-            for tell in told:
-                tell(pending)
+                if self._to_call_back.pop(pending, None) is not None:
+                    self._to_tell.append(pending)
+                    if len(self._to_tell) == 1:
+                        self._wake()
 
     def _unlist(self, pending: PendingProposal) -> None:
         waiting = self._by_id.get(pending.proposal_id)
@@ -205,28 +241,53 @@ class Answers:
             if time.monotonic() >= deadline:
                 return
 
-    def call_back(self, pending: PendingProposal, tell: Tell) -> None:
-        """Tells when the proposal is answered; at once if it is."""
+    def call_back(self, pending: PendingProposal, tell: Tell, deadline: float) -> None:
+        """Tells when the proposal is answered, or the deadline has come; at once if it is answered."""
         with self._guard:
             is_answered = pending._answer is not None
             if not is_answered:
-                self._to_call_back += not pending._told
-                pending._told.append(tell)
+                pending._tell = tell
+                self._to_call_back[pending] = deadline
         if is_answered:
             tell(pending)
         else:
             self._wake()
 
     def read_for_others(self, timeout_s: float) -> None:
-        """Reads what is there, and on as long as somebody is to be called back; nothing while somebody else reads."""
+        """Reads what is there, and on as long as somebody is to be called back and nobody else reads; calls them back."""
+        while True:
+            came = self._read_in_turn(timeout_s)
+            self._give_up_late()
+            self.tell()
+            if came is None or not (came or self._to_call_back):
+                return
+
+    def _read_in_turn(self, timeout_s: float) -> bool | None:
+        """Whether anything came; None: it was another's turn, or all has ended."""
         with self._guard:
             if self._end is not None or not self._turn.acquire(blocking=False):
-                return
+                return None
         try:
-            while self._end is None and (self._read(timeout_s if self._to_call_back else 0) or self._to_call_back):
-                pass
+            return self._read(timeout_s if self._to_call_back else 0)
         finally:
             self._pass_on()
+
+    def _give_up_late(self) -> None:
+        now = time.monotonic()
+        if now - self._looked_for_late_at < LATE_S:
+            return
+        self._looked_for_late_at = now
+        with self._guard:
+            late = [pending for pending, deadline in self._to_call_back.items() if deadline <= now]
+        for pending in late:
+            self._settle([pending], pending.unknown())
+
+    def tell(self) -> None:
+        """Calls back who is to be, in this thread."""
+        while self._to_tell:
+            pending = self._to_tell.popleft()
+            assert pending._tell is not None
+            pending._tell(pending)
 
     def stop_reading(self) -> None:
         """Waits until nobody reads, and lets nobody read any more; to be called after `end`."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from queue import SimpleQueue
 from types import TracebackType
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Proposal, ProposalId, Receipt
@@ -32,18 +32,10 @@ from commitlog.errors import (
 )
 from commitlog.log.answers import Answers, PendingProposal
 from commitlog.log.codec import decode_receipts, encode_proposal
-from commitlog.log.connection import (
-    BATCH_BYTES_MAX,
-    FRAME_BYTES,
-    MESSAGE_BYTES_MAX,
-    REQUEST_TIMEOUT_S,
-    answered,
-    end_offset,
-    make_admin,
-    make_producer,
-)
+from commitlog.log.connection import end_offset, make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
+from commitlog.log.sending import Sender
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Triage, triage
 
@@ -52,6 +44,12 @@ _logger = logging.getLogger("commitlog.publisher")
 POLL_S = 0.05
 IDLE_S = 0.2
 UNHEARD_MAX = 100
+AWAITED_MAX = 20_000
+AT_ONCE_MAX = 8
+TOGETHER_MS = 2
+"""Beyond so many unanswered proposals, those that come within so long are sent together: a request costs a broker more than
+what is in it, and a proposal waits longer for its turn than for this."""
+
 LISTEN_S_MIN = 2.0
 LISTEN_S_MAX = 30.0
 FETCH_WAIT_MS = 250
@@ -72,8 +70,12 @@ class Publisher:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._topics = topics_of(settings.log)
+        self._default_timeout_s = settings.receipts_timeout_ms / 1000
         self.genesis: Genesis = require_genesis(settings)
-        self._producer = self._make_producer()
+        self._at_once = self._make_sender(linger_ms=0)
+        # Made when it is needed.
+        self._together: Sender | None = None
+        self._making = threading.Lock()
         self._reader = TopicReader(settings, self._topics.receipts, fetch_wait_max_ms=FETCH_WAIT_MS)
         self._lock = threading.Lock()
         # The consumer belongs to the one who reads; a call from another thread would wait for it to be idle.
@@ -82,41 +84,25 @@ class Publisher:
         self._heard_to: dict[int, int] = {}
         self._is_interrupted = False
         self._deliveries_heard_at = 0.0
-        self._unsent: Counter[ProposalId] = Counter()
+        self._unsent: dict[PendingProposal, None] = {}
         self._called = threading.Event()
         self._answers = Answers(self._read, self._called.set)
         self._is_closing = False
-        self._replacing = threading.Lock()
-        self._retired: list[Producer] = []
         self._thread = threading.Thread(target=self._look_now_and_then, name="commitlog-receipts", daemon=True)
         self._thread.start()
-
-    def _make_producer(self) -> Producer:
-        producer = make_producer(
-            self._settings,
-            message_max_bytes=MESSAGE_BYTES_MAX,
-            batch_size=min(BATCH_BYTES_MAX, self.genesis.settings.proposal_bytes_max + FRAME_BYTES // 2),
-            linger_ms=0,
-            retry_backoff_ms=5,
-            # Beyond it the broker forgets who sent what, and an answer is no longer to be hoped for.
-            delivery_timeout_ms=120_000,
-        )
-        # A producer without metadata waits half a second for its first idempotent batch.
-        answered(self._settings, lambda: producer.list_topics(self._topics.proposals, timeout=REQUEST_TIMEOUT_S))
-        return producer
 
     def publish(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingProposal:
         """Sends a proposal and returns at once, but for the first one of a partition.
 
         Args:
             proposal: what to send.
-            timeout_s: how long a broker may take to say where the receipts begin, but two seconds at least; None is
-                `receipts_timeout_ms`.
+            timeout_s: how long a broker may take to say where the receipts begin, but two seconds at least, and how long
+                room is waited for where too much is unanswered; None is `receipts_timeout_ms`.
 
         Raises:
             MalformedRecordError: a record cannot hold it.
             ProposalTooLargeError: it is over the limit that the log was created with, and its topic's.
-            LogUnavailableError: no broker has answered, or too much is waiting to be sent; nothing was sent.
+            LogUnavailableError: no broker has answered, or too much is still unanswered; nothing was sent.
         """
         return self.publish_bytes(
             encode_proposal(proposal), proposal.proposal_id, proposal.writer_id, timeout_s=timeout_s
@@ -127,13 +113,15 @@ class Publisher:
     ) -> PendingProposal:
         """Sends a proposal that is encoded already; see `publish`."""
         partition = partition_for(writer_id, self.genesis.partitions)
-        default_timeout_s = self._settings.receipts_timeout_ms / 1000
-        pending = PendingProposal(self._answers, proposal_id, partition, default_timeout_s)
+        pending = PendingProposal(self._answers, proposal_id, partition, self._default_timeout_s)
+        given_s = self._default_timeout_s if timeout_s is None else timeout_s
+        if self._answers.awaited >= AWAITED_MAX:
+            self._wait_for_room(given_s)
         self._answers.expect(pending)
         try:
             if partition not in self._listening:
-                self._listen_to(partition, default_timeout_s if timeout_s is None else timeout_s)
-            self._send(pending, encoded, writer_id.encode("utf-8"))
+                self._listen_to(partition, given_s)
+            self._send(pending, encoded, writer_id.encode("utf-8"), given_s)
         except BaseException:
             self._answers.forget(pending)
             raise
@@ -142,7 +130,7 @@ class Publisher:
     def submit(self, proposal: Proposal, *, timeout_s: float | None = None) -> Receipt:
         """Sends a proposal and waits for its receipt, both within the timeout; see `publish` and `PendingProposal.wait`."""
         started = time.monotonic()
-        given_s = self._settings.receipts_timeout_ms / 1000 if timeout_s is None else timeout_s
+        given_s = self._default_timeout_s if timeout_s is None else timeout_s
         pending = self.publish(proposal, timeout_s=given_s)
         try:
             return pending.wait(max(0, given_s - (time.monotonic() - started)))
@@ -152,22 +140,25 @@ class Publisher:
     def is_sending(self, proposal_id: ProposalId) -> bool:
         """Whether a proposal with this id may still come to the log from here."""
         self._hear_deliveries()
-        return self._unsent[proposal_id] > 0
+        return any(pending.proposal_id == proposal_id for pending in list(self._unsent))
+
+    def flush(self, timeout_s: float) -> None:
+        """Waits until everything is sent."""
+        for sender in self._senders:
+            sender.flush(timeout_s)
 
     def close(self) -> None:
         """Waits until everything is sent, not until it is answered."""
-        self._producer.flush(self._settings.receipts_timeout_ms / 1000)
+        self.flush(self._settings.receipts_timeout_ms / 1000)
         self._is_closing = True
         self._called.set()
         self._thread.join()
         self._answers.end(LogUnavailableError(self._settings.bootstrap_servers, detail="the publisher was closed"))
         self._answers.stop_reading()
         self._reader.close()
-        # Its threads and connections end with it, whoever still holds the publisher.
-        self._producer.purge()
-        self._producer.poll(0)
-        self._retired.clear()
-        del self._producer
+        self._answers.tell()
+        for sender in self._senders:
+            sender.close()
 
     def __enter__(self) -> Publisher:
         return self
@@ -179,6 +170,11 @@ class Publisher:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
+    def _wait_for_room(self, timeout_s: float) -> None:
+        if not self._answers.wait_for_room(AWAITED_MAX, time.monotonic() + timeout_s):
+            detail = f"{AWAITED_MAX:,} proposals are unanswered"
+            raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=int(timeout_s * 1000), detail=detail)
+
     def _listen_to(self, partition: int, timeout_s: float) -> None:
         """Returns when nothing that is answered from now on can be missed."""
         admin, timeout_s = make_admin(self._settings), max(LISTEN_S_MIN, min(timeout_s, LISTEN_S_MAX))
@@ -188,48 +184,43 @@ class Publisher:
                 self._listening.add(partition)
                 self._to_read.put((partition, end))
 
-    def _send(self, pending: PendingProposal, encoded: bytes, key: bytes) -> None:
-        with self._lock:
-            self._unsent[pending.proposal_id] += 1
+    def _send(self, pending: PendingProposal, encoded: bytes, key: bytes, timeout_s: float) -> None:
+        # A dict's single steps need no lock.
+        self._unsent[pending] = None
         try:
-            self._produce(pending, encoded, key)
-        except BaseException:
-            self._sent(pending.proposal_id)
-            raise
-        if len(self._unsent) > UNHEARD_MAX:
-            self._hear_deliveries()
-
-    def _produce(self, pending: PendingProposal, encoded: bytes, key: bytes) -> None:
-        def send(producer: Producer) -> None:
-            producer.produce(
-                self._topics.proposals,
-                value=encoded,
-                key=key,
-                partition=pending.partition,
-                on_delivery=partial(self._delivered, pending),
-            )
-
-        producer = self._producer
-        try:
-            try:
-                send(producer)
-            except KafkaException as error:
-                if not error.args[0].fatal() and error.args[0].code() != KafkaError._FATAL:
-                    raise
-                send(self._replaced(producer))
+            delivered = partial(self._delivered, pending)
+            self._sender().send(encoded, key, pending.partition, delivered, timeout_s=timeout_s)
         except KafkaException as error:
+            del self._unsent[pending]
             raise self._not_sent(error.args[0], len(encoded)) from None
         except BufferError:
+            del self._unsent[pending]
             detail = "too many proposals are waiting to be sent"
             raise LogUnavailableError(self._settings.bootstrap_servers, detail=detail) from None
+        except BaseException:
+            del self._unsent[pending]
+            raise
+        if len(self._unsent) > UNHEARD_MAX and time.monotonic() - self._deliveries_heard_at > POLL_S:
+            self._hear_deliveries()
 
-    def _replaced(self, broken: Producer) -> Producer:
-        """A producer in the place of one that can send no more: the broker has forgotten what it knew of it."""
-        with self._replacing:
-            if self._producer is broken:
-                self._producer = self._make_producer()
-                self._retired.append(broken)
-            return self._producer
+    def _sender(self) -> Sender:
+        """Whoever sends alone is sent for at once; beside many, what comes next is waited for a little."""
+        if self._answers.awaited <= AT_ONCE_MAX:
+            return self._at_once
+        if self._together is None:
+            with self._making:
+                if self._together is None:
+                    self._together = self._make_sender(linger_ms=TOGETHER_MS)
+        return self._together
+
+    def _make_sender(self, *, linger_ms: int) -> Sender:
+        proposal_bytes_max = self.genesis.settings.proposal_bytes_max
+        topic = self._topics.proposals
+        return Sender(self._settings, topic, proposal_bytes_max=proposal_bytes_max, linger_ms=linger_ms)
+
+    @property
+    def _senders(self) -> Sequence[Sender]:
+        return [self._at_once] if self._together is None else [self._at_once, self._together]
 
     def _not_sent(self, error: KafkaError, size_bytes: int) -> CommitLogError:
         match triage(error):
@@ -240,14 +231,8 @@ class Publisher:
             case _:
                 return LogUnavailableError(self._settings.bootstrap_servers, detail=error.str())
 
-    def _sent(self, proposal_id: ProposalId) -> None:
-        with self._lock:
-            self._unsent[proposal_id] -= 1
-            if not self._unsent[proposal_id]:
-                del self._unsent[proposal_id]
-
     def _delivered(self, pending: PendingProposal, error: KafkaError | None, message: Message) -> None:
-        self._sent(pending.proposal_id)
+        self._unsent.pop(pending, None)
         if error is None:
             offset = message.offset()
             assert offset is not None
@@ -313,9 +298,8 @@ class Publisher:
     def _hear_deliveries(self) -> None:
         """What became of what was sent: few wait for it, and heard together it costs less."""
         self._deliveries_heard_at = time.monotonic()
-        self._producer.poll(0)
-        for retired in self._retired:
-            retired.poll(0)
+        for sender in self._senders:
+            sender.hear_deliveries()
 
     def _take(self, message: Message) -> None:
         value, partition, offset = message.value(), message.partition(), message.offset()

@@ -236,7 +236,7 @@ def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log:
             burst = [
                 proposal(ids, 0, create_table(f"t{chance.randrange(200)}")) for _ in range(chance.randrange(1, 40))
             ]
-            sent += len(list(log.submit_all(burst)))
+            sent += len(list(log.publish_many(burst)))
     records = all_records(made)[1:]
     lookup = ResultsLookup(made)
     try:

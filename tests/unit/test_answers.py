@@ -205,6 +205,54 @@ def test_on_answer_when_it_comes_then_called_once_and_at_once_afterwards(reading
     assert called == [pending, pending]
 
 
+def test_on_answer_when_the_time_is_over_then_called_with_what_is_unknown(reading: Reading) -> None:
+    pending, called = reading.sent(1), []
+    pending.on_answer(called.append, 0)
+    reading.answers.read_for_others(0.05)
+    assert called == [pending]
+    with pytest.raises(OutcomeUnknownError):
+        pending.wait(PATIENCE_S)
+
+
+def test_on_answer_when_what_is_called_waits_for_another_then_it_reads_itself(reading: Reading) -> None:
+    other = reading.sent(2)
+    found: list[int] = []
+
+    def wait(_: PendingProposal) -> None:
+        reading.coming.put([receipt(2)])
+        found.append(other.wait().seq)
+
+    reading.sent(1).on_answer(wait)
+    reading.coming.put([receipt(1)])
+    reading.answers.read_for_others(0.05)
+    assert found == [2]
+
+
+def test_on_answer_when_another_thread_hears_it_then_who_calls_back_is_woken_at_once(reading: Reading) -> None:
+    called: list[threading.Thread] = []
+    reading.sent(1).on_answer(lambda _: called.append(threading.current_thread()))
+    waiting = Waiting(reading.sent(2))
+    assert reading.began.wait(PATIENCE_S)
+    reading.woken.clear()
+    reading.coming.put([receipt(1)])
+    assert reading.woken.wait(PATIENCE_S)
+    assert not called
+    reading.answers.read_for_others(0.05)
+    assert called == [threading.current_thread()]
+    reading.coming.put([receipt(2)])
+    assert waiting.ended().seq == 2
+
+
+def test_wait_for_room_when_too_many_are_unanswered_then_reads_until_they_are_fewer(reading: Reading) -> None:
+    pending = [reading.sent(number) for number in range(4)]
+    assert not reading.answers.wait_for_room(3, 0)
+    reading.coming.put([receipt(3)])
+    assert reading.answers.wait_for_room(3, threading.TIMEOUT_MAX)
+    assert [each.done for each in pending] == [False, False, False, True]
+    pending[0].forget()
+    assert reading.answers.wait_for_room(2, 0)
+
+
 def test_on_answer_when_the_reader_has_its_own_then_somebody_is_woken_to_read(reading: Reading) -> None:
     called: list[PendingProposal] = []
     reading.sent(1).on_answer(called.append)

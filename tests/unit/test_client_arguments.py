@@ -47,7 +47,8 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
     "new_file": {"table": "t"},
     "run": {"fn": lambda tx: tx.create_schema("s")},
     "submit": {"proposal": None},
-    "submit_all": {"proposals": []},
+    "submit_async": {"proposed": None},
+    "publish_many": {"proposed": []},
     "commit": {"proposal": None},
     "dry_run": {"proposed": None},
     "open_writer": {},
@@ -149,7 +150,7 @@ def public(of: type) -> set[str]:
 
 def test_table_of_calls_then_has_them_all() -> None:
     assert public(CommitLog) - NOT_ASKED == STARTED_BY.keys()
-    assert public(Transaction) - {"proposal", "commit"} == BUILT_BY.keys()
+    assert public(Transaction) - {"proposal", "commit", "hand_over"} == BUILT_BY.keys()
     assert public(Table) == HANDLED_BY.keys()
     assert public(TableAlteration) == STEPS_BY.keys()
 
@@ -165,7 +166,7 @@ def test_log_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCommi
 
             def run(given: dict[str, Any] = given) -> None:
                 answer = call(**given)
-                if name in ("subscribe", "submit_all"):
+                if name in ("subscribe", "publish_many"):
                     list(answer)
 
             judged(run, f"{name}({parameter}={wrong!r})")

@@ -94,18 +94,31 @@ def test_commit_when_the_answer_is_lost_then_sent_again_gives_the_one_verdict(lo
     assert [each.verdict for each in log.outcomes[-2:]] == [m.Verdict.COMMITTED, m.Verdict.DUPLICATE]
 
 
-def test_submit_all_when_one_answer_is_lost_then_the_others_come_in_order(log: InMemoryCommitLog) -> None:
+def test_publish_many_when_one_answer_is_lost_then_the_others_come_in_order(log: InMemoryCommitLog) -> None:
     made = []
     for _ in range(5):
         tx = log.transaction()
         tx.append("t", [FILE])
         made.append(tx.proposal())
     log.lose_next_answer()
-    answers = list(log.submit_all(made, in_flight_max=2))
+    answers = list(log.publish_many(made, in_flight_max=2))
     assert isinstance(answers[0], OutcomeUnknownError)
     assert [each.proposal_id.bytes for each in answers if not isinstance(each, OutcomeUnknownError)] == [
         proposal.proposal_id for proposal in made[1:]
     ]
+
+
+def test_submit_async_when_the_answer_is_lost_then_the_future_says_unknown_and_the_next_number_goes_on(
+    log: InMemoryCommitLog,
+) -> None:
+    sent = []
+    log.lose_next_answer()
+    for seq in (1, 2):
+        tx = log.transaction(writer_seq=seq)
+        tx.append("t", [FILE])
+        sent.append(log.submit_async(tx))
+    assert isinstance(sent[0].exception(), OutcomeUnknownError)
+    assert sent[1].result().committed
 
 
 @pytest.mark.parametrize(
@@ -164,7 +177,7 @@ def with_seq(seq: int | None, writer_id: str = "w") -> m.Proposal:
 
 def unanswered(proposal: m.Proposal, *, decided: bool) -> UnansweredProposals:
     turns = UnansweredProposals(lambda _: decided)
-    with pytest.raises(OutcomeUnknownError), turns.turn(proposal):
+    with pytest.raises(OutcomeUnknownError), turns.turn(proposal, timeout_s=1):
         raise OutcomeUnknownError(uuid.UUID(bytes=proposal.proposal_id))
     return turns
 
@@ -172,21 +185,24 @@ def unanswered(proposal: m.Proposal, *, decided: bool) -> UnansweredProposals:
 def test_turn_when_the_one_before_is_unanswered_then_another_is_not_sent() -> None:
     first = with_seq(1)
     turns = unanswered(first, decided=False)
-    with pytest.raises(OutcomeUnknownError, match=str(uuid.UUID(bytes=first.proposal_id))), turns.turn(with_seq(2)):
+    with (
+        pytest.raises(OutcomeUnknownError, match=str(uuid.UUID(bytes=first.proposal_id))),
+        turns.turn(with_seq(2), timeout_s=1),
+    ):
         pytest.fail("it was let through")
 
 
 def test_turn_when_the_unanswered_one_comes_again_then_it_is_sent() -> None:
     first = with_seq(1)
     passed = []
-    with unanswered(first, decided=False).turn(first):
+    with unanswered(first, decided=False).turn(first, timeout_s=1):
         passed.append(1)
     assert passed
 
 
 def test_turn_when_the_unanswered_one_is_decided_by_now_then_the_next_is_sent() -> None:
     passed = []
-    with unanswered(with_seq(1), decided=True).turn(with_seq(2)):
+    with unanswered(with_seq(1), decided=True).turn(with_seq(2), timeout_s=1):
         passed.append(1)
     assert passed
 
@@ -194,7 +210,7 @@ def test_turn_when_the_unanswered_one_is_decided_by_now_then_the_next_is_sent() 
 @pytest.mark.parametrize("other", [with_seq(None), with_seq(2, "v")])
 def test_turn_when_without_seq_or_of_another_writer_then_it_does_not_wait(other: m.Proposal) -> None:
     passed = []
-    with unanswered(with_seq(1), decided=False).turn(other):
+    with unanswered(with_seq(1), decided=False).turn(other, timeout_s=1):
         passed.append(1)
     assert passed
 
@@ -205,12 +221,12 @@ def test_turn_when_two_threads_have_one_writer_then_one_after_the_other() -> Non
 
     def second() -> None:
         inside.wait()
-        with turns.turn(with_seq(2)):
+        with turns.turn(with_seq(2), timeout_s=1):
             entered.append(2)
 
     thread = threading.Thread(target=second)
     thread.start()
-    with turns.turn(with_seq(1)):
+    with turns.turn(with_seq(1), timeout_s=1):
         inside.set()
         thread.join(timeout=0.05)
         entered.append(1)

@@ -149,9 +149,9 @@ def test_commit_when_a_key_is_used_for_another_write_then_raises_and_the_same_wr
     assert again.assigned == first.assigned
 
 
-def test_submit_all_when_a_key_is_used_again_then_the_others_are_answered(log: InMemoryCommitLog) -> None:
+def test_publish_many_when_a_key_is_used_again_then_the_others_are_answered(log: InMemoryCommitLog) -> None:
     sent = [keyed(log, table, [1], writer_seq=seq).proposal() for table, seq in (("t", 1), ("u", 1), ("u", 2))]
-    first, reused, last = log.submit_all(sent)
+    first, reused, last = log.publish_many(sent)
     assert isinstance(reused, KeyReusedError)
     assert reused.proposal_id.bytes == sent[1].proposal_id
     assert not isinstance(first, Exception)

@@ -6,10 +6,10 @@ the same surface by construction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from commitlog.client.access.contents import Contents
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
@@ -51,6 +51,14 @@ class PendingAnswer(Protocol):
         Raises:
             OutcomeUnknownError: no answer in time.
         """
+        ...
+
+    def on_answer(self, tell: Callable[[Any], None], timeout_s: float | None = None) -> None:
+        """Call back, once, with this, when the receipt has come or the time is over: from then on `wait` takes no time."""
+        ...
+
+    def forget(self) -> None:
+        """Nobody waits for it any more."""
         ...
 
 
@@ -132,7 +140,8 @@ class LogAccess(Protocol):
         ...
 
     def send(self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None) -> PendingAnswer:
-        """Send a proposal and return at once; a log that does not answer may take up to ``timeout_s`` to be told so.
+        """Send a proposal and return at once, or when there is room for it; that, or a log that does not answer, may take
+        up to ``timeout_s``.
 
         Args:
             proposal: what is sent.

@@ -30,8 +30,8 @@ class UnansweredProposals:
         self._unanswered: dict[str, ProposalId] = {}
 
     @contextmanager
-    def turn(self, proposal: Proposal) -> Iterator[None]:
-        """Wait for the writer's turn; proposals without a ``writer_seq`` have none.
+    def turn(self, proposal: Proposal, *, timeout_s: float) -> Iterator[None]:
+        """Wait for the writer's turn, which may end in another thread; proposals without a ``writer_seq`` have none.
 
         Raises:
             OutcomeUnknownError: the writer's proposal before is still unanswered, and this is another one.
@@ -41,7 +41,10 @@ class UnansweredProposals:
             return
         with self._guard:
             turn = self._turns[proposal.writer_id]
-        with turn:
+        if not turn.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):
+            before = self._unanswered.get(proposal.writer_id, proposal.proposal_id)
+            raise OutcomeUnknownError(UUID(bytes=before), waited_ms=int(timeout_s * 1000))
+        try:
             self._check(proposal)
             self._unanswered[proposal.writer_id] = proposal.proposal_id
             try:
@@ -52,6 +55,8 @@ class UnansweredProposals:
                 del self._unanswered[proposal.writer_id]
                 raise
             del self._unanswered[proposal.writer_id]
+        finally:
+            turn.release()
 
     def _check(self, proposal: Proposal) -> None:
         before = self._unanswered.get(proposal.writer_id)

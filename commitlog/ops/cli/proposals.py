@@ -39,7 +39,7 @@ def submit_command(settings: Settings, file: BinaryIO, timeout_s: float | None, 
     worst = 0
     proposals = _ProposalFile(file)
     with CommitLog.connect(settings=settings) as log:
-        for plain, code in _shown_answers(log.submit_all(proposals, timeout_ms=timeout_ms)):
+        for plain, code in _shown_answers(log.publish_many(proposals, timeout_ms=timeout_ms)):
             worst = max(worst, code)
             if as_json:
                 print_json(plain)

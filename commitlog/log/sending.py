@@ -1,0 +1,107 @@
+"""Producers of proposals: each outlives what breaks it, and waits for room where too much waits to be sent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from commitlog.config import Settings
+from commitlog.log.connection import (
+    BATCH_BYTES_MAX,
+    FRAME_BYTES,
+    MESSAGE_BYTES_MAX,
+    REQUEST_TIMEOUT_S,
+    answered,
+    make_producer,
+)
+
+ROOM_S = 0.01
+
+OnDelivery = Callable[[KafkaError | None, Message], None]
+
+
+class Sender:
+    """Sends to one topic by a producer, and by another one in its place once that can send no more. Thread-safe.
+
+    Args:
+        settings: where Kafka is.
+        topic: what is sent to.
+        proposal_bytes_max: the largest value.
+        linger_ms: how long more is waited for that may be sent together.
+    """
+
+    def __init__(self, settings: Settings, topic: str, *, proposal_bytes_max: int, linger_ms: int) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._proposal_bytes_max = proposal_bytes_max
+        self._linger_ms = linger_ms
+        self._replacing = threading.Lock()
+        self._retired: list[Producer] = []
+        self._producer = self._make_producer()
+
+    def _make_producer(self) -> Producer:
+        producer = make_producer(
+            self._settings,
+            message_max_bytes=MESSAGE_BYTES_MAX,
+            batch_size=min(BATCH_BYTES_MAX, self._proposal_bytes_max + FRAME_BYTES // 2),
+            linger_ms=self._linger_ms,
+            retry_backoff_ms=5,
+            # Beyond it the broker forgets who sent what, and an answer is no longer to be hoped for.
+            delivery_timeout_ms=120_000,
+        )
+        # A producer without metadata waits half a second for its first idempotent batch.
+        answered(self._settings, lambda: producer.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S))
+        return producer
+
+    def send(self, value: bytes, key: bytes, partition: int, on_delivery: OnDelivery, *, timeout_s: float) -> None:
+        """Hands a record over to be sent; waits up to ``timeout_s`` while too much is waiting to be sent.
+
+        Raises:
+            BufferError: it still does.
+            KafkaException: the record is refused.
+        """
+        producer = self._producer
+        deadline = None
+        while True:
+            try:
+                producer.produce(self._topic, value=value, key=key, partition=partition, on_delivery=on_delivery)
+            except KafkaException as error:
+                if not error.args[0].fatal() and error.args[0].code() != KafkaError._FATAL:
+                    raise
+                producer = self._replaced(producer)
+            except BufferError:
+                deadline = deadline or time.monotonic() + timeout_s
+                if time.monotonic() > deadline:
+                    raise
+                # What was delivered takes room until it has been heard of.
+                producer.poll(ROOM_S)
+            else:
+                return
+
+    def hear_deliveries(self) -> None:
+        """Has what became of records told to whoever sent them, in this thread."""
+        self._producer.poll(0)
+        for retired in self._retired:
+            retired.poll(0)
+
+    def flush(self, timeout_s: float) -> None:
+        """Waits until everything is sent."""
+        self._producer.flush(timeout_s)
+
+    def close(self) -> None:
+        """Its threads and connections end with it, whoever still holds it; what is not sent yet is not."""
+        self._producer.purge()
+        self._producer.poll(0)
+        self._retired.clear()
+        del self._producer
+
+    def _replaced(self, broken: Producer) -> Producer:
+        """A producer in the place of one that can send no more: the broker has forgotten what it knew of it."""
+        with self._replacing:
+            if self._producer is broken:
+                self._producer = self._make_producer()
+                self._retired.append(broken)
+            return self._producer
