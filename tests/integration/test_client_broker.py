@@ -21,7 +21,7 @@ from log_running import Ids, all_records, create_table, proposal, seed_of, servi
 
 from commitlog.catalog.projector import Projector
 from commitlog.catalog.reader import CatalogReader
-from commitlog.client import CommitLog, OutcomeState
+from commitlog.client import CommitLog, OutcomeState, SubmittedOutcome
 from commitlog.client.access.log_end import LogEnd
 from commitlog.client.access.results_lookup import ResultsLookup
 from commitlog.config import Settings
@@ -225,6 +225,13 @@ def test_append_when_no_schema_has_changed_then_asks_neither_the_log_nor_the_cat
         monkeypatch.setattr(LogEnd, "offset", asked)
         monkeypatch.setattr(CatalogReader, "connected", asked)
         assert log.append("t", [new_file()]).committed
+
+
+def test_publish_many_when_the_clients_queue_is_full_then_waits_for_room(made: Settings) -> None:
+    ids = Ids(8)
+    with serving(made), CommitLog.connect(settings=replace(made, kafka={"queue.buffering.max.messages": "3"})) as log:
+        answers = list(log.publish_many([proposal(ids, 0, create_table(f"t{number}")) for number in range(40)]))
+    assert all(isinstance(each, SubmittedOutcome) for each in answers)
 
 
 def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log: CommitLog) -> None:
