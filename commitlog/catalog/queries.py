@@ -14,6 +14,7 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
+from psycopg.types.string import TextLoader
 from pyroaring import FrozenBitMap64
 
 from commitlog.catalog import query_statements as statements
@@ -295,6 +296,10 @@ class Catalog(CatalogReader):
         )
         return self._files(table, rows, self._inlined_deletes(table.definition.table_id, snapshot_id))
 
+    def file_count_at(self, table_id: int, snapshot_id: int) -> int:
+        """How many data files of a table are live at a snapshot."""
+        return int(self._select(statements.FILE_COUNT_AT, (table_id, snapshot_id, snapshot_id))[0][0])
+
     def live_files(
         self, table_id: int, paths: Sequence[str]
     ) -> list[tuple[int, str, bytes | None, str | None, int | None]]:
@@ -390,7 +395,10 @@ class Catalog(CatalogReader):
         for name, columns in self.rows_columns(table_id).items():
             chosen = sql.SQL(", ").join(map(sql.Identifier, columns))
             query = statements.ROWS_OF_COLUMNS.format(chosen, sql.Identifier(name))
-            found = self._select(query, (snapshot_id, snapshot_id))
+            with self.connected() as conn, conn.cursor() as cursor:
+                # As text: a timedelta knows no months.
+                cursor.adapters.register_loader("interval", TextLoader)
+                found = cursor.execute(query, (snapshot_id, snapshot_id)).fetchall()
             rows += [dict(zip(columns.values(), row, strict=True)) for row in found]
         return rows
 

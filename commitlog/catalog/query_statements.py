@@ -74,6 +74,9 @@ FILES_AT = sql.SQL(
     AND (f.end_snapshot IS NULL OR f.end_snapshot > %s){conditions}
     ORDER BY f.data_file_id"""
 )
+FILE_COUNT_AT = sql.SQL("""
+    SELECT count(*) FROM ducklake_data_file
+    WHERE table_id = %s AND begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)""")
 FILES_BY_ID = sql.SQL(
     _FILE_COLUMNS + ", NULL, NULL, NULL FROM ducklake_data_file f WHERE f.data_file_id = ANY(%s) ORDER BY 1"
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from commitlog.client.access.contents import Contents
 from commitlog.client.arguments import checked_count, checked_count_or_none
+from commitlog.client.reading.moments import snapshot_of
+from commitlog.client.tables.filters import Where
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.table_at import TableAt
 from commitlog.domain.model.definitions import TableDefinition
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from commitlog.catalog.queries import CatalogFile, CatalogSnapshot
+    from commitlog.client.reading.scan import Scan
 
 
 class TableLog(Protocol):
@@ -83,6 +87,36 @@ class Table:
 
         return arrow_schema(self.definition.columns)
 
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def scan(
+        self,
+        *,
+        where: Where = None,
+        columns: Iterable[str] | None = None,
+        snapshot: int | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> Scan:
+        """Its rows as of one snapshot, for Arrow, Polars or pandas; nothing is read yet.
+
+        Args:
+            where: which rows: an expression such as ``"day >= '2026-01-01' and id in (1, 2)"``, one
+                ``(column, op, value)``, or several, all of which must hold. Files that statistics or partition values prove
+                to hold none of them are not opened. None is all rows.
+            columns: the names of those that are read, in their order; None is all.
+            snapshot: as of which snapshot; None is the newest, with all that was committed before.
+            timestamp: instead, as of which moment: a datetime or ISO 8601, in UTC unless it says otherwise.
+
+        Raises:
+            TableNotFoundError: there is none of that name at the snapshot.
+            SnapshotNotFoundError: there is no such snapshot, or not any more.
+            InvalidRequestError: the filter cannot be read, a column is not there, or a value is none of its column's type.
+        """
+        from commitlog.client.reading.scan import Scan
+
+        at = snapshot_of(self._log, snapshot, timestamp)
+        return Scan(self._log.contents(), self._name, at, where=where, columns=columns)
+
     def files(self, snapshot: int | None = None) -> Sequence[CatalogFile]:
         """The data files that it has at a snapshot; None is the newest.
 
@@ -90,10 +124,9 @@ class Table:
             TableNotFoundError: there is none of that name.
             SnapshotNotFoundError: there is no such snapshot, or not any more.
         """
-        at = self._log.head_snapshot_id() if snapshot is None else checked_count("snapshot", snapshot)
+        at = snapshot_of(self._log, snapshot, None)
         contents = self._log.contents()
         with contents.at_once():
-            contents.check_snapshot(at)
             found = contents.table_at(self._name.schema, self._name.name, at)
             if found is None:
                 raise TableNotFoundError(self.name, snapshot_id=at)

@@ -32,13 +32,14 @@ from commitlog.client.files.new_files import NewFiles
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.alterations import TableAlteration
+from commitlog.client.tables.filters import Where, predicates
 from commitlog.client.tables.naive_times import naive_times, takes_zoned
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.overlay import define_new, table_after
 from commitlog.client.tables.partitions import partition_specs
 from commitlog.client.tables.schemas import Columns, columns_from
 from commitlog.client.tables.table_at import LiveFile, TableAt
-from commitlog.client.tables.values import predicates, row_of
+from commitlog.client.tables.values import row_of
 from commitlog.client.tables.views import checked_view
 from commitlog.domain import model as m
 from commitlog.domain.model.types import fold
@@ -441,14 +442,15 @@ class Transaction:
         self,
         table: str,
         *,
-        filter: Iterable[m.Predicate | tuple[Any, ...]] = (),
+        filter: Where = None,
         files: Iterable[int] | None = None,
     ) -> None:
         """Declare that the changes rely on what was read from a table.
 
         Args:
             table: its name.
-            filter: a conjunction of ``(column, op, value)``; the narrower, the fewer conflicts.
+            filter: which rows, such as ``"day >= '2026-01-01' and id in (1, 2)"``, or a conjunction of ``(column, op, value)``;
+                None is all. The narrower, the fewer conflicts.
             files: ids of the data files that were opened.
         """
         name = parse_table_name(table)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from commitlog.client.tables.values import predicates
+from commitlog.client.tables.filters import predicates
 from commitlog.domain.model import Predicate
 from commitlog.errors import InvalidRequestError
 

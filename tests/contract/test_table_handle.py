@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from contract.making import ANYWHERE, ROWS, append, create
+from contract.making import ANYWHERE, KEYED, ROWS, append, create
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.scan import Scan
 from commitlog.errors import InvalidRequestError, SnapshotNotFoundError, TableNotFoundError
 
 
@@ -79,3 +81,113 @@ def test_tables_when_listed_then_named_with_their_schemas_as_of_a_snapshot(log: 
     assert f"main.{table}" not in log.tables()
     with pytest.raises(SnapshotNotFoundError):
         log.tables(snapshot=10**6)
+
+
+def test_scan_when_a_table_was_changed_then_its_rows_at_each_snapshot(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    handle = log.table(table)
+    first = append(log, table, tmp_path)
+    whole = log.head_snapshot_id()
+    append(log, table, tmp_path, pa.table({"id": [4, 5], "day": ["d", None]}))
+    with log.transaction() as tx:
+        tx.delete(table, positions={first: [1]})
+    assert rows(handle.scan()) == [(1, "a"), (3, "c"), (4, "d"), (5, None)]
+    assert rows(handle.scan(snapshot=whole)) == rows(ROWS)
+    assert rows(handle.scan(where="id >= 3 and day is not null")) == [(3, "c"), (4, "d")]
+    assert handle.scan(columns=["day"], where=("id", "=", 3)).to_arrow() == pa.table({"day": ["c"]})
+    assert handle.scan(where=[("id", "in", [2, 5])]).count() == 1
+    assert (handle.scan().count(), handle.scan(snapshot=whole).count()) == (4, 3)
+    assert rows(handle.scan().to_batches().read_all()) == rows(handle.scan())
+    assert sorted(handle.scan().to_polars()["id"]) == sorted(handle.scan().to_pandas()["id"]) == [1, 3, 4, 5]
+
+
+def test_scan_when_statistics_rule_files_out_then_says_how_many_it_opens(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    for start in (0, 10, 20):
+        append(log, table, tmp_path, pa.table({"id": [start, start + 1], "day": ["a", "b"]}))
+    scan = log.table(table).scan(where="id between 10 and 15")
+    assert [(each.record_count, len(scan.files()), scan.table_file_count) for each in scan.files()] == [(2, 1, 3)]
+    assert repr(scan) == f"Scan('main.{table}', snapshot={scan.snapshot_id}, files=1 of 3)"
+    assert rows(scan) == [(10, "a"), (11, "b")]
+    assert log.table(table).scan(where="id > 100").to_arrow().num_rows == 0
+
+
+def test_scan_when_columns_were_renamed_added_and_dropped_then_matched_by_their_ids(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    append(log, table, tmp_path)
+    before = log.head_snapshot_id()
+    with log.transaction() as tx:
+        alter = tx.alter(table)
+        alter.rename_column("id", "number")
+        alter.add_column("n", "int32", default=7)
+        alter.drop_column("day")
+    with log.transaction() as tx:
+        tx.alter(table).add_column("day", "varchar")
+    now = log.table(table).scan()
+    assert now.to_arrow().to_pydict() == {"number": [1, 2, 3], "n": [7, 7, 7], "day": [None] * 3}
+    assert rows(log.table(table).scan(where="n = 7 and number = 2")) == [(2, 7, None)]
+    assert rows(log.table(table).scan(snapshot=before)) == rows(ROWS)
+
+
+def test_scan_when_rows_are_in_no_file_then_they_are_read_beside_those_of_files(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, KEYED, primary_key=["id"])
+        for key in (1, 2, 3):
+            tx.insert_row(table, {"id": key, "v": f"v{key}"})
+    inserted = log.head_snapshot_id()
+    with log.transaction() as tx:
+        tx.update_row(table, {"id": 2}, {"id": 2, "v": "other"})
+        tx.delete_row(table, {"id": 3})
+    handle = log.table(table)
+    assert rows(handle.scan()) == [(1, "v1"), (2, "other")]
+    assert rows(handle.scan(snapshot=inserted)) == [(1, "v1"), (2, "v2"), (3, "v3")]
+    assert rows(handle.scan(where="v = 'other'", columns=["id"])) == [(2,)]
+    assert (handle.scan().count(), handle.scan(where="id > 1").count()) == (2, 1)
+
+
+def test_scan_when_asked_as_of_a_moment_then_what_was_the_newest_then(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    append(log, table, tmp_path)
+    made = log.snapshots(1)[0].time
+    handle = log.table(table)
+    assert handle.scan(timestamp=made).snapshot_id == log.head_snapshot_id()
+    assert handle.scan(timestamp=made.isoformat()).count() == 3
+    with pytest.raises(SnapshotNotFoundError):
+        handle.scan(timestamp="1969-01-01")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"where": "id ="}, "position 5"),
+        ({"where": "nothing = 1"}, "has no column .*nothing"),
+        ({"where": "id = 'x'"}, r"the filter on column id \(int64\): the value 'x' is no integer"),
+        ({"columns": ["nothing"]}, "has no column .*nothing"),
+        ({"columns": "id"}, "columns must be a list of names of columns"),
+        ({"columns": []}, "columns must name at least one"),
+        ({"columns": ["id", "ID"]}, "columns names one twice: id, ID"),
+        ({"snapshot": 1, "timestamp": "2026-01-01"}, "a snapshot or a timestamp to read at, not both"),
+        ({"timestamp": "yesterday"}, "timestamp must be a datetime, or a text such as"),
+        ({"snapshot": -1}, "snapshot must be a whole number from 0 on"),
+    ],
+)
+def test_scan_when_it_cannot_be_then_says_why(log: CommitLog, table: str, given: dict[str, Any], says: str) -> None:
+    create(log, table)
+    with pytest.raises(InvalidRequestError, match=says):
+        log.table(table).scan(**given)
+
+
+def rows(read: Scan | pa.Table) -> list[tuple[Any, ...]]:
+    """Rows in the order of their first column."""
+    table = read if isinstance(read, pa.Table) else read.to_arrow()
+    return sorted(tuple(row.values()) for row in table.to_pylist())

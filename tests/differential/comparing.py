@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 from histories import History
 from sides import quote, text
 from steps import Table
+
+from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.names import TableName
 
 CATALOG = {
     "schemas": "SELECT schema_name FROM duckdb_schemas() WHERE database_name = '{side}'",
@@ -39,6 +43,7 @@ def differences(history: History) -> Iterator[str]:
         yield from _past(history, table)
         yield from _pruned(history, table)
         yield from _changes(history, table)
+        yield from _scanned(history, table)
     history.client.duck.execute("COMMIT")
 
 
@@ -147,3 +152,53 @@ def _changes_between(
         if name == "table_changes" and isinstance(ours, list):
             ours = sorted([(history.stock_of[row[0]], *row[1:]) for row in ours], key=repr)
         yield from _compare(history, name, asked, stock, ours)
+
+
+def _scanned(history: History, table: Table) -> Iterator[str]:
+    """What Python reads of our lake without DuckDB, at every snapshot and under conditions: what DuckDB reads of it."""
+    name = TableName(table.schema, table.name)
+    for _, at in history.snapshots:
+        place = f"{table.sql('ours')} AT (VERSION => {at})"
+        duck = _arrow(history, f"FROM {place}")
+        if duck is not None:
+            scan = Scan(history.ours.contents, name, at)
+            yield from _compare(history, f"scan at {at}", place, _rows(duck), _rows(scan.to_arrow()))
+            yield from _compare(history, f"batches at {at}", place, _rows(duck), _rows(scan.to_batches().read_all()))
+            yield from _compare(history, f"count at {at}", place, duck.num_rows, scan.count())
+    for where, condition in _conditions(history, table):
+        duck = _arrow(history, f"FROM {table.sql('ours')} WHERE {condition}")
+        if duck is not None:
+            scan = Scan(history.ours.contents, name, history.snapshots[-1][1], where=where)
+            yield from _compare(history, f"scan of {where}", condition, _rows(duck), _rows(scan.to_arrow()))
+            yield from _compare(history, f"count of {where}", condition, duck.num_rows, scan.count())
+
+
+def _arrow(history: History, query: str) -> pa.Table | None:
+    """The answer with Arrow's types; None when there is none."""
+    try:
+        return history.client.duck.execute(query).to_arrow_table()
+    except duckdb.Error:
+        history.client.duck.execute("ROLLBACK; BEGIN")
+        return None
+
+
+def _rows(answer: pa.Table) -> list[Any]:
+    """The columns and their types, but for the names of what is in a list, and the rows in a fixed order."""
+    columns = [(field.name, str(field.type).replace("list<l:", "list<element:")) for field in answer.schema]
+    return [columns, *sorted((tuple(row.values()) for row in answer.to_pylist()), key=repr)]
+
+
+def _conditions(history: History, table: Table) -> Iterator[tuple[list[tuple[Any, ...]], str]]:
+    for column, kind in table.columns.items():
+        yield [(column, "is_null")], f"{quote(column)} IS NULL"
+        if kind.is_nested or kind.name in ("interval", "json"):
+            continue
+        literal, value = kind.draw(history.random)
+        op = history.random.choice(["=", "<", "<=", ">", ">="])
+        yield [(column, op, value)], f"{quote(column)} {op} ({literal})::{kind.sql}"
+        other, upper = kind.draw(history.random)
+        yield (
+            [(column, "between", [value, upper])],
+            f"{quote(column)} BETWEEN ({literal})::{kind.sql} AND ({other})::{kind.sql}",
+        )
+        yield [(column, "in", [value, upper])], f"{quote(column)} IN (({literal})::{kind.sql}, ({other})::{kind.sql})"

@@ -22,6 +22,7 @@ from psycopg import sql
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projecting.snapshots import Projection
+from commitlog.catalog.queries import Catalog
 from commitlog.client.files.data_files import read_data_file
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.model.definitions import Column, TableDefinition
@@ -114,8 +115,9 @@ class Client:
 class Ours:
     """commitlog's side: proposals are decided and projected at once."""
 
-    def __init__(self, conn: psycopg.Connection[tuple[Any, ...]], client: Client, folder: Path) -> None:
+    def __init__(self, conn: psycopg.Connection[tuple[Any, ...]], client: Client, folder: Path, url: str) -> None:
         self.conn = conn
+        self.contents = Catalog(url)
         self.client = client
         self.folder = folder
         self.files = 0
@@ -134,6 +136,8 @@ class Ours:
 
     def start(self) -> None:
         """A new log; the database must be empty."""
+        # Prepared statements are of the tables of the log before.
+        self.contents.close()
         self.log = DecidedLog()
         self.projection = Projection(self.conn, log_id=self.log.genesis.log_id)
 

@@ -34,7 +34,7 @@ class World:
         self.stock = Stock(psycopg.connect(stock_url))
         conn = Ours.create(our_url, folder)
         self.our_database = Reusable(conn)
-        self.ours = Ours(conn, self.client, folder)
+        self.ours = Ours(conn, self.client, folder, our_url)
         self.done: Counter[str] = Counter()
 
     def play(self, seed: int, names: Sequence[str] = ()) -> list[str]:
@@ -62,6 +62,7 @@ class World:
     def close(self) -> None:
         self.client.duck.close()
         self.stock.conn.close()
+        self.ours.contents.close()
         self.ours.conn.close()
 
 

@@ -64,6 +64,7 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
 }
 HANDLED_BY = {
     "at": {},
+    "scan": {},
     "files": {},
     "history": {},
 }
@@ -218,7 +219,8 @@ def test_alter_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCom
         (lambda log, tx: tx.create_table("n", {"id": "int64"}, primary_key="id"), "primary_key must be a list of names"),
         (lambda log, tx: tx.delete("t", {"0": [1]}), "a data file id must be a whole number from 0 on, not '0'"),
         (lambda log, tx: tx.delete("t", {0: ["1"]}), "positions of a file must be a list of ids, not one with '1'"),
-        (lambda log, tx: tx.read("t", filter="id > 3"), r"filter must be a list of \(column, op, value\)"),
+        (lambda log, tx: tx.read("t", filter=3), r"filter must be a list of \(column, op, value\)"),
+            (lambda log, tx: tx.read("t", filter="id ~ 3"), "the filter .* cannot be read at position 4"),
         (lambda log, tx: tx.insert_row("k", [1]), "a row must map the names of columns to values, not \\[1\\]"),
         (lambda log, tx: log.transaction(base_snapshot_id="3"), "base_snapshot_id must be a whole number from 0 on, not '3'"),
         (lambda log, tx: log.transaction(isolation=None), "isolation is 'snapshot' or 'serializable', not None"),

@@ -20,7 +20,8 @@ from commitlog.client.ids import new_proposal_id
 from commitlog.client.limits import check_limits
 from commitlog.client.outcomes.describing import describe_changes, describe_read
 from commitlog.client.outcomes.explaining import explain, explain_status, way_out
-from commitlog.client.tables.values import predicates, row_of
+from commitlog.client.tables.filters import predicates
+from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
 from commitlog.errors import (
     CatalogUnavailableError,

@@ -35,7 +35,7 @@ SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.table_changes catalog.census "
     "domain log.results log.chain log.codec errors config"
 )
-SPARK_TOOLS = _names("spark.arrow_columns spark.columns spark.connection spark.filters spark.jobs")
+SPARK_TOOLS = _names("spark.columns spark.connection spark.filters spark.jobs")
 OPS_TOOLS = _names("ops.duckdb_client ops.local_spark ops.manual")
 # A room within a room says all that it may import; what the outer one never imports, it does not either.
 ROOMS = {

@@ -253,6 +253,11 @@ class MemoryContents:
                 and not (each.then == now and excludes(now, each.file, conjunction, decode_statistics))
             ]
 
+    def file_count_at(self, table_id: int, snapshot_id: int) -> int:
+        with self._lock:
+            files = list(self._files.values())
+        return sum(each.table_id == table_id and each.is_live_at(snapshot_id) for each in files)
+
     def files_of(self, table: CatalogTable, data_file_ids: Sequence[int]) -> list[CatalogFile]:
         return [self._shown(self._files[each], table, -1) for each in sorted(data_file_ids)]
 

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from commitlog.client.files.file_sources import finder
+from commitlog.client.tables.arrow_columns import Find, conformed, missing
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
-from commitlog.spark.arrow_columns import Find, conformed, missing
 
 BATCH_ROWS = 65_536
-_FIELD_ID = b"PARQUET:field_id"
 _POSITION = "pos"
 
 
@@ -55,7 +55,7 @@ def read_rows(rows: FileRows, columns: Sequence[Column], schema: pa.Schema) -> I
     chosen = _chosen(rows)
     filesystem, inner = fs.FileSystem.from_uri(rows.path)
     with pq.ParquetFile(inner, filesystem=filesystem) as file:
-        find = _finder(columns, rows.name_mapping)
+        find = finder(columns, rows.name_mapping)
         fields = list(file.schema_arrow)
         sources = [None if (at := find(column, fields)) is None else fields[at].name for column in columns]
         start = 0
@@ -91,40 +91,6 @@ def delete_positions(path: str) -> npt.NDArray[np.int64]:
     filesystem, inner = fs.FileSystem.from_uri(path)
     positions = pq.read_table(inner, columns=[_POSITION], filesystem=filesystem)[_POSITION]
     return np.asarray(positions.to_numpy(), dtype=np.int64)
-
-
-def _finder(columns: Sequence[Column], mapping: tuple[MappedColumn, ...] | None) -> Find:
-    """How a file's fields are told: by their ids, or by the names that a file without ids came with."""
-    if mapping is None:
-        return _by_id
-    sources = {
-        column_id: name for column, each in _mapped(columns, mapping) for column_id, name in _named(column, each)
-    }
-
-    def by_source(column: Column, fields: Sequence[pa.Field]) -> int | None:
-        name = sources.get(column.column_id)
-        return next((at for at, each in enumerate(fields) if each.name == name), None)
-
-    return by_source
-
-
-def _by_id(column: Column, fields: Sequence[pa.Field]) -> int | None:
-    ids = [int((each.metadata or {}).get(_FIELD_ID, -1)) for each in fields]
-    if column.column_id in ids:
-        return ids.index(column.column_id)
-    # Nested fields may have no ids where the columns do.
-    return next((at for at, each in enumerate(fields) if ids[at] < 0 and fold(each.name) == fold(column.name)), None)
-
-
-def _mapped(columns: Sequence[Column], mapping: Sequence[MappedColumn]) -> Iterator[tuple[Column, MappedColumn]]:
-    by_name = {fold(each.column): each for each in mapping}
-    return ((column, by_name[fold(column.name)]) for column in columns if fold(column.name) in by_name)
-
-
-def _named(column: Column, mapped: MappedColumn) -> Iterator[tuple[int, str]]:
-    yield column.column_id, mapped.source_name
-    for child, each in _mapped(column.children, mapped.children):
-        yield from _named(child, each)
 
 
 def _array(batch: pa.RecordBatch, column: Column, at: int | None, data_type: pa.DataType, find: Find) -> pa.Array:

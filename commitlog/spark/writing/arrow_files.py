@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from commitlog.client.files.lake import new_name
+from commitlog.client.tables.arrow_columns import by_name, conformed, missing
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import FLOATS, ColumnType
 from commitlog.errors import DataFileError
-from commitlog.spark.arrow_columns import by_name, conformed, missing
 from commitlog.spark.writing.arrow_partitions import by_partition
 
 _FIELD_ID = "PARQUET:field_id"

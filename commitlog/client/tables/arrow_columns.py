@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from commitlog.domain.model.definitions import Column, default_value
 from commitlog.domain.model.types import fold
 
 Find: TypeAlias = "Callable[[Column, Sequence[pa.Field]], int | None]"
 """Which of the fields is the column's; None when it is missing."""
+
+_UUID_BYTES, _INTERVAL_BYTES = 16, 12
+_HEX = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], np.uint8)
 
 
 def by_name(column: Column, fields: Sequence[pa.Field]) -> int | None:
@@ -58,7 +63,43 @@ def conformed(array: pa.Array, column: Column, data_type: pa.DataType, find: Fin
     if pa.types.is_list(data_type) and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         values = inner(array.values, column.children[0], data_type.value_type)
         return pa.ListArray.from_arrays(_offsets(array), values, type=data_type, mask=array.is_null())
+    return _cast(array, data_type)
+
+
+def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if (
+        pa.types.is_string(data_type)
+        and pa.types.is_fixed_size_binary(array.type)
+        and array.type.byte_width == _UUID_BYTES
+    ):
+        return _uuid_texts(array)
+    if pa.types.is_interval(data_type) and pa.types.is_fixed_size_binary(array.type):
+        return _intervals(array, data_type)
     return array.cast(data_type)
+
+
+def _intervals(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Parquet's intervals: three little-endian numbers, of months, days and milliseconds."""
+    given = array.fill_null(bytes(_INTERVAL_BYTES))
+    raw = given.buffers()[1][given.offset * _INTERVAL_BYTES :][: len(given) * _INTERVAL_BYTES]
+    months, days, milliseconds = np.frombuffer(raw, "<i4").reshape(-1, 3).T
+    parts = zip(
+        months.tolist(), days.tolist(), milliseconds.view("<u4").tolist(), array.is_valid().to_pylist(), strict=True
+    )
+    values = [pa.MonthDayNano([m, d, ms * 10**6]) if valid else None for m, d, ms, valid in parts]
+    return pa.array(values, data_type)
+
+
+def _uuid_texts(array: pa.Array) -> pa.Array:
+    """UUIDs of 16 bytes as the text that everybody writes for them."""
+    given = array.fill_null(bytes(_UUID_BYTES))
+    raw = np.frombuffer(given.buffers()[1], np.uint8)[given.offset * _UUID_BYTES :][: len(given) * _UUID_BYTES]
+    digits = _HEX[raw].reshape(len(given), 2 * _UUID_BYTES)
+    dashed = np.insert(digits, (8, 12, 16, 20), ord("-"), axis=1)
+    texts = pa.FixedSizeBinaryArray.from_buffers(pa.binary(36), len(given), [None, pa.py_buffer(dashed.tobytes())])
+    return pc.if_else(array.is_valid(), texts.cast(pa.binary()).cast(pa.string()), None)
 
 
 def missing(column: Column, count: int, data_type: pa.DataType, *, is_read: bool) -> pa.Array:

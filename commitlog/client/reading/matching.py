@@ -1,0 +1,132 @@
+"""Filters as Arrow's expressions, which compare as DuckDB does: NaN is the greatest number and equal to itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import and_, or_
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from commitlog.client.reading.stored_rows import blob_bytes
+from commitlog.client.tables.arrow_schemas import arrow_type
+from commitlog.domain.model import FilterOp, Predicate, Scalar
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, canonical_value
+from commitlog.errors import InvalidRequestError
+
+Expression: TypeAlias = pc.Expression
+NULL_CHECKS = (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL)
+_COMPARABLE = frozenset(
+    {*INTEGER_BITS, *FLOATS, *TIMESTAMPS, "decimal", "boolean", "varchar", "json", "uuid", "blob", "date", "time"}
+)
+_UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+class Condition:
+    """A predicate on a column, its values ready to be compared.
+
+    Args:
+        predicate: what must hold.
+        column: its column.
+
+    Raises:
+        InvalidRequestError: the column's type is not compared, or a value is none of the type.
+    """
+
+    def __init__(self, predicate: Predicate, column: Column) -> None:
+        self.column = column
+        self._op = predicate.op
+        self._values: list[Any] = []
+        if predicate.op in NULL_CHECKS:
+            return
+        if column.type.name not in _COMPARABLE:
+            raise InvalidRequestError(
+                f"column {column.name} is a {column.type}, which a filter cannot compare: only is_null and is_not_null are "
+                "asked of it; filter what was read, or ask log.duckdb()"
+            )
+        given = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
+        self._values = [_compared(column, value) for value in given]
+
+    def on(self, field: Expression) -> Expression:
+        """The condition on what ``field`` has for the column; where that is NULL it is not true."""
+        values = self._values
+        match self._op:
+            case FilterOp.IS_NULL:
+                return field.is_null()
+            case FilterOp.IS_NOT_NULL:
+                return field.is_valid()
+            case FilterOp.IN:
+                return reduce(or_, (self._equal(field, each) for each in values), pc.scalar(False))
+            case FilterOp.BETWEEN:
+                return self._at_least(field, values[0]) & self._at_most(field, values[1])
+            case FilterOp.EQ:
+                return self._equal(field, values[0])
+            case FilterOp.GE:
+                return self._at_least(field, values[0])
+            case FilterOp.LE:
+                return self._at_most(field, values[0])
+            case FilterOp.GT:
+                return self._above(field, values[0])
+        return self._below(field, values[0])
+
+    def _equal(self, field: Expression, value: Any) -> Expression:
+        return self._unless_nan(value, lambda: field == self._scalar(value), pc.is_nan(field))
+
+    def _at_least(self, field: Expression, value: Any) -> Expression:
+        return self._unless_nan(value, lambda: self._or_nan(field >= self._scalar(value), field), pc.is_nan(field))
+
+    def _above(self, field: Expression, value: Any) -> Expression:
+        return self._unless_nan(value, lambda: self._or_nan(field > self._scalar(value), field), pc.scalar(False))
+
+    def _at_most(self, field: Expression, value: Any) -> Expression:
+        return self._unless_nan(value, lambda: field <= self._scalar(value), field.is_valid())
+
+    def _below(self, field: Expression, value: Any) -> Expression:
+        return self._unless_nan(value, lambda: field < self._scalar(value), ~pc.is_nan(field))
+
+    def _unless_nan(self, value: Any, compared: Callable[[], Expression], of_nan: Expression) -> Expression:
+        if value is None:
+            return pc.scalar(False)
+        return of_nan if isinstance(value, float) and math.isnan(value) else compared()
+
+    def _or_nan(self, compared: Expression, field: Expression) -> Expression:
+        return compared | pc.is_nan(field) if self.column.type.name in FLOATS else compared
+
+    def _scalar(self, value: Any) -> pa.Scalar:
+        return pa.scalar(value, arrow_type(self.column)) if not isinstance(value, pa.Scalar) else value
+
+
+def all_of(conditions: Sequence[Expression]) -> Expression | None:
+    """What holds where all hold; None for no condition."""
+    return reduce(and_, conditions) if conditions else None
+
+
+def _compared(column: Column, value: Scalar) -> Any:
+    """A value as Arrow takes it for the column's type; None compares with nothing."""
+    if value is None:
+        return None
+    try:
+        canonical = canonical_value(column.type, value)
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequestError(
+            f"the filter on column {column.name} ({column.type}): the value {value!r} {error}"
+        ) from None
+    if column.type.name == "blob":
+        return blob_bytes(str(value))
+    if column.type.name in TIMESTAMPS or column.type.name == "time":
+        return _moment(column, canonical)
+    return canonical
+
+
+def _moment(column: Column, nanoseconds: Any) -> pa.Scalar:
+    """A time, in the column's own unit where it is whole in that, so that the statistics of files serve."""
+    data_type = arrow_type(column)
+    whole, rest = divmod(nanoseconds, _UNITS[data_type.unit])
+    if rest == 0:
+        return pa.scalar(whole, pa.int64()).cast(data_type)
+    finest = pa.time64("ns") if column.type.name == "time" else pa.timestamp("ns", data_type.tz)
+    return pa.scalar(nanoseconds, pa.int64()).cast(finest)

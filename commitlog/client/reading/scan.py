@@ -1,0 +1,207 @@
+"""A read of a table at one snapshot: nothing is read before it is asked for rows, and then as often as it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from commitlog.client.arguments import checked_items
+from commitlog.client.reading.file_rows import FileReader, RowsOfFile
+from commitlog.client.reading.matching import Condition, all_of
+from commitlog.client.reading.stored_rows import stored_rows
+from commitlog.client.tables.arrow_schemas import arrow_schema
+from commitlog.client.tables.filters import Where, predicates
+from commitlog.client.tables.names import TableName
+from commitlog.domain.model import Predicate
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.errors import InvalidRequestError, TableNotFoundError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+    from commitlog.catalog.queries import CatalogFile, CatalogTable
+    from commitlog.client.access.contents import Contents
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the catalog says of a scan, all of one moment."""
+
+    table: CatalogTable
+    files: Sequence[CatalogFile]
+    table_file_count: int
+    rows: Sequence[Any]
+
+
+class Scan:
+    """The rows of a table at a snapshot that match a filter. Made by ``Table.scan``.
+
+    Args:
+        contents: who says which files and rows there are.
+        name: of the table.
+        snapshot_id: as of which snapshot.
+        where: see ``Table.scan``.
+        columns: their names, in the order in which they are wanted; None is all.
+    """
+
+    def __init__(
+        self,
+        contents: Contents,
+        name: TableName,
+        snapshot_id: int,
+        *,
+        where: Where = None,
+        columns: Iterable[str] | None = None,
+    ) -> None:
+        self.snapshot_id = snapshot_id
+        self._contents = contents
+        self._name = name
+        self._where = predicates(where)
+        self._names = None if columns is None else _checked_names(columns)
+        self._definition = self._table().definition
+        self._columns = _chosen(self._definition, self._names)
+        self._conditions = [Condition(each, self._definition.column(each.column)) for each in self._where]
+
+    def __repr__(self) -> str:
+        return f"Scan({str(self._name)!r}, snapshot={self.snapshot_id}, files={len(self.files())} of {self.table_file_count})"
+
+    # --- what it reads ------------------------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as Arrow has them: the types that DuckDB gives."""
+        return arrow_schema(self._columns)
+
+    @property
+    def definition(self) -> TableDefinition:
+        """The table as it is at the snapshot."""
+        return self._definition
+
+    @property
+    def where(self) -> tuple[Predicate, ...]:
+        """The filter, as ``tx.read`` takes it."""
+        return self._where
+
+    def files(self) -> list[CatalogFile]:
+        """The data files that are read: those that statistics and partition values do not rule out."""
+        return list(self._found.files)
+
+    @property
+    def table_file_count(self) -> int:
+        """How many data files the table has in all."""
+        return self._found.table_file_count
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table, in no order that means anything.
+
+        Raises:
+            DataFileError: a file is gone, or holds what the table's columns cannot.
+        """
+        tables = [*self._reader.tables(self._file_rows()), self._stored()]
+        return pa.concat_tables([each for each in tables if each.num_rows] or tables[-1:])
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as Arrow batches, of which only a few are in memory at a time."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a Polars frame."""
+        _check_installed("polars", "to_polars()")
+        import polars
+
+        found = polars.from_arrow(self.to_arrow())
+        assert isinstance(found, polars.DataFrame)
+        return found
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas frame."""
+        _check_installed("pandas", "to_pandas()")
+        return self.to_arrow().to_pandas()
+
+    def count(self) -> int:
+        """How many rows there are: without a filter what the catalog says, and no file is opened."""
+        found = self._found
+        if not self._conditions:
+            return len(found.rows) + sum(
+                each.record_count - each.delete_count - len(each.deleted) for each in found.files
+            )
+        return self._reader.count(self._file_rows()) + int(self._stored().num_rows)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _table(self) -> CatalogTable:
+        found = self._contents.table_at(self._name.schema, self._name.name, self.snapshot_id)
+        if found is None:
+            raise TableNotFoundError(str(self._name), snapshot_id=self.snapshot_id)
+        return found
+
+    @cached_property
+    def _found(self) -> _Found:
+        contents = self._contents
+        with contents.at_once():
+            contents.check_snapshot(self.snapshot_id)
+            table = self._table()
+            files = contents.files_at(table, self.snapshot_id, where=self._where)
+            table_id = table.definition.table_id
+            count = contents.file_count_at(table_id, self.snapshot_id) if self._where else len(files)
+            return _Found(table, files, count, contents.rows_at(table_id, self.snapshot_id))
+
+    @cached_property
+    def _reader(self) -> FileReader:
+        return FileReader(self._columns, self._conditions)
+
+    def _file_rows(self) -> Iterator[RowsOfFile]:
+        for each in self._found.files:
+            filed = () if each.delete_file_path is None else (each.delete_file_path,)
+            yield RowsOfFile(each.path, each.name_mapping, without=each.deleted, delete_files=filed)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._reader.batches(self._file_rows())
+        yield from self._stored().to_batches()
+
+    def _stored(self) -> pa.Table:
+        return rows_as(self._columns, self._conditions, self._found.rows)
+
+
+def rows_as(columns: Sequence[Column], conditions: Sequence[Condition], rows: Sequence[Any]) -> pa.Table:
+    """Rows that are in no file, as columns, without those that do not match."""
+    chosen = {column.column_id for column in columns}
+    hidden = {each.column.column_id: each.column for each in conditions if each.column.column_id not in chosen}
+    found = stored_rows([*columns, *hidden.values()], rows)
+    names = [str(at) for at in range(found.num_columns)]
+    numbered = found.rename_columns(names)
+    at = {column.column_id: name for column, name in zip([*columns, *hidden.values()], names, strict=True)}
+    kept = all_of([each.on(pc.field(at[each.column.column_id])) for each in conditions])
+    if kept is not None and numbered.num_rows:
+        numbered = numbered.filter(kept)
+    return pa.Table.from_arrays(numbered.columns[: len(columns)], schema=arrow_schema(columns))
+
+
+def _checked_names(columns: Iterable[str]) -> tuple[str, ...]:
+    names = checked_items("columns", columns, str, "names of columns, such as ['id', 'day']")
+    if not names:
+        raise InvalidRequestError("columns must name at least one column; without it all of them are read")
+    return names
+
+
+def _chosen(definition: TableDefinition, names: Sequence[str] | None) -> tuple[Column, ...]:
+    if names is None:
+        return definition.columns
+    columns = tuple(definition.column(name) for name in names)
+    if len({column.column_id for column in columns}) < len(columns):
+        raise InvalidRequestError(f"columns names one twice: {', '.join(names)}")
+    return columns
+
+
+def _check_installed(package: str, call: str) -> None:
+    if find_spec(package) is None:
+        raise InvalidRequestError(f"{call} needs {package}, which is not installed: pip install {package}")

@@ -1,0 +1,115 @@
+"""Rows that are in no file, as Arrow: the catalog has their values as PostgreSQL's, or as text; a testing log as JSON's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import time
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+
+from commitlog.client.tables.arrow_schemas import arrow_schema
+from commitlog.client.tables.nested_literals import parse_nested
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import ColumnType
+
+_ZONE = re.compile(r"[+-]\d{2}(:?\d{2})?(:?\d{2})?$")
+_PART = re.compile(r"([+-]?\d+) ?([a-zA-Z]+)")
+_CLOCK = re.compile(r"([+-]?)(\d+):(\d{2})(?::(\d{2})(?:\.(\d+))?)?$")
+_UNITS = {
+    "year": (0, 12), "mon": (0, 1), "week": (1, 7), "day": (1, 1), "hour": (2, 3600 * 10**9), "microsec": (2, 10**3),
+    "millisec": (2, 10**6), "min": (2, 60 * 10**9), "sec": (2, 10**9),
+}  # fmt: skip
+"""Which part of Arrow's interval (months, days, nanoseconds) a unit adds to, and how much."""
+
+
+def stored_rows(columns: Sequence[Column], rows: Sequence[Mapping[int, Any]]) -> pa.Table:
+    """Rows by column id as a table of these columns; a column that a row lacks was added later and has its first default."""
+    schema = arrow_schema(columns)
+    arrays = [
+        _array([_value(column.type, row.get(column.column_id, column.initial_default)) for row in rows], field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def scalar_of(column: Column, text: Any, data_type: pa.DataType) -> pa.Scalar:
+    """One value of a column, such as its default."""
+    return _array([_value(column.type, text)], data_type)[0]
+
+
+def _array(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """Values as `_value` gives them; the flat ones that Arrow has no form of are text."""
+    if pa.types.is_struct(data_type):
+        given = [{} if each is None else each for each in values]
+        parts = [_array([each.get(field.name) for each in given], field.type) for field in data_type]
+        return pa.StructArray.from_arrays(
+            parts, fields=list(data_type), mask=pa.array([each is None for each in values], pa.bool_())
+        )
+    if pa.types.is_list(data_type):
+        inner = _array([item for each in values for item in each or ()], data_type.value_type)
+        return pa.ListArray.from_arrays(_offsets(values), inner, type=data_type)
+    if pa.types.is_map(data_type):
+        keys = _array([key for each in values for key, _ in each or ()], data_type.key_type)
+        items = _array([item for each in values for _, item in each or ()], data_type.item_type)
+        return pa.MapArray.from_arrays(_offsets(values), keys, items, type=data_type)
+    if pa.types.is_binary(data_type) or pa.types.is_interval(data_type) or pa.types.is_time(data_type):
+        return pa.array(values, data_type)
+    return pa.array(values, pa.string()).cast(data_type)
+
+
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    """Where the items of each value begin; NULL for a value that is NULL."""
+    ends = list(accumulate(len(each or ()) for each in values))
+    starts = [None if each is None else start for each, start in zip(values, [0, *ends], strict=False)]
+    return pa.array([*starts, ends[-1] if ends else 0], pa.int32())
+
+
+def _value(data_type: ColumnType, value: Any) -> Any:
+    """A value in the form that `_array` takes."""
+    if value is None:
+        return None
+    inner = [kind for _, kind in data_type.fields]
+    match data_type.name:
+        case "struct" | "list" | "map" if isinstance(value, str):
+            return _value(data_type, parse_nested(data_type, value))
+        case "struct":
+            given = {str(name).lower(): item for name, item in value.items()}
+            return {name: _value(kind, given.get(name.lower())) for name, kind in data_type.fields}
+        case "list":
+            return [_value(inner[0], item) for item in value]
+        case "map":
+            pairs = value.items() if isinstance(value, Mapping) else value
+            return [(_value(inner[0], key), _value(inner[1], item)) for key, item in pairs]
+        case "blob":
+            return blob_bytes(value)
+        case "interval":
+            return _interval(value)
+        case "timetz" | "time":
+            return time.fromisoformat(_ZONE.sub("", str(value)))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return bytes(value).decode() if isinstance(value, bytes | memoryview) else str(value)
+
+
+def blob_bytes(value: Any) -> bytes:
+    """The bytes of a blob, which may be in DuckDB's text form: ``\\\\xAA`` for what is not printable."""
+    if not isinstance(value, str):
+        return bytes(value)
+    parts = re.split(r"\\x([0-9A-Fa-f]{2})", value)
+    return b"".join(bytes.fromhex(part) if index % 2 else part.encode() for index, part in enumerate(parts))
+
+
+def _interval(text: str) -> pa.MonthDayNano:
+    """An interval in PostgreSQL's words, such as ``1 year 2 mons -3 days 04:05:06.7``."""
+    totals = [0, 0, 0]
+    for amount, unit in _PART.findall(text):
+        at, size = next(found for name, found in _UNITS.items() if unit.lower().startswith(name))
+        totals[at] += int(amount) * size
+    if clock := _CLOCK.search(text):
+        seconds = int(clock[2]) * 3600 + int(clock[3]) * 60 + int(clock[4] or 0)
+        nanoseconds = seconds * 10**9 + int((clock[5] or "").ljust(9, "0"))
+        totals[2] += -nanoseconds if clock[1] == "-" else nanoseconds
+    return pa.MonthDayNano(totals)

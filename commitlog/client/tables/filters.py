@@ -1,0 +1,210 @@
+"""Filters as programs give them: ``(column, op, value)``, several of them, or the same as an expression in a text.
+
+    day >= '2026-01-01' and id in (1, 2) and name is not null
+
+There are only conditions that must all hold, each of one column and plain values: so much can be proved by statistics, and
+told to the log as what was read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from commitlog.client.arguments import checked_items, checked_text
+from commitlog.client.tables.values import scalar
+from commitlog.domain.model import FilterOp, Predicate, Scalar
+from commitlog.errors import InvalidRequestError
+
+Where: TypeAlias = "str | tuple[Any, ...] | Predicate | Iterable[Predicate | tuple[Any, ...]] | None"
+"""An expression; one ``(column, op, value)``; several, all of which must hold; None is no filter."""
+
+_NULL_CHECKS = (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL)
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])|(?P<text>'(?:[^']|'')*')
+    |(?P<quoted>"(?:[^"]|"")+"|`(?:[^`]|``)+`)|(?P<word>[^\W\d]\w*)|(?P<sign><=|>=|==|<>|!=|[=<>(),])|(?P<end>$))""",
+    re.VERBOSE,
+)
+_COMPARISONS = {
+    "=": FilterOp.EQ,
+    "==": FilterOp.EQ,
+    "<": FilterOp.LT,
+    "<=": FilterOp.LE,
+    ">": FilterOp.GT,
+    ">=": FilterOp.GE,
+}
+_BEYOND = frozenset({"or", "not", "like", "!=", "<>"})
+_WORDS = frozenset({"and", "or", "not", "in", "is", "between", "null", "like", "true", "false"})
+
+
+def predicates(where: Where) -> tuple[Predicate, ...]:
+    """A filter as the log's predicates, all of which must hold.
+
+    Raises:
+        InvalidRequestError: it is none; the message says what is wrong, and in a text where.
+    """
+    if where is None:
+        return ()
+    if isinstance(where, str):
+        return _Parser(where).conjunction_to_end()
+    if isinstance(where, Predicate) or _is_one(where):
+        where = (where,)
+    given: tuple[Any, ...] = checked_items("filter", where, (Predicate, tuple, list), "(column, op, value)")
+    return tuple(each if isinstance(each, Predicate) else _predicate(tuple(each)) for each in given)
+
+
+def _is_one(where: Any) -> bool:
+    """Whether it is a single ``(column, op, value)``, and not a list of such."""
+    return isinstance(where, tuple) and len(where) > 1 and isinstance(where[0], str)
+
+
+def _predicate(parts: tuple[Any, ...]) -> Predicate:
+    known = ", ".join(FilterOp)
+    if not 2 <= len(parts) <= 3 or parts[1] not in tuple(FilterOp):
+        raise InvalidRequestError(f"{parts!r} is no filter: write (column, op, value) with an op of {known}")
+    column, op = checked_text("the column of a filter", parts[0]), FilterOp(parts[1])
+    value = parts[2] if len(parts) == 3 else None
+    if op in (FilterOp.IN, FilterOp.BETWEEN):
+        if not isinstance(value, list | tuple | set | frozenset | range):
+            raise InvalidRequestError(f"{op} takes a list of values, not {value!r}")
+        values = tuple(scalar(item) for item in value)
+        if op is FilterOp.BETWEEN and len(values) != 2:
+            raise InvalidRequestError(f"between takes [low, high], not {value!r}")
+        return Predicate(column, op, values)
+    if op in _NULL_CHECKS:
+        if value is not None:
+            raise InvalidRequestError(f"{op} takes no value")
+        return Predicate(column, op)
+    return Predicate(column, op, scalar(value))
+
+
+class _Parser:
+    """Reads an expression from its beginning to its end."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = self.begin = 0
+        self.kind = ""
+        self.token = ""
+        self._step()
+
+    def conjunction_to_end(self) -> tuple[Predicate, ...]:
+        if self.kind == "end":
+            raise InvalidRequestError(
+                "the filter is an empty text: write a condition such as \"day >= '2026-01-01'\", or leave the filter out"
+            )
+        found = self._conjunction()
+        if self.kind != "end":
+            raise self._refusal("AND, or the end")
+        return found
+
+    def _conjunction(self) -> tuple[Predicate, ...]:
+        found = self._condition()
+        while self._is_word("and"):
+            self._step()
+            found += self._condition()
+        return found
+
+    def _condition(self) -> tuple[Predicate, ...]:
+        if self._is_sign("("):
+            self._step()
+            inner = self._conjunction()
+            self._take_sign(")")
+            return inner
+        column = self._column()
+        if self.kind == "sign" and self.token in _COMPARISONS:
+            op = _COMPARISONS[self._taken()]
+            return (Predicate(column, op, self._literal()),)
+        if self._is_word("in"):
+            self._step()
+            return (Predicate(column, FilterOp.IN, self._list()),)
+        if self._is_word("between"):
+            self._step()
+            low = self._literal()
+            if not self._is_word("and"):
+                raise self._refusal("AND and the upper bound")
+            self._step()
+            return (Predicate(column, FilterOp.BETWEEN, (low, self._literal())),)
+        if self._is_word("is"):
+            self._step()
+            return (Predicate(column, self._null_check()),)
+        raise self._refusal("=, <, <=, >, >=, IN, BETWEEN, IS NULL or IS NOT NULL")
+
+    def _column(self) -> str:
+        if self.kind == "quoted":
+            mark = self.token[0]
+            return self._taken()[1:-1].replace(mark * 2, mark)
+        if self.kind != "word" or self.token.lower() in _WORDS:
+            raise self._refusal("the name of a column")
+        return self._taken()
+
+    def _null_check(self) -> FilterOp:
+        op = FilterOp.IS_NULL
+        if self._is_word("not"):
+            op = FilterOp.IS_NOT_NULL
+            self._step()
+        if not self._is_word("null"):
+            raise self._refusal("NULL")
+        self._step()
+        return op
+
+    def _list(self) -> tuple[Scalar, ...]:
+        self._take_sign("(")
+        values = [self._literal()]
+        while self._is_sign(","):
+            self._step()
+            values.append(self._literal())
+        self._take_sign(")")
+        return tuple(values)
+
+    def _literal(self) -> Scalar:
+        if self.kind == "word" and self.token.lower() in ("date", "timestamp", "timestamptz", "time"):
+            self._step()
+            if self.kind != "text":
+                raise self._refusal("a text in quotes")
+        if self.kind == "text":
+            return self._taken()[1:-1].replace("''", "'")
+        if self.kind == "number":
+            number = self._taken()
+            return scalar(int(number) if re.fullmatch(r"[-+]?\d+", number) else Decimal(number))
+        if self._is_word("true") or self._is_word("false"):
+            return self._taken().lower() == "true"
+        if self._is_word("null"):
+            raise self._refusal("a value; write IS NULL or IS NOT NULL")
+        raise self._refusal("a number, a text in single quotes, TRUE or FALSE")
+
+    def _is_word(self, word: str) -> bool:
+        return self.kind == "word" and self.token.lower() == word
+
+    def _is_sign(self, sign: str) -> bool:
+        return self.kind == "sign" and self.token == sign
+
+    def _take_sign(self, sign: str) -> None:
+        if not self._is_sign(sign):
+            raise self._refusal(f"{sign!r}")
+        self._step()
+
+    def _taken(self) -> str:
+        token = self.token
+        self._step()
+        return token
+
+    def _step(self) -> None:
+        match = _TOKEN.match(self.text, self.at)
+        if match is None or match.lastgroup is None:
+            self.begin = len(self.text) - len(self.text[self.at :].lstrip())
+            self.kind, self.token = "unknown", self.text[self.begin]
+            return
+        self.kind, self.token = match.lastgroup, match[match.lastgroup]
+        self.begin, self.at = match.span(match.lastgroup)
+
+    def _refusal(self, expected: str) -> InvalidRequestError:
+        found = "it ends there" if self.kind == "end" else f"found {self.token!r}"
+        hint = ""
+        if self.token.lower() in _BEYOND:
+            hint = "; a filter is conditions that all hold: for others ask log.duckdb(), or filter what was read"
+        return InvalidRequestError(
+            f"the filter {self.text!r} cannot be read at position {self.begin + 1}: expected {expected}, {found}{hint}"
+        )

@@ -1,0 +1,75 @@
+"""Filters as programs give them: tuples, and the same as a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from commitlog.client.tables.filters import predicates
+from commitlog.domain.model import FilterOp, Predicate
+from commitlog.errors import InvalidRequestError
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("day >= '2026-01-01' and id in (1, 2)", [("day", ">=", "2026-01-01"), ("id", "in", [1, 2])]),
+        ("a=1", [("a", "=", 1)]),
+        ("a == -1 AND b < .5", [("a", "=", -1), ("b", "<", "0.5")]),
+        ("(a = 1 and (b <= 2)) and c > 3", [("a", "=", 1), ("b", "<=", 2), ("c", ">", 3)]),
+        ("a between 1 and 2 and b is null", [("a", "between", [1, 2]), ("b", "is_null")]),
+        ("a IS NOT NULL", [("a", "is_not_null")]),
+        ("a = TRUE and b = false", [("a", "=", True), ("b", "=", False)]),
+        ("a = 'it''s'", [("a", "=", "it's")]),
+        ('"odd ""name" = 1', [('odd "name', "=", 1)]),
+        ("`odd name` = 1", [("odd name", "=", 1)]),
+        ("d = date '2026-01-01' and t = TIMESTAMP '2026-01-01 00:00:00'",
+         [("d", "=", "2026-01-01"), ("t", "=", "2026-01-01 00:00:00")]),
+        ("größe = 1", [("größe", "=", 1)]),
+        ("a = 12345678901234567890", [("a", "=", "12345678901234567890")]),
+        ("a = 1.10", [("a", "=", "1.10")]),
+    ],
+)  # fmt: skip
+def test_predicates_when_a_text_says_the_same_as_tuples_then_the_same(text: str, same: Any) -> None:
+    assert predicates(text) == predicates(same)
+
+
+def test_predicates_when_one_is_given_alone_then_it_is_the_filter() -> None:
+    one = (Predicate("day", FilterOp.EQ, 3),)
+    assert predicates(("day", "=", 3)) == predicates([("day", "=", 3)]) == predicates(one[0]) == predicates(one) == one
+    assert predicates(("day", "is_null")) == (Predicate("day", FilterOp.IS_NULL),)
+    assert predicates(None) == predicates([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("", "the filter is an empty text"),
+        ("   ", "the filter is an empty text"),
+        ("a = 1 or b = 2", r"position 7: expected AND, or the end, found 'or'; a filter is conditions that all hold"),
+        ("a != 1", r"position 3: expected =, <, <=.*found '!='; a filter is conditions"),
+        ("a not in (1)", r"position 3: .*found 'not'"),
+        ("a in ()", r"position 7: expected a number, a text in single quotes, TRUE or FALSE, found '\)'"),
+        ("a in (1", r"position 8: expected '\)', it ends there"),
+        ("a = 'x", r"position 5: .*found \"'\""),
+        ("5 = a", r"position 1: expected the name of a column, found '5'"),
+        ("a = b", r"position 5: expected a number, a text in single quotes"),
+        ("a = null", r"position 5: expected a value; write IS NULL or IS NOT NULL"),
+        ("a between 1", r"position 12: expected AND and the upper bound, it ends there"),
+        ("a = 1 b", r"position 7: expected AND, or the end, found 'b'"),
+        ("a = 1;", r"position 6: .*found ';'"),
+        ("a is 5", r"position 6: expected NULL, found '5'"),
+        ("a = 1 and", r"position 10: expected the name of a column, it ends there"),
+        ("a = 1abc", r"position 5: "),
+        ("a = date 5", r"position 10: expected a text in quotes"),
+        (("day", "==", 3), r"\('day', '==', 3\) is no filter: write \(column, op, value\) with an op of"),
+        (("day",), "filter must be a list of"),
+        (("day", "=", 3, 4), "is no filter"),
+        (7, "filter must be a list of"),
+        ({"day": 3}, "filter"),
+    ],
+)
+def test_predicates_when_it_is_no_filter_then_says_what_is_wrong_and_where(where: Any, says: str) -> None:
+    with pytest.raises(InvalidRequestError, match=says):
+        predicates(where)
