@@ -7,13 +7,14 @@ COPY, "Binary Format"; for parameters `array_recv` and `record_recv`, which read
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
 from typing import Any, Final
+
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
 
-COPY_BEGIN: Final = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
-COPY_END: Final = b"\xff\xff"
+_COPY_BEGIN: Final = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+_COPY_END: Final = b"\xff\xff"
 
 _BOOL: Final = 16
 _BYTEA: Final = 17
@@ -43,13 +44,7 @@ TYPES: Final[dict[str, tuple[int, ...]]] = {
 A row holds Python's own values; of a uuid its bytes, of a time microseconds since 1970, of JSON its text.
 """
 
-_NULL: Final = b"\xff\xff\xff\xff"
-_SIZE_AND_INT4: Final = Struct(">ii").pack
-_SIZE_AND_INT8: Final = Struct(">iq").pack
-_SIZES: Final = [size.to_bytes(4, "big") for size in range(1024)]
-_SIZE_16: Final = b"\x00\x00\x00\x10"
-_TRUE: Final = b"\x00\x00\x00\x01\x01"
-_FALSE: Final = b"\x00\x00\x00\x01\x00"
+_NULL: Final = -1
 _JSONB_VERSION: Final = b"\x01"
 _EPOCH_US: Final = 946_684_800_000_000
 """PostgreSQL's time begins with the year 2000."""
@@ -59,61 +54,69 @@ _FROM_ONE: Final = b"\x00\x00\x00\x01"
 
 
 def copy_bytes(table: str, rows: Sequence[Sequence[Any]]) -> bytes:
-    """Rows of a table for COPY, without its begin and end."""
+    """All that COPY takes of some rows of a table."""
     types = TYPES[table]
-    start = len(types).to_bytes(2, "big")
-    parts: list[bytes] = []
+    out = BytesWriter()
+    out.write(_COPY_BEGIN)
     for row in rows:
         assert len(row) == len(types)
-        parts.append(start)
+        write_i16_be(out, len(types))
         for at, value in enumerate(row):
-            parts.append(_field(types[at], value))
-    return b"".join(parts)
+            _write(out, types[at], value)
+    out.write(_COPY_END)
+    return out.getvalue()
 
 
 def array_bytes(table: str, row_type: int, rows: Sequence[Sequence[Any]]) -> bytes:
     """Rows of a table as one parameter, an array of the table's row type, by the number that its database knows that by."""
-    parts = [_ONE_DIMENSION_NO_NULLS, row_type.to_bytes(4, "big"), len(rows).to_bytes(4, "big"), _FROM_ONE]
+    types = TYPES[table]
+    out = BytesWriter()
+    out.write(_ONE_DIMENSION_NO_NULLS)
+    out.write(row_type.to_bytes(4, "big"))
+    write_i32_be(out, len(rows))
+    out.write(_FROM_ONE)
     for row in rows:
-        packed = _record_bytes(TYPES[table], row)
-        parts.append(len(packed).to_bytes(4, "big"))
-        parts.append(packed)
-    return b"".join(parts)
+        _write_sized(out, _record_bytes(types, row))
+    return out.getvalue()
 
 
 def _record_bytes(types: tuple[int, ...], row: Sequence[Any]) -> bytes:
-    parts = [len(types).to_bytes(4, "big")]
-    for data_type, value in zip(types, row, strict=True):
-        parts.append(data_type.to_bytes(4, "big"))
-        parts.append(_field(data_type, value))
-    return b"".join(parts)
+    assert len(row) == len(types)
+    out = BytesWriter()
+    write_i32_be(out, len(types))
+    for at, value in enumerate(row):
+        write_i32_be(out, types[at])
+        _write(out, types[at], value)
+    return out.getvalue()
 
 
-def _field(data_type: int, value: Any) -> bytes:
+def _write(out: BytesWriter, data_type: int, value: Any) -> None:
     """A value's size and bytes."""
     if value is None:
-        return _NULL
-    if data_type == _INT8:
-        number: int = value
-        return _SIZE_AND_INT8(8, number)
-    if data_type in (_VARCHAR, _TEXT):
+        write_i32_be(out, _NULL)
+    elif data_type == _INT8:
+        write_i32_be(out, 8)
+        write_i64_be(out, value)
+    elif data_type in (_VARCHAR, _TEXT):
         text: str = value
-        return _sized(text.encode("utf-8"))
-    if data_type == _BOOL:
-        return _TRUE if value else _FALSE
-    if data_type == _TIME:
+        _write_sized(out, text.encode("utf-8"))
+    elif data_type == _BOOL:
+        write_i32_be(out, 1)
+        out.append(1 if value else 0)
+    elif data_type == _TIME:
         time_us: int = value
-        return _SIZE_AND_INT8(8, time_us - _EPOCH_US)
-    if data_type == _UUID:
-        uuid: bytes = value
-        assert len(uuid) == 16
-        return _SIZE_16 + uuid
-    if data_type == _INT4:
-        small: int = value
-        return _SIZE_AND_INT4(4, small)
-    return _sized(value if data_type == _BYTEA else _JSONB_VERSION + value.encode("utf-8"))
+        write_i32_be(out, 8)
+        write_i64_be(out, time_us - _EPOCH_US)
+    elif data_type == _UUID:
+        assert len(value) == 16
+        _write_sized(out, value)
+    elif data_type == _INT4:
+        write_i32_be(out, 4)
+        write_i32_be(out, value)
+    else:
+        _write_sized(out, value if data_type == _BYTEA else _JSONB_VERSION + value.encode("utf-8"))
 
 
-def _sized(data: bytes) -> bytes:
-    size = len(data)
-    return (_SIZES[size] if size < len(_SIZES) else size.to_bytes(4, "big")) + data
+def _write_sized(out: BytesWriter, data: bytes) -> None:
+    write_i32_be(out, len(data))
+    out.write(data)

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import pq, sql
 from psycopg.adapt import Dumper
 
-from commitlog.catalog.packing import COPY_BEGIN, COPY_END, array_bytes, copy_bytes
+from commitlog.catalog.packing import array_bytes, copy_bytes
 from commitlog.catalog.tables import OWN_SCHEMA
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -167,7 +167,7 @@ class CopyBuffer:
         with self.conn.cursor() as cursor:
             for table, rows in rows_of.items():
                 with cursor.copy(_COPY_BINARY.format(_place(self._own, table))) as copy:
-                    copy.write(b"".join((COPY_BEGIN, copy_bytes(table, rows), COPY_END)))
+                    copy.write(copy_bytes(table, rows))
             for table, rows in texts_of.items():
                 with cursor.copy(_COPY_TEXT.format(sql.Identifier(table))) as copy:
                     for row in rows:

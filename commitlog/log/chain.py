@@ -27,7 +27,6 @@ not start anywhere else: a record in the middle does not tell whether it was acc
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -37,8 +36,7 @@ from commitlog.errors import LogIntegrityError, LogLossError, MalformedRecordErr
 from commitlog.log.codec import OutcomeHead, Takeover, UnknownSchemaError, decode_head, hash_record
 
 
-@dataclass(frozen=True, slots=True)
-class LogPosition:
+class LogPosition(NamedTuple):
     """An accepted outcome (seq 0: the genesis), where it is and how it is recognised: where reading can go on.
 
     `hash` is of the record's own bytes. Takeovers after it are read again by whoever goes on from here.

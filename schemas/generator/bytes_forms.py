@@ -5,6 +5,9 @@ from __future__ import annotations
 from declared import Declared, Enum, Field, Record, Union, snake
 from python_types import Types
 
+_LISTS = {"Cursor.text": "cursor.texts()", "Cursor.maybe_long": "cursor.maybe_longs()"}
+"""Lists that are read without a call through the function that reads one item."""
+
 
 class BytesForms:
     """Makes the text of a module of encoders and decoders."""
@@ -150,14 +153,14 @@ class BytesForms:
         lines = []
         for field in record.fields:
             inner = self.types.of(field.type["items"], field.shape)
-            lines.append(f"    {field.name} = cursor.array({inner.reader})")
+            lines.append(f"    {field.name} = {_LISTS.get(inner.reader, f'cursor.array({inner.reader})')}")
         item, names = record.more["columns_of"], ", ".join(each.name for each in record.fields)
         return "\n".join(
             [
                 f"def read_{snake(record.name)}(cursor: Cursor) -> tuple[{item}, ...]:",
                 f'    """Reads {_a(record.name)}; ValueError when the lists differ in length."""',
                 *lines,
-                f"    return tuple([{item}(*each) for each in zip({names}, strict=True)])",
+                f"    return tuple([{item}({names}) for {names} in zip({names}, strict=True)])",
                 "",
             ]
         )

@@ -116,8 +116,9 @@ class FileProjection:
         table_id = known.definition.table_id
         if not known.leaves:
             known.leaves = named_leaves(known.definition)
+        leaves = known.leaves
         for entry in expand(file.statistics, self.decode):
-            leaf = known.leaves.get(fold(entry.column))
+            leaf = leaves.get(entry.column) or leaves.get(fold(entry.column))
             if leaf is None or leaf.column_id in told:
                 continue
             told.add(leaf.column_id)
@@ -142,8 +143,8 @@ class FileProjection:
             known.statistics.bounds(leaf).widen(low=low, high=high, empty=empty, null=null, nan=entry.contains_nan)
         if rows:
             self.buffer.add_all("ducklake_file_column_stats", rows)
-        if file.record_count > 0 and len(told) < len(known.leaves):
-            for leaf in known.leaves.values():
+        if file.record_count > 0 and len(told) < len(leaves):
+            for leaf in leaves.values():
                 if leaf.column_id not in told:
                     known.statistics.forget_bounds(leaf)
 

@@ -57,6 +57,8 @@ def bound(data_type: ColumnType, value: Scalar | RowValue) -> Any | None:
         return None
     if data_type.name == "varchar" and isinstance(value, str):
         return value
+    if data_type.name == "int64" and isinstance(value, int) and not isinstance(value, bool):
+        return value if -(2**63) <= value < 2**63 else None
     try:
         canonical = canonical_value(data_type, value)
         if data_type.name in TIMESTAMPS:

@@ -295,9 +295,19 @@ class Cursor:
             items += [self.long() for _ in range(count)]
         return tuple(items)
 
+    def maybe_longs(self) -> tuple[int | None, ...]:
+        """A list of numbers, some of them null."""
+        items: list[int | None] = []
+        while count := self._block():
+            items += [self.maybe_long() for _ in range(count)]
+        return tuple(items)
+
     def texts(self) -> tuple[str, ...]:
         """A list of texts."""
-        return self.array(Cursor.text)
+        items: list[str] = []
+        while count := self._block():
+            items += [self.text() for _ in range(count)]
+        return tuple(items)
 
     def mapping(self, item: Callable[[Cursor], T]) -> dict[str, T]:
         """Values by name."""

@@ -24,16 +24,18 @@ def write_file_statistics(out: BytesWriter, them: Sequence[ColumnStatistics]) ->
 
 def read_file_statistics(cursor: Cursor) -> tuple[ColumnStatistics, ...]:
     """Reads a FileStatistics; ValueError when the lists differ in length."""
-    column = cursor.array(Cursor.text)
+    column = cursor.texts()
     min = cursor.array(read_bound)
     max = cursor.array(read_bound)
-    null_count = cursor.array(Cursor.maybe_long)
-    value_count = cursor.array(Cursor.maybe_long)
+    null_count = cursor.maybe_longs()
+    value_count = cursor.maybe_longs()
     contains_nan = cursor.array(Cursor.maybe_flag)
-    size_bytes = cursor.array(Cursor.maybe_long)
+    size_bytes = cursor.maybe_longs()
     return tuple(
         [
-            ColumnStatistics(*each)
-            for each in zip(column, min, max, null_count, value_count, contains_nan, size_bytes, strict=True)
+            ColumnStatistics(column, min, max, null_count, value_count, contains_nan, size_bytes)
+            for column, min, max, null_count, value_count, contains_nan, size_bytes in zip(
+                column, min, max, null_count, value_count, contains_nan, size_bytes, strict=True
+            )
         ]
     )
