@@ -54,6 +54,8 @@ def locks_of(value: m.Genesis | m.Outcome) -> int:
     touched: set[tuple[str, str]] = set()
     for change in value.proposal.changes:
         match change:
+            case m.Append():
+                pass
             case m.CreateTable() | m.AlterTable():
                 made += 1
             case m.Delete() | m.InsertRow() | m.UpdateRow() | m.DeleteRow() | m.Flush():

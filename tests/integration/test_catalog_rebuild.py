@@ -152,7 +152,7 @@ def test_rebuild_when_interrupted_then_goes_on_where_it_was(
     with writing(settings) as writer, running(projecting(settings)):
         writer.commit(4)
         until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
-    live, made_of = rows_of(settings.database_url), shape(settings.database_url)
+    live = rows_of(settings.database_url)
 
     def stop_after(seq: int) -> list[int]:
         told: list[int] = []
@@ -168,17 +168,33 @@ def test_rebuild_when_interrupted_then_goes_on_where_it_was(
 
     assert stop_after(2)[0] <= 2
     assert rows_of(settings.database_url) == live
-    assert not indexes_in(settings.database_url, SECOND_SCHEMA) & READERS_INDEXES
     assert stop_after(6)[0] > 2
     told: list[int] = []
     rebuild(settings, on_progress=lambda progress: told.append(progress.applied_seq)).run()
     assert told[0] > 6
     assert rows_of(settings.database_url) == live
-    assert shape(settings.database_url) == made_of
     stop_after(6)
     rebuild(settings, on_progress=lambda progress: told.append(progress.applied_seq)).run(restart=True)
     assert min(told) <= 2
     assert rows_of(settings.database_url) == live
+
+
+def test_rebuild_when_interrupted_before_readers_have_their_indexes_then_the_next_one_makes_them(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init_log(settings)
+    project(settings)
+    made_of = shape(settings.database_url)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(rebuild_module, "ensure_readers_indexes", interrupted)
+        rebuild(settings).run()
+    assert not indexes_in(settings.database_url, SECOND_SCHEMA) & READERS_INDEXES
+    rebuild(settings).run()
+    assert shape(settings.database_url) == made_of
 
 
 def test_rebuild_when_another_one_runs_then_says_so_and_when_that_ends_in_time_then_goes_on(
