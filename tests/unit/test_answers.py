@@ -11,7 +11,7 @@ import pytest
 
 from commitlog.domain import model as m
 from commitlog.errors import LogUnavailableError, OutcomeUnknownError
-from commitlog.log.answers import Answers, PendingProposal
+from commitlog.log.answers import EARLY_MAX, Answers, PendingProposal
 
 PATIENCE_S = 30.0
 GONE = LogUnavailableError("k:1")
@@ -60,8 +60,8 @@ class Reading:
         while self.deliveries:
             self.deliveries.pop()()
 
-    def sent(self, number: int) -> PendingProposal:
-        pending = PendingProposal(self.answers, an_id(number), 0, PATIENCE_S)
+    def sent(self, number: int, *, partition: int = 0) -> PendingProposal:
+        pending = PendingProposal(self.answers, an_id(number), partition, PATIENCE_S)
         self.answers.expect(pending)
         return pending
 
@@ -160,6 +160,26 @@ def test_wait_when_one_at_the_gate_gives_up_then_nobody_is_left_behind(reading: 
     assert first.ended().seq == 1
     reading.coming.put([receipt(2)])
     assert patient.ended().seq == 2
+
+
+def test_gate_when_the_answer_came_just_before_it_was_put_up_then_open(reading: Reading) -> None:
+    pending = reading.sent(1)
+    assert reading.answers._gate_before_turn(reading.sent(2)) is None
+    reading.answers.take([receipt(1)], lambda: None)
+    gate = reading.answers._gate_before_turn(pending)
+    assert gate is not None
+    assert gate.acquire(blocking=False)
+
+
+def test_gate_when_opened_for_one_who_has_just_given_up_then_another_is_opened(reading: Reading) -> None:
+    assert reading.answers._gate_before_turn(reading.sent(1)) is None
+    patient, hasty = reading.sent(2), reading.sent(3)
+    first, last = reading.answers._gate_before_turn(patient), reading.answers._gate_before_turn(hasty)
+    assert first is not None
+    assert last is not None
+    reading.answers._pass_on()
+    reading.answers._leave(last, hasty)
+    assert first.acquire(blocking=False)
 
 
 def test_wait_when_two_wait_for_the_same_then_both_are_told(reading: Reading) -> None:
@@ -261,6 +281,65 @@ def test_on_answer_when_the_reader_has_its_own_then_somebody_is_woken_to_read(re
     reading.sent(2).wait()
     assert reading.woken.is_set()
     assert not called
+
+
+def test_on_answer_when_it_comes_later_then_the_one_reader_reads_until_it_is_there(reading: Reading) -> None:
+    answered = threading.Event()
+    reading.sent(1).on_answer(lambda pending: answered.set())
+    reader = threading.Thread(target=reading.answers.read_for_others, args=(PATIENCE_S,), daemon=True)
+    reader.start()
+    assert reading.began.wait(PATIENCE_S)
+    reading.coming.put([receipt(2)])
+    reading.coming.put([receipt(1)])
+    assert answered.wait(PATIENCE_S)
+    reader.join(PATIENCE_S)
+    assert not reader.is_alive()
+
+
+def test_receipt_when_one_id_was_sent_twice_then_answers_both(reading: Reading) -> None:
+    first, second = reading.sent(1), reading.sent(1)
+    reading.answers.place(second, 4)
+    reading.coming.put([receipt(1, offset=4)])
+    assert (second.wait(0).seq, first.wait(0).seq) == (1, 1)
+
+
+def test_receipt_when_another_comes_after_it_then_the_first_stays(reading: Reading) -> None:
+    pending = reading.sent(1)
+    called: list[PendingProposal] = []
+    pending.on_answer(called.append)
+    reading.coming.put([receipt(1)])
+    reading.answers.read_for_others(0.05)
+    reading.answers.fail(pending, GONE)
+    assert pending.wait(0).seq == 1
+    assert called == [pending]
+
+
+def test_receipt_when_it_comes_before_the_report_then_nothing_is_kept_of_either(reading: Reading) -> None:
+    pending = reading.sent(1)
+    reading.coming.put([receipt(1, offset=4)])
+    pending.wait(0)
+    reading.answers.place(pending, 4)
+    assert not reading.answers._by_position
+    assert not reading.answers._by_id
+
+
+def test_receipt_when_malformed_ones_of_others_come_then_only_the_newest_are_kept(reading: Reading) -> None:
+    reading.answers.take(
+        (receipt(1, offset=offset, reason=m.Reason.MALFORMED) for offset in range(EARLY_MAX + 10)), lambda: None
+    )
+    assert len(reading.answers._early) == EARLY_MAX
+    forgotten, kept = reading.sent(1), reading.sent(1)
+    reading.answers.place(forgotten, 9)
+    reading.answers.place(kept, 10)
+    assert (forgotten.done, kept.done) == (False, True)
+
+
+def test_lose_when_receipts_of_a_partition_are_gone_then_unknown_there_only(reading: Reading) -> None:
+    lost, other = reading.sent(1, partition=3), reading.sent(2)
+    reading.answers.lose(3)
+    with pytest.raises(OutcomeUnknownError):
+        lost.wait()
+    assert not other.done
 
 
 def test_receipt_when_malformed_then_only_the_offset_tells(reading: Reading) -> None:

@@ -92,7 +92,12 @@ def test_read_data_file_when_missing_then_names_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(b"", "only 0 bytes"), (b"a,b\n1,2\n3,4\n5,6\n", "PAR1"), (b"PAR1" + b"\0" * 20 + b"PAR1", "not a readable")],
+    [
+        (b"", "only 0 bytes"),
+        (b"a,b\n1,2\n3,4\n5,6\n", "PAR1"),
+        (b"PAR1" + b"\0" * 20 + b"PAR1", "not a readable"),
+        (b"PARE" + b"\0" * 20 + b"PARE", "an encrypted footer"),
+    ],
 )
 def test_read_data_file_when_not_parquet_then_says_so(tmp_path: Path, content: bytes, why: str) -> None:
     (tmp_path / "x").write_bytes(content)
@@ -101,7 +106,7 @@ def test_read_data_file_when_not_parquet_then_says_so(tmp_path: Path, content: b
 
 
 def test_read_data_file_when_a_directory_then_says_so(tmp_path: Path) -> None:
-    with pytest.raises(DataFileError, match="is a directory"):
+    with pytest.raises(DataFileError, match="is a directory; name the Parquet files in it"):
         read_data_file(tmp_path, table(ColumnSpec("c", "int64")), table_path=None)
 
 
