@@ -14,6 +14,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog, SubmittedOutcome
+from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import Isolation
 from commitlog.domain.model.types import fold
@@ -30,7 +31,6 @@ from commitlog.spark.jobs import shown_as
 from commitlog.spark.reading.snapshots import read_at
 from commitlog.spark.writing.column_fit import fit
 from commitlog.spark.writing.key import Key
-from commitlog.spark.writing.parquet_files import remove_files
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.publish import commit
 from commitlog.spark.writing.stream_runs import fenced

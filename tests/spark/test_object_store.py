@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from commitlog.client import CommitLog
 from commitlog.client.files.data_files import read_data_file
 from commitlog.client.files.lake import MARKER, check_free
+from commitlog.client.files.removing import remove_files
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.local.processes import free_port
@@ -24,7 +25,6 @@ from commitlog.spark.source.data_source import BatchWriter, WrittenFiles
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.source.table_reader import TableReader
 from commitlog.spark.writing.arrow_files import write_batches
-from commitlog.spark.writing.parquet_files import remove_files
 from commitlog.spark.writing.target import target
 
 TABLE = "main.people"

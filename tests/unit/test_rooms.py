@@ -56,6 +56,9 @@ ROOMS = {
     ),
     "client.tables": Room(_names("client.arguments domain errors")),
     "client.files": Room(_names("client.arguments client.tables domain errors")),
+    "client.writing": Room(
+        _names("client.arguments client.ids client.tables client.files client.outcomes domain errors")
+    ),
     "client.access": Room(
         _names(
             f"client.arguments client.tables client.files domain log {CATALOG_READERS} catalog.projecting.given_ids "

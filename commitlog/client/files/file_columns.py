@@ -6,7 +6,7 @@ without field ids is mapped by name; one with ids is matched by them alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -90,10 +90,11 @@ def _columns(place: str, schema: pa.Schema, table: TableDefinition, carries_row_
     fields = [each for each in schema if not (carries_row_ids and _field_id(each) == ROW_ID_FIELD)]
     pairs = _matched(place, pa.schema(fields), table)
     mapping = None if _has_ids(schema) else tuple(_mapping(column, field) for column, field in pairs)
-    return FileColumns(tuple(_flat(schema, {field.name: column for column, field in pairs})), mapping)
+    return FileColumns(tuple(flat_columns(schema, {field.name: column for column, field in pairs})), mapping)
 
 
-def _flat(schema: pa.Schema, columns: dict[str, Column]) -> Iterator[FlatColumn]:
+def flat_columns(schema: pa.Schema, columns: Mapping[str, Column]) -> Iterator[FlatColumn]:
+    """The flat columns of a file with this schema, where ``columns`` has the table's of each of its fields."""
     leaf = 0
     for field in schema:
         column = columns.get(field.name)

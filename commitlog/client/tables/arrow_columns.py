@@ -1,7 +1,7 @@
 """Arrow arrays in the form of a table's columns: nested fields are found by what they are called, never by where they stand.
 
-The rule is the one of whole columns, at every depth, and the one that `fitting` says in Spark's expressions: names go
-without regard to case, what is missing has its default or is NULL, what the table does not have is refused before.
+The rule is the one of whole columns, at every depth: names go without regard to case, what is missing has its default or
+is NULL, what the table does not have is refused before.
 """
 
 from __future__ import annotations

@@ -8,12 +8,18 @@ from typing import Any
 
 from commitlog.client.arguments import checked_items
 from commitlog.domain.model import ColumnStatistics, PartitionSpec, Scalar
-from commitlog.domain.model.definitions import PartitionKey, TableDefinition
+from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model.texts import check_text
-from commitlog.domain.model.types import FLOATS
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
+
+PLAIN = r"[A-Za-z0-9_.+-]{0,80}"
+"""Texts of partitions that are the names of their directories too; of others the hash is."""
+DIRECTORY = "commitlog_p"
+"""What the directories of partitions are called, with the index of the partition key behind it."""
 
 _TRANSFORM = re.compile(r"(year|month|day|hour)\((.+)\)")
 _BUCKET = re.compile(r"bucket\((\d{1,9}),\s*(.+)\)")
+_BUCKETED = frozenset({"int8", "int16", "int32", "int64", "boolean", "date", "timestamp", "timestamptz"})
 # Where in the text of a date or timestamp, 2024-01-31 12:30:00, the part is.
 _PARTS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
 
@@ -55,6 +61,31 @@ def partition_values_of(
             return None
         values.append(value)
     return tuple(values)
+
+
+def is_computed(key: PartitionKey, column: Column) -> bool:
+    """Whether a row's value of a key is computed by writers; else its files are of any partition."""
+    data_type = column.type.name
+    return data_type in _BUCKETED if key.buckets is not None else data_type not in FLOATS and data_type != "blob"
+
+
+def is_plain(text: str) -> bool:
+    """Whether the text of a partition is the name of its directory too; else its hash is."""
+    return re.fullmatch(PLAIN, text) is not None
+
+
+def partition_value(key: PartitionKey, data_type: ColumnType, text: str) -> Scalar:
+    """A partition value from its text.
+
+    Raises:
+        ValueError: the text is none of the type.
+    """
+    if key.transform != "identity" or data_type.name in INTEGER_BITS:
+        return int(text)
+    if data_type.name == "boolean":
+        return text == "true"
+    value: Any = canonical_value(data_type, text)
+    return value_text(data_type, value)
 
 
 def is_storable(value: Scalar) -> bool:

@@ -9,6 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from commitlog.client import Transaction
+from commitlog.client.files.removing import remove_files
+from commitlog.client.tables.partitions import is_computed, partition_value
 from commitlog.domain.model import DataFile, Scalar
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError
@@ -16,13 +18,10 @@ from commitlog.spark.changing.base import Base, only, refuse_inlined
 from commitlog.spark.changing.row_replacement import put_delete
 from commitlog.spark.reading.dataframes import positions, with_positions
 from commitlog.spark.writing.column_fit import fit
-from commitlog.spark.writing.parquet_files import remove_files
 from commitlog.spark.writing.partitions import (
     described,
     directory_columns,
     directory_texts,
-    is_computed,
-    scalar,
     write_rows,
 )
 
@@ -101,7 +100,7 @@ def _partition(table: TableDefinition, values: Sequence[Scalar] | None) -> Parti
             found.append(
                 None
                 if value is None
-                else scalar(key, data_type, str(value).lower() if data_type.name == "boolean" else str(value))
+                else partition_value(key, data_type, str(value).lower() if data_type.name == "boolean" else str(value))
             )
         except ValueError:
             return None

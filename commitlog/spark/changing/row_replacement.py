@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame
 
 from commitlog.client import Transaction
+from commitlog.client.files.removing import remove_files
 from commitlog.spark.changing.base import Base
 from commitlog.spark.writing.column_fit import fit
-from commitlog.spark.writing.parquet_files import remove_files, write_delete_file
+from commitlog.spark.writing.parquet_files import write_delete_file
 from commitlog.spark.writing.partitions import described, write_rows
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
+from commitlog.client.files.removing import remove_files
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.base import Base, base_of, only
 from commitlog.spark.columns import FIELD_ID, quoted
@@ -21,7 +22,7 @@ from commitlog.spark.maintaining.compact_bins import bins, live_bytes, worth_rew
 from commitlog.spark.maintaining.z_order import check_columns, morton
 from commitlog.spark.reading.dataframes import ScanFile, with_row_ids
 from commitlog.spark.writing.column_fit import fit
-from commitlog.spark.writing.parquet_files import new_directory, remove_files, write_parquet
+from commitlog.spark.writing.parquet_files import new_directory, write_parquet
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.publish import commit
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
+from commitlog.client.files.removing import remove_files
 from commitlog.domain.model import Reason
 from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError
 from commitlog.spark.columns import FIELD_ID
@@ -25,7 +26,6 @@ from commitlog.spark.jobs import shown_as
 from commitlog.spark.reading.dataframes import typed_rows
 from commitlog.spark.reading.scan import rows_as_text
 from commitlog.spark.writing.column_fit import fit
-from commitlog.spark.writing.parquet_files import remove_files
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.publish import commit
 from commitlog.spark.writing.target import Target, target_of

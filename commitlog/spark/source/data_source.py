@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog
+from commitlog.client.files.removing import remove_files
 from commitlog.errors import ConfigurationError, DataFileError
 from commitlog.spark.connection import connect
 from commitlog.spark.reading.scan import snapshot_of
@@ -36,7 +37,6 @@ from commitlog.spark.source.workers import keep_imports, plainly
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit
 from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
-from commitlog.spark.writing.parquet_files import remove_files
 from commitlog.spark.writing.publish import publish
 from commitlog.spark.writing.stream_runs import stream_key
 from commitlog.spark.writing.target import Target, create_if_missing, target

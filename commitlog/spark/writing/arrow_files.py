@@ -6,7 +6,7 @@ For the paths where Spark hands rows to Python (`format("commitlog")`). Bulk wri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,63 +14,10 @@ from pyarrow import fs
 
 from commitlog.client.files.lake import new_name
 from commitlog.client.tables.arrow_columns import by_name, conformed, missing
+from commitlog.client.writing.by_partition import by_partition
+from commitlog.client.writing.file_schema import bounded_columns, file_schema
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.types import FLOATS, ColumnType
 from commitlog.errors import DataFileError
-from commitlog.spark.writing.arrow_partitions import by_partition
-
-_FIELD_ID = "PARQUET:field_id"
-_PLAIN: Mapping[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "uint8": pa.uint8(),
-    "uint16": pa.uint16(),
-    "uint32": pa.uint32(),
-    "uint64": pa.uint64(),
-    "float32": pa.float32(),
-    "float64": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "timestamp_s": pa.timestamp("us"),
-    "timestamp_ms": pa.timestamp("ms"),
-    "timestamptz": pa.timestamp("us", tz="UTC"),
-    "varchar": pa.string(),
-    "json": pa.string(),
-    "blob": pa.binary(),
-}
-
-
-def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The schema of a table's files, with field ids down to the nested fields."""
-    return pa.schema([_field(column, column.name) for column in columns])
-
-
-def _field(column: Column, name: str) -> pa.Field:
-    return pa.field(name, _type(column), column.nullable, metadata={_FIELD_ID: str(column.column_id)})
-
-
-def _type(column: Column) -> pa.DataType:
-    children = column.children
-    match column.type.name:
-        case "decimal":
-            return pa.decimal128(column.type.precision, column.type.scale)
-        case "struct":
-            return pa.struct([_field(child, child.name) for child in children])
-        case "list":
-            return pa.list_(_field(children[0], "element"))
-        case "map":
-            key = pa.field("key", _type(children[0]), False, metadata={_FIELD_ID: str(children[0].column_id)})
-            return pa.map_(key, _field(children[1], "value"))
-    return _plain(column.type)
-
-
-def _plain(data_type: ColumnType) -> pa.DataType:
-    if data_type.name not in _PLAIN:
-        raise DataFileError(f"Spark has no type for {data_type}: write the table with another client")
-    return _PLAIN[data_type.name]
 
 
 def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, table_path: str) -> tuple[str, ...]:
@@ -80,7 +27,7 @@ def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, tab
         DataFileError: a value does not fit its column.
     """
     columns = table.columns
-    schema = arrow_schema(columns)
+    schema = file_schema(columns)
     writers: dict[str, pq.ParquetWriter] = {}
     directory, name = f"{table_path.rstrip('/')}/{new_name()}", f"{new_name()}.parquet"
     if not table.partition_by:
@@ -89,12 +36,12 @@ def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, tab
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            fitted = pa.RecordBatch.from_arrays([_array(batch, column, schema) for column in columns], schema=schema)
-            for partition, rows in by_partition(fitted, table):
-                path = f"{directory}/{partition}{name}"
+            fitted = pa.Table.from_arrays([_array(batch, column, schema) for column in columns], schema=schema)
+            for partition in by_partition(fitted, table):
+                path = f"{directory}/{partition.directory}{name}"
                 if path not in writers:
                     writers[path] = _writer(path, schema, columns)
-                writers[path].write_batch(rows)
+                writers[path].write_table(partition.rows)
     finally:
         for writer in writers.values():
             writer.close()
@@ -104,8 +51,7 @@ def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, tab
 def _writer(path: str, schema: pa.Schema, columns: Sequence[Column]) -> pq.ParquetWriter:
     filesystem, inner = fs.FileSystem.from_uri(path)
     filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
-    # Arrow's bounds leave NaN out, so a reader that trusts them would miss rows; floats go without.
-    bounded = [column.name for column in columns if column.type.name not in FLOATS and not column.children]
+    bounded = bounded_columns(columns)
     return pq.ParquetWriter(inner, schema, filesystem=filesystem, compression="snappy", write_statistics=bounded)
 
 

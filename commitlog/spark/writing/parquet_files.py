@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Lock
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 
 from commitlog.client.files.lake import new_name
 from commitlog.client.files.places import normal_path, relative_to
+from commitlog.client.files.removing import remove_files
 from commitlog.domain.model import DeleteFile
 from commitlog.errors import DataFileError
 
@@ -117,14 +118,6 @@ def remove_directory(directory: str) -> None:
     filesystem, path = fs.FileSystem.from_uri(directory)
     if filesystem.get_file_info(path).type is not fs.FileType.NotFound:
         filesystem.delete_dir(path)
-
-
-def remove_files(paths: Sequence[str]) -> None:
-    """Remove files that no snapshot names, as far as they are there."""
-    for each in paths:
-        filesystem, path = fs.FileSystem.from_uri(each)
-        with suppress(FileNotFoundError):
-            filesystem.delete_file(path)
 
 
 def _listed(directory: str) -> Iterator[str]:

@@ -10,27 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from commitlog.client.files.data_files import read_data_file
-from commitlog.client.tables.partitions import is_storable
+from commitlog.client.tables.partitions import DIRECTORY, PLAIN, is_computed, is_storable, partition_value
 from commitlog.domain.model import ColumnStatistics, DataFile, Scalar
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
-from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
 from commitlog.spark.columns import quoted
 from commitlog.spark.writing.parquet_files import new_directory, remove_directory, write_parquet
 
-_PLAIN = r"[A-Za-z0-9_.+-]{0,80}"
-DIRECTORY = "commitlog_p"
-"""What the directory columns are called, with the index of the partition key behind it."""
 _NAMED = re.compile(rf"/{DIRECTORY}(\d+)=(n|v[^/]*|h[0-9a-f]{{64}})(?=/)")
 _FOOTER_READERS_MAX = 8
 _EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
-_BUCKETED = frozenset({"int8", "int16", "int32", "int64", "boolean", "date", "timestamp", "timestamptz"})
 _SEED_ZERO = -1_693_959_553
 """Spark's hash begins with 42 and takes each value's hash as the seed of the next. This value's is 0, Iceberg's seed."""
 _PARTS: Mapping[str, Callable[[Expression], Expression]] = {
@@ -52,17 +46,6 @@ def directory_columns(table: TableDefinition) -> dict[str, Expression]:
         if is_computed(key, column):
             found[f"{DIRECTORY}{index}"] = _directory(_value(key, column))
     return found
-
-
-def is_computed(key: PartitionKey, column: Column) -> bool:
-    """Whether a row's value of a key can be computed here; else its files are of any partition."""
-    data_type = column.type.name
-    return data_type in _BUCKETED if key.buckets is not None else data_type not in FLOATS and data_type != "blob"
-
-
-def is_plain(text: str) -> bool:
-    """Whether the text of a partition is the name of its directory too; else its hash is."""
-    return re.fullmatch(_PLAIN, text) is not None
 
 
 def _value(key: PartitionKey, column: Column) -> Expression:
@@ -91,7 +74,7 @@ def _bucket(value: Expression, data_type: str, buckets: int) -> Expression:
 
 def _directory(value: Expression) -> Expression:
     plain = sf.concat(sf.lit("v"), value)
-    return sf.when(value.isNull(), "n").when(value.rlike(rf"\A{_PLAIN}\z"), plain).otherwise(
+    return sf.when(value.isNull(), "n").when(value.rlike(rf"\A{PLAIN}\z"), plain).otherwise(
         sf.concat(sf.lit("h"), sf.sha2(value.cast("binary"), 256))
     )  # fmt: skip
 
@@ -141,7 +124,7 @@ def described(
     if partition_values is not None:
         types = [table.column_by_id(key.column_id).type for key in table.partition_by]
         pairs = zip(table.partition_by, types, partition_values, strict=True)
-        known = [None if text is None else scalar(key, data_type, text) for key, data_type, text in pairs]
+        known = [None if text is None else partition_value(key, data_type, text) for key, data_type, text in pairs]
 
     def describe(path: str) -> DataFile:
         file = read_data_file(path, table, table_path=table_path, partition_values=known, carries_row_ids=carry_row_ids)
@@ -168,7 +151,7 @@ def _placed(file: DataFile, path: str, table: TableDefinition) -> DataFile:
                 return file
             values.append(bound)
         else:
-            values.append(None if text == "n" else scalar(key, column.type, text[1:]))
+            values.append(None if text == "n" else partition_value(key, column.type, text[1:]))
     return file.replace(partition_values=tuple(values))
 
 
@@ -181,17 +164,3 @@ def _only_bound(statistic: ColumnStatistics | None) -> Scalar:
     if statistic is None or statistic.null_count != 0 or statistic.min != statistic.max:
         return None
     return statistic.min
-
-
-def scalar(key: PartitionKey, data_type: ColumnType, text: str) -> Scalar:
-    """A partition value from its text.
-
-    Raises:
-        ValueError: the text is none of the type.
-    """
-    if key.transform != "identity" or data_type.name in INTEGER_BITS:
-        return int(text)
-    if data_type.name == "boolean":
-        return text == "true"
-    value: Any = canonical_value(data_type, text)
-    return value_text(data_type, value)

@@ -7,25 +7,13 @@ was committed with other files. After an unknown outcome they stay, for the prop
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
-from commitlog.client.files.places import normal_path
-from commitlog.client.tables.names import TableName, parse_table_name
-from commitlog.domain.model import (
-    Append,
-    Change,
-    Compact,
-    DataFile,
-    Delete,
-    DeleteFile,
-    Flush,
-    Isolation,
-    Proposal,
-    Reason,
-)
-from commitlog.domain.model.types import fold
+from commitlog.client.files.removing import remove_files, unlisted
+from commitlog.client.tables.names import parse_table_name
+from commitlog.domain.model import Isolation, Reason
 from commitlog.errors import (
     FencedError,
     KeyReusedError,
@@ -35,7 +23,6 @@ from commitlog.errors import (
 )
 from commitlog.spark.connection import catalog_of
 from commitlog.spark.writing.key import Key
-from commitlog.spark.writing.parquet_files import remove_files
 from commitlog.spark.writing.partitions import described
 from commitlog.spark.writing.target import Target, rows_without_file
 
@@ -149,27 +136,3 @@ def commit(transaction: Transaction, paths: Sequence[str], table_paths: Mapping[
     if outcome.is_repeat:
         remove_files(unlisted(table_paths, paths, outcome.first))
     return outcome
-
-
-def unlisted(table_paths: Mapping[str, str], paths: Iterable[str], first: Proposal | None) -> list[str]:
-    """Those of ``paths`` that the proposal which was decided under the same key does not name; none if that is not known.
-
-    ``table_paths`` says where the files of each table are that was written to.
-    """
-    if first is None:
-        return []
-    roots = {_folded(parse_table_name(name)): path for name, path in table_paths.items()}
-    named = {path for change in first.changes for path in _places(change, roots)}
-    return [path for path in paths if normal_path(path) not in named]
-
-
-def _folded(name: TableName) -> tuple[str, str]:
-    return fold(name.schema), fold(name.name)
-
-
-def _places(change: Change, roots: Mapping[tuple[str, str], str]) -> list[str]:
-    if not isinstance(change, Append | Compact | Flush | Delete):
-        return []
-    files: Sequence[DataFile | DeleteFile] = change.delete_files if isinstance(change, Delete) else change.files
-    root = normal_path(roots.get(_folded(TableName(change.schema, change.table)), "")).rstrip("/")
-    return [f"{root}/{file.path}" if file.path_is_relative else normal_path(file.path) for file in files]

@@ -1,0 +1,47 @@
+"""Files that no snapshot will ever name, known and removed.
+
+They go only when that is sure: their proposal was refused, or it repeats one that was committed with other files. After
+an unknown outcome they stay, for the proposal may yet be accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from commitlog.client.files.places import filesystem_of, normal_path
+from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.domain.model import Append, Change, Compact, DataFile, Delete, DeleteFile, Flush, Proposal
+from commitlog.domain.model.types import fold
+
+
+def remove_files(paths: Iterable[str]) -> None:
+    """Remove files that no snapshot names, as far as they are there."""
+    for each in paths:
+        filesystem, path = filesystem_of(normal_path(each))
+        with suppress(FileNotFoundError):
+            filesystem.delete_file(path)
+
+
+def unlisted(table_paths: Mapping[str, str], paths: Iterable[str], first: Proposal | None) -> list[str]:
+    """Those of ``paths`` that the proposal which was decided under the same key does not name; none if that is not known.
+
+    ``table_paths`` says where the files of each table are that was written to.
+    """
+    if first is None:
+        return []
+    roots = {_folded(parse_table_name(name)): path for name, path in table_paths.items()}
+    named = {path for change in first.changes for path in _places(change, roots)}
+    return [path for path in paths if normal_path(path) not in named]
+
+
+def _folded(name: TableName) -> tuple[str, str]:
+    return fold(name.schema), fold(name.name)
+
+
+def _places(change: Change, roots: Mapping[tuple[str, str], str]) -> list[str]:
+    if not isinstance(change, Append | Compact | Flush | Delete):
+        return []
+    files: Sequence[DataFile | DeleteFile] = change.delete_files if isinstance(change, Delete) else change.files
+    root = normal_path(roots.get(_folded(TableName(change.schema, change.table)), "")).rstrip("/")
+    return [f"{root}/{file.path}" if file.path_is_relative else normal_path(file.path) for file in files]

@@ -1,0 +1,141 @@
+"""Arrow rows taken apart by partition, with the directory and the values of each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from commitlog.client.tables.partitions import DIRECTORY, is_computed, is_plain, is_storable, partition_value
+from commitlog.domain.model import Scalar
+from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
+from commitlog.domain.model.types import canonical_value, value_text
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SIGN = 2**31 - 1
+_WORD = 2**32 - 1
+_PARTS: Mapping[str, Callable[[Any], Any]] = {"year": pc.year, "month": pc.month, "day": pc.day, "hour": pc.hour}
+
+
+class Partition(NamedTuple):
+    """Some rows that are in one partition.
+
+    directory: below the table's ("" when no key can be computed), with a slash behind it.
+    values: in the order of the keys; None when not all of them are known.
+    """
+
+    directory: str
+    values: tuple[Scalar, ...] | None
+    rows: pa.Table
+
+
+class _Value(NamedTuple):
+    """One value of a key: its directory, and how the log is told of it."""
+
+    directory: str
+    value: Scalar
+    is_known: bool
+
+
+def by_partition(rows: pa.Table, table: TableDefinition) -> Iterator[Partition]:
+    """The rows of each partition, in their order.
+
+    Args:
+        rows: with the table's columns, in their types.
+        table: what says the partitions.
+    """
+    keys = [(index, key, table.column_by_id(key.column_id)) for index, key in enumerate(table.partition_by)]
+    computed = [each for each in keys if is_computed(each[1], each[2])]
+    if not computed:
+        yield Partition("", None, rows)
+        return
+    codes, values = _coded([_values(rows.column(column.name), index, key, column) for index, key, column in computed])
+    starts = _starts(codes)
+    if len(starts) == 1:
+        order = rows
+    else:
+        sorting = pc.sort_indices(codes)
+        order, codes = rows.take(sorting), codes.take(sorting)
+        starts = _starts(codes)
+    for start, end in zip(starts, [*starts[1:], len(codes)], strict=True):
+        found: list[_Value] = []
+        rest = codes[start].as_py()
+        for known in reversed(values):
+            rest, at = divmod(rest, len(known))
+            found.insert(0, known[at])
+        is_known = len(computed) == len(keys) and all(each.is_known for each in found)
+        yield Partition(
+            "/".join(each.directory for each in found) + "/",
+            tuple(each.value for each in found) if is_known else None,
+            order.slice(start, end - start),
+        )
+
+
+def _coded(keys: list[tuple[pa.Array, list[_Value]]]) -> tuple[pa.Array, list[list[_Value]]]:
+    """One number a row that says which of its values each key has."""
+    codes = pa.repeat(pa.scalar(0, pa.int64()), len(keys[0][0]))
+    for indices, values in keys:
+        codes = pc.add(pc.multiply(codes, len(values)), indices.cast(pa.int64()))
+    return codes, [values for _, values in keys]
+
+
+def _values(given: pa.ChunkedArray, index: int, key: PartitionKey, column: Column) -> tuple[pa.Array, list[_Value]]:
+    """Which of its values the key has in each row, and these values."""
+    whole = given.combine_chunks() if given.num_chunks != 1 else given.chunk(0)
+    # Buckets are told later, of each value once.
+    encoded = _PARTS.get(key.transform, lambda same: same)(whole).dictionary_encode()
+    values = [_value(index, key, column, each.as_py()) for each in encoded.dictionary]
+    indices = encoded.indices
+    if indices.null_count:
+        indices = pc.fill_null(indices, len(values))
+        values.append(_value(index, key, column, None))
+    return indices, values
+
+
+def _starts(codes: pa.Array) -> list[int]:
+    ends: list[int] = pc.run_end_encode(codes, run_end_type=pa.int64()).run_ends.to_pylist()
+    return [0, *ends[:-1]]
+
+
+def _value(index: int, key: PartitionKey, column: Column, value: Any) -> _Value:
+    name = f"{DIRECTORY}{index}="
+    if value is None:
+        return _Value(f"{name}n", None, True)
+    if key.buckets is not None:
+        text = str(bucket(_number(value), key.buckets))
+    elif key.transform != "identity":
+        text = str(value)
+    else:
+        plain = value if isinstance(value, bool | int) else str(value)
+        text = value_text(column.type, canonical_value(column.type, plain))
+    shown = f"v{text}" if is_plain(text) else "h" + hashlib.sha256(text.encode()).hexdigest()
+    told = partition_value(key, column.type, text)
+    return _Value(name + shown, told, is_storable(told))
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (aware - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return (value - _EPOCH.date()).days
+    return int(value)
+
+
+def bucket(value: int, buckets: int) -> int:
+    """Iceberg's bucket of a number: murmur3 of its 8 bytes, without the sign, modulo."""
+    hashed, unsigned = 0, value & (2**64 - 1)
+    for word in (unsigned & _WORD, unsigned >> 32):
+        mixed = word * 0xCC9E2D51 & _WORD
+        mixed = (mixed << 15 | mixed >> 17) & _WORD
+        hashed ^= mixed * 0x1B873593 & _WORD
+        hashed = (hashed << 13 | hashed >> 19) & _WORD
+        hashed = (hashed * 5 + 0xE6546B64) & _WORD
+    hashed ^= 8
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & _WORD
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & _WORD
+    return ((hashed ^ hashed >> 16) & _SIGN) % buckets

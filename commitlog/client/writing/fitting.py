@@ -1,0 +1,159 @@
+"""Arrow rows in the form of a table's files: columns by name, in any order, each of them as the table's type.
+
+Types are widened; numbers and times are taken as others of their kind where every value fits. Nothing is cut or parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from commitlog.client.files.file_columns import FlatColumn, flat_columns
+from commitlog.client.tables.arrow_columns import by_name, conformed, missing
+from commitlog.client.tables.arrow_types import fields_of, is_list, type_text
+from commitlog.client.writing.file_schema import file_schema
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, ColumnType, can_widen, fold, parse_type
+from commitlog.errors import DataFileError
+
+KEPT_MAX = 64
+_NAIVE_TIMES = TIMESTAMPS - {"timestamptz"}
+_TEXTS = frozenset({"varchar", "json"})
+_SHAPES = {"struct": pa.types.is_struct, "map": pa.types.is_map, "list": is_list}
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How rows of one schema become rows of a table's files.
+
+    schema: of the files.
+    sources: of each column of the table, where it is in the rows; None where it is missing.
+    flat: the flat columns of the files.
+    """
+
+    table: TableDefinition
+    given: pa.Schema
+    schema: pa.Schema
+    sources: tuple[int | None, ...]
+    flat: tuple[FlatColumn, ...]
+
+    def apply(self, rows: pa.Table) -> pa.Table:
+        """The rows as they are written.
+
+        Raises:
+            DataFileError: a value does not fit its column.
+        """
+        columns = zip(self.table.columns, self.sources, self.schema, strict=True)
+        arrays = [self._column(rows, column, source, field.type) for column, source, field in columns]
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+    def _column(self, rows: pa.Table, column: Column, source: int | None, data_type: pa.DataType) -> pa.ChunkedArray:
+        if source is None:
+            values = pa.chunked_array([missing(column, rows.num_rows, data_type, is_read=False)])
+        else:
+            values = rows.column(source)
+            if values.type != data_type:
+                values = _cast(values, column, data_type)
+        if not column.nullable and values.null_count:
+            raise DataFileError(
+                f"column {column.name} of table {self.table.name} may not be NULL, but {values.null_count} of the rows are"
+            )
+        return values
+
+
+def fit(given: pa.Schema, table: TableDefinition) -> Fit:
+    """How rows with these columns are written to a table.
+
+    Raises:
+        DataFileError: they do not fit; the message lists every column that does not.
+    """
+    global _kept
+    for kept in _kept:
+        if kept.table is table and kept.given.equals(given):
+            return kept
+    schema = file_schema(table.columns)
+    _check(given, table)
+    fields = list(given)
+    sources = tuple(by_name(column, fields) for column in table.columns)
+    flat = tuple(flat_columns(schema, {column.name: column for column in table.columns}))
+    made = Fit(table, given, schema, sources, flat)
+    # Of several threads that keep something at once, one may be forgotten.
+    _kept = (made, *_kept[: KEPT_MAX - 1])
+    return made
+
+
+_kept: tuple[Fit, ...] = ()
+
+
+def _cast(values: pa.ChunkedArray, column: Column, data_type: pa.DataType) -> pa.ChunkedArray:
+    try:
+        chunks = [conformed(chunk, column, data_type, by_name, is_read=False) for chunk in values.chunks]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataFileError(f"column {column.name} ({column.type}): {error}") from None
+    return pa.chunked_array(chunks, data_type)
+
+
+def _check(given: pa.Schema, table: TableDefinition) -> None:
+    folded = [fold(field.name) for field in given]
+    known = {fold(column.name): column for column in table.columns}
+    problems = [f"column {name} is there twice" for name in sorted({x for x in folded if folded.count(x) > 1})]
+    strangers = [field.name for field in given if fold(field.name) not in known]
+    if strangers:
+        names, there = ", ".join(strangers[:20]), ", ".join(column.name for column in table.columns[:20])
+        problems.append(f"{'column' if len(strangers) == 1 else 'columns'} {names} not in the table (it has {there})")
+    for name, field in zip(folded, given, strict=True):
+        if name in known:
+            problems += _misfits(known[name], field.type, field.name)
+    problems += [
+        f"column {column.name} is missing, expected {column.type} (never NULL)"
+        for name, column in known.items()
+        if name not in folded and not column.nullable and column.default is None
+    ]
+    if problems:
+        raise DataFileError(f"the rows do not fit table {table.name}: " + "; ".join(problems[:20]))
+
+
+def _misfits(column: Column, found: pa.DataType, where: str) -> Iterator[str]:
+    if pa.types.is_null(found):
+        return
+    shape = _SHAPES.get(column.type.name)
+    inner = list(fields_of(found))
+    if shape is None or not shape(found):
+        if inner or shape is not None or not _takes(column.type, found):
+            hint = "; cast it first" if not inner and shape is None else ""
+            yield f"column {where}: expected {column.type}, found {_shown(found)}{hint}"
+    elif column.type.name == "struct":
+        yield from _struct_misfits(column, inner, where)
+    else:
+        for child, field in zip(column.children, inner, strict=True):
+            yield from _misfits(child, field.type, f"{where}.{child.name}")
+
+
+def _struct_misfits(column: Column, fields: Sequence[pa.Field], where: str) -> Iterator[str]:
+    children = {fold(child.name): child for child in column.children}
+    for field in fields:
+        child = children.get(fold(field.name))
+        if child is None:
+            yield f"column {where}: field {field.name} is not in {column.type}"
+        else:
+            yield from _misfits(child, field.type, f"{where}.{field.name}")
+
+
+def _takes(expected: ColumnType, found: pa.DataType) -> bool:
+    """Whether values of an Arrow type can be those of a flat column, each as it is or not at all."""
+    text = type_text(found)
+    if text is None:
+        return False
+    given = parse_type(text)
+    if given == expected or can_widen(given, expected):
+        return True
+    if given.name in INTEGER_BITS:
+        return expected.name in INTEGER_BITS or expected.name in FLOATS or expected.name == "decimal"
+    return any(given.name in kind and expected.name in kind for kind in (_NAIVE_TIMES, _TEXTS, {"decimal"}))
+
+
+def _shown(found: pa.DataType) -> str:
+    text = str(found)
+    return text if len(text) <= 80 else text[:77] + "..."

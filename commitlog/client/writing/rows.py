@@ -1,0 +1,181 @@
+"""Rows in the forms in which programs have them: Arrow's, frames of pandas, Polars and whoever speaks Arrow, plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from commitlog.client.arguments import shown
+from commitlog.domain.model import DataFile
+from commitlog.domain.model.types import fold
+from commitlog.errors import DataFileError, InvalidRequestError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from commitlog.domain.model.definitions import TableDefinition
+
+RowData: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[Any] | Mapping[str, Any] | Any"
+"""An Arrow table, batch, reader or iterable of batches; a frame; a list of dicts; a dict of columns."""
+
+FORMS = (
+    "an Arrow table, batch, reader or batches, a frame of pandas or Polars, a list of dicts, a dict of columns, or a list of "
+    "paths of Parquet files"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one schema, piece after piece; ``pieces`` may be gone through once."""
+
+    schema: pa.Schema
+    pieces: Iterator[pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRows:
+    """Rows of plain Python values, whose types the table tells where they do not say it themselves."""
+
+    columns: Mapping[str, Any]
+
+    def arrow(self, table: TableDefinition | None) -> Rows:
+        """As Arrow's.
+
+        Raises:
+            DataFileError: a column's values are of no one type, or not of the table's.
+            InvalidRequestError: the columns are of different lengths.
+        """
+        import pyarrow as pa
+
+        kinds = {} if table is None else {fold(column.name): column for column in table.columns}
+        arrays = {name: _array(name, values, kinds.get(fold(name))) for name, values in self.columns.items()}
+        if len({len(array) for array in arrays.values()}) > 1:
+            counts = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
+            raise InvalidRequestError(f"the columns have different numbers of values: {counts}")
+        rows = pa.table(arrays)
+        return Rows(rows.schema, iter((rows,)))
+
+
+def is_files(data: Any) -> bool:
+    """Whether it is a list of data files, or of their paths, and not one of rows."""
+    return isinstance(data, list | tuple) and (not data or isinstance(data[0], str | Path | DataFile))
+
+
+def rows_of(data: RowData) -> Rows | PlainRows:
+    """Rows from what a program gives.
+
+    Raises:
+        InvalidRequestError: it is none of the forms in which rows come.
+    """
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        return Rows(data.schema, iter((data,)))
+    if isinstance(data, pa.RecordBatch):
+        return Rows(data.schema, iter((pa.Table.from_batches([data]),)))
+    if isinstance(data, Mapping):
+        return PlainRows(_checked_columns(data))
+    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+        return rows_of(pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None))
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
+        return Rows(reader.schema, (pa.Table.from_batches([batch]) for batch in reader))
+    if isinstance(data, str | bytes | Path) or not isinstance(data, Iterable):
+        raise _no_rows(data)
+    return _rows_of_items(data)
+
+
+def _rows_of_items(data: Iterable[Any]) -> Rows | PlainRows:
+    import pyarrow as pa
+
+    items = iter(data)
+    first = next(items, None)
+    if isinstance(first, pa.RecordBatch | pa.Table):
+        return Rows(first.schema, _as_tables(chain((first,), items), first.schema))
+    if isinstance(first, Mapping):
+        return PlainRows(_columns_of_rows([first, *items]))
+    if first is None and isinstance(data, Sequence):
+        return PlainRows({})
+    raise _no_rows(data if first is None else first)
+
+
+def _as_tables(batches: Iterator[Any], schema: pa.Schema) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    for batch in batches:
+        if not isinstance(batch, pa.RecordBatch | pa.Table):
+            raise InvalidRequestError(f"after a batch of Arrow's there can only be others, not {shown(batch)}")
+        if not batch.schema.equals(schema):
+            raise DataFileError(
+                f"batches must all have the columns of the first, {_names(schema)}, not {_names(batch.schema)}"
+            )
+        yield batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+
+
+def _names(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _columns_of_rows(rows: Sequence[Any]) -> dict[str, list[Any]]:
+    """The columns of rows as dicts; what a row does not have is NULL in it."""
+    names: dict[str, None] = {}
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise InvalidRequestError(f"a list of rows has dicts only, not {shown(row)}")
+        names |= dict.fromkeys(row)
+    for name in names:
+        _check_name(name)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _checked_columns(columns: Mapping[Any, Any]) -> Mapping[str, Any]:
+    for name, values in columns.items():
+        _check_name(name)
+        if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__len__"):
+            raise InvalidRequestError(
+                f"a dict has columns, each a list of values, and {name!r} has {shown(values)}; rows are a list of dicts"
+            )
+    return columns
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise InvalidRequestError(f"the name of a column must be a text, not {shown(name)}")
+
+
+def _no_rows(data: Any) -> InvalidRequestError:
+    hint = " (call .collect() first)" if hasattr(data, "collect") else ""
+    return InvalidRequestError(f"rows are {FORMS}, not {shown(data)}{hint}")
+
+
+def _array(name: str, values: Any, column: Any) -> pa.Array:
+    import pyarrow as pa
+
+    from commitlog.client.writing.file_schema import file_schema
+
+    kind = None if column is None else file_schema([column]).field(0).type
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if hasattr(values, "__arrow_c_stream__"):
+        return pa.chunked_array(values)
+    try:
+        array = pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        return _typed(name, values, kind, error)
+    # Python has one kind of float only.
+    return array.cast(kind) if kind == pa.float32() and array.type == pa.float64() else array
+
+
+def _typed(name: str, values: Any, kind: pa.DataType | None, error: Exception) -> pa.Array:
+    """Values whose type Arrow cannot tell, as the table's; never floats as integers, which Arrow would cut."""
+    import pyarrow as pa
+
+    if kind is not None and not pa.types.is_integer(kind):
+        try:
+            return pa.array(values, kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as typed:
+            error = typed
+    raise DataFileError(f"column {name}{'' if kind is None else f' ({kind})'}: {error}") from None

@@ -1,0 +1,142 @@
+"""Rows of a table written as its files: one partition each, and none much larger than asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+
+from commitlog.client.files.lake import new_name
+from commitlog.client.files.removing import remove_files
+from commitlog.client.writing.by_partition import by_partition
+from commitlog.client.writing.fitting import Fit, fit
+from commitlog.client.writing.parquet_file import GROUP_ROWS, ParquetFile
+from commitlog.client.writing.rows import Rows
+from commitlog.domain.model import DataFile, Scalar
+from commitlog.domain.model.definitions import TableDefinition
+
+FILE_BYTES = 256 * 2**20
+"""A file that is this large is ended."""
+GROUP_BYTES = 128 * 2**20
+"""Rows that are this large in memory are written, however few they are."""
+WAITING_BYTES = 512 * 2**20
+"""What all partitions together may keep in memory."""
+OPEN_FILES = 200
+
+
+def write_rows(rows: Rows, table: TableDefinition, table_path: str) -> tuple[DataFile, ...]:
+    """Write rows as files below a table's folder. What a failed write left is removed.
+
+    Args:
+        rows: columns are matched by name, see `commitlog.client.writing.fitting`.
+        table: the table's definition.
+        table_path: where the table's files are.
+
+    Raises:
+        DataFileError: the rows do not fit the table.
+    """
+    writer = _TableWriter(fit(rows.schema, table), table_path.rstrip("/"))
+    try:
+        for piece in rows.pieces:
+            for start in range(0, piece.num_rows, GROUP_ROWS):
+                writer.write(piece.slice(start, GROUP_ROWS))
+        return writer.close()
+    except BaseException:
+        writer.discard()
+        raise
+
+
+class _Part:
+    """One partition's rows that are not written yet, and the file that they will go to."""
+
+    def __init__(self, directory: str, values: tuple[Scalar, ...] | None) -> None:
+        self.directory = directory
+        self.values = values
+        self.file: ParquetFile | None = None
+        self.waiting: list[pa.Table] = []
+        self.row_count = 0
+        self.size_bytes = 0
+
+    def add(self, rows: pa.Table) -> None:
+        self.waiting.append(rows)
+        self.row_count += rows.num_rows
+        self.size_bytes += _size_bytes(rows)
+
+    def take(self) -> Iterator[pa.Table]:
+        """What is waiting, as row groups that are as full as may be; nothing waits afterwards."""
+        rows = self.waiting[0] if len(self.waiting) == 1 else pa.concat_tables(self.waiting)
+        self.waiting, self.row_count, self.size_bytes = [], 0, 0
+        yield from (rows.slice(start, GROUP_ROWS) for start in range(0, rows.num_rows, GROUP_ROWS))
+
+
+def _size_bytes(rows: pa.Table) -> int:
+    """How large they are; the buffers that they are a part of, where these are small: that is told at once."""
+    size: int = rows.get_total_buffer_size()
+    return size if size < GROUP_BYTES else rows.nbytes
+
+
+class _TableWriter:
+    """Writes rows piece by piece."""
+
+    def __init__(self, fitting: Fit, folder: str) -> None:
+        self._fit = fitting
+        self._folder = folder
+        # A folder that is of this write alone, as those of Spark's are.
+        self._partitions = f"{folder}/{new_name()}" if fitting.table.partition_by else folder
+        self._parts: dict[str, _Part] = {}
+        self._open: dict[str, _Part] = {}
+        self._paths: list[str] = []
+        self._files: list[DataFile] = []
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows; they are written when enough of them are there."""
+        for partition in by_partition(self._fit.apply(rows), self._fit.table):
+            part = self._parts.get(partition.directory)
+            if part is None:
+                part = self._parts[partition.directory] = _Part(partition.directory, partition.values)
+            part.add(partition.rows)
+            if part.row_count >= GROUP_ROWS or part.size_bytes >= GROUP_BYTES:
+                self._flush(part)
+        if len(self._parts) > 1 and sum(part.size_bytes for part in self._parts.values()) > WAITING_BYTES:
+            for part in self._parts.values():
+                self._flush(part)
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Write what is still waiting, and end all files."""
+        for part in self._parts.values():
+            self._flush(part)
+            self._end(part)
+        return tuple(self._files)
+
+    def discard(self) -> None:
+        """Remove all that was written."""
+        for part in self._parts.values():
+            if part.file is not None:
+                with suppress(OSError, pa.ArrowException):
+                    part.file.discard()
+        remove_files(self._paths)
+
+    def _flush(self, part: _Part) -> None:
+        if not part.waiting:
+            return
+        for group in part.take():
+            file = part.file or self._begin(part)
+            file.write(group)
+            if file.size_bytes >= FILE_BYTES:
+                self._end(part)
+
+    def _begin(self, part: _Part) -> ParquetFile:
+        if len(self._open) >= OPEN_FILES:
+            self._end(next(iter(self._open.values())))
+        path = f"{self._partitions}/{part.directory}{new_name()}.parquet"
+        self._paths.append(path)
+        part.file = ParquetFile(path, self._fit)
+        self._open[part.directory] = part
+        return part.file
+
+    def _end(self, part: _Part) -> None:
+        if part.file is not None:
+            self._files.append(part.file.close(self._folder, part.values))
+            part.file = None
+            del self._open[part.directory]
