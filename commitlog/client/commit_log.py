@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from numbers import Real
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from commitlog.client.access.contents import Contents
@@ -30,7 +30,7 @@ from commitlog.client.arguments import (
     checked_text_or_none,
     shown,
 )
-from commitlog.client.files.given_files import Files, checked_files
+from commitlog.client.files.given_files import Files
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.futures import submitted_future
 from commitlog.client.ids import as_proposal_id, new_proposal_id
@@ -40,8 +40,12 @@ from commitlog.client.outcomes.repeats import check_repeat
 from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answered_before
 from commitlog.client.table import Table
 from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.client.tables.partitions import partition_specs
 from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.client.transaction import Transaction, make_options
+from commitlog.client.writing.file_append import FileAppend
+from commitlog.client.writing.rows import RowData, rows_or_files
+from commitlog.client.writing.written import WrittenFiles
 from commitlog.domain import model as m
 from commitlog.errors import (
     CommitLogError,
@@ -56,6 +60,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from commitlog.catalog.queries import CatalogSnapshot
+    from commitlog.client.writing.appending import RowAppend
+
+T = TypeVar("T")
 
 DEFAULT_TIMEOUT_MS = 30_000
 IN_FLIGHT_MAX = 10_000
@@ -180,59 +187,67 @@ class CommitLog:
         if not callable(fn):
             raise InvalidRequestError(f"fn must be a function of a transaction, not {shown(fn)}")
         _check_attempts(attempts)
-        for remaining in range(attempts - 1, -1, -1):
-            transaction = self.transaction(**options)
-            fn(transaction)
-            try:
-                return transaction.commit()
-            except ProposalRejectedError as error:
-                if remaining == 0 or error.outcome.reason not in _RETRIED:
-                    raise
-                self._see(getattr(error.outcome, "head_snapshot_id", None))
-        raise AssertionError("the last attempt returns or raises")
+        return self._run(fn, Transaction.commit, attempts, options)
 
-    def append(self, table: str, files: Files, *, attempts: int = 5, **options: Any) -> SubmittedOutcome:
-        """Add Parquet files to a table, in a commit of its own that relies on nothing that was read.
+    def append(
+        self,
+        table: str,
+        data: RowData | None = None,
+        *,
+        files: Files | None = None,
+        create: bool = False,
+        partition_by: Iterable[str | m.PartitionSpec] = (),
+        attempts: int = 5,
+        **options: Any,
+    ) -> SubmittedOutcome | None:
+        """Add rows to a table, in a commit of its own that relies on nothing that was read.
 
         So the newest snapshot need not be known, and nobody is asked for it as long as answers do not tell that a schema has
-        changed. If the table turns out to be altered, the files are checked against what it is now, and sent again.
+        changed. If the table turns out to be altered, what is written is checked against what it is now, and sent again.
 
         Args:
             table: its name.
+            data: see ``Transaction.append``.
             files: see ``Transaction.append``.
+            create: create the table for the columns of ``data``, in the same commit, if there is none.
+            partition_by: of a table that is created: columns, or ``"month(day)"``, ``"bucket(16, id)"``.
             attempts: how often it is sent at most, each time with an id of its own; once if ``proposal_id`` is given.
             options: see ``transaction``; without a base and an isolation, which are about what was read.
 
+        Returns:
+            The answer; None when there were no rows and no table to create, and so nothing to commit.
+
         Raises:
+            InvalidRequestError: ``data`` is no rows.
             TableNotFoundError: there is no such table.
-            DataFileError: a file is missing, is not Parquet, does not fit the table, lies elsewhere, or is in it already.
-            ProposalRejectedError: the last attempt was refused, or for a reason that checking again does not mend.
-            OutcomeUnknownError: no answer in time.
+            DataFileError: the rows do not fit the table; or a file is missing, is not Parquet, does not fit the table, lies
+                elsewhere, or is in it already.
+            ProposalRejectedError: the last attempt was refused, or for a reason that checking again does not mend. What was
+                written is removed.
+            OutcomeUnknownError: no answer in time. What was written stays, for it may yet be accepted.
         """
         for name in ("base_snapshot_id", "isolation"):
             if name in options:
                 raise InvalidRequestError(
                     f"append relies on nothing that was read: use log.transaction({name}=...) instead"
                 )
-        given = checked_files(files)
+        given = rows_or_files(data, files)
         _check_attempts(attempts)
-        if options.get("proposal_id") is not None:
-            return self.run(lambda tx: tx.append(table, given), attempts=1, **options)
+        attempts = attempts if options.get("proposal_id") is None else 1
+        keys = partition_specs(partition_by)
+        if not checked_flag("create", create) and keys:
+            raise InvalidRequestError("partition_by is for a table that is created: add create=True")
         parsed = parse_table_name(table)
-        known = self._access.newest_known_table(parsed.schema, parsed.name)
-        if known is not None:
-            transaction = self.transaction(base_snapshot_id=known.snapshot_id, **options)
-            try:
-                transaction.append(table, given)
-                return transaction.commit()
-            except DataFileError:
-                # It may fit the table as it is now.
-                pass
-            except ProposalRejectedError as error:
-                if attempts == 1 or error.outcome.reason not in _RETRIED:
-                    raise
-                attempts -= 1
-        return self.run(lambda tx: tx.append(table, given), attempts=attempts, **options)
+        if isinstance(given, tuple):
+            return self._append(parsed, FileAppend(parsed, given), attempts, options)
+        from commitlog.client.writing.appending import RowAppend
+
+        self.claim_data_path()
+        written = WrittenFiles()
+        with written.until_answered():
+            rows = RowAppend(parsed, given, written, create=create, partition_by=keys)
+            outcome = self._append(parsed, rows, attempts, options)
+        return None if outcome is None else written.answered(outcome)
 
     def new_file(self, table: str) -> str:
         """A path for a new Parquet file of a table, see ``Transaction.new_file``.
@@ -578,8 +593,45 @@ class CommitLog:
     def _see(self, snapshot_id: int | None) -> None:
         self._seen_snapshot_id = max(self._seen_snapshot_id, snapshot_id or 0)
 
+    def _run(
+        self, fn: Callable[[Transaction], object], commit: Callable[[Transaction], T], attempts: int, options: Any
+    ) -> T:
+        for remaining in range(attempts - 1, -1, -1):
+            transaction = self.transaction(**options)
+            fn(transaction)
+            try:
+                return commit(transaction)
+            except ProposalRejectedError as error:
+                if remaining == 0 or error.outcome.reason not in _RETRIED:
+                    raise
+                self._see(getattr(error.outcome, "head_snapshot_id", None))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _append(
+        self, name: TableName, appended: FileAppend | RowAppend, attempts: int, options: dict[str, Any]
+    ) -> SubmittedOutcome | None:
+        known = self._access.newest_known_table(name.schema, name.name)
+        if known is not None and options.get("proposal_id") is None:
+            transaction = self.transaction(base_snapshot_id=known.snapshot_id, **options)
+            try:
+                appended.put(transaction)
+                return _commit_if_any(transaction)
+            except DataFileError:
+                # It may fit the table as it is now.
+                if appended.is_written:
+                    raise
+            except ProposalRejectedError as error:
+                if attempts == 1 or error.outcome.reason not in _RETRIED:
+                    raise
+                attempts -= 1
+        return self._run(appended.put, _commit_if_any, attempts, options)
+
     def _is_decided(self, proposal_id: m.ProposalId) -> bool:
         return self._access.find(proposal_id).state is OutcomeState.DECIDED
+
+
+def _commit_if_any(transaction: Transaction) -> SubmittedOutcome | None:
+    return transaction.commit() if transaction.changes else None
 
 
 def _check_attempts(attempts: int) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from commitlog.client.access.contents import Contents
 from commitlog.client.arguments import checked_count, checked_count_or_none
+from commitlog.client.files.given_files import Files
+from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.reading.moments import snapshot_of
 from commitlog.client.tables.filters import Where
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.table_at import TableAt
+from commitlog.client.writing.rows import RowData
+from commitlog.domain.model import PartitionSpec
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import TableNotFoundError
 
@@ -30,6 +34,10 @@ class TableLog(Protocol):
     def table_at(self, name: TableName, snapshot_id: int) -> TableAt | None: ...
 
     def contents(self) -> Contents: ...
+
+    def append(
+        self, table: str, data: RowData | None = None, *, files: Files | None = None, **options: Any
+    ) -> SubmittedOutcome | None: ...
 
 
 class Table:
@@ -143,3 +151,29 @@ class Table:
         """
         table_id = self.definition.table_id
         return self._log.contents().snapshots(table_id=table_id, limit=checked_count_or_none("limit", limit))
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        data: RowData | None = None,
+        *,
+        files: Files | None = None,
+        create: bool = False,
+        partition_by: Iterable[str | PartitionSpec] = (),
+        **options: Any,
+    ) -> SubmittedOutcome | None:
+        """Add rows, in a commit of its own: see ``CommitLog.append``.
+
+        Args:
+            data: an Arrow table, batch, reader or iterable of batches; a frame of pandas, Polars or another library of
+                Arrow's; a list of dicts; a dict of columns.
+            files: Parquet files that are there already, instead.
+            create: create the table for the columns of ``data``, in the same commit, if there is none.
+            partition_by: of a table that is created.
+            options: see ``CommitLog.append``.
+
+        Returns:
+            The answer; None when there was nothing to commit.
+        """
+        return self._log.append(self.name, data, files=files, create=create, partition_by=partition_by, **options)

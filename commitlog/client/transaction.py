@@ -41,6 +41,8 @@ from commitlog.client.tables.schemas import Columns, columns_from
 from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.client.tables.values import row_of
 from commitlog.client.tables.views import checked_view
+from commitlog.client.writing.rows import RowData, rows_or_files
+from commitlog.client.writing.written import WrittenFiles
 from commitlog.domain import model as m
 from commitlog.domain.model.types import fold
 from commitlog.domain.model.values import row_positions
@@ -101,6 +103,7 @@ class Transaction:
         self._changes: list[m.Change] = []
         self._reads: list[m.Read] = []
         self._named_paths: set[PathKey] = set()
+        self._written = WrittenFiles()
         self._at_base: dict[TableName, TableAt | None] = {}
         self._outcome: SubmittedOutcome | None = None
         self._sent: m.Proposal | None = None
@@ -114,6 +117,8 @@ class Transaction:
     ) -> None:
         if error_type is None and not self._is_answered:
             self.commit()
+        elif not self._is_answered and self._sent is None:
+            self._written.remove()
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -184,7 +189,9 @@ class Transaction:
             )
         proposal = self.proposal() if self._sent is None else self._sent
         try:
-            self._outcome = self._log.commit(proposal, timeout_ms=self._options.timeout_ms)
+            with self._written.until_answered():
+                outcome = self._log.commit(proposal, timeout_ms=self._options.timeout_ms)
+            self._outcome = self._written.answered(outcome)
         except (InvalidRequestError, ProposalTooLargeError):
             raise
         except (ProposalRejectedError, KeyReusedError):
@@ -310,20 +317,35 @@ class Transaction:
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def append(self, table: str, files: Files) -> None:
-        """Add Parquet files to a table. Their footers are read and checked against the table now.
+    def append(self, table: str, data: RowData | None = None, *, files: Files | None = None) -> None:
+        """Add rows to a table. They are written as Parquet files now; a refused commit's files are removed.
 
         Args:
             table: its name.
-            files: paths or URLs below the table's folder (see ``new_file``), or anywhere if the table's property
-                ``foreign_paths`` is "true"; or DataFiles, which are taken as they are.
+            data: an Arrow table, batch, reader or iterable of batches; a frame of pandas, Polars or another library of
+                Arrow's; a list of dicts; a dict of columns. Columns are matched by name in any order, a missing one has
+                its default or is NULL, and values are cast where none is changed by it. Rows of a partitioned table are
+                split by its partitions. A list of paths or DataFiles is taken as ``files``.
+            files: Parquet files that are there already, instead: paths or URLs below the table's folder (see
+                ``new_file``), or anywhere if the table's property ``foreign_paths`` is "true", whose footers are read and
+                checked against the table now; or DataFiles, which are taken as they are.
 
         Raises:
+            InvalidRequestError: ``data`` is no rows.
             TableNotFoundError: there is no such table at the base.
-            DataFileError: a file is missing, is not Parquet, does not fit the table, lies elsewhere, or is in it already.
+            DataFileError: the rows do not fit the table; or a file is missing, is not Parquet, does not fit the table, lies
+                elsewhere, or is in it already.
         """
         name = parse_table_name(table)
-        self._add(m.Append(name.schema, name.name, self._described(name, files)))
+        given = rows_or_files(data, files)
+        if isinstance(given, tuple):
+            self._add(m.Append(name.schema, name.name, self._described(name, given)))
+            return
+        from commitlog.client.writing.appending import RowAppend
+
+        self._check_open()
+        self._log.claim_data_path()
+        RowAppend(name, given, self._written).put(self)
 
     def new_file(self, table: str) -> str:
         """A path for a new Parquet file of a table: in the table's folder, by a name that no other file has.
@@ -334,7 +356,7 @@ class Transaction:
             TableNotFoundError: there is no such table at the base.
             DataFileError: where the files of the table will be is not known yet.
         """
-        return self._log.new_files.below(table, self._shape(parse_table_name(table)).path)
+        return self._log.new_files.below(table, self.shape(table).path)
 
     def delete(
         self,
@@ -503,6 +525,14 @@ class Transaction:
         """
         return self._table(parse_table_name(table))
 
+    def shape(self, table: str) -> TableAt:
+        """A table as this transaction sees it, but for its properties, which may be older: perhaps nobody need be asked.
+
+        Raises:
+            TableNotFoundError: there is none of that name.
+        """
+        return self._shape(parse_table_name(table))
+
     def _row(self, name: TableName, values: Mapping[str, Any]) -> m.Row:
         row = row_of(values)
         if naive := naive_times(values):
@@ -519,7 +549,6 @@ class Transaction:
         return self._table_by(self._lookup, name)
 
     def _shape(self, name: TableName) -> TableAt:
-        """A table whose columns, partitions and folder matter, and not its properties: perhaps nobody need be asked."""
         return self._table_by(self._lookup_shape, name)
 
     def _table_by(self, lookup: Callable[[TableName], TableAt | None], name: TableName) -> TableAt:

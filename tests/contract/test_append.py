@@ -140,15 +140,15 @@ def test_append_when_told_what_it_relies_on_then_says_to_use_a_transaction(log: 
         log.append(table, [new_file(log, table)], isolation="serializable")
 
 
-def test_append_when_given_rows_or_no_attempt_then_says_what_to_do_before_anything_is_sent(
+def test_append_when_given_rows_as_files_or_no_attempt_then_says_what_to_do_before_anything_is_sent(
     log: CommitLog, table: str
 ) -> None:
     create(log, table)
     log.append(table, [new_file(log, table)])
     with pytest.raises(InvalidRequestError, match="write its rows to a file first"):
-        log.append(table, ROWS)  # type: ignore[arg-type]
+        log.append(table, files=ROWS)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequestError, match="write its rows to a file first"):
-        log.append(table, ROWS.to_pandas())
+        log.append(table, files=ROWS.to_pandas())
     path, seq = new_file(log, table), log.last_seq()
     with pytest.raises(InvalidRequestError, match="at least 1"):
         log.append(table, [path], attempts=0)

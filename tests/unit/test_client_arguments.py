@@ -63,6 +63,7 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
     "live_files": {"table_id": 1, "paths": []},
 }
 HANDLED_BY = {
+    "append": {"files": [FILE]},
     "at": {},
     "scan": {},
     "files": {},
@@ -93,6 +94,7 @@ BUILT_BY = {
     "read_schema": {"schema": "s"},
     "read_rows": {"table": "k", "keys": [{"id": 1}]},
     "table": {"table": "t"},
+    "shape": {"table": "t"},
 }
 STEPS_BY = {
     "add_column": {"name": "a", "type": "int64"},
@@ -211,7 +213,7 @@ def test_alter_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCom
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda log, tx: tx.append("t", FRAME), "files is a list of paths of Parquet files"),
+        (lambda log, tx: tx.append("t", files=FRAME), "files is a list of paths of Parquet files"),
         (lambda log, tx: tx.append("t", "a.parquet"), "files is a list of paths, not one path"),
         (lambda log, tx: tx.append(7, []), "the name of a table must be a text, not 7"),
         (lambda log, tx: tx.create_table("n", ["id"]), "schema must be a list of ColumnSpecs; give an Arrow schema"),

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from commitlog.client.arguments import shown
+from commitlog.client.files.given_files import Files, checked_files
 from commitlog.domain.model import DataFile
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidRequestError
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 RowData: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[Any] | Mapping[str, Any] | Any"
 """An Arrow table, batch, reader or iterable of batches; a frame; a list of dicts; a dict of columns."""
 
-FORMS = (
-    "an Arrow table, batch, reader or batches, a frame of pandas or Polars, a list of dicts, a dict of columns, or a list of "
-    "paths of Parquet files"
-)
+FORMS = "an Arrow table, batch, reader or batches, a frame of pandas or Polars, a list of dicts or a dict of columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +57,20 @@ class PlainRows:
         return Rows(rows.schema, iter((rows,)))
 
 
-def is_files(data: Any) -> bool:
-    """Whether it is a list of data files, or of their paths, and not one of rows."""
-    return isinstance(data, list | tuple) and (not data or isinstance(data[0], str | Path | DataFile))
+def rows_or_files(data: RowData | None, files: Files | None) -> Rows | PlainRows | tuple[str | Path | DataFile, ...]:
+    """What is to be appended: rows, or the data files that hold them.
+
+    Raises:
+        InvalidRequestError: it is neither, or both.
+    """
+    if (data is None) == (files is None):
+        raise InvalidRequestError(f"give either rows, {FORMS}, or files=[...]")
+    if files is not None:
+        return checked_files(files)
+    is_files = isinstance(data, list | tuple) and (not data or isinstance(data[0], str | Path | DataFile))
+    if is_files or isinstance(data, str | Path):
+        return checked_files(cast("Files", data))
+    return rows_of(data)
 
 
 def rows_of(data: RowData) -> Rows | PlainRows:

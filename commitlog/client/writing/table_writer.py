@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import pyarrow as pa
@@ -10,11 +10,9 @@ import pyarrow as pa
 from commitlog.client.files.lake import new_name
 from commitlog.client.files.removing import remove_files
 from commitlog.client.writing.by_partition import by_partition
-from commitlog.client.writing.fitting import Fit, fit
+from commitlog.client.writing.fitting import Fit
 from commitlog.client.writing.parquet_file import GROUP_ROWS, ParquetFile
-from commitlog.client.writing.rows import Rows
 from commitlog.domain.model import DataFile, Scalar
-from commitlog.domain.model.definitions import TableDefinition
 
 FILE_BYTES = 256 * 2**20
 """A file that is this large is ended."""
@@ -25,20 +23,20 @@ WAITING_BYTES = 512 * 2**20
 OPEN_FILES = 200
 
 
-def write_rows(rows: Rows, table: TableDefinition, table_path: str) -> tuple[DataFile, ...]:
+def write_rows(pieces: Iterable[pa.Table], fitting: Fit, table_path: str) -> tuple[DataFile, ...]:
     """Write rows as files below a table's folder. What a failed write left is removed.
 
     Args:
-        rows: columns are matched by name, see `commitlog.client.writing.fitting`.
-        table: the table's definition.
+        pieces: the rows.
+        fitting: how they become those of the table.
         table_path: where the table's files are.
 
     Raises:
-        DataFileError: the rows do not fit the table.
+        DataFileError: a value does not fit its column.
     """
-    writer = _TableWriter(fit(rows.schema, table), table_path.rstrip("/"))
+    writer = _TableWriter(fitting, table_path.rstrip("/"))
     try:
-        for piece in rows.pieces:
+        for piece in pieces:
             for start in range(0, piece.num_rows, GROUP_ROWS):
                 writer.write(piece.slice(start, GROUP_ROWS))
         return writer.close()

@@ -1,0 +1,56 @@
+"""Files that were written for one commit, until it is known whether it names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from commitlog.client.files.removing import remove_files, unlisted
+from commitlog.client.outcomes.submitted import SubmittedOutcome
+from commitlog.client.tables.names import TableName
+from commitlog.domain.model import DataFile, Proposal
+from commitlog.errors import CommitLogError, KeyReusedError, OutcomeUnknownError
+
+
+class WrittenFiles:
+    """Knows the files, and removes them once it is sure that no snapshot will name them."""
+
+    def __init__(self) -> None:
+        self._paths: list[str] = []
+        self._folders: dict[str, str] = {}
+
+    def add(self, table: TableName, folder: str, files: Iterable[DataFile]) -> None:
+        """Take charge of files below a table's folder."""
+        root = folder.rstrip("/")
+        self._folders[str(table)] = root
+        self._paths += [f"{root}/{file.path}" if file.path_is_relative else file.path for file in files]
+
+    def remove(self) -> None:
+        """Remove them all: nothing that names them was committed."""
+        remove_files(self._paths)
+        self._paths = []
+
+    @contextmanager
+    def until_answered(self) -> Iterator[None]:
+        """Within it the commit is asked for; after a refusal, or when nothing was sent, the files are gone."""
+        try:
+            yield
+        except OutcomeUnknownError:
+            raise
+        except KeyReusedError as error:
+            self._keep_listed(error.first)
+            raise
+        except CommitLogError:
+            self.remove()
+            raise
+
+    def answered(self, outcome: SubmittedOutcome) -> SubmittedOutcome:
+        """Let go of the files that the commit names; a repeat's other ones are removed."""
+        if outcome.is_repeat:
+            self._keep_listed(outcome.first)
+        self._paths = []
+        return outcome
+
+    def _keep_listed(self, first: Proposal | None) -> None:
+        remove_files(unlisted(self._folders, self._paths, first))
+        self._paths = []

@@ -1,0 +1,259 @@
+"""Rows as programs have them, appended by `log.append`, `log.table(...).append` and `tx.append`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commitlog.client import CommitLog
+from commitlog.client.files.data_files import read_data_file
+from commitlog.domain.model import Append, DataFile, Proposal
+from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError, TableNotFoundError
+from commitlog.log.codec import decode_statistics
+from commitlog.testing import InMemoryCommitLog
+
+ROWS = pa.table({"id": [1, 2, 3], "v": ["a", "b", None]})
+PLAIN = ROWS.to_pylist()
+
+
+def folder_of(log: CommitLog, table: str) -> Path:
+    path = log.table(table).at().path
+    assert path is not None
+    return Path(path)
+
+
+def rows_in(log: CommitLog, table: str) -> list[dict[str, Any]]:
+    """What the files below a table's folder hold, in the order of their ids."""
+    files = sorted(folder_of(log, table).rglob("*.parquet"))
+    rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def appended_by(log: CommitLog, snapshot_id: int | None) -> tuple[DataFile, ...]:
+    """The files of a commit."""
+    outcome = next(each for each in log.subscribe(follow=False) if each.snapshot_id == snapshot_id)
+    assert isinstance(outcome.proposal, Proposal)
+    files = [file for change in outcome.proposal.changes if isinstance(change, Append) for file in change.files]
+    return tuple(file.replace(statistics=decode_statistics(file.statistics)) for file in files)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ROWS,
+        ROWS.to_batches()[0],
+        ROWS.select(["v", "id"]),
+        ROWS.to_batches(max_chunksize=2),
+        PLAIN,
+        ROWS.to_pydict(),
+        {"id": ROWS["id"], "v": pl.Series(["a", "b", None])},
+        pl.from_arrow(ROWS),
+        ROWS.to_pandas(),
+        pa.table({"ID": pa.array([1, 2, 3], pa.int16()), "V": ROWS["v"].cast(pa.large_string()).dictionary_encode()}),
+    ],
+    ids=lambda data: type(data).__name__,
+)
+def test_append_when_rows_come_in_a_form_that_programs_have_then_they_are_in_a_file(
+    log: CommitLog, table: str, data: Any
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, ROWS.schema)
+    outcome = log.append(table, data)
+    assert outcome is not None
+    assert rows_in(log, table) == PLAIN
+    [file] = appended_by(log, outcome.snapshot_id)
+    assert file.record_count == 3
+    assert file == read_data_file(
+        folder_of(log, table) / file.path, log.table(table).definition, table_path=log.table(table).at().path
+    )
+
+
+def test_append_when_the_table_is_not_there_then_created_if_asked_for(log: CommitLog, table: str) -> None:
+    with pytest.raises(TableNotFoundError, match="create=True"):
+        log.table(table).append(ROWS)
+    first = log.table(table).append(ROWS, create=True)
+    again = log.table(table).append(PLAIN, create=True)
+    assert first is not None
+    assert again is not None
+    assert [str(column.type) for column in log.table(table).definition.columns] == ["int64", "varchar"]
+    assert rows_in(log, table) == sorted(PLAIN * 2, key=lambda row: row["id"])
+
+
+def test_append_when_a_reader_gives_batches_then_they_stream_into_one_file(log: CommitLog, table: str) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 1000, 10):
+            yield pa.record_batch({"id": list(range(start, start + 10))})
+
+    log.append(table, pa.RecordBatchReader.from_batches(pa.schema([("id", pa.int64())]), batches()), create=True)
+    outcome = log.append(table, batches())
+    assert outcome is not None
+    [file] = appended_by(log, outcome.snapshot_id)
+    assert file.record_count == 1000
+    assert pq.ParquetFile(folder_of(log, table) / file.path).num_row_groups == 1
+
+
+def test_append_when_there_are_no_rows_then_nothing_is_committed(log: CommitLog, table: str) -> None:
+    empty = ROWS.schema.empty_table()
+    assert log.append(table, empty, create=True) is not None
+    head = log.head_snapshot_id()
+    assert log.append(table, empty) is None
+    assert log.head_snapshot_id() == head
+    assert rows_in(log, table) == []
+
+
+def test_append_when_the_table_is_partitioned_then_a_file_for_each_partition(log: CommitLog, table: str) -> None:
+    days = [date(2026, 3, 1), date(2026, 3, 2), None, date(2026, 3, 1)]
+    rows = pa.table({"id": [1, 2, 3, 4], "day": days, "zone": ["a b", "a b", "a b", "x"]})
+    outcome = log.append(table, rows, create=True, partition_by=["day", "zone", "bucket(4, id)"])
+    assert outcome is not None
+    files = appended_by(log, outcome.snapshot_id)
+    assert sorted((str(file.partition_values[0]), file.partition_values[1]) for file in files) == [
+        ("2026-03-01", "a b"), ("2026-03-01", "x"), ("2026-03-02", "a b"), ("None", "a b"),
+    ]  # fmt: skip
+    assert all(isinstance(file.partition_values[2], int) for file in files)
+    assert len(rows_in(log, table)) == 4
+
+
+def test_append_when_floats_hold_nan_then_the_log_is_told(log: CommitLog, table: str) -> None:
+    outcome = log.append(table, {"id": [1.5, math.nan, None], "w": [1.0, 2.0, 3.0]}, create=True)
+    assert outcome is not None
+    statistics = appended_by(log, outcome.snapshot_id)[0].statistics
+    assert [(each.min, each.max, each.null_count, each.contains_nan) for each in statistics] == [
+        (1.5, 1.5, 1, True), (1.0, 3.0, 0, False),
+    ]  # fmt: skip
+
+
+def test_append_when_columns_are_missing_or_of_other_kinds_then_filled_and_cast(log: CommitLog, table: str) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int32", "f": "float32", "u": "uuid", "d": "date", "n": "int64"})
+    key = UUID(int=7)
+    log.append(table, [{"id": 1, "f": 0.1, "u": key, "d": date(2026, 1, 1)}, {"id": 2, "u": None}])
+    log.append(table, pa.table({"id": pa.array([3], pa.int64()), "u": [str(key)]}))
+    assert rows_in(log, table) == [
+        {"id": 1, "f": pytest.approx(0.1), "u": key, "d": date(2026, 1, 1), "n": None},
+        {"id": 2, "f": None, "u": None, "d": None, "n": None},
+        {"id": 3, "f": None, "u": key, "d": None, "n": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        ({"id": [1], "w": [2]}, DataFileError, r"column w not in the table \(it has id, v\)"),
+        ({"id": ["x"]}, DataFileError, "column id: expected int64, found string"),
+        ({"id": [1.5]}, DataFileError, "column id: expected int64, found double"),
+        ({"v": ["x"]}, DataFileError, "column id is missing, expected int64"),
+        ({"id": [None, 1]}, DataFileError, "column id of table .* may not be NULL, but 1 of the rows"),
+        ({"id": [2**63]}, DataFileError, r"column id \(int64\): .*"),
+        ({"id": [1], "ID": [2]}, DataFileError, "column id is there twice"),
+        ({"id": [1, "x"]}, DataFileError, r"column id \(int64\)"),
+        ({"id": [1, 2], "v": ["x"]}, InvalidRequestError, "different numbers of values: id 2, v 1"),
+        ({"id": 1}, InvalidRequestError, "rows are a list of dicts"),
+        ([{"id": 1}, 2], InvalidRequestError, "a list of rows has dicts only, not 2"),
+        ([[1, 2]], InvalidRequestError, "rows are an Arrow table, .*not \\[1, 2\\]"),
+        (17, InvalidRequestError, "rows are an Arrow table, .*not 17"),
+        ("rows.parquet", InvalidRequestError, "files is a list of paths"),
+        (pl.LazyFrame({"id": [1]}), InvalidRequestError, "collect"),
+        (None, InvalidRequestError, "give either rows"),
+    ],
+)
+def test_append_when_rows_do_not_fit_then_says_what_and_leaves_nothing(
+    log: CommitLog, table: str, data: Any, error: type[Exception], message: str
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())]))
+    seq = log.last_seq()
+    with pytest.raises(error, match=message):
+        log.append(table, data)
+    with pytest.raises(error, match=message), log.transaction() as tx:
+        tx.append(table, data)
+    assert log.last_seq() == seq
+    assert not list(folder_of(log, table).rglob("*.parquet"))
+
+
+def test_append_when_the_table_has_a_key_then_says_how_rows_come(log: CommitLog, table: str) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64"}, primary_key=["id"])
+    with pytest.raises(DataFileError, match="insert_row"):
+        log.append(table, {"id": [1]})
+
+
+def test_append_when_the_commit_is_refused_then_its_files_are_gone(log: CommitLog, table: str) -> None:
+    log.append(table, ROWS, create=True)
+    with pytest.raises(ProposalRejectedError):
+        log.append(table, ROWS, decide_before_ms=1)
+    late = log.transaction()
+    late.append(table, ROWS)
+    with log.transaction() as tx:
+        tx.alter(table).add_column("w", "int64")
+    with pytest.raises(ProposalRejectedError):
+        late.commit()
+    left = log.transaction()
+    left.append(table, ROWS)
+    left.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+    assert rows_in(log, table) == PLAIN
+
+
+def test_append_when_the_table_is_altered_meanwhile_then_a_stream_is_not_read_again(
+    log: CommitLog, other: CommitLog, table: str
+) -> None:
+    log.append(table, ROWS, create=True)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield ROWS.to_batches()[0]
+        with other.transaction() as tx:
+            tx.alter(table).add_column("w", "int64")
+
+    outcome = log.append(table, batches())
+    assert outcome is not None
+    [file] = appended_by(log, outcome.snapshot_id)
+    assert file.record_count == 3
+    assert len(rows_in(log, table)) == 6
+
+
+@pytest.mark.parametrize("columns", [{"id": "int64", "v": "varchar"}, {"v": "varchar", "id": "int64"}])
+def test_append_when_the_table_is_created_meanwhile_then_its_columns_are_compared(
+    log: CommitLog, other: CommitLog, table: str, columns: dict[str, str]
+) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield ROWS.to_batches()[0]
+        with other.transaction() as tx:
+            tx.create_table(table, columns)
+
+    if list(columns) == ROWS.column_names:
+        log.append(table, batches(), create=True)
+        assert rows_in(log, table) == PLAIN
+        return
+    with pytest.raises(DataFileError, match="created meanwhile"):
+        log.append(table, batches(), create=True)
+    assert not list(folder_of(log, table).rglob("*.parquet"))
+
+
+def test_append_when_no_answer_comes_then_the_files_stay(tmp_path: Path) -> None:
+    from commitlog.errors import OutcomeUnknownError
+
+    with InMemoryCommitLog(data_path=tmp_path) as log:
+        log.append("main.t", ROWS, create=True)
+        log.lose_next_answer()
+        with pytest.raises(OutcomeUnknownError):
+            log.append("main.t", ROWS)
+        assert len(list(tmp_path.rglob("*.parquet"))) == 2
+
+
+def test_append_when_rows_are_repeated_by_number_then_only_the_first_files_stay(log: CommitLog, table: str) -> None:
+    log.append(table, ROWS, create=True)
+    first = log.append(table, ROWS, writer_id=f"{table}-w", writer_seq=1)
+    again = log.append(table, ROWS, writer_id=f"{table}-w", writer_seq=1)
+    assert first is not None
+    assert again is not None
+    assert (again.is_repeat, again.snapshot_id) == (True, first.snapshot_id)
+    assert len(rows_in(log, table)) == 6
