@@ -36,6 +36,8 @@ CHECKPOINTS_KEPT = 3
 EVERY_OUTCOMES = 50_000
 EVERY_S = 60.0
 SUFFIX = ".avro"
+FORM = "2"
+"""Of the plain values; a checkpoint of another form is skipped."""
 _PIECE = 1_000
 _DIGEST_DIGITS = 32
 
@@ -77,6 +79,7 @@ def write_checkpoint(directory: Path, state: SequencerState, position: LogPositi
     with aside.open("wb") as file:
         hashing = _Hashing(file)
         metadata = {
+            "commitlog.form": FORM,
             "commitlog.log_id": position.log_id.hex(),
             "commitlog.seq": str(position.seq),
             "commitlog.epoch": str(position.epoch),
@@ -176,6 +179,8 @@ def _open_checkpoint(path: Path, name: CheckpointName) -> SavedState:
         if hashlib.file_digest(file, "sha256").hexdigest()[:_DIGEST_DIGITS] != name.digest:
             raise ValueError("its content is not what its name says")
     told = read_told(path)
+    if told.get("commitlog.form") != FORM:
+        raise ValueError("another version of commitlog has written it")
     position = LogPosition(
         bytes.fromhex(told["commitlog.log_id"]),
         int(told["commitlog.seq"]),

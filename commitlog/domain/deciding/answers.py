@@ -8,7 +8,8 @@ from __future__ import annotations
 from commitlog.domain import model as m
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.model.contents import content_of, is_same_content
-from commitlog.domain.state.index import Answer, SequencerState
+from commitlog.domain.state.duplicates import Answer
+from commitlog.domain.state.index import SequencerState
 
 START = m.Position(0, 0)
 _DETAIL_LENGTH_MAX = 2_000
@@ -174,7 +175,7 @@ def refuse_internal(
 def first_answer(state: SequencerState, proposal: m.Proposal, partition: int) -> Answer | None:
     """The answer that this proposal has been given already: to its id, or to its writer's seq; None when it is new."""
     window = state.duplicates.get(partition)
-    if window is not None and (answer := window.answers.get(proposal.proposal_id)) is not None:
+    if window is not None and (answer := window.answer(proposal.proposal_id)) is not None:
         return answer
     if proposal.writer_seq is None or proposal.open_writer:
         return None

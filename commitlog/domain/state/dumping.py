@@ -17,6 +17,7 @@ from commitlog.domain import model as m
 from commitlog.domain.model.definitions import Column, ForeignKey, PartitionKey, TableDefinition
 from commitlog.domain.model.types import parse_type
 from commitlog.domain.state import index as s
+from commitlog.domain.state.duplicates import Answer, DuplicateWindow
 from commitlog.domain.state.files import AppendedFile, AppendedFiles, FileDeletes, FileHistory, RowsDeleted
 from commitlog.domain.state.forgetting import RetiredEntry, RetiredName, RetiredSchema, RetiredSchemaName
 from commitlog.domain.state.rows import KeyedRows, KeyVersion, Origin, RowTouch, RowVersion
@@ -216,15 +217,15 @@ def _entry_id(entry: s.Entry | None) -> int | None:
     return entry.entry_id
 
 
-def _dump_answer(answer: s.Answer) -> Plain:
+def _dump_answer(answer: Answer) -> Plain:
     reason = answer.reason and str(answer.reason)
     return [answer.seq, str(answer.verdict), answer.snapshot_id, reason, answer.detail, answer.content_hash]
 
 
-def _load_answer(plain: Plain) -> s.Answer:
+def _load_answer(plain: Plain) -> Answer:
     seq, verdict, snapshot_id, reason, detail, content_hash = plain
     given = None if reason is None else m.Reason(reason)
-    return s.Answer(seq, m.Verdict(verdict), snapshot_id, given, detail, content_hash)
+    return Answer(seq, m.Verdict(verdict), snapshot_id, given, detail, content_hash)
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
@@ -311,25 +312,13 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
             [name, w.epoch, None if w.committed_seqs is None else _bits(w.committed_seqs), _dump_answers(w.answers)]
             for name, w in sorted(state.writers.items())
         ],
-        "duplicates": [
-            [
-                p,
-                w.outcomes,
-                w.expired_time_ms,
-                [_dump_recent(each, w.answers[each.proposal_id]) for each in w.recent],
-            ]
-            for p, w in sorted(state.duplicates.items())
-        ],
+        "duplicates": [[p, w.outcomes, w.expired_time_ms, *w.dump()] for p, w in sorted(state.duplicates.items())],
         "retired": [[at, retired.plain()] for at, retired in state.retired],
         "snapshot_times": [list(pair) for pair in state.snapshot_times],
     }
 
 
-def _dump_recent(each: s.RecentId, answer: s.Answer) -> Plain:
-    return [each.proposal_id, each.writer_id, each.writer_seq, each.decided_at_ms, each.number, _dump_answer(answer)]
-
-
-def _dump_answers(answers: dict[int, s.Answer]) -> Plain:
+def _dump_answers(answers: dict[int, Answer]) -> Plain:
     return [[writer_seq, _dump_answer(answer)] for writer_seq, answer in sorted(answers.items())]
 
 
@@ -356,12 +345,9 @@ def load_state(plain: dict[str, Plain]) -> s.SequencerState:
         writer.epoch = epoch
         writer.committed_seqs = None if seqs is None else _unbits(seqs)
         writer.answers = {writer_seq: _load_answer(answer) for writer_seq, answer in answers}
-    for partition, outcomes, expired_time_ms, recent in plain["duplicates"]:
-        window = s.DuplicateWindow(outcomes=outcomes, expired_time_ms=expired_time_ms)
-        for *entry, answer in recent:
-            window.recent.append(s.RecentId(*entry))
-            window.answers[entry[0]] = _load_answer(answer)
-        state.duplicates[partition] = window
+    for partition, outcomes, expired_time_ms, *remembered in plain["duplicates"]:
+        window = state.duplicates[partition] = DuplicateWindow(outcomes, expired_time_ms)
+        window.load(*remembered)
     state.snapshot_times = deque((at, time_us) for at, time_us in plain["snapshot_times"])
     return state
 
@@ -426,10 +412,25 @@ def _load_files(state: s.SequencerState, plain: dict[str, Plain]) -> None:
 
 
 def state_hash(state: s.SequencerState) -> bytes:
-    """SHA-256 over the plain form: equal for states that hold the same."""
+    """SHA-256 over the plain form, with nothing packed: equal for states that hold the same."""
     digest = sha256()
-    _feed(digest, dump_state(state))
+    _feed(digest, {**dump_state(state), "duplicates": _spelt_out(state.duplicates)})
     return digest.digest()
+
+
+def _spelt_out(duplicates: dict[int, DuplicateWindow]) -> Plain:
+    return [
+        [
+            partition,
+            window.outcomes,
+            window.expired_time_ms,
+            [
+                [x.proposal_id, x.writer_id, x.writer_seq, x.decided_at_ms, x.number, _dump_answer(x.answer)]
+                for x in window.remembered()
+            ],
+        ]
+        for partition, window in sorted(duplicates.items())
+    ]
 
 
 def _feed(digest: Any, value: Plain) -> None:

@@ -25,9 +25,10 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from pyroaring import BitMap64
 
-from commitlog.domain.model import ChangeKind, Genesis, Granularity, LogSettings, ProposalId, Reason, Verdict
+from commitlog.domain.model import ChangeKind, Genesis, Granularity, LogSettings, ProposalId
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.types import fold
+from commitlog.domain.state.duplicates import Answer, DuplicateWindow
 from commitlog.domain.state.files import AppendedFiles, FileDeletes, FileHistory, RecordCounts
 from commitlog.domain.state.rows import KeyedRows
 
@@ -198,63 +199,6 @@ class Commit:
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
-
-
-class Answer:
-    """The first answer to a proposal id, to repeat; ``content_hash`` of what it asked for."""
-
-    __slots__ = ("content_hash", "detail", "reason", "seq", "snapshot_id", "verdict")
-
-    def __init__(
-        self,
-        seq: int,
-        verdict: Verdict,
-        snapshot_id: int | None,
-        reason: Reason | None,
-        detail: str | None,
-        content_hash: int | None,
-    ) -> None:
-        self.seq = seq
-        self.verdict = verdict
-        self.snapshot_id = snapshot_id
-        self.reason = reason
-        self.detail = detail
-        self.content_hash = content_hash
-
-
-class RecentId:
-    """An id in the duplicate window of its partition.
-
-    writer_seq: None unless it committed by one. number: how many outcomes of the partition there were with its own.
-    """
-
-    __slots__ = ("decided_at_ms", "number", "proposal_id", "writer_id", "writer_seq")
-
-    def __init__(
-        self, proposal_id: ProposalId, writer_id: str, writer_seq: int | None, decided_at_ms: int, number: int
-    ) -> None:
-        self.proposal_id = proposal_id
-        self.writer_id = writer_id
-        self.writer_seq = writer_seq
-        self.decided_at_ms = decided_at_ms
-        self.number = number
-
-
-class DuplicateWindow:
-    """The ids of one proposals partition that can still be told from new ones.
-
-    outcomes: how many the partition had. expired_time_ms: the newest time in an id that has left the window, -1 if none; an
-    id that is not later cannot be told from a repeat. answers: of each id in the window. recent: the same ids, oldest first;
-    the first leaves when both ``duplicate_window_outcomes`` and ``duplicate_window_ms`` have passed.
-    """
-
-    __slots__ = ("answers", "expired_time_ms", "outcomes", "recent")
-
-    def __init__(self, outcomes: int = 0, expired_time_ms: int = -1) -> None:
-        self.outcomes = outcomes
-        self.expired_time_ms = expired_time_ms
-        self.answers: dict[ProposalId, Answer] = {}
-        self.recent: deque[RecentId] = deque()
 
 
 class WriterState:

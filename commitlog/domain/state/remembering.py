@@ -6,7 +6,8 @@ from pyroaring import BitMap64
 
 from commitlog.domain.model import Outcome, Proposal, Reason, Verdict
 from commitlog.domain.model.ids import id_time_ms
-from commitlog.domain.state.index import Answer, DuplicateWindow, RecentId, SequencerState, WriterState
+from commitlog.domain.state.duplicates import Answer, DuplicateWindow
+from commitlog.domain.state.index import SequencerState, WriterState
 
 _UNANSWERED = frozenset({Reason.MALFORMED, Reason.PROPOSAL_EXPIRED})
 
@@ -29,12 +30,8 @@ def remember_answer(state: SequencerState, outcome: Outcome) -> None:
         answer = Answer(
             outcome.seq, outcome.verdict, outcome.snapshot_id, outcome.reason, outcome.detail, outcome.content_hash
         )
-        window.answers[proposal.proposal_id] = answer
-        committed = outcome.verdict is Verdict.COMMITTED and proposal.writer_seq is not None
-        writer_seq = proposal.writer_seq if committed else None
-        window.recent.append(
-            RecentId(proposal.proposal_id, proposal.writer_id, writer_seq, outcome.decided_at_ms, window.outcomes)
-        )
+        writer_seq = proposal.writer_seq if outcome.verdict is Verdict.COMMITTED else None
+        window.remember(proposal.proposal_id, proposal.writer_id, writer_seq, outcome.decided_at_ms, answer)
         if writer_seq is not None:
             writer = state.writers.setdefault(proposal.writer_id, WriterState())
             if writer.committed_seqs is None:
@@ -46,14 +43,8 @@ def remember_answer(state: SequencerState, outcome: Outcome) -> None:
 
 def _expire_answers(state: SequencerState, window: DuplicateWindow, now_ms: int) -> None:
     settings = state.settings
-    recent = window.recent
-    while (
-        recent
-        and window.outcomes - recent[0].number > settings.duplicate_window_outcomes
-        and now_ms - recent[0].decided_at_ms > settings.duplicate_window_ms
-    ):
-        oldest = recent.popleft()
-        del window.answers[oldest.proposal_id]
+    outcomes, before_ms = settings.duplicate_window_outcomes, now_ms - settings.duplicate_window_ms
+    while (oldest := window.forget_oldest(outcomes, before_ms)) is not None:
         if oldest.writer_seq is not None:
             state.writers[oldest.writer_id].answers.pop(oldest.writer_seq, None)
         # An id from beyond the skew was refused for that; its time must not shut out the honest ids before it.

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from commitlog import compiled
 from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
+from commitlog.domain.model.ids import partition_for
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.log.codec import decode_proposal, encode_outcome, encode_proposal
@@ -119,7 +120,7 @@ def run_decide_bench(
     rng = random.Random(7)
     gc.collect()
     empty = _peak_bytes()
-    history = _History()
+    history = History(m.Genesis(bytes(16)))
     costs: list[DecideCost] = []
     commit_us = 0.0
     for length in sorted(histories):
@@ -141,7 +142,7 @@ def run_decide_bench(
 
 def time_proposals(count: int = PROPOSALS) -> ProposalCost:
     """Take proposals of one file from bytes to bytes, as a sequencer does; the quietest stretch counts for each step."""
-    history = _History()
+    history = History(m.Genesis(bytes(16)))
     log_id, state = bytes(16), history.state
     received = [
         encode_proposal(
@@ -184,28 +185,47 @@ def _proposal(number: int, base: int, change: m.Change) -> m.Proposal:
     return m.Proposal(proposal_id, f"writer-{number % 64}", base, (change,))
 
 
-class _History:
+class History:
     """A state that grows by appends to 1,000 tables in turn."""
 
-    def __init__(self) -> None:
-        self.state = new_state(m.Genesis(bytes(16)))
+    def __init__(self, genesis: m.Genesis) -> None:
+        self.state = new_state(genesis)
         columns = (m.ColumnSpec("id", "int64"), m.ColumnSpec("v", "varchar"))
         self._number = 0
         for table in range(TABLES):
-            self._commit(m.CreateTable("main", f"t{table}", columns))
+            self.commit(self._next(m.CreateTable("main", f"t{table}", columns)))
 
-    def _commit(self, change: m.Change) -> None:
+    @property
+    def now_ms(self) -> int:
+        """When the last proposal was made."""
+        return START_MS + self._number // PROPOSALS_PER_MS
+
+    def next_append(self) -> m.Proposal:
+        """A proposal to append one file to the next table, from the head on."""
+        number = self.state.head_snapshot_id
+        return self._next(m.Append("main", f"t{number % TABLES}", (_file(number),)))
+
+    def pass_over(self, count: int) -> None:
+        """Leave the ids and the time of so many proposals out."""
+        self._number += count
+
+    def _next(self, change: m.Change) -> m.Proposal:
         self._number += 1
-        proposal = _proposal(self._number, self.state.head_snapshot_id, change)
-        outcome = decide(self.state, proposal, now_ms=START_MS + self._number // PROPOSALS_PER_MS)
+        return _proposal(self._number, self.state.head_snapshot_id, change)
+
+    def commit(self, proposal: m.Proposal, value: bytes | None = None) -> m.Outcome:
+        """Decide and replay a proposal, of which ``value`` are the bytes."""
+        source = m.Position(partition_for(proposal.writer_id, self.state.partitions), 0)
+        outcome = decide(self.state, proposal, now_ms=self.now_ms, source=source, proposal_bytes=value)
         assert outcome.verdict is m.Verdict.COMMITTED, outcome.detail
         replay(self.state, outcome)
+        return outcome
 
     def grow(self, snapshots: int, say: Callable[[str], None]) -> float:
         """Append until the head is there; return microseconds per decision and replay."""
         started, before = time.perf_counter(), self.state.head_snapshot_id
         while (number := self.state.head_snapshot_id) < snapshots:
-            self._commit(m.Append("main", f"t{number % TABLES}", (_file(number),)))
+            self.commit(self.next_append())
             if number % 500_000 == 0:
                 say(f"history {number:,} of {snapshots:,}")
         return (time.perf_counter() - started) * 1e6 / max(self.state.head_snapshot_id - before, 1)
@@ -217,7 +237,7 @@ class _History:
         for _ in range(ROUNDS):
             started = time.perf_counter()
             for proposal in probes:
-                decide(self.state, proposal, now_ms=START_MS + self._number // PROPOSALS_PER_MS)
+                decide(self.state, proposal, now_ms=self.now_ms)
             rounds.append((time.perf_counter() - started) * 1e6 / len(probes))
         return statistics.median(rounds)
 

@@ -262,6 +262,31 @@ def takeover_command(settings: Settings, times: int, way: str, as_json: bool) ->
     )
 
 
+@bench_command.command("restart")
+@click.option(
+    "--outcomes", "-n", type=click.IntRange(100_000), default=10_000_000, show_default=True, help="Of the log."
+)
+@repetitions_option
+@json_option
+@settings_options
+def restart_command(settings: Settings, outcomes: int, repetitions: int, as_json: bool) -> None:
+    """Measure how long a sequencer needs from its start until it serves, with a checkpoint, on servers of its own here."""
+    from commitlog.ops.bench.restart import run_restart_bench
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_restart_bench(
+        settings, outcomes=outcomes, repetitions=repetitions, say=lambda line: click.echo(line, err=True)
+    )
+    if as_json:
+        print_json(result.as_dict())
+        return
+    click.echo(
+        f"{result.replayed:,} outcomes after a checkpoint of {result.checkpoint_bytes / 2**20:,.0f} MiB, written in "
+        f"{result.write_s:.1f} s; {result.cpus} CPUs, whose load was {result.load_before} before; the core {result.core}"
+    )
+    print_goals(result.goals())
+
+
 @bench_command.command("catalog")
 @click.option("--files", type=click.IntRange(10_000), default=1_000_000, show_default=True, metavar="N")
 @json_option
