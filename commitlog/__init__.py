@@ -12,6 +12,7 @@ from commitlog import compiled
 
 if TYPE_CHECKING:
     from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome, Table, Transaction
+    from commitlog.client.ids import uuid7
     from commitlog.config import Settings
     from commitlog.domain.model import (
         ColumnSpec,
@@ -50,12 +51,14 @@ __all__ = [
     "Table",
     "Transaction",
     "Verdict",
+    "uuid7",
 ]
 
 compiled.choose()
 
 _HOMES = {
     "commitlog.client": ("CommitLog", "OutcomeState", "ProposalStatus", "SubmittedOutcome", "Table", "Transaction"),
+    "commitlog.client.ids": ("uuid7",),
     "commitlog.config": ("Settings",),
     "commitlog.errors": ("CommitLogError", "OutcomeUnknownError", "ProposalRejectedError"),
 }

@@ -11,7 +11,7 @@ import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from numbers import Real
 from types import TracebackType
@@ -37,13 +37,14 @@ from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
 from commitlog.client.outcomes.explaining import explain
 from commitlog.client.outcomes.repeats import check_repeat
-from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answered_before
+from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answered_before, answered_first
 from commitlog.client.table import Table
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.partitions import partition_specs
 from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.client.transaction import Transaction, make_options
 from commitlog.client.writing.file_append import FileAppend
+from commitlog.client.writing.keys import table_key
 from commitlog.client.writing.rows import RowData, rows_or_files
 from commitlog.client.writing.written import WrittenFiles
 from commitlog.domain import model as m
@@ -197,6 +198,7 @@ class CommitLog:
         files: Files | None = None,
         create: bool = False,
         partition_by: Iterable[str | m.PartitionSpec] = (),
+        key: str | None = None,
         attempts: int = 5,
         **options: Any,
     ) -> SubmittedOutcome | None:
@@ -211,6 +213,8 @@ class CommitLog:
             files: see ``Transaction.append``.
             create: create the table for the columns of ``data``, in the same commit, if there is none.
             partition_by: of a table that is created: columns, or ``"month(day)"``, ``"bucket(16, id)"``.
+            key: names this write to this table, such as ``load:1`` or ``nightly:2026-03-02``: when it has been committed
+                under this name before, nothing is written, and the answer is the first one.
             attempts: how often it is sent at most, each time with an id of its own; once if ``proposal_id`` is given.
             options: see ``transaction``; without a base and an isolation, which are about what was read.
 
@@ -238,6 +242,10 @@ class CommitLog:
         if not checked_flag("create", create) and keys:
             raise InvalidRequestError("partition_by is for a table that is created: add create=True")
         parsed = parse_table_name(table)
+        if key is not None:
+            options |= _key_options(key, table, options)
+            if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
+                return first
         if isinstance(given, tuple):
             return self._append(parsed, FileAppend(parsed, given), attempts, options)
         from commitlog.client.writing.appending import RowAppend
@@ -607,6 +615,12 @@ class CommitLog:
                 self._see(getattr(error.outcome, "head_snapshot_id", None))
         raise AssertionError("the last attempt returns or raises")
 
+    def _committed_as(self, writer_id: str, writer_seq: int) -> SubmittedOutcome | None:
+        """The answer of a commit that was made before, by whichever process."""
+        self.head_snapshot_id()
+        first = self._access.committed_as(writer_id, writer_seq)
+        return None if first is None else answered_first(first)
+
     def _append(
         self, name: TableName, appended: FileAppend | RowAppend, attempts: int, options: dict[str, Any]
     ) -> SubmittedOutcome | None:
@@ -628,6 +642,15 @@ class CommitLog:
 
     def _is_decided(self, proposal_id: m.ProposalId) -> bool:
         return self._access.find(proposal_id).state is OutcomeState.DECIDED
+
+
+def _key_options(key: str, table: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    for name in ("writer_id", "writer_seq", "writer_epoch", "proposal_id"):
+        if options.get(name) is not None:
+            raise InvalidRequestError(
+                f"key={key!r} says by which writer and number the write is known: leave out {name}"
+            )
+    return table_key(key, table)._asdict()
 
 
 def _commit_if_any(transaction: Transaction) -> SubmittedOutcome | None:

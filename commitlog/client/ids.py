@@ -25,6 +25,11 @@ def new_proposal_id() -> bytes:
     return id_at(tick >> _COUNTER_BITS, tick & 0xFFF, int.from_bytes(os.urandom(8), "big"))
 
 
+def uuid7() -> UUID:
+    """A new UUID version 7, such as proposals have; those of one process are in the order in which they were made."""
+    return UUID(bytes=new_proposal_id())
+
+
 def id_at(time_ms: int, counter: int, noise: int) -> bytes:
     """The UUID version 7 of a time, a 12-bit counter and 62 bits of noise."""
     value = (time_ms & (2**48 - 1)) << 80 | 0x7 << 76 | (counter & 0xFFF) << 64 | 0b10 << 62 | noise & (2**62 - 1)

@@ -161,6 +161,7 @@ class Table:
         files: Files | None = None,
         create: bool = False,
         partition_by: Iterable[str | PartitionSpec] = (),
+        key: str | None = None,
         **options: Any,
     ) -> SubmittedOutcome | None:
         """Add rows, in a commit of its own: see ``CommitLog.append``.
@@ -171,9 +172,12 @@ class Table:
             files: Parquet files that are there already, instead.
             create: create the table for the columns of ``data``, in the same commit, if there is none.
             partition_by: of a table that is created.
+            key: names this write, such as ``load:1``, so that doing it again commits nothing and answers as the first did.
             options: see ``CommitLog.append``.
 
         Returns:
             The answer; None when there was nothing to commit.
         """
-        return self._log.append(self.name, data, files=files, create=create, partition_by=partition_by, **options)
+        return self._log.append(
+            self.name, data, files=files, create=create, partition_by=partition_by, key=key, **options
+        )

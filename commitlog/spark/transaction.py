@@ -166,7 +166,7 @@ def transaction(
 
     Args:
         log: the log; None connects by the settings found.
-        key: names this commit (``NAME:NUMBER``), so that doing it again commits nothing.
+        key: names this commit, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
         message: for the history.
 
     When a second driver runs on the same checkpoint, the first one's next batch is refused.

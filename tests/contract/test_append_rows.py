@@ -257,3 +257,32 @@ def test_append_when_rows_are_repeated_by_number_then_only_the_first_files_stay(
     assert again is not None
     assert (again.is_repeat, again.snapshot_id) == (True, first.snapshot_id)
     assert len(rows_in(log, table)) == 6
+
+
+@pytest.mark.parametrize("key", ["load:1", "nightly:2026-03-02"])
+def test_append_when_its_key_is_known_then_nothing_is_written_and_the_first_answers(
+    log: CommitLog, other: CommitLog, table: str, key: str
+) -> None:
+    first = log.append(table, ROWS, create=True, key=key)
+    assert first is not None
+
+    def never() -> Iterator[pa.RecordBatch]:
+        raise AssertionError("rows of a write that is known are not asked for")
+        yield
+
+    again = other.append(table, pa.RecordBatchReader.from_batches(ROWS.schema, never()), key=key)
+    assert again is not None
+    assert (again.is_repeat, again.snapshot_id, again.proposal_id) == (True, first.snapshot_id, first.proposal_id)
+    assert log.append(table, ROWS, key=f"{key}0") is not None
+    assert len(rows_in(log, table)) == 6
+
+
+@pytest.mark.parametrize("key", ["", " ", 7, "a\nb"])
+def test_append_when_its_key_is_none_then_says_so(log: CommitLog, table: str, key: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="key"):
+        log.append(table, ROWS, create=True, key=key)
+
+
+def test_append_when_given_a_key_and_a_number_then_says_which_to_leave_out(log: CommitLog, table: str) -> None:
+    with pytest.raises(InvalidRequestError, match="leave out writer_seq"):
+        log.append(table, ROWS, create=True, key="load:1", writer_seq=1)

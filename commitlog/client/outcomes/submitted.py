@@ -87,3 +87,22 @@ def answered_before(proposal: Proposal, receipt: Receipt, first: Outcome | None)
         is_repeat=True,
         first=None if first is None else first.proposal,
     )
+
+
+def answered_first(first: Outcome) -> SubmittedOutcome:
+    """The answer to a write that is not sent, since what it repeats is known."""
+    return SubmittedOutcome(
+        proposal_id=UUID(bytes=first.proposal_id),
+        verdict=first.verdict,
+        snapshot_id=first.snapshot_id,
+        head_snapshot_id=first.head_snapshot_id,
+        reason=first.reason,
+        detail=first.detail,
+        invalid_code=first.invalid_code,
+        conflicts=first.conflicts,
+        assigned=first.assigned,
+        seq=first.seq,
+        decided_at_ms=first.decided_at_ms,
+        is_repeat=True,
+        first=first.proposal,
+    )

@@ -39,7 +39,7 @@ def append(
         df: columns are matched by name; see `commitlog.spark.writing.column_fit.fit`.
         table: its name, ``schema.table`` or ``table``. Rows of a partitioned table are split by its partitions.
         log: the log; None connects by the settings found.
-        key: names this write to this table (``NAME:NUMBER``), so that doing it again commits nothing.
+        key: names this write to this table, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
         message: for the history.
         create: create the table for the columns of ``df``, in the same commit, if there is none.
 

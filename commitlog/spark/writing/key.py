@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from commitlog.client.tables.names import TableName, parse_table_name
-from commitlog.domain.model.types import fold
+from commitlog.client.writing.keys import parse_key, writer_to_table
 from commitlog.errors import ConfigurationError
 
 QUERY_ID = "sql.streaming.queryId"
@@ -30,16 +29,16 @@ class Key:
 
     @classmethod
     def parse(cls, text: str) -> Key:
-        """A key written ``NAME:NUMBER``, such as ``nightly-load:20240131``."""
-        name, _, number = text.rpartition(":")
-        if not name or not number.isdigit():
-            raise ConfigurationError(f"key must be NAME:NUMBER, such as nightly-load:20240131, not {text!r}")
-        return cls(name, int(number))
+        """A key that people choose, such as ``nightly-load:20240131`` or ``nightly-load:2024-01-31``.
+
+        Raises:
+            InvalidRequestError: it is no text, or none that can be sent.
+        """
+        return cls(*parse_key(text))
 
     def of_table(self, table: str) -> Key:
         """The key of a write to one table: a name that people choose for a load may be that of each table's part of it."""
-        name = parse_table_name(table)
-        return replace(self, writer_id=f"{self.writer_id}@{TableName(fold(name.schema), fold(name.name))}")
+        return replace(self, writer_id=writer_to_table(self.writer_id, table))
 
     @classmethod
     def of_stream(cls, query_id: str, table_id: int | None, batch_id: int) -> Key:
