@@ -32,6 +32,7 @@ from commitlog.client.arguments import (
 )
 from commitlog.client.files.given_files import Files
 from commitlog.client.files.new_files import NewFiles
+from commitlog.client.files.outside import checked_outside
 from commitlog.client.futures import submitted_future
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
@@ -196,6 +197,7 @@ class CommitLog:
         data: RowData | None = None,
         *,
         files: Files | None = None,
+        outside: str | None = None,
         create: bool = False,
         partition_by: Iterable[str | m.PartitionSpec] = (),
         key: str | None = None,
@@ -211,7 +213,9 @@ class CommitLog:
             table: its name.
             data: see ``Transaction.append``.
             files: see ``Transaction.append``.
-            create: create the table for the columns of ``data``, in the same commit, if there is none.
+            outside: what becomes of files that are not below the table's folder: "copy" (the default), "move" or
+                "reference"; see ``Transaction.append``.
+            create: create the table for the columns of the rows, or of the first file, in the same commit, if there is none.
             partition_by: of a table that is created: columns, or ``"month(day)"``, ``"bucket(16, id)"``.
             key: names this write to this table, such as ``load:1`` or ``nightly:2026-03-02``: when it has been committed
                 under this name before, nothing is written, and the answer is the first one.
@@ -224,8 +228,8 @@ class CommitLog:
         Raises:
             InvalidRequestError: ``data`` is no rows.
             TableNotFoundError: there is no such table.
-            DataFileError: the rows do not fit the table; or a file is missing, is not Parquet, does not fit the table, lies
-                elsewhere, or is in it already.
+            DataFileError: the rows do not fit the table; or a file is missing, is not Parquet, does not fit the table, cannot
+                be brought into its folder, or is in it already.
             ProposalRejectedError: the last attempt was refused, or for a reason that checking again does not mend. What was
                 written is removed.
             OutcomeUnknownError: no answer in time. What was written stays, for it may yet be accepted.
@@ -235,7 +239,7 @@ class CommitLog:
                 raise InvalidRequestError(
                     f"append relies on nothing that was read: use log.transaction({name}=...) instead"
                 )
-        given = rows_or_files(data, files)
+        given, bring_by = rows_or_files(data, files), checked_outside(outside)
         _check_attempts(attempts)
         attempts = attempts if options.get("proposal_id") is None else 1
         keys = partition_specs(partition_by)
@@ -247,7 +251,11 @@ class CommitLog:
             if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
                 return first
         if isinstance(given, tuple):
-            return self._append(parsed, FileAppend(parsed, given), attempts, options)
+            return self._append(parsed, FileAppend(parsed, given, bring_by, create, keys), attempts, options)
+        if bring_by is not None:
+            raise InvalidRequestError(
+                f"outside={outside!r} is for files=[...]: rows are written into the table's folder"
+            )
         from commitlog.client.writing.appending import RowAppend
 
         self.claim_data_path()

@@ -159,6 +159,7 @@ class Table:
         data: RowData | None = None,
         *,
         files: Files | None = None,
+        outside: str | None = None,
         create: bool = False,
         partition_by: Iterable[str | PartitionSpec] = (),
         key: str | None = None,
@@ -170,6 +171,7 @@ class Table:
             data: an Arrow table, batch, reader or iterable of batches; a frame of pandas, Polars or another library of
                 Arrow's; a list of dicts; a dict of columns.
             files: Parquet files that are there already, instead.
+            outside: what becomes of those that are not below the table's folder: "copy", "move" or "reference".
             create: create the table for the columns of ``data``, in the same commit, if there is none.
             partition_by: of a table that is created.
             key: names this write, such as ``load:1``, so that doing it again commits nothing and answers as the first did.
@@ -179,5 +181,12 @@ class Table:
             The answer; None when there was nothing to commit.
         """
         return self._log.append(
-            self.name, data, files=files, create=create, partition_by=partition_by, key=key, **options
+            self.name,
+            data,
+            files=files,
+            outside=outside,
+            create=create,
+            partition_by=partition_by,
+            key=key,
+            **options,
         )

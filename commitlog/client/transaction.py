@@ -29,6 +29,7 @@ from commitlog.client.arguments import (
 from commitlog.client.files.file_paths import PathKey, check_not_live, check_paths
 from commitlog.client.files.given_files import Files, checked_files, described_files
 from commitlog.client.files.new_files import NewFiles
+from commitlog.client.files.outside import MOVE, REFERENCE, bring, checked_outside, outside_files, stays_outside
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.alterations import TableAlteration
@@ -317,7 +318,9 @@ class Transaction:
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def append(self, table: str, data: RowData | None = None, *, files: Files | None = None) -> None:
+    def append(
+        self, table: str, data: RowData | None = None, *, files: Files | None = None, outside: str | None = None
+    ) -> None:
         """Add rows to a table. They are written as Parquet files now; a refused commit's files are removed.
 
         Args:
@@ -326,21 +329,28 @@ class Transaction:
                 Arrow's; a list of dicts; a dict of columns. Columns are matched by name in any order, a missing one has
                 its default or is NULL, and values are cast where none is changed by it. Rows of a partitioned table are
                 split by its partitions. A list of paths or DataFiles is taken as ``files``.
-            files: Parquet files that are there already, instead: paths or URLs below the table's folder (see
-                ``new_file``), or anywhere if the table's property ``foreign_paths`` is "true", whose footers are read and
-                checked against the table now; or DataFiles, which are taken as they are.
+            files: Parquet files that are there already, instead: paths or URLs, whose footers are read and checked against
+                the table now; or DataFiles, which are taken as they are.
+            outside: what becomes of files that are not below the table's folder (see ``new_file``). "copy" puts copies
+                there; "move" removes the files where they were once the copies are committed; "reference" leaves them,
+                for a table whose property ``foreign_paths`` is "true". None is "reference" for such tables, else "copy".
 
         Raises:
             InvalidRequestError: ``data`` is no rows.
             TableNotFoundError: there is no such table at the base.
-            DataFileError: the rows do not fit the table; or a file is missing, is not Parquet, does not fit the table, lies
-                elsewhere, or is in it already.
+            DataFileError: the rows do not fit the table; or a file is missing, is not Parquet, does not fit the table, cannot
+                be brought into its folder, or is in it already.
         """
         name = parse_table_name(table)
         given = rows_or_files(data, files)
+        bring_by = checked_outside(outside)
         if isinstance(given, tuple):
-            self._add(m.Append(name.schema, name.name, self._described(name, given)))
+            self._add(m.Append(name.schema, name.name, self._brought(name, given, bring_by)))
             return
+        if bring_by is not None:
+            raise InvalidRequestError(
+                f"outside={outside!r} is for files=[...]: rows are written into the table's folder"
+            )
         from commitlog.client.writing.appending import RowAppend
 
         self._check_open()
@@ -566,6 +576,31 @@ class Transaction:
         if name not in self._at_base:
             self._at_base[name] = self._log.table_at(name, self.base_snapshot_id)
         return self._at_base[name]
+
+    def _brought(
+        self, name: TableName, files: tuple[str | Path | m.DataFile, ...], outside: str | None
+    ) -> tuple[m.DataFile, ...]:
+        """Files described, once those from outside are below the table's folder unless they are to stay where they are."""
+        at = None if all(isinstance(file, m.DataFile) for file in files) else self._shape(name)
+        found = [] if at is None else list(outside_files(files, at.path))
+        if at is None or at.path is None or not found or outside == REFERENCE:
+            return self._described(name, files)
+        if outside is None and stays_outside(self._table(name)):
+            return self._described(name, files)
+        self._log.claim_data_path()
+        inside, is_moved, written = list(files), outside == MOVE, WrittenFiles()
+        try:
+            for index, place in found:
+                path = bring(place, str(name), at.path, self._log.new_files, is_moved=is_moved)
+                written.add(name, at.path.rstrip("/"), [path])
+                inside[index] = path
+            described = self._described(name, inside)
+        except BaseException:
+            written.remove()
+            raise
+        moved = [place for _, place in found] if is_moved else []
+        self._written.add(name, at.path.rstrip("/"), [str(inside[index]) for index, _ in found], moved=moved)
+        return described
 
     def _described(self, name: TableName, files: Files, *, carry_row_ids: bool = False) -> tuple[m.DataFile, ...]:
         given = checked_files(files)

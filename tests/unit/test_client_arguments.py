@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -218,6 +220,8 @@ def test_alter_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCom
         (lambda log, tx: tx.append(7, []), "the name of a table must be a text, not 7"),
         (lambda log, tx: tx.create_table("n", ["id"]), "schema must be a list of ColumnSpecs; give an Arrow schema"),
         (lambda log, tx: tx.create_table("n", {"id": int}), "column id: its type must be the name of a DuckLake type"),
+        (lambda log, tx: tx.alter("t").add_column("n", int), "column n: its type must be the name of a DuckLake type"),
+        (lambda log, tx: tx.alter("t").set_type("id", None), "column id: its type must be the name of a DuckLake type"),
         (lambda log, tx: tx.create_table("n", {"id": "int64"}, primary_key="id"), "primary_key must be a list of names"),
         (lambda log, tx: tx.delete("t", {"0": [1]}), "a data file id must be a whole number from 0 on, not '0'"),
         (lambda log, tx: tx.delete("t", {0: ["1"]}), "positions of a file must be a list of ids, not one with '1'"),
@@ -299,3 +303,27 @@ def test_errors_then_the_tree_in_the_docstring_is_the_tree() -> None:
         name for name, each in vars(errors).items() if inspect.isclass(each) and issubclass(each, CommitLogError)
     } - {"CommitLogError"}
     assert sorted(drawn) == sorted(there)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pa.schema([("id", pa.int64()), ("v", pa.string())]),
+        pl.Schema({"id": pl.Int64, "v": pl.String}),
+        pl.DataFrame(schema={"id": pl.Int64, "v": pl.String}),
+        pl.DataFrame({"id": [1], "v": ["a"]}).to_pandas(),
+        {"id": "int64", "v": "varchar"},
+        {"id": pa.int64(), "v": pa.string()},
+        {"id": pl.Int64, "v": pl.String()},
+        {"id": np.dtype("int64"), "v": "varchar"},
+        [m.ColumnSpec("id", "int64"), m.ColumnSpec("v", "varchar")],
+    ],
+    ids=lambda schema: type(schema).__name__,
+)
+def test_create_table_when_its_columns_come_in_any_form_then_the_same(log: InMemoryCommitLog, schema: Any) -> None:
+    tx = log.transaction()
+    tx.create_table("n", schema)
+    tx.alter("n").add_column("w", pl.Float32).add_column("x", pa.date32()).add_column("y", np.dtype("int8"))
+    assert [str(column.type) for column in tx.table("n").definition.columns] == [
+        "int64", "varchar", "float32", "date", "int8",
+    ]  # fmt: skip

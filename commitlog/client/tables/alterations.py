@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from commitlog.client.arguments import checked_flag, checked_text, checked_text_or_none
 from commitlog.client.tables.partitions import partition_specs
+from commitlog.client.tables.schemas import type_name
 from commitlog.client.tables.values import scalar
 from commitlog.domain.model import Alteration, AlterOp, ColumnSpec, PartitionSpec, Scalar
 
@@ -20,10 +21,11 @@ class TableAlteration:
     def __init__(self, take: Callable[[Alteration], None]) -> None:
         self._take = take
 
-    def add_column(self, name: str, type: str, *, nullable: bool = True, default: Scalar = None) -> Self:
-        """Add a column; rows that are there read as ``default``."""
-        kind = checked_text("the type of a column", type)
-        column = ColumnSpec(_column(name), kind, checked_flag("nullable", nullable), default_text(default))
+    def add_column(self, name: str, type: Any, *, nullable: bool = True, default: Scalar = None) -> Self:
+        """Add a column of a DuckLake, Arrow, Polars or numpy type; rows that are there read as ``default``."""
+        column = ColumnSpec(
+            _column(name), type_name(name, type), checked_flag("nullable", nullable), default_text(default)
+        )
         return self._step(Alteration(AlterOp.ADD_COLUMN, column=column))
 
     def drop_column(self, name: str) -> Self:
@@ -34,11 +36,9 @@ class TableAlteration:
         """Rename a column; its id, by which files know it, stays."""
         return self._step(Alteration(AlterOp.RENAME_COLUMN, name=_column(name), new_name=_column(new_name)))
 
-    def set_type(self, name: str, type: str) -> Self:
-        """Widen a column's type."""
-        return self._step(
-            Alteration(AlterOp.SET_TYPE, name=_column(name), type=checked_text("the type of a column", type))
-        )
+    def set_type(self, name: str, type: Any) -> Self:
+        """Widen a column's type, to a DuckLake, Arrow, Polars or numpy one."""
+        return self._step(Alteration(AlterOp.SET_TYPE, name=_column(name), type=type_name(name, type)))
 
     def set_nullable(self, name: str, nullable: bool) -> Self:
         """Allow or forbid NULL; that no row has one now is for the caller to know."""

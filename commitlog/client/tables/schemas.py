@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from commitlog.client.arguments import checked_items, checked_text, shown
@@ -12,7 +13,7 @@ from commitlog.errors import InvalidRequestError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Columns: TypeAlias = "pa.Schema | Mapping[str, str | pa.DataType] | Iterable[ColumnSpec] | Any"
+Columns: TypeAlias = "pa.Schema | Mapping[str, Any] | Iterable[ColumnSpec] | Any"
 """An Arrow schema; names to types; ColumnSpecs; or a frame or schema of pandas, Polars or another library of Arrow's."""
 
 
@@ -30,7 +31,8 @@ def columns_from(schema: Columns) -> tuple[ColumnSpec, ...]:
         return columns_of(arrow)
     if isinstance(schema, Mapping):
         return tuple(
-            ColumnSpec(checked_text("the name of a column", name), _type(name, kind)) for name, kind in schema.items()
+            ColumnSpec(checked_text("the name of a column", name), type_name(name, kind))
+            for name, kind in schema.items()
         )
     forms = "ColumnSpecs; give an Arrow schema, {name: type}, or a frame of pandas or Polars, too"
     return checked_items("schema", schema, ColumnSpec, forms)
@@ -52,17 +54,37 @@ def _arrow_schema(given: Any) -> pa.Schema | None:
     return None
 
 
-def _type(column: str, data_type: Any) -> str:
-    if isinstance(data_type, str):
-        return data_type
-    import pyarrow as pa
+def type_name(column: str, given: Any) -> str:
+    """The DuckLake type of a column, from its name, or from an Arrow, Polars or numpy type.
 
+    Raises:
+        InvalidRequestError: it is none of these, or has no DuckLake type.
+    """
+    if isinstance(given, str):
+        return given
     from commitlog.client.tables.arrow_types import type_text
 
-    text = type_text(data_type) if isinstance(data_type, pa.DataType) else None
+    arrow = _arrow_type(given)
+    text = None if arrow is None else type_text(arrow)
     if text is None:
         raise InvalidRequestError(
-            f"column {column}: its type must be the name of a DuckLake type such as 'int64', or an Arrow type that has one, "
-            f"not {shown(data_type)}"
+            f"column {column}: its type must be the name of a DuckLake type such as 'int64', or an Arrow, Polars or numpy type "
+            f"that has one, not {shown(given)}"
         )
     return text
+
+
+def _arrow_type(given: Any) -> pa.DataType | None:
+    import pyarrow as pa
+
+    if isinstance(given, pa.DataType):
+        return given
+    library = getattr(given, "__module__", type(given).__module__).partition(".")[0]
+    if library == "polars":
+        import polars as pl
+
+        return pa.schema(pl.Schema({"it": given})).field(0).type
+    if library == "numpy":
+        with suppress(pa.ArrowNotImplementedError):
+            return pa.from_numpy_dtype(given)
+    return None

@@ -93,7 +93,7 @@ class RowAppend:
         fitting = fit(rows.schema, at.definition)
         self._table, self.is_written = at.definition, True
         self._files = write_rows(rows.pieces, fitting, folder)
-        self._written.add(self._name, folder, self._files)
+        self._written.add(self._name, folder, [f"{folder}/{file.path}" for file in self._files])
 
     def _describe_again(self, at: TableAt) -> None:
         """The files for a table that has changed since they were written, or was created by somebody else meanwhile."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from commitlog.client.files.removing import remove_files, unlisted
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.names import TableName
-from commitlog.domain.model import DataFile, Proposal
+from commitlog.domain.model import Proposal
 from commitlog.errors import CommitLogError, KeyReusedError, OutcomeUnknownError
 
 
@@ -18,17 +18,18 @@ class WrittenFiles:
     def __init__(self) -> None:
         self._paths: list[str] = []
         self._folders: dict[str, str] = {}
+        self._sources: list[str] = []
 
-    def add(self, table: TableName, folder: str, files: Iterable[DataFile]) -> None:
-        """Take charge of files below a table's folder."""
-        root = folder.rstrip("/")
-        self._folders[str(table)] = root
-        self._paths += [f"{root}/{file.path}" if file.path_is_relative else file.path for file in files]
+    def add(self, table: TableName, folder: str, paths: Iterable[str], *, moved: Iterable[str] = ()) -> None:
+        """Take charge of files below a table's folder; those that they were ``moved`` from go once they are committed."""
+        self._folders[str(table)] = folder
+        self._paths += paths
+        self._sources += moved
 
     def remove(self) -> None:
         """Remove them all: nothing that names them was committed."""
         remove_files(self._paths)
-        self._paths = []
+        self._paths, self._sources = [], []
 
     @contextmanager
     def until_answered(self) -> Iterator[None]:
@@ -39,6 +40,7 @@ class WrittenFiles:
             raise
         except KeyReusedError as error:
             self._keep_listed(error.first)
+            self._paths, self._sources = [], []
             raise
         except CommitLogError:
             self.remove()
@@ -48,9 +50,9 @@ class WrittenFiles:
         """Let go of the files that the commit names; a repeat's other ones are removed."""
         if outcome.is_repeat:
             self._keep_listed(outcome.first)
-        self._paths = []
+        remove_files(self._sources)
+        self._paths, self._sources = [], []
         return outcome
 
     def _keep_listed(self, first: Proposal | None) -> None:
         remove_files(unlisted(self._folders, self._paths, first))
-        self._paths = []

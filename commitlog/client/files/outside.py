@@ -1,0 +1,84 @@
+"""Files from outside a table's folder: copied into it, moved there, or named where they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from commitlog.client.arguments import shown
+from commitlog.client.files.lake import is_named_by_us
+from commitlog.client.files.new_files import NewFiles
+from commitlog.client.files.places import filesystem_of, normal_path, relative_to
+from commitlog.client.tables.table_at import TableAt
+from commitlog.domain.model import DataFile
+from commitlog.domain.model.definitions import FOREIGN_PATHS
+from commitlog.errors import DataFileError, InvalidRequestError
+
+COPY, MOVE, REFERENCE = "copy", "move", "reference"
+
+
+def checked_outside(outside: Any) -> str | None:
+    """What is to become of files from outside; None is for the table to say.
+
+    Raises:
+        InvalidRequestError: it is none of the three.
+    """
+    if outside is not None and not (isinstance(outside, str) and outside in (COPY, MOVE, REFERENCE)):
+        raise InvalidRequestError(f"outside is 'copy', 'move' or 'reference', not {shown(outside)}")
+    return outside
+
+
+def outside_files(files: Iterable[str | Path | DataFile], table_path: str | None) -> Iterator[tuple[int, str]]:
+    """Which of the files lie outside a table's folder, by their index, and where; DataFiles are taken as they are."""
+    for index, file in enumerate(files):
+        if not isinstance(file, DataFile) and not relative_to(normal_path(file), table_path)[1]:
+            yield index, normal_path(file)
+
+
+def stays_outside(at: TableAt) -> bool:
+    """Whether a table takes files where they are, unless it is said otherwise."""
+    return at.definition.properties.get(FOREIGN_PATHS) == "true"
+
+
+def bring(place: str, table: str, table_path: str | None, new_files: NewFiles, *, is_moved: bool) -> str:
+    """Put a file into the table's folder, under a name of its own there; returns its path. The source stays for now.
+
+    Raises:
+        DataFileError: it is not there, or cannot be copied.
+    """
+    if is_moved and is_named_by_us(place.rpartition("/")[2]):
+        raise DataFileError(
+            f"{place} is named as a lake's own files are, and may be in use by a table: copy it (outside='copy')"
+        )
+    path = new_files.below(table, table_path)
+    try:
+        if "://" in place or "://" in path:
+            _copy_between(place, path)
+        elif not (is_moved and _linked(place, path)):
+            shutil.copyfile(place, path)
+    except FileNotFoundError:
+        raise DataFileError(f"{place} does not exist; write the file before it is committed") from None
+    except OSError as error:
+        with suppress(FileNotFoundError):
+            os.remove(path)
+        raise DataFileError(f"{place} cannot be copied to {path}: {error}") from None
+    return path
+
+
+def _linked(place: str, path: str) -> bool:
+    """Whether the file has a second name now: where both are of one file system nothing need be copied to move it."""
+    with suppress(OSError):
+        os.link(place, path)
+        return True
+    return False
+
+
+def _copy_between(place: str, path: str) -> None:
+    from pyarrow import fs
+
+    (source, inner), (target, path_there) = filesystem_of(place), filesystem_of(path)
+    fs.copy_files(inner, path_there, source_filesystem=source, destination_filesystem=target)

@@ -1,0 +1,93 @@
+"""Files from outside the lake, appended by copies, by moving them, or where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commitlog.client import CommitLog
+from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError
+
+ROWS = pa.table({"id": [1, 2, 3]})
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A file that is none of the lake's."""
+    path = tmp_path / "rows.parquet"
+    pq.write_table(ROWS, path)
+    return path
+
+
+def files_in(log: CommitLog, table: str) -> list[Path]:
+    folder = log.table(table).at().path
+    assert folder is not None
+    return sorted(Path(folder).rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("how", [None, "copy", "move"])
+def test_append_when_a_file_is_from_outside_then_it_is_brought_into_the_tables_folder(
+    log: CommitLog, table: str, outside: Path, how: str | None
+) -> None:
+    for _ in range(1 if how == "move" else 2):
+        assert log.table(table).append(files=[outside], outside=how, create=True) is not None
+    found = files_in(log, table)
+    assert [pq.read_table(file) for file in found] == [ROWS] * len(found)
+    assert outside.exists() == (how != "move")
+    assert len(found) == (1 if how == "move" else 2)
+
+
+@pytest.mark.parametrize("how", ["copy", "move"])
+def test_append_when_it_is_refused_then_the_source_stays_and_what_was_brought_is_gone(
+    log: CommitLog, table: str, outside: Path, how: str
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, ROWS.schema)
+    with pytest.raises(ProposalRejectedError):
+        log.append(table, files=[outside], outside=how, decide_before_ms=1)
+    pq.write_table(pa.table({"id": ["x"]}), other := outside.parent / "other.parquet")
+    with pytest.raises(DataFileError, match="expected int64"):
+        log.append(table, files=[outside, other], outside=how)
+    with pytest.raises(DataFileError, match="does not exist"):
+        log.append(table, files=[outside.parent / "none.parquet"], outside=how)
+    tx = log.transaction()
+    tx.append(table, files=[outside], outside=how)
+    tx.__exit__(KeyError, KeyError(), None)
+    assert outside.exists()
+    assert files_in(log, table) == []
+
+
+def test_append_when_a_file_is_to_stay_outside_then_the_table_has_to_allow_it(
+    log: CommitLog, table: str, outside: Path
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, ROWS.schema)
+    with pytest.raises(DataFileError, match="foreign_paths"):
+        log.append(table, files=[outside], outside="reference")
+    with log.transaction() as tx:
+        tx.alter(table).set_property("foreign_paths", "true")
+    assert log.append(table, files=[outside]) is not None
+    with pytest.raises(DataFileError, match=r"in table .* already"):
+        log.append(table, files=[outside], outside="reference")
+    assert files_in(log, table) == []
+    assert log.append(table, files=[outside], outside="copy") is not None
+    assert len(files_in(log, table)) == 1
+
+
+def test_append_when_a_lakes_own_file_is_to_be_moved_then_refused(log: CommitLog, table: str) -> None:
+    log.append(f"{table}_a", ROWS, create=True)
+    [file] = files_in(log, f"{table}_a")
+    with pytest.raises(DataFileError, match="copy it"):
+        log.append(f"{table}_b", files=[file], outside="move", create=True)
+    assert log.append(f"{table}_b", files=[file], create=True) is not None
+    assert file.exists()
+
+
+def test_append_when_told_wrongly_what_becomes_of_files_then_says_so(log: CommitLog, table: str, outside: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="outside is 'copy', 'move' or 'reference', not 'steal'"):
+        log.append(table, files=[outside], outside="steal")
+    with pytest.raises(InvalidRequestError, match="is for files="):
+        log.append(table, ROWS, outside="copy", create=True)
