@@ -31,12 +31,14 @@ def write(path: str | Path, *ids: int) -> str:
     return str(path)
 
 
-def test_append_when_a_file_lies_elsewhere_then_says_where_to_write_it(log: InMemoryCommitLog, tmp_path: Path) -> None:
+def test_append_when_a_file_is_to_stay_elsewhere_then_says_where_to_write_it(
+    log: InMemoryCommitLog, tmp_path: Path
+) -> None:
     elsewhere = [write(tmp_path / "x.parquet", 1), write(tmp_path / "lake/main/x.parquet", 1)]
     elsewhere.append(f"{tmp_path}/lake/main/t/../x.parquet")
     for path in elsewhere:
         with pytest.raises(DataFileError, match=r"not below the folder of table main\.t.*new_file.*foreign_paths"):
-            log.transaction().append("main.t", [path])
+            log.transaction().append("main.t", [path], outside="reference")
     with pytest.raises(DataFileError, match="not below the folder"):
         log.transaction().append("main.t", [FILE.replace(path="s3://other/x.parquet", path_is_relative=False)])
     with log.transaction() as tx:
