@@ -76,8 +76,15 @@ _MOVE = sql.SQL("ALTER {} {} SET SCHEMA {}")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RebuildProgress:
-    """How far a rebuild is: the last outcome in the second schema, and about how many records of the log come after it."""
+    """How far a rebuild is.
 
+    Attributes:
+        began_after: the last outcome that an interrupted rebuild had left in the second schema; 0 for none.
+        applied_seq: the last outcome there now.
+        remaining: about how many records of the log come after it.
+    """
+
+    began_after: int
     applied_seq: int
     remaining: int
 
@@ -104,6 +111,7 @@ class Rebuild:
         self._decode_statistics = decode_statistics
         self._on_progress = on_progress or (lambda _: None)
         self._switch_timeout_s = switch_timeout_s
+        self._began_after = 0
 
     def run(self, *, restart: bool = False) -> int:
         """Rebuild and switch; return the last outcome that the new catalog holds.
@@ -131,6 +139,7 @@ class Rebuild:
             if restart:
                 _drop_second(live)
             with for_batches(), self._opened(live) as (session, reader):
+                self._began_after = 0 if session.position is None else session.position.seq
                 self._catch_up(live, session, reader)
                 _drop_left_over(session.conn)
                 ensure_readers_indexes(session.conn, own=SECOND_SCHEMA)
@@ -187,7 +196,7 @@ class Rebuild:
                 session.apply(records, ahead.next_offset)
                 _check_log(live, session)
                 if session.position is not None:
-                    self._on_progress(RebuildProgress(session.position.seq, remaining))
+                    self._on_progress(RebuildProgress(self._began_after, session.position.seq, remaining))
         while records := ahead.take(timeout_s=0):
             session.apply(records, ahead.next_offset)
 

@@ -46,8 +46,8 @@ _MARK = sql.Placeholder()
 _AT_ANY_TIME = sql.SQL("")
 _AFTER_FIRST = sql.SQL("first, ")
 
-ROWS_WAITING_MAX = 5_000
-"""So many rows are sent while more are collected; one changeset can make more than fit into memory."""
+ROWS_WAITING_MAX = 20_000
+"""So many rows are sent while more are collected: fewer make more commands, and a changeset can have more than memory holds."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_US_MAX = 253_402_214_400_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import uuid
 from collections.abc import Iterator
@@ -189,9 +190,10 @@ def test_rebuild_when_interrupted_before_readers_have_their_indexes_then_the_nex
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(rebuild_module, "ensure_readers_indexes", interrupted)
-        rebuild(settings).run()
+        with pytest.raises(KeyboardInterrupt):
+            rebuild(settings).run()
     assert not indexes_in(settings.database_url, SECOND_SCHEMA) & READERS_INDEXES
     rebuild(settings).run()
     assert shape(settings.database_url) == made_of
@@ -310,6 +312,8 @@ def test_rebuild_command_then_tells_how_far_it_is(settings: Settings) -> None:
     done = CliRunner(env=settings.environment()).invoke(cli, ["catalog", "rebuild"], catch_exceptions=False)
     assert done.exit_code == 0
     assert "rebuilt up to outcome 4" in done.output
+    done = CliRunner(env=settings.environment()).invoke(cli, ["catalog", "rebuild", "--json"], catch_exceptions=False)
+    assert json.loads(done.stdout)["outcomes"] == 4
     assert one(settings.database_url, f"SELECT to_regnamespace('{SECOND_SCHEMA}')") is None
 
 

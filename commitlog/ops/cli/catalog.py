@@ -37,13 +37,13 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
         def tell(progress: RebuildProgress) -> None:
             if not first:
                 first.append(progress)
-            done = progress.applied_seq - first[0].applied_seq
+            done = progress.applied_seq - first[0].began_after
             rate = done / max(time.monotonic() - began, 0.001)
             show(f"rebuilding, {rate:,.0f} outcomes/s", done, done + progress.remaining)
 
         seq = Rebuild(settings, decode_statistics=decode_statistics, on_progress=tell).run(restart=restart)
     seconds = time.monotonic() - began
-    done = seq - (first[0].applied_seq if first else 0)
+    done = seq - (first[0].began_after if first else 0)
     if as_json:
         print_json({"applied_seq": seq, "outcomes": done, "seconds": round(seconds, 3)})
     else:
