@@ -395,12 +395,15 @@ class Catalog(CatalogReader):
         for name, columns in self.rows_columns(table_id).items():
             chosen = sql.SQL(", ").join(map(sql.Identifier, columns))
             query = statements.ROWS_OF_COLUMNS.format(chosen, sql.Identifier(name))
-            with self.connected() as conn, conn.cursor() as cursor:
-                # As text: a timedelta knows no months.
-                cursor.adapters.register_loader("interval", TextLoader)
-                found = cursor.execute(query, (snapshot_id, snapshot_id)).fetchall()
+            found = self.stored_values(query, (snapshot_id, snapshot_id))
             rows += [dict(zip(columns.values(), row, strict=True)) for row in found]
         return rows
+
+    def stored_values(self, query: sql.Composed, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Values of rows that are in no file; intervals as text, for a timedelta knows no months."""
+        with self.connected() as conn, conn.cursor() as cursor:
+            cursor.adapters.register_loader("interval", TextLoader)
+            return cursor.execute(query, parameters).fetchall()
 
     def rows_columns(self, table_id: int) -> dict[str, dict[str, int]]:
         """The SQL tables of a table's rows that are in no file, oldest first, each with its columns' names and ids."""

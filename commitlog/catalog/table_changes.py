@@ -5,19 +5,18 @@ Maintenance changes no rows, so the files of a COMPACT and of a FLUSH are not li
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 from commitlog.catalog.writing import Connection
 
 _MAINTENANCE = "(^|,)(merge_adjacent|rewrite_delete|compacted_table|inline_flush|flushed_inlined):"
 
-_ROWS_CHANGED = sql.SQL("SELECT * FROM {} WHERE {c} > %s AND {c} <= %s")
+_ROWS_CHANGED = sql.SQL("SELECT {c}, row_id, {columns} FROM {table} WHERE {c} > %s AND {c} <= %s")
 _MAINTAINED_AT = sql.SQL("""
     SELECT snapshot_id FROM ducklake_snapshot_changes
     WHERE snapshot_id > %s AND snapshot_id <= %s AND changes_made ~ %s""")
@@ -65,11 +64,12 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRow:
-    """A row that is in no file, as the columns of its day, that one snapshot inserted or deleted."""
+    """A row that is in no file, its values by the ids of its columns, that one snapshot inserted or deleted."""
 
     snapshot_id: int
     is_delete: bool
-    row: Mapping[str, Any]
+    row_id: int
+    values: Mapping[int, Any]
 
 
 class TableChanges:
@@ -100,18 +100,25 @@ class TableChanges:
         changed: list[ChangedRow] = []
         with self._catalog.at_once() as conn:
             skipped = self._maintenance(conn)
-            for name in self._catalog.rows_tables(self._table_id):
-                for column, is_delete in (("end_snapshot", True), ("begin_snapshot", False)):
+            for name, columns in self._catalog.rows_columns(self._table_id).items():
+                for moment, is_delete in (("end_snapshot", True), ("begin_snapshot", False)):
                     if is_delete and not deletes:
                         continue
-                    found = self._changed_rows(conn, name, column)
-                    changed += [ChangedRow(row[column], is_delete, row) for row in found if row[column] not in skipped]
-        return sorted(changed, key=lambda each: (each.snapshot_id, not each.is_delete, each.row["row_id"]))
+                    found = self._changed_rows(name, columns, moment)
+                    changed += [
+                        ChangedRow(snapshot_id, is_delete, row_id, dict(zip(columns.values(), values, strict=True)))
+                        for snapshot_id, row_id, *values in found
+                        if snapshot_id not in skipped
+                    ]
+        return sorted(changed, key=lambda each: (each.snapshot_id, not each.is_delete, each.row_id))
 
-    def _changed_rows(self, conn: Connection, name: str, column: str) -> list[dict[str, Any]]:
-        query = _ROWS_CHANGED.format(sql.Identifier(name), c=sql.Identifier(column))
-        with conn.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(query, self._range).fetchall()
+    def _changed_rows(self, name: str, columns: Iterable[str], moment: str) -> list[tuple[Any, ...]]:
+        query = _ROWS_CHANGED.format(
+            table=sql.Identifier(name),
+            columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+            c=sql.Identifier(moment),
+        )
+        return self._catalog.stored_values(query, self._range)
 
     def _maintenance(self, conn: Connection) -> frozenset[int]:
         return frozenset(row[0] for row in conn.execute(_MAINTAINED_AT, (*self._range, _MAINTENANCE)))
@@ -170,3 +177,11 @@ class TableChanges:
 
     def _files(self, data_file_ids: list[int]) -> dict[int, CatalogFile]:
         return {each.data_file_id: each for each in self._catalog.files_of(self._table, data_file_ids)}
+
+
+class ReadersCatalog(Catalog):
+    """The catalog of one log, for readers who also ask what changed."""
+
+    def changes(self, table: CatalogTable, after: int, upto: int) -> TableChanges:
+        """What the snapshots after one and up to another changed in a table, which is as of the last of them."""
+        return TableChanges(self, table, after, upto)

@@ -17,12 +17,13 @@ from commitlog.client.tables.table_at import TableAt
 from commitlog.client.writing.rows import RowData
 from commitlog.domain.model import PartitionSpec
 from commitlog.domain.model.definitions import TableDefinition
-from commitlog.errors import TableNotFoundError
+from commitlog.errors import InvalidRequestError, TableNotFoundError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from commitlog.catalog.queries import CatalogFile, CatalogSnapshot
+    from commitlog.client.reading.changes import RowChanges
     from commitlog.client.reading.scan import Scan
 
 
@@ -124,6 +125,26 @@ class Table:
 
         at = snapshot_of(self._log, snapshot, timestamp)
         return Scan(self._log.contents(), self._name, at, where=where, columns=columns)
+
+    def changes(self, after: int, upto: int | None = None) -> RowChanges:
+        """Which of its rows came and went in the snapshots after one and up to another, as DuckLake's ``table_changes`` has
+        them, with ``snapshot_id``, ``rowid`` and ``change_type`` (insert, delete, update_preimage, update_postimage) before
+        the columns.
+
+        Args:
+            after: the snapshot whose state is known: its own changes are not among them.
+            upto: the last one; None is the newest.
+
+        Raises:
+            TableNotFoundError: there is none of that name at the last snapshot.
+            SnapshotNotFoundError: there is no such snapshot, or not any more.
+        """
+        from commitlog.client.reading.changes import RowChanges
+
+        first, last = snapshot_of(self._log, checked_count("after", after), None), snapshot_of(self._log, upto, None)
+        if first > last:
+            raise InvalidRequestError(f"changes go from a snapshot to a later one, not from {first} to {last}")
+        return RowChanges(self._log.contents(), self._name, first, last)
 
     def files(self, snapshot: int | None = None) -> Sequence[CatalogFile]:
         """The data files that it has at a snapshot; None is the newest.

@@ -191,3 +191,45 @@ def rows(read: Scan | pa.Table) -> list[tuple[Any, ...]]:
     """Rows in the order of their first column."""
     table = read if isinstance(read, pa.Table) else read.to_arrow()
     return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def test_changes_when_rows_came_and_went_then_each_with_what_became_of_it(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    start = log.head_snapshot_id()
+    first = append(log, table, tmp_path)
+    appended = log.head_snapshot_id()
+    with log.transaction() as tx:
+        tx.delete(table, positions={first: [0]})
+    with log.transaction() as tx:
+        tx.delete(table, whole_files=[first])
+    deleted = log.head_snapshot_id()
+    found = log.table(table).changes(start).to_arrow()
+    assert found.schema.names == ["snapshot_id", "rowid", "change_type", "id", "day"]
+    assert [(each["snapshot_id"] - start, each["change_type"], each["id"]) for each in found.to_pylist()] == [
+        (1, "insert", 1), (1, "insert", 2), (1, "insert", 3), (2, "delete", 1), (3, "delete", 2), (3, "delete", 3),
+    ]  # fmt: skip
+    handle = log.table(table)
+    assert handle.changes(appended, deleted).to_polars()["change_type"].to_list() == ["delete"] * 3
+    assert handle.changes(start, appended).to_arrow().num_rows == 3
+    assert handle.changes(deleted).to_arrow().num_rows == 0
+    with pytest.raises(InvalidRequestError, match=f"not from {deleted} to {start}"):
+        handle.changes(deleted, start)
+
+
+def test_changes_when_rows_are_in_no_file_then_an_update_is_two_of_them(log: CommitLog, table: str) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, KEYED, primary_key=["id"])
+    start = log.head_snapshot_id()
+    with log.transaction() as tx:
+        tx.insert_row(table, {"id": 1, "v": "a"})
+    with log.transaction() as tx:
+        tx.update_row(table, {"id": 1}, {"id": 1, "v": "b"})
+    with log.transaction() as tx:
+        tx.delete_row(table, {"id": 1})
+    found = log.table(table).changes(start).to_arrow().to_pylist()
+    assert [(each["snapshot_id"] - start, each["change_type"], each["v"]) for each in found] == [
+        (1, "insert", "a"), (2, "update_preimage", "a"), (2, "update_postimage", "b"), (3, "delete", "b"),
+    ]  # fmt: skip
+    assert len({each["rowid"] for each in found}) == 1

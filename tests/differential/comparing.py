@@ -11,6 +11,7 @@ from histories import History
 from sides import quote, text
 from steps import Table
 
+from commitlog.client.reading.changes import RowChanges
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.names import TableName
 
@@ -152,6 +153,11 @@ def _changes_between(
         if name == "table_changes" and isinstance(ours, list):
             ours = sorted([(history.stock_of[row[0]], *row[1:]) for row in ours], key=repr)
         yield from _compare(history, name, asked, stock, ours)
+    asked = f"FROM ducklake_table_changes('ours', {place}, {of_ours[0]}, {of_ours[1]})"
+    duck = _arrow(history, asked)
+    if duck is not None:
+        read = RowChanges(history.ours.contents, TableName(table.schema, table.name), of_ours[0] - 1, of_ours[1])
+        yield from _compare(history, "changes read", asked, _rows(duck), _rows(read.to_arrow()))
 
 
 def _scanned(history: History, table: Table) -> Iterator[str]:

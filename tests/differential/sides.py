@@ -22,7 +22,7 @@ from psycopg import sql
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projecting.snapshots import Projection
-from commitlog.catalog.queries import Catalog
+from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.client.files.data_files import read_data_file
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.model.definitions import Column, TableDefinition
@@ -117,7 +117,7 @@ class Ours:
 
     def __init__(self, conn: psycopg.Connection[tuple[Any, ...]], client: Client, folder: Path, url: str) -> None:
         self.conn = conn
-        self.contents = Catalog(url)
+        self.contents = ReadersCatalog(url)
         self.client = client
         self.folder = folder
         self.files = 0

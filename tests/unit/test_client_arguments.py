@@ -68,6 +68,7 @@ HANDLED_BY = {
     "append": {"files": [FILE]},
     "at": {},
     "scan": {},
+    "changes": {"after": 0},
     "files": {},
     "history": {},
 }

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
+    from commitlog.catalog.table_changes import ChangedFile, ChangedRow
     from commitlog.domain.model import Predicate
+
+
+class Changes(Protocol):
+    """What changed in a table, as ``TableChanges`` tells it."""
+
+    def files(self, *, deletes: bool) -> list[ChangedFile]: ...
+
+    def rows(self, *, deletes: bool) -> list[ChangedRow]: ...
 
 
 class Contents(Protocol):
@@ -38,3 +47,5 @@ class Contents(Protocol):
     def file_count_at(self, table_id: int, snapshot_id: int) -> int: ...
 
     def rows_at(self, table_id: int, snapshot_id: int) -> Sequence[Mapping[int, Any]]: ...
+
+    def changes(self, table: CatalogTable, after: int, upto: int) -> Changes: ...

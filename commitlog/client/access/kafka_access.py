@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from weakref import WeakSet
 
 from commitlog.catalog.queries import Catalog, Shown
+from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.watching import CatalogWatch
 from commitlog.client.access.contents import Contents
 from commitlog.client.access.dry_run import decided_unsent
@@ -50,7 +51,7 @@ class _Connections:
 
     def __init__(self, settings: Settings) -> None:
         self.publisher = Publisher(settings)
-        self.catalog = Catalog(settings.database_url)
+        self.catalog = ReadersCatalog(settings.database_url)
         self.watch = CatalogWatch(Catalog(settings.database_url))
         self.lookup = ResultsLookup(settings, self.catalog)
         self.end = LogEnd(settings)
@@ -228,7 +229,7 @@ class KafkaAccess:
         self.catalog()
         return self._connections.watch.wait_until(lambda shown: shown.seq >= seq, timeout_s) is not None
 
-    def catalog(self) -> Catalog:
+    def catalog(self) -> ReadersCatalog:
         """The catalog, once it is there and known to be this log's.
 
         Raises:

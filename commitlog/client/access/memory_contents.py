@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,6 +13,7 @@ from pyroaring import BitMap64, FrozenBitMap64
 
 from commitlog.catalog.projecting.given_ids import AssignedIds, FileIds
 from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
+from commitlog.catalog.table_changes import ChangedFile, ChangedRow
 from commitlog.client.tables.table_at import LiveFile
 from commitlog.domain import model as m
 from commitlog.domain.deciding.proofs import excludes
@@ -42,6 +43,11 @@ class _File:
 
     def is_live_at(self, snapshot_id: int) -> bool:
         return self.since <= snapshot_id and (self.until is None or self.until > snapshot_id)
+
+    def deletes(self) -> list[tuple[int, FrozenBitMap64]]:
+        """The positions that were deleted, by snapshot, the oldest first."""
+        filed = [(since, FrozenBitMap64(each.rows)) for since, each in self.delete_files]
+        return sorted([*self.positions, *filed], key=lambda each: each[0])
 
 
 @dataclass(slots=True)
@@ -258,9 +264,6 @@ class MemoryContents:
             files = list(self._files.values())
         return sum(each.table_id == table_id and each.is_live_at(snapshot_id) for each in files)
 
-    def files_of(self, table: CatalogTable, data_file_ids: Sequence[int]) -> list[CatalogFile]:
-        return [self._shown(self._files[each], table, -1) for each in sorted(data_file_ids)]
-
     def _shown(self, kept: _File, table: CatalogTable, snapshot_id: int) -> CatalogFile:
         file, now = kept.file, table.definition
         filed = [each for since, each in kept.delete_files if since <= snapshot_id]
@@ -292,6 +295,64 @@ class MemoryContents:
                 for each in rows
                 if each.since <= snapshot_id and (each.until is None or each.until > snapshot_id)
             ]
+
+    def changes(self, table: CatalogTable, after: int, upto: int) -> MemoryChanges:
+        return MemoryChanges(self, table, after, upto)
+
+    def changed_files(self, table: CatalogTable, is_asked: Callable[[int], bool]) -> Iterator[ChangedFile]:
+        """What was inserted into and deleted from files, in the snapshots that are asked for."""
+        for kept in self._files.values():
+            if kept.table_id != table.definition.table_id:
+                continue
+            file = self._shown(kept, table, -1)
+            if is_asked(kept.since):
+                yield ChangedFile(kept.since, False, file)
+            gone = BitMap64()
+            for since, rows in kept.deletes():
+                if is_asked(since):
+                    yield ChangedFile(since, True, file, tuple(rows - gone))
+                gone |= rows
+            if kept.until is not None and is_asked(kept.until):
+                yield ChangedFile(kept.until, True, file, without=tuple(gone))
+
+    def changed_rows(self, table: CatalogTable, is_asked: Callable[[int], bool]) -> Iterator[ChangedRow]:
+        """Which rows outside of files came and went in the snapshots that are asked for."""
+        for row in self._rows.get(table.definition.table_id, ()):
+            if is_asked(row.since):
+                yield ChangedRow(row.since, False, row.row_id, row.values)
+            if row.until is not None and is_asked(row.until):
+                yield ChangedRow(row.until, True, row.row_id, row.values)
+
+    def maintained(self) -> frozenset[int]:
+        """The snapshots that changed no rows, only where they are."""
+        with self._lock:
+            return frozenset(each.snapshot_id for each, _ in self._snapshots if {*each.changes} & {"COMPACT", "FLUSH"})
+
+
+class MemoryChanges:
+    """What the snapshots after one and up to another changed in a table of a log in memory: the `Changes` of its readers."""
+
+    def __init__(self, contents: MemoryContents, table: CatalogTable, after: int, upto: int) -> None:
+        self._contents = contents
+        self._table = table
+        maintained = contents.maintained()
+        self._is_asked = lambda snapshot_id: after < snapshot_id <= upto and snapshot_id not in maintained
+
+    def files(self, *, deletes: bool) -> list[ChangedFile]:
+        with self._contents.at_once():
+            found = list(self._contents.changed_files(self._table, self._is_asked))
+        return sorted(
+            (each for each in found if deletes or not each.is_delete),
+            key=lambda each: (each.snapshot_id, each.file.data_file_id),
+        )
+
+    def rows(self, *, deletes: bool) -> list[ChangedRow]:
+        with self._contents.at_once():
+            found = list(self._contents.changed_rows(self._table, self._is_asked))
+        return sorted(
+            (each for each in found if deletes or not each.is_delete),
+            key=lambda each: (each.snapshot_id, not each.is_delete, each.row_id),
+        )
 
 
 def _snapshot(outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> CatalogSnapshot:

@@ -91,6 +91,11 @@ class FileReader:
         """How many rows there are, of which no column but those of conditions is read."""
         return sum(group.count() for group in self._groups(files))
 
+    def placed(self, rows: RowsOfFile) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+        """The rows of one file, without a filter, and where they stand in it."""
+        for file in _opened([rows]):
+            yield from _Masked(file, self._sources(file)).placed()
+
     def _groups(self, files: Iterable[RowsOfFile]) -> Iterator[_Alike | _Masked]:
         opened = _opened(list(files))
         for is_whole, several in groupby(opened, key=lambda each: each.rows.is_whole):
@@ -257,6 +262,10 @@ class _Masked:
         return pa.Table.from_batches(self.batches(), schema=self._sources.schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        return (batch for batch, _ in self.placed())
+
+    def placed(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+        """The rows, and where they stand in the file."""
         sources, fragment = self._sources, self._file.fragment
         wanted = _wanted(self._file.rows, fragment.metadata.num_rows)
         groups = fragment if sources.filter is None else fragment.subset(sources.filter, schema=self._file.schema)
@@ -266,12 +275,13 @@ class _Masked:
             start = int(starts[group.id])
             part = fragment.subset(row_group_ids=[group.id])
             for batch in part.to_batches(schema=self._file.schema, columns=marked, batch_size=BATCH_ROWS):
-                kept = pa.array(wanted[start : start + batch.num_rows])
-                start += batch.num_rows
+                kept = wanted[start : start + batch.num_rows]
                 if sources.filter is not None:
-                    kept = pc.and_(kept, pc.fill_null(batch.column(_KEPT), False))
-                if (chosen := batch.filter(kept)).num_rows:
-                    yield sources.shaped(chosen)
+                    kept = kept & pc.fill_null(batch.column(_KEPT), False).to_numpy(zero_copy_only=False)
+                chosen = batch.filter(pa.array(kept))
+                if chosen.num_rows:
+                    yield sources.shaped(chosen), np.flatnonzero(kept) + start
+                start += batch.num_rows
 
     def count(self) -> int:
         return sum(batch.num_rows for batch in self.batches())

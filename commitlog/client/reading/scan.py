@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 
 from commitlog.client.arguments import checked_items
 from commitlog.client.reading.file_rows import FileReader, RowsOfFile
+from commitlog.client.reading.frames import Frames
 from commitlog.client.reading.matching import Condition, all_of
 from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.arrow_schemas import arrow_schema
@@ -23,9 +23,6 @@ from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.errors import InvalidRequestError, TableNotFoundError
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-
     from commitlog.catalog.queries import CatalogFile, CatalogTable
     from commitlog.client.access.contents import Contents
 
@@ -40,7 +37,7 @@ class _Found:
     rows: Sequence[Any]
 
 
-class Scan:
+class Scan(Frames):
     """The rows of a table at a snapshot that match a filter. Made by ``Table.scan``.
 
     Args:
@@ -112,20 +109,6 @@ class Scan:
     def to_batches(self) -> pa.RecordBatchReader:
         """The rows as Arrow batches, of which only a few are in memory at a time."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
-
-    def to_polars(self) -> pl.DataFrame:
-        """The rows as a Polars frame."""
-        _check_installed("polars", "to_polars()")
-        import polars
-
-        found = polars.from_arrow(self.to_arrow())
-        assert isinstance(found, polars.DataFrame)
-        return found
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas frame."""
-        _check_installed("pandas", "to_pandas()")
-        return self.to_arrow().to_pandas()
 
     def count(self) -> int:
         """How many rows there are: without a filter what the catalog says, and no file is opened."""
@@ -200,8 +183,3 @@ def _chosen(definition: TableDefinition, names: Sequence[str] | None) -> tuple[C
     if len({column.column_id for column in columns}) < len(columns):
         raise InvalidRequestError(f"columns names one twice: {', '.join(names)}")
     return columns
-
-
-def _check_installed(package: str, call: str) -> None:
-    if find_spec(package) is None:
-        raise InvalidRequestError(f"{call} needs {package}, which is not installed: pip install {package}")

@@ -32,7 +32,7 @@ from commitlog.domain.model.types import fold
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
 from commitlog.spark.columns import scan_schema
 from commitlog.spark.connection import catalog_of, connect, connect_by, settings_of
-from commitlog.spark.reading.arrow_rows import FileRows, by_column_id, read_rows, text_array
+from commitlog.spark.reading.arrow_rows import FileRows, read_rows, text_array
 from commitlog.spark.reading.scan import scan_at, snapshot_of
 from commitlog.spark.reading.snapshots import agreed_snapshot, query_of_task
 from commitlog.spark.source.options import SourceOptions
@@ -278,7 +278,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         columns = _columns_of(self._schema, table.definition.columns, self._table)
         changes = TableChanges(self._catalog, table, after, upto)
         parts = [self._file_part(each) for each in changes.files(deletes=self._changes)]
-        parts += self._row_parts(changes.rows(deletes=self._changes), table, columns)
+        parts += self._row_parts(changes.rows(deletes=self._changes), columns)
         return _packed(columns, parts)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -320,11 +320,8 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         return Part(rows, file.record_count, DELETE if changed.is_delete else INSERT, changed.snapshot_id)
 
-    def _row_parts(
-        self, changed: Sequence[ChangedRow], table: CatalogTable, columns: Sequence[Column]
-    ) -> Iterator[Part]:
-        names = self._catalog.column_names_ever(table.definition.table_id)
+    def _row_parts(self, changed: Sequence[ChangedRow], columns: Sequence[Column]) -> Iterator[Part]:
         for (snapshot_id, is_delete), group in groupby(changed, key=lambda each: (each.snapshot_id, each.is_delete)):
-            rows = [by_column_id(each.row, names, self._table) for each in group]
+            rows = [each.values for each in group]
             inlined = _inlined(columns, self._schema, rows)
             yield Part(inlined, len(rows), DELETE if is_delete else INSERT, snapshot_id)

@@ -1,0 +1,111 @@
+"""Which rows of a table came and went between two snapshots, in the columns of DuckLake's ``table_changes``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import FrozenBitMap64
+
+from commitlog.client.files.file_columns import ROW_ID_FIELD
+from commitlog.client.reading.file_rows import FileReader, RowsOfFile
+from commitlog.client.reading.frames import Frames
+from commitlog.client.reading.stored_rows import stored_rows
+from commitlog.client.tables.arrow_schemas import arrow_schema
+from commitlog.client.tables.names import TableName
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import parse_type
+from commitlog.errors import TableNotFoundError
+
+if TYPE_CHECKING:
+    from commitlog.catalog.table_changes import ChangedFile, ChangedRow
+    from commitlog.client.access.contents import Contents
+
+SNAPSHOT, ROW_ID, CHANGE = "snapshot_id", "rowid", "change_type"
+_HEAD = [(SNAPSHOT, pa.int64()), (ROW_ID, pa.int64()), (CHANGE, pa.string())]
+_ROW_ID_COLUMN = Column(ROW_ID_FIELD, ROW_ID, parse_type("int64"))
+INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
+
+
+class RowChanges(Frames):
+    """The rows of a table that came and went between two snapshots. Made by ``Table.changes``.
+
+    Args:
+        contents: who says what changed.
+        name: of the table, at ``upto``.
+        after: the snapshot whose state is known.
+        upto: the last one whose changes are read.
+    """
+
+    def __init__(self, contents: Contents, name: TableName, after: int, upto: int) -> None:
+        with contents.at_once():
+            contents.check_snapshot(after)
+            contents.check_snapshot(upto)
+            table = contents.table_at(name.schema, name.name, upto)
+            if table is None:
+                raise TableNotFoundError(str(name), snapshot_id=upto)
+            found = contents.changes(table, after, upto)
+            self._files: Sequence[ChangedFile] = found.files(deletes=True)
+            self._rows: Sequence[ChangedRow] = found.rows(deletes=True)
+        self._columns = table.definition.columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """``snapshot_id``, ``rowid`` and ``change_type``, then the table's columns as they are at the last snapshot."""
+        return pa.schema([*(pa.field(*each) for each in _HEAD), *arrow_schema(self._columns)])
+
+    def to_arrow(self) -> pa.Table:
+        """The rows in the order of the snapshots, a row that was replaced before the one in its place."""
+        tables = [*self._of_files(), *self._stored()]
+        found = pa.concat_tables(tables) if tables else self.schema.empty_table()
+        marked = found.set_column(2, CHANGE, _kinds(found))
+        return marked.sort_by([(SNAPSHOT, "ascending"), (ROW_ID, "ascending"), (CHANGE, "descending")])
+
+    def _of_files(self) -> Iterator[pa.Table]:
+        reader = FileReader([*self._columns, _ROW_ID_COLUMN], ())
+        for each in self._files:
+            for batch, positions in reader.placed(_rows_of(each)):
+                start = each.file.row_id_start
+                row_ids = batch.columns[-1] if start is None else pa.array(positions + start)
+                yield self._marked(each.snapshot_id, each.is_delete, row_ids, batch.columns[:-1])
+
+    def _stored(self) -> Iterator[pa.Table]:
+        for each in self._rows:
+            found = stored_rows(self._columns, [each.values])
+            yield self._marked(each.snapshot_id, each.is_delete, pa.array([each.row_id]), found.columns)
+
+    def _marked(self, snapshot_id: int, is_delete: bool, row_ids: pa.Array, columns: Sequence[pa.Array]) -> pa.Table:
+        count = len(row_ids)
+        head = [
+            pa.array(np.full(count, snapshot_id)),
+            row_ids.cast(pa.int64()),
+            pa.array([DELETE if is_delete else INSERT] * count, pa.string()),
+        ]
+        return pa.Table.from_arrays([*head, *columns], schema=self.schema)
+
+
+def _rows_of(changed: ChangedFile) -> RowsOfFile:
+    def named(path: str | None) -> tuple[str, ...]:
+        return () if path is None else (path,)
+
+    return RowsOfFile(
+        changed.file.path,
+        changed.file.name_mapping,
+        None if changed.positions is None else FrozenBitMap64(changed.positions),
+        FrozenBitMap64(changed.without),
+        named(changed.delete_file_path),
+        named(changed.earlier_delete_file_path),
+    )
+
+
+def _kinds(found: pa.Table) -> pa.Array:
+    """What became of each row: one that a snapshot deletes and inserts is one that it updates."""
+    is_delete = pc.equal(found[CHANGE], DELETE).to_numpy()
+    keys = np.empty(found.num_rows, [(SNAPSHOT, np.int64), (ROW_ID, np.int64)])
+    for name in (SNAPSHOT, ROW_ID):
+        keys[name] = found[name].to_numpy()
+    both = np.isin(keys, np.intersect1d(keys[is_delete], keys[~is_delete]))
+    return pa.array(np.where(is_delete, np.where(both, BEFORE, DELETE), np.where(both, AFTER, INSERT)), pa.string())
