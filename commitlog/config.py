@@ -48,6 +48,8 @@ class Settings:
         bootstrap_servers: Kafka's addresses, `host:port`, comma separated.
         kafka: options passed through to librdkafka (TLS, SASL, ...).
         database_url: the catalog's PostgreSQL, `postgresql://user:password@host:port/database`.
+        reader_url: the same database for those who only read the lake with DuckDB, for a login in the role
+            `commitlog_reader`; None is `database_url`. `up` makes such a login.
         data_path: where the lake's data files are; a directory or an object store's URL, of this log alone. Without one it
             is `<home>/data/<log>`.
         home: the directory of the embedded runtime and of this machine's state.
@@ -73,6 +75,7 @@ class Settings:
     log_id: str | None
     bootstrap_servers: str
     database_url: str = field(repr=False)
+    reader_url: str | None = field(repr=False)
     data_path: str
     home: Path
     checkpoint_dir: Path
@@ -121,11 +124,13 @@ class Settings:
         layers.append(_Layer(_defaults(home, layers, surroundings), "default of {}"))
         return _settings(layers)
 
-    def served_by(self, home: Path, *, bootstrap_servers: str, database_url: str) -> Settings:
+    def served_by(
+        self, home: Path, *, bootstrap_servers: str, database_url: str, reader_url: str | None = None
+    ) -> Settings:
         """These settings with the addresses of the servers that run in a home now."""
         where = f"what runs in {home}"
-        sources = {**self.sources, "bootstrap_servers": where, "database_url": where}
-        return replace(self, bootstrap_servers=bootstrap_servers, database_url=database_url, sources=sources)
+        addresses = {"bootstrap_servers": bootstrap_servers, "database_url": database_url, "reader_url": reader_url}
+        return replace(self, **addresses, sources={**self.sources, **dict.fromkeys(addresses, where)})  # type: ignore[arg-type]
 
     def environment(self) -> dict[str, str]:
         """The process's environment for a child that must see exactly these settings, whatever files it finds."""
@@ -143,7 +148,8 @@ class Settings:
         """(name, value, source) of each setting, for people; passwords are masked."""
         for name in _READERS:
             value = getattr(self, name)
-            yield name, without_password(value) if name == "database_url" else str(value), self.sources[name]
+            shown = without_password(value) if name in ("database_url", "reader_url") and value else str(value)
+            yield name, shown, self.sources[name]
         for name, value in self.kafka.items():
             secret = any(word in name for word in ("password", "secret", "key"))
             yield f"kafka.{name}", "***" if secret else value, self.sources[f"kafka.{name}"]
@@ -214,6 +220,8 @@ def _run_layer(home: Path, chosen: list[_Layer]) -> _Layer:
     if _log(chosen) not in (None, values.get("log")):
         values.pop("data_path", None)  # it is that log's own
         values.pop("log_id", None)
+    if any("database_url" in layer.values for layer in chosen):
+        values.pop("reader_url", None)  # it is for another database
     if any("bootstrap_servers" in layer.values for layer in chosen):
         values.pop("log_id", None)  # it is another cluster's
     return _Layer(values, f"{path}: {{}}")
@@ -231,6 +239,7 @@ def _defaults(home: Path, layers: list[_Layer], environment: Mapping[str, str]) 
         "log_id": None,
         "bootstrap_servers": "127.0.0.1:9092",
         "database_url": "postgresql://postgres@127.0.0.1:5432/commitlog",
+        "reader_url": None,
         "data_path": str(home / "data" / log),
         "home": str(home),
         "checkpoint_dir": str(home / "checkpoints"),
@@ -398,6 +407,7 @@ _READERS: Mapping[str, Callable[[object, str], object]] = {
     "log_id": _optional(_uuid_text),
     "bootstrap_servers": _text,
     "database_url": _database_url,
+    "reader_url": _optional(_database_url),
     "data_path": _place,
     "home": _path,
     "checkpoint_dir": _path,

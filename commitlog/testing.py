@@ -36,7 +36,13 @@ from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
-from commitlog.errors import ConfigurationError, OutcomeNotFoundError, OutcomeUnknownError, SnapshotNotFoundError
+from commitlog.errors import (
+    ConfigurationError,
+    InvalidRequestError,
+    OutcomeNotFoundError,
+    OutcomeUnknownError,
+    SnapshotNotFoundError,
+)
 from commitlog.log.batches import Decider, Incoming
 from commitlog.log.codec import encode_proposal
 from commitlog.log.row_handlers import InstalledHandlers
@@ -136,6 +142,12 @@ class _InMemoryAccess:
 
     def contents(self) -> Contents:
         return self._contents
+
+    def reader_url(self) -> str:
+        raise InvalidRequestError(
+            "a log in memory has no catalog that DuckDB could attach: read its tables with log.table(...).scan(), and ask "
+            "DuckDB about what to_arrow() gives"
+        )
 
     def new_table_path(self, schema: str, table: str) -> str:
         return f"{self._data_path}/{schema}/{table}"

@@ -61,6 +61,8 @@ from commitlog.errors import (
 if TYPE_CHECKING:
     from typing import Self
 
+    from duckdb import DuckDBPyConnection
+
     from commitlog.catalog.queries import CatalogSnapshot
     from commitlog.client.writing.appending import RowAppend
 
@@ -503,6 +505,26 @@ class CommitLog:
         return self.contents().snapshots(
             limit=checked_count_or_none("limit", limit), before=checked_count_or_none("before", before)
         )
+
+    def duckdb(self, *, snapshot: int | None = None) -> DuckDBPyConnection:
+        """The stock DuckDB client with the lake attached for reading, as ``lake``, which is its default catalog.
+
+        It holds all that was committed before, and each query sees what is the newest then. Close it when it is done with,
+        or use it in a ``with`` block.
+
+        Args:
+            snapshot: as of which snapshot every query reads; None is the newest.
+
+        Raises:
+            ConfigurationError: DuckDB is not installed: ``pip install 'commitlog[duckdb]'``.
+            SnapshotNotFoundError: there is no such snapshot, or not any more.
+            InvalidRequestError: the log is in memory.
+        """
+        from commitlog.client.reading.duckdb_client import lake_connection
+
+        url = self._access.reader_url()
+        self._contents_at(snapshot)
+        return lake_connection(url, snapshot)
 
     def contents(self) -> Contents:
         """What the tables hold, as far as readers see it by now."""

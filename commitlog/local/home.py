@@ -25,6 +25,8 @@ from commitlog.local.postgres import EmbeddedPostgres, stop_orphaned_postgres
 from commitlog.local.processes import DirectoryLock, find_processes, stop_processes
 
 DATABASE = "commitlog"
+READER, READER_ROLE, READER_FILE = "reader", "commitlog_reader", "reader.pgpass"
+"""The login of those who only read, the catalog's role for them, and where in the home the password is."""
 SERVICE_MARKER = "COMMITLOG_SERVICE_OF"
 ORPHAN_STOP_TIMEOUT_S = 5.0
 REVIVE_DELAY_S_MIN = 1.0
@@ -75,13 +77,21 @@ class EmbeddedHome:
                 for started in [pool.submit(self.broker.start), pool.submit(self.postgres.start)]:
                     started.result()
             database_url = self.postgres.create_database(DATABASE)
+            reader_url = self.postgres.create_reader(
+                DATABASE, login=READER, role=READER_ROLE, password_file=home / READER_FILE
+            )
         except BaseException:
             self.stop()
             raise
         self._keep_ports()
         if "://" not in self._wanted.data_path:
             Path(self._wanted.data_path).mkdir(parents=True, exist_ok=True)
-        return self._wanted.served_by(home, bootstrap_servers=self.broker.bootstrap_servers, database_url=database_url)
+        return self._wanted.served_by(
+            home,
+            bootstrap_servers=self.broker.bootstrap_servers,
+            database_url=database_url,
+            reader_url=reader_url,
+        )
 
     def revive(self) -> list[str]:
         """Starts again, on the same port, each server that has ended, without waiting for it; gives what is to be said.
@@ -171,6 +181,7 @@ def write_run_file(settings: Settings, facts: Mapping[str, object]) -> None:
         **({} if settings.log_id is None else {"log_id": settings.log_id}),
         "bootstrap_servers": settings.bootstrap_servers,
         "database_url": settings.database_url,
+        **({} if settings.reader_url is None else {"reader_url": settings.reader_url}),
         "data_path": settings.data_path,
         **facts,
     }

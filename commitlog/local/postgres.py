@@ -18,6 +18,7 @@ import signal
 import stat
 import subprocess
 from pathlib import Path
+from urllib.parse import quote
 
 import psutil
 import psycopg
@@ -97,6 +98,31 @@ class EmbeddedPostgres:
             if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return self.database_url(name)
+
+    def create_reader(self, database: str, *, login: str, role: str, password_file: Path) -> str:
+        """Makes a login in a role of readers if it is not there, and gives its URL; its password is in a file of its own.
+
+        Args:
+            database: the database that it reads.
+            login: its name.
+            role: what may read; made too, without any rights.
+            password_file: of libpq's form, which every client of PostgreSQL reads; only this user may.
+        """
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            there = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
+            if role not in there:
+                connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
+            if login not in there:
+                connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(login)))
+                connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(login)))
+            if login not in there or not password_file.is_file():
+                password = secrets.token_hex(16)
+                alter = sql.SQL("ALTER ROLE {} PASSWORD {}")
+                connection.execute(alter.format(sql.Identifier(login), sql.Literal(password)))
+                password_file.unlink(missing_ok=True)
+                password_file.touch(mode=0o600)
+                password_file.write_text(f"{HOST}:*:*:{login}:{password}\n", encoding="ascii")
+        return f"postgresql://{login}@{HOST}:{self._port}/{database}?passfile={quote(str(password_file), safe='')}"
 
     def start(self) -> None:
         """Starts the server and returns when it answers a query.

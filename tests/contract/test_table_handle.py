@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from contract.making import ANYWHERE, KEYED, ROWS, append, create
@@ -12,6 +13,7 @@ from contract.making import ANYWHERE, KEYED, ROWS, append, create
 from commitlog.client import CommitLog
 from commitlog.client.reading.scan import Scan
 from commitlog.errors import InvalidRequestError, SnapshotNotFoundError, TableNotFoundError
+from commitlog.testing import InMemoryCommitLog
 
 
 def test_table_when_nobody_made_it_then_says_so_when_asked(log: CommitLog, table: str) -> None:
@@ -233,3 +235,24 @@ def test_changes_when_rows_are_in_no_file_then_an_update_is_two_of_them(log: Com
         (1, "insert", "a"), (2, "update_preimage", "a"), (2, "update_postimage", "b"), (3, "delete", "b"),
     ]  # fmt: skip
     assert len({each["rowid"] for each in found}) == 1
+
+
+def test_duckdb_when_asked_for_then_reads_what_was_committed_and_writes_nothing(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    append(log, table, tmp_path)
+    before = log.head_snapshot_id()
+    append(log, table, tmp_path)
+    if isinstance(log, InMemoryCommitLog):
+        with pytest.raises(InvalidRequestError, match="a log in memory has no catalog that DuckDB could attach"):
+            log.duckdb()
+        return
+    with log.duckdb() as lake:
+        assert lake.execute(f"SELECT count(*) FROM {table}").fetchone() == (6,)
+        with pytest.raises(duckdb.Error, match="read-only"):
+            lake.execute(f"DELETE FROM {table}")
+    with log.duckdb(snapshot=before) as lake:
+        assert lake.execute(f"SELECT count(*) FROM {table}").fetchone() == (3,)
+    with pytest.raises(SnapshotNotFoundError):
+        log.duckdb(snapshot=10**6)

@@ -24,11 +24,11 @@ from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projecting.snapshots import Projection
 from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.client.files.data_files import read_data_file
+from commitlog.client.reading.duckdb_client import connection_text, extension_file
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.types import FLOATS, parse_type
-from commitlog.ops.duckdb_client import connection_text, extension_file
 
 ROW_ID = "_ducklake_internal_row_id"
 _ROW_ID_FIELD = 2147483540

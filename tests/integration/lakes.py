@@ -18,7 +18,7 @@ from deciding import DecidedLog, change
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projecting.snapshots import Projection
-from commitlog.ops.duckdb_client import open_lake
+from commitlog.client.reading.duckdb_client import open_lake
 
 TYPES = {"id": pa.int64(), "v": pa.string()}
 ROW_ID = "_ducklake_internal_row_id"

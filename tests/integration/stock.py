@@ -16,9 +16,9 @@ from commitlog.adoption.translation import AdoptionCounts, Translation
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projecting.snapshots import Projection
+from commitlog.client.reading.duckdb_client import connection_text, extension_file, open_lake
 from commitlog.domain import model as m
 from commitlog.log.codec import decode_statistics
-from commitlog.ops.duckdb_client import connection_text, extension_file, open_lake
 from commitlog.ops.maintenance.adopt import open_source
 
 

@@ -19,11 +19,11 @@ from stock import StockLake, differences, stock_lake, taken_over
 from commitlog.adoption.translation import Translation
 from commitlog.catalog.projector import Projector
 from commitlog.client.commit_log import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis
 from commitlog.errors import AdoptionError
 from commitlog.log.codec import decode_statistics
-from commitlog.ops.duckdb_client import open_lake
 from commitlog.ops.maintenance.adopt import AdoptionProgress, adopt, open_source
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]

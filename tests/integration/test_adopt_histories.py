@@ -11,7 +11,7 @@ import duckdb
 import pytest
 from stock import snapshots, stock_lake, taken_over
 
-from commitlog.ops.duckdb_client import open_lake
+from commitlog.client.reading.duckdb_client import open_lake
 
 SEEDS = range(int(os.environ.get("COMMITLOG_TEST_HISTORIES", "2")))
 STEPS = 30

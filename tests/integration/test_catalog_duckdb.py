@@ -20,7 +20,7 @@ from deciding import (
 )
 from lakes import TYPES, Lake, some
 
-from commitlog.ops.duckdb_client import connection_text, extension_file
+from commitlog.client.reading.duckdb_client import connection_text, extension_file
 
 
 def test_appends_then_rows_filters_snapshots_and_changes(lake: Lake) -> None:

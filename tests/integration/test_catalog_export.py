@@ -16,10 +16,10 @@ from deciding import alter, change, create_table, insert, keyed_table, update
 from lakes import Lake
 from test_catalog_history import History
 
+from commitlog.client.reading.duckdb_client import open_duckdb, open_lake
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, SnapshotNotFoundError
 from commitlog.ops.cli import cli
-from commitlog.ops.duckdb_client import open_duckdb, open_lake
 from commitlog.ops.maintenance.export import Export, ExportFormat, ExportProgress, export_catalog
 
 TYPES = {

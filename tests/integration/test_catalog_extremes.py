@@ -16,9 +16,9 @@ import pytest
 from deciding import DecidedLog, change
 from test_catalog_limits import Projecting, records_of
 
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.domain.model import Verdict
 from commitlog.errors import MalformedRecordError
-from commitlog.ops.duckdb_client import open_lake
 
 BATCH = 200
 READ_TABLES = 60

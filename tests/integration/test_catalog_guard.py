@@ -27,8 +27,8 @@ from commitlog.catalog.guard import (
     unguarded_tables,
 )
 from commitlog.catalog.queries import Catalog
+from commitlog.client.reading.duckdb_client import connection_text, extension_file, open_lake
 from commitlog.errors import ConfigurationError
-from commitlog.ops.duckdb_client import connection_text, extension_file, open_lake
 
 TYPES = {"id": pa.int64(), "v": pa.string()}
 

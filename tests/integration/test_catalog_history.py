@@ -20,7 +20,7 @@ from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projecting.snapshots import Projection
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.snapshot_diff import TableDifference, differences
-from commitlog.ops.duckdb_client import open_lake
+from commitlog.client.reading.duckdb_client import open_lake
 
 STEPS = 40
 ROW_ID = "_ducklake_internal_row_id"

@@ -22,7 +22,7 @@ from lakes import Lake
 from psycopg import sql
 
 from commitlog.catalog.guard import READER_ROLE
-from commitlog.ops.duckdb_client import open_lake
+from commitlog.client.reading.duckdb_client import open_lake
 
 COMMITS = 6000
 COMMITS_A_SECOND = 1000

@@ -24,13 +24,13 @@ from commitlog.catalog.projector import Projector
 from commitlog.catalog.rebuild import SECOND_SCHEMA, Rebuild, RebuildProgress
 from commitlog.catalog.tables import READERS_INDEXES
 from commitlog.client import CommitLog, Transaction
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import DataFile
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError
 from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
-from commitlog.ops.duckdb_client import open_lake
 
 
 class Writer:

@@ -20,8 +20,8 @@ import pytest
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projecting.snapshots import project
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.errors import DataFileError
-from commitlog.ops.duckdb_client import open_lake
 from commitlog.testing import InMemoryCommitLog
 
 COLUMNS = {

@@ -172,6 +172,15 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         assert [(each["kind"], each["after"]) for each in differing] == [("table", "main.t"), ("table", "main.v")]
         assert "created" in run(settings, "diff", "0", "1").stdout
         assert run_json(settings, "sql", "SELECT count(*) AS n FROM t") == [{"n": 0}]
+        assert run(settings, "sql", "SELECT 1 AS a, 'x,y' AS b", "--csv").stdout == 'a,b\n1,"x,y"\n'
+        gone = run(settings, "sql", "FROM v", "--at", "1")
+        assert "v does not exist" in gone.stderr
+        assert "choose one from 0 to 2" in run(settings, "sql", "FROM t", "--at", "9").stderr
+        assert "give one of them" in run(settings, "sql", "FROM t", "--json", "--csv").stderr
+        told = run(settings, "duckdb")
+        assert told.stdout.startswith("ATTACH 'ducklake:postgres:")
+        assert "password" not in told.stdout
+        assert "COMMITLOG_READER_URL" in told.stderr
         unread = run(settings, "sql", "SELECT nothing FROM t")
         assert unread.returncode == 1
         assert "DuckDB says" in unread.stderr

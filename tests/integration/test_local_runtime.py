@@ -21,6 +21,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from commitlog.catalog.guard import READER_ROLE
 from commitlog.config import Settings
 from commitlog.errors import LocalRuntimeError
 from commitlog.local import EmbeddedBroker, EmbeddedPostgres
@@ -269,3 +270,26 @@ def test_postgres_when_the_password_is_wrong_then_refuses(postgres: str) -> None
 
 def test_stop_orphans_when_there_are_none_then_says_no(tmp_path: Path) -> None:
     assert not stop_orphans(tmp_path)
+
+
+def test_up_when_it_runs_then_readers_have_a_login_that_only_reads_and_keep_it(
+    home: Settings, start_up: StartUp
+) -> None:
+    start_up()
+    password_file = home.home / "reader.pgpass"
+    assert password_file.stat().st_mode & 0o077 == 0
+    kept = password_file.read_text()
+    assert reader_of(home) == ("reader", True, False)
+    down(home, say=lambda line: None)
+    start_up()
+    assert password_file.read_text() == kept
+    assert reader_of(home) == ("reader", True, False)
+
+
+def reader_of(home: Settings) -> object:
+    """Who those are that only read, in their own words: name, whether a member of the catalog's role, whether a superuser."""
+    url = Settings.load(environment={"HOME": os.environ["HOME"]}, home=home.home).reader_url
+    assert url is not None
+    with psycopg.connect(url) as connection:
+        role = f"SELECT rolname, pg_has_role('{READER_ROLE}', 'USAGE'), rolsuper FROM pg_roles WHERE rolname = current_user"
+        return connection.execute(role.encode()).fetchone()

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError
 from commitlog.local.processes import free_port
 from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
-from commitlog.ops.duckdb_client import open_lake
 from commitlog.ops.maintenance.export import export_catalog
 
 PASSWORD, WRITTEN = "hush p@ss/'w", "hush%20p%40ss%2F%27w"

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.errors import DataFileError
-from commitlog.ops.duckdb_client import open_lake
 from commitlog.spark import append, compact, delete, read
 from commitlog.spark.maintaining.z_order import RANK_BITS, quantiles
 

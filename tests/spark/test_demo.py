@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from commitlog.client.reading import duckdb_client as duck
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.ops import duckdb_client as duck
 from commitlog.ops.demo import story as demo
 from commitlog.ops.demo.flights import Facts, unpack
 

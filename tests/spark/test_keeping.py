@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Flush, Reason
 from commitlog.errors import DataFileError, SnapshotNotFoundError
-from commitlog.ops.duckdb_client import open_lake
 from commitlog.spark import expire, flush, read
 
 STOCK = "main.stock"

@@ -15,9 +15,9 @@ from killed_driver import FEED_SCHEMA, FORMAT_TABLE, FUNCTION_TABLE, STEPS
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
-from commitlog.ops.duckdb_client import open_lake
 from commitlog.ops.maintenance.clean import Cleaning
 from commitlog.spark import stream_into
 

@@ -9,9 +9,9 @@ from drivers import told_by
 from executor_driver import FORMAT_TABLE, FUNCTION_TABLE, ROWS
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
-from commitlog.ops.duckdb_client import open_lake
 
 NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
 

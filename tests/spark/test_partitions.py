@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.errors import DataFileError, ProposalRejectedError
-from commitlog.ops.duckdb_client import open_lake
 from commitlog.spark import append, compact, overwrite, read
 from commitlog.spark.connection import catalog_of
 from commitlog.spark.reading.scan import scan_at

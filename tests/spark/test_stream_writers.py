@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
 from commitlog.errors import FencedError, OutcomeUnknownError, ProposalRejectedError
-from commitlog.ops.duckdb_client import open_lake
 from commitlog.ops.maintenance.clean import Cleaning
 from commitlog.spark import stream_into
 from commitlog.spark.source.data_source import StreamWriter, WrittenFiles

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.errors import DataFileError, KeyReusedError, OutcomeUnknownError, ProposalRejectedError
-from commitlog.ops.duckdb_client import open_lake
 from commitlog.spark import (
     Key,
     append,

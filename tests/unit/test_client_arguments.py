@@ -62,6 +62,7 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
     "tables": {},
     "schemas": {},
     "snapshots": {},
+    "duckdb": {},
     "live_files": {"table_id": 1, "paths": []},
 }
 HANDLED_BY = {

@@ -187,3 +187,10 @@ def test_load_when_libpq_understands_a_database_url_then_takes_it(url: str) -> N
 def test_status_as_json_then_its_password_is_masked(tmp_path: Path) -> None:
     told = RuntimeStatus(tmp_path, 1, database_url="postgresql://me:hush@h/db").as_dict()
     assert told["database_url"] == "postgresql://me:***@h/db"
+
+
+def test_load_when_the_database_is_another_than_the_homes_then_the_homes_reader_is_not_meant(tmp_path: Path) -> None:
+    running_home(tmp_path, reader_url="postgresql://reader@127.0.0.1/x")
+    assert Settings.load(environment={}).reader_url == "postgresql://reader@127.0.0.1/x"
+    other = Settings.load(environment={}, database_url="postgresql://me@db/c")
+    assert other.reader_url is None

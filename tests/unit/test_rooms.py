@@ -30,13 +30,13 @@ def _names(text: str) -> frozenset[str]:
 
 
 EVERYTHING = _names("domain log catalog client adoption spark local errors config compiled testing")
-CATALOG_READERS = "catalog.queries catalog.watching catalog.table_changes"
+CATALOG_READERS = "catalog.queries catalog.watching catalog.table_changes catalog.connecting"
 SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.table_changes catalog.census "
     "domain log.results log.chain log.codec errors config"
 )
 SPARK_TOOLS = _names("spark.columns spark.connection spark.filters spark.jobs")
-OPS_TOOLS = _names("ops.duckdb_client ops.local_spark ops.manual")
+OPS_TOOLS = _names("ops.local_spark ops.manual")
 # A room within a room says all that it may import; what the outer one never imports, it does not either.
 ROOMS = {
     "domain": Room(
@@ -66,7 +66,9 @@ ROOMS = {
         )
     ),
     "client.reading": Room(
-        _names(f"client.arguments client.tables client.files client.access.contents domain {CATALOG_READERS} errors")
+        _names(
+            f"client.arguments client.tables client.files client.access.contents domain {CATALOG_READERS} errors config"
+        )
     ),
     "client.outcomes": Room(_names("client.arguments client.tables client.access domain log errors config")),
     **{f"client.{tool}": Room(_names("client.arguments domain errors")) for tool in ("arguments", "ids", "limits")},

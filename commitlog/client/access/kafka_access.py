@@ -203,6 +203,9 @@ class KafkaAccess:
     def contents(self) -> Contents:
         return self.catalog()
 
+    def reader_url(self) -> str:
+        return self._settings.reader_url or self._settings.database_url
+
     def new_table_path(self, schema: str, table: str) -> str | None:
         """The projector names the folder of a plain name by it; of others nobody knows it before."""
         catalog = self.catalog()

@@ -115,6 +115,14 @@ class LogAccess(Protocol):
         """What the tables hold, as far as readers see it by now."""
         ...
 
+    def reader_url(self) -> str:
+        """The database that a client of DuckDB attaches, for a login that reads.
+
+        Raises:
+            InvalidRequestError: there is none.
+        """
+        ...
+
     def new_table_path(self, schema: str, table: str) -> str | None:
         """Where the files of a table will be that does not exist yet; None when that is not known."""
         ...

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from psycopg import sql
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import connection_text, extension_file, quoted
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError
-from commitlog.ops.duckdb_client import connection_text, extension_file, quoted
 
 if TYPE_CHECKING:
     import duckdb

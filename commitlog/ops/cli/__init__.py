@@ -59,6 +59,7 @@ _COMMANDS = {
     "log": _Place("history", "The history: who committed what, when."),
     "diff": _Place("diff", "What lies between two snapshots."),
     "sql": _Place("sql", "Ask the lake a question in SQL."),
+    "duckdb": _Place("sql", "The line by which any DuckDB client attaches the lake."),
     "tail": _Place("history", "Follow the outcomes as they are decided."),
     "archive": _Place("verify", "Write the log's closed ranges as Parquet files."),
     "verify": _Place("verify", "Decide the whole log again, and compare it with itself and the catalog."),

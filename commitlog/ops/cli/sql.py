@@ -1,6 +1,9 @@
-"""The command that asks the lake a question in SQL."""
+"""The commands that ask the lake a question in SQL, or tell another DuckDB client where it is."""
 
 from __future__ import annotations
+
+import csv
+import sys
 
 import click
 
@@ -12,22 +15,50 @@ from commitlog.ops.cli.options import current_catalog, json_option, print_json, 
 @click.command("sql")
 @click.argument("query")
 @json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with the names of the columns in its first line.")
+@click.option("--at", "snapshot_id", type=click.IntRange(0), metavar="SNAPSHOT", help="As of this snapshot.")
 @settings_options
-def sql_command(settings: Settings, query: str, as_json: bool) -> None:
+def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, snapshot_id: int | None) -> None:
     """Run QUERY with the stock DuckDB client, which sees all that was committed before; it can only read."""
-    from commitlog.ops.duckdb_client import open_lake
+    from commitlog.client.reading.duckdb_client import open_lake
 
-    with current_catalog(settings), open_lake(settings.database_url) as connection:
-        import duckdb
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv are two forms of the same answer: give one of them")
+    with current_catalog(settings) as catalog:
+        if snapshot_id is not None:
+            catalog.check_snapshot(snapshot_id)
+        with open_lake(settings.reader_url or settings.database_url, snapshot_id) as connection:
+            import duckdb
 
-        try:
-            answer = connection.execute(query)
-            columns = [column[0] for column in answer.description or ()]
-            rows = answer.fetchall()
-        except duckdb.Error as error:
-            raise InvalidRequestError(f"DuckDB says: {error}") from None
+            try:
+                answer = connection.execute(query)
+                columns = [column[0] for column in answer.description or ()]
+                rows = answer.fetchall()
+            except duckdb.Error as error:
+                raise InvalidRequestError(f"DuckDB says: {error}") from None
     if as_json:
         for row in rows:
             print_json(dict(zip(columns, row, strict=True)))
+    elif as_csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
     else:
         print_table(columns, rows)
+
+
+@click.command("duckdb")
+@settings_options
+def duckdb_command(settings: Settings) -> None:
+    """Print the line by which any DuckDB client attaches the lake: duckdb -cmd "$(commitlog duckdb)".
+
+    It has no password in it. What `commitlog up` runs has a login for readers, whose password is in a file that the line
+    names; elsewhere COMMITLOG_READER_URL says which login readers have, and PGPASSWORD or a ~/.pgpass its password.
+    """
+    from commitlog.client.reading.duckdb_client import attach_statement
+
+    click.echo(attach_statement(settings.reader_url or settings.database_url))
+    if settings.reader_url is None:
+        click.echo(
+            "readers have no login of their own here: this is the catalog's. Make one that is a member of commitlog_reader, "
+            "and name it in COMMITLOG_READER_URL",
+            err=True,
+        )

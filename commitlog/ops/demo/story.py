@@ -27,11 +27,11 @@ from rich.text import Text
 
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.outcomes.describing import describe_changes
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Proposal, Verdict
 from commitlog.errors import ConfigurationError, ProposalRejectedError
 from commitlog.ops.demo.flights import SPARK_SCHEMA, TABLE_SCHEMA, Facts, Flights, unpack
-from commitlog.ops.duckdb_client import open_lake
 from commitlog.ops.local_spark import local_spark
 from commitlog.ops.service.runtime import down, up
 

@@ -22,10 +22,10 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 from commitlog.adoption.source import CATALOG, SourceLake, find_losses, quoted, read_source, text
 from commitlog.adoption.translation import WRITER, AdoptedSnapshot, AdoptionCounts, Translation
 from commitlog.catalog.connecting import plain
+from commitlog.client.reading.duckdb_client import connection_text, extension_file
 from commitlog.config import RUN_FILE, Settings, without_password
 from commitlog.domain.model import Genesis, Outcome, Receipt, Verdict
 from commitlog.errors import AdoptionError, CommitLogError, ConfigurationError
-from commitlog.ops.duckdb_client import connection_text, extension_file
 
 PUBLISHED_MAX = 200
 _SQLITE = b"SQLite format 3\0"

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from commitlog.catalog.connecting import plain
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
+from commitlog.client.reading.duckdb_client import attach, open_duckdb, quoted
 from commitlog.config import without_password
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import INTEGER_BITS, ColumnType, parse_type
 from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
-from commitlog.ops.duckdb_client import attach, open_duckdb, quoted
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -25,26 +25,56 @@ LAKE = "lake"
 
 
 @contextmanager
-def open_lake(database_url: str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection whose default catalog is the lake.
+def open_lake(database_url: str, snapshot_id: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """As `lake_connection`, closed at the end of the block."""
+    with lake_connection(database_url, snapshot_id) as connection:
+        yield connection
+
+
+def lake_connection(database_url: str, snapshot_id: int | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection whose default catalog is the lake, for reading only.
+
+    Args:
+        database_url: the catalog's, for a login that may read it.
+        snapshot_id: as of which snapshot; None is the newest of each query's own time.
 
     Raises:
         ConfigurationError: DuckDB or one of its extensions is not installed.
         CatalogUnavailableError: DuckDB cannot open the catalog.
     """
-    with open_duckdb("postgres_scanner", "ducklake") as connection:
-        attach(connection, database_url, "ducklake:postgres:", f"{LAKE} (READ_ONLY)")
+    connection = _connection("postgres_scanner", "ducklake")
+    try:
+        at = "" if snapshot_id is None else f", SNAPSHOT_VERSION {snapshot_id:d}"
+        attach(connection, database_url, "ducklake:postgres:", f"{LAKE} (READ_ONLY{at})")
         connection.execute(f"USE {LAKE}")
-        yield connection
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def attach_statement(database_url: str) -> str:
+    """The statement by which any DuckDB client attaches the lake; without a password, which would be seen by others.
+
+    Raises:
+        ConfigurationError: it is no URL of PostgreSQL.
+    """
+    options = {name: value for name, value in _options(database_url).items() if name != "password"}
+    return f"ATTACH 'ducklake:postgres:{quoted(make_conninfo('', **options))}' AS {LAKE} (READ_ONLY);"
 
 
 @contextmanager
 def open_duckdb(*extensions: str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection in memory with these extensions.
+    """A connection in memory with these extensions, closed at the end of the block.
 
     Raises:
         ConfigurationError: DuckDB or one of its extensions is not installed.
     """
+    with _connection(*extensions) as connection:
+        yield connection
+
+
+def _connection(*extensions: str) -> duckdb.DuckDBPyConnection:
     try:
         import duckdb
     except ImportError as error:
@@ -53,10 +83,11 @@ def open_duckdb(*extensions: str) -> Iterator[duckdb.DuckDBPyConnection]:
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
     }
-    with duckdb.connect(":memory:", config=settings) as connection:
-        for extension in extensions:
-            connection.execute(f"LOAD '{quoted(str(extension_file(extension)))}'")
-        yield connection
+    files = [extension_file(extension) for extension in extensions]
+    connection = duckdb.connect(":memory:", config=settings)
+    for file in files:
+        connection.execute(f"LOAD '{quoted(str(file))}'")
+    return connection
 
 
 def extension_file(extension: str) -> Path:
@@ -76,11 +107,14 @@ def connection_text(database_url: str) -> str:
     Raises:
         ConfigurationError: it is no such URL.
     """
+    return make_conninfo("", **_options(database_url))
+
+
+def _options(database_url: str) -> dict[str, Any]:
     try:
-        options = conninfo_to_dict(database_url)
+        return conninfo_to_dict(database_url)
     except psycopg.Error:
         raise ConfigurationError(f"{without_password(database_url)} is no URL that PostgreSQL understands") from None
-    return make_conninfo("", **options)
 
 
 def attach(connection: duckdb.DuckDBPyConnection, database_url: str, kind: str, options: str) -> None:
