@@ -47,6 +47,8 @@ def test_readme_when_its_python_example_is_run_then_shows_a_commit_and_a_refusal
     assert "committed as snapshot 1\n" in shown
     assert "CONFLICT: append to table main.trips - but snapshot 2 by writer" in shown
     assert "\n4 COMMITTED 3 \n" in shown
+    assert "\n4 of 6\n3 rows came since snapshot 1\n" in shown
+    assert "│ BOS     │     2 │" in shown
 
 
 @pytest.mark.usefixtures("spark")
