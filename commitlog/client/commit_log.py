@@ -267,6 +267,37 @@ class CommitLog:
             outcome = self._append(parsed, rows, attempts, options)
         return None if outcome is None else written.answered(outcome)
 
+    def change_rows(
+        self,
+        table: str,
+        change: Callable[[Transaction], None],
+        *,
+        key: str | None = None,
+        attempts: int = 5,
+        **options: Any,
+    ) -> SubmittedOutcome | None:
+        """Commit a change of a table's rows that relies on what it reads; after a conflict it is computed again.
+
+        Args:
+            table: its name.
+            change: reads what it needs at the transaction's base and puts its changes in; it may be called several times.
+            key: names this write to this table, such as ``load:1``: when it has been committed under this name before,
+                nothing is read or written, and the answer is the first one.
+            attempts: how often it is computed at most.
+            options: see ``transaction``; the isolation is SERIALIZABLE unless it is given.
+
+        Returns:
+            The answer; None when there was nothing to change.
+        """
+        if not callable(change):
+            raise InvalidRequestError(f"change must be a function of a transaction, not {shown(change)}")
+        _check_attempts(attempts)
+        if key is not None:
+            options |= _key_options(key, table, options)
+            if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
+                return first
+        return self._run(change, _commit_if_any, attempts, {"isolation": m.Isolation.SERIALIZABLE, **options})
+
     def new_file(self, table: str) -> str:
         """A path for a new Parquet file of a table, see ``Transaction.new_file``.
 
@@ -636,7 +667,11 @@ class CommitLog:
     ) -> T:
         for remaining in range(attempts - 1, -1, -1):
             transaction = self.transaction(**options)
-            fn(transaction)
+            try:
+                fn(transaction)
+            except BaseException:
+                transaction.discard()
+                raise
             try:
                 return commit(transaction)
             except ProposalRejectedError as error:

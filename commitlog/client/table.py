@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +15,7 @@ from commitlog.client.tables.filters import Where
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.table_at import TableAt
 from commitlog.client.writing.rows import RowData
-from commitlog.domain.model import PartitionSpec
+from commitlog.domain.model import Isolation, LogSettings, PartitionSpec
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import InvalidRequestError, TableNotFoundError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogFile, CatalogSnapshot
     from commitlog.client.reading.changes import RowChanges
     from commitlog.client.reading.scan import Scan
+    from commitlog.client.writing.targets import RowTransaction
 
 
 class TableLog(Protocol):
@@ -35,6 +36,13 @@ class TableLog(Protocol):
     def table_at(self, name: TableName, snapshot_id: int) -> TableAt | None: ...
 
     def contents(self) -> Contents: ...
+
+    @property
+    def settings(self) -> LogSettings: ...
+
+    def change_rows(
+        self, table: str, change: Callable[[Any], None], *, key: str | None = None, **options: Any
+    ) -> SubmittedOutcome | None: ...
 
     def append(
         self, table: str, data: RowData | None = None, *, files: Files | None = None, **options: Any
@@ -211,3 +219,111 @@ class Table:
             key=key,
             **options,
         )
+
+    def delete(self, where: Where | bool, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
+        """Delete the rows that match; files of which statistics prove that all rows match are not read.
+
+        After a conflict the rows are looked for again, on the newest snapshot.
+
+        Args:
+            where: which rows, as ``scan`` takes it; True are all of them.
+            key: names this write, such as ``cleanup:7``, so that doing it again deletes nothing and answers as the first did.
+            options: see ``CommitLog.transaction``; ``attempts`` is how often it is computed at most. With
+                ``isolation="snapshot"`` rows that come meanwhile do not matter.
+
+        Returns:
+            The answer; None when no row matches.
+
+        Raises:
+            InvalidRequestError: the filter cannot be read, or says not which rows.
+            TableNotFoundError: there is no such table.
+            ProposalRejectedError: the last attempt was refused; what was written is removed.
+            OutcomeUnknownError: no answer in time.
+        """
+        from commitlog.client.writing.deleting import Deletion
+
+        change = Deletion(self._name, where, self._log.contents(), self._log.settings)
+        return self._log.change_rows(self.name, change.put, key=key, **options)
+
+    def insert(self, rows: Any, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
+        """Insert rows of a keyed table: one as a dict, or several in any form that ``append`` takes.
+
+        Raises:
+            ProposalRejectedError: a row of the same key is there, or another constraint does not hold.
+        """
+        from commitlog.client.writing.keyed_rows import plain_rows
+
+        given = plain_rows(rows)
+
+        def put(transaction: RowTransaction) -> None:
+            for row in given:
+                transaction.insert_row(self.name, row)
+
+        return self._log.change_rows(self.name, put, key=key, **{"attempts": 1, **options})
+
+    def update(self, by: Mapping[str, Any], row: Mapping[str, Any], **options: Any) -> SubmittedOutcome | None:
+        """Replace the row of a key by ``row``, a full image; ``upsert`` changes single columns.
+
+        Args:
+            by: the columns of the primary key and their values.
+            row: all columns as they will be.
+            options: see ``CommitLog.transaction``; also ``key``.
+
+        Raises:
+            ProposalRejectedError: there is no row of that key, or a constraint does not hold.
+        """
+        return self._log.change_rows(
+            self.name, lambda transaction: transaction.update_row(self.name, by, row), **{"attempts": 1, **options}
+        )
+
+    def delete_row(self, by: Mapping[str, Any], **options: Any) -> SubmittedOutcome | None:
+        """Delete the row of a key: ``by`` are the columns of the primary key and their values.
+
+        Raises:
+            ProposalRejectedError: there is no row of that key, or another table refers to it.
+        """
+        return self._log.change_rows(
+            self.name, lambda transaction: transaction.delete_row(self.name, by), **{"attempts": 1, **options}
+        )
+
+    def upsert(self, rows: Any, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
+        """Insert rows of a keyed table, or update those whose keys are there: columns that are not given stay as they are.
+
+        Args:
+            rows: one row as a dict, or several in any form that ``append`` takes.
+            key: names this write, so that doing it again commits nothing and answers as the first did.
+            options: see ``CommitLog.transaction``; ``attempts`` is how often it is computed at most.
+
+        Returns:
+            The answer; None when there are no rows.
+
+        Raises:
+            DataFileError: the table has no primary key.
+            InvalidRequestError: a row lacks a column of the key, or two rows have the same one.
+        """
+        from commitlog.client.writing.keyed_rows import Upsert, plain_rows
+
+        change = Upsert(self._name, plain_rows(rows), self._log.contents())
+        return self._log.change_rows(self.name, change.put, key=key, **{"isolation": Isolation.SNAPSHOT, **options})
+
+    def restore(self, snapshot: int, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
+        """Make its rows those of an earlier snapshot, by a commit on top; its columns stay as they are now.
+
+        Files that have the same rows now as then stay. The rows of others are read and written again, with new row ids.
+
+        Args:
+            snapshot: which snapshot's rows.
+            key: names this write, so that doing it again commits nothing and answers as the first did.
+            options: see ``CommitLog.transaction``; ``attempts`` is how often it is computed at most.
+
+        Returns:
+            The answer; None when it has these rows now.
+
+        Raises:
+            SnapshotNotFoundError: there is no such snapshot, or not any more.
+            DataFileError: the table has a key, has been created anew since, or columns of then do not fit those of now.
+        """
+        from commitlog.client.writing.restoring import Restoration
+
+        change = Restoration(self._name, snapshot_of(self._log, snapshot, None), self._log.contents())
+        return self._log.change_rows(self.name, change.put, key=key, **options)

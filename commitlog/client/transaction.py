@@ -118,8 +118,8 @@ class Transaction:
     ) -> None:
         if error_type is None and not self._is_answered:
             self.commit()
-        elif not self._is_answered and self._sent is None:
-            self._written.remove()
+        else:
+            self.discard()
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -215,6 +215,15 @@ class Transaction:
             raise InvalidRequestError("the transaction has been sent already; begin another one")
         self._is_answered = True
         return self.proposal()
+
+    def discard(self) -> None:
+        """Give it up: files that it has written are removed, unless it has been sent."""
+        if not self._is_answered and self._sent is None:
+            self._written.remove()
+
+    def remove_unless_committed(self, table: str, folder: str, paths: Iterable[str]) -> None:
+        """Take charge of files that were written below a table's folder for this transaction alone."""
+        self._written.add(parse_table_name(table), folder.rstrip("/"), paths)
 
     # --- schemas, tables, views ---------------------------------------------------------------------------------------
 

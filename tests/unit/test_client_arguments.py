@@ -66,6 +66,12 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
     "live_files": {"table_id": 1, "paths": []},
 }
 HANDLED_BY = {
+    "delete": {"where": ("id", "=", -1)},
+    "insert": {"rows": {"id": 1}},
+    "update": {"by": {"id": 1}, "row": {"id": 1}},
+    "delete_row": {"by": {"id": 1}},
+    "upsert": {"rows": {"id": 1}},
+    "restore": {"snapshot": 1},
     "append": {"files": [FILE]},
     "at": {},
     "scan": {},
@@ -116,6 +122,7 @@ NOT_ASKED = {
     "close",
     "claim_data_path",
     "contents",
+    "change_rows",
     "head_snapshot_id",
     "last_seq",
     "settings",
@@ -157,7 +164,10 @@ def public(of: type) -> set[str]:
 
 def test_table_of_calls_then_has_them_all() -> None:
     assert public(CommitLog) - NOT_ASKED == STARTED_BY.keys()
-    assert public(Transaction) - {"proposal", "commit", "hand_over"} == BUILT_BY.keys()
+    assert (
+        public(Transaction) - {"proposal", "commit", "hand_over", "discard", "remove_unless_committed"}
+        == BUILT_BY.keys()
+    )
     assert public(Table) == HANDLED_BY.keys()
     assert public(TableAlteration) == STEPS_BY.keys()
 

@@ -57,7 +57,10 @@ ROOMS = {
     "client.tables": Room(_names("client.arguments domain errors")),
     "client.files": Room(_names("client.arguments client.tables domain errors")),
     "client.writing": Room(
-        _names("client.arguments client.ids client.tables client.files client.outcomes domain errors")
+        _names(
+            "client.arguments client.ids client.tables client.files client.outcomes client.access.contents client.reading "
+            f"domain {CATALOG_READERS} errors"
+        )
     ),
     "client.access": Room(
         _names(

@@ -117,7 +117,11 @@ class Scan(Frames):
             return len(found.rows) + sum(
                 each.record_count - each.delete_count - len(each.deleted) for each in found.files
             )
-        return self._reader.count(self._file_rows()) + int(self._stored().num_rows)
+        return self._reader.count(self._file_rows()) + self.stored_count()
+
+    def stored_count(self) -> int:
+        """How many of the rows are in no file."""
+        return int(self._stored().num_rows)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame
 
 from commitlog.client import Transaction
 from commitlog.client.files.removing import remove_files
+from commitlog.client.writing.delete_files import split_deletes, write_delete_file
 from commitlog.spark.changing.base import Base
 from commitlog.spark.writing.column_fit import fit
-from commitlog.spark.writing.parquet_files import write_delete_file
 from commitlog.spark.writing.partitions import described, write_rows
 
 
@@ -24,19 +24,15 @@ def put_delete(
     if not found and not whole_files:
         return []
     files = {each.data_file_id: each for each in base.scan.files}
-    whole = [each for each, rows in found.items() if len(rows) + len(files[each].deleted) == files[each].record_count]
-    parts = {each: rows for each, rows in found.items() if each not in whole}
-    many, positions = [], 0
-    for each in sorted(parts, key=lambda each: len(parts[each])):
-        positions += len(parts[each])
-        if len(parts[each]) > base.positions_max or positions > base.all_positions_max:
-            many.append(each)
-    # A file has one delete file: a new one holds the rows of the one before.
+    live = {each: files[each].record_count - len(files[each].deleted) for each in found}
+    split = split_deletes(found, live, base.positions_max, base.all_positions_max)
     delete_files = [
-        write_delete_file(each, files[each].path, sorted({*parts.pop(each), *files[each].in_delete_file}), base.path)
-        for each in many
+        write_delete_file(each, files[each].path, {*found[each], *files[each].in_delete_file}, base.path)
+        for each in split.in_files
     ]
-    transaction.delete(base.table, parts, delete_files=delete_files, whole_files=[*whole_files, *whole])
+    positions = {each: found[each] for each in split.inlined}
+    whole = [*whole_files, *split.whole]
+    transaction.delete(base.table, positions, delete_files=delete_files, whole_files=whole)
     folder = base.path.rstrip("/")
     return [f"{folder}/{each.path}" if each.path_is_relative else each.path for each in delete_files]
 

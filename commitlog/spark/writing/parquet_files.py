@@ -11,23 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
-from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client.files.lake import new_name
-from commitlog.client.files.places import normal_path, relative_to
 from commitlog.client.files.removing import remove_files
-from commitlog.domain.model import DeleteFile
 from commitlog.errors import DataFileError
 
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 _NO_MARKER = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-
-_DELETE_FIELD_IDS = {"file_path": 2147483646, "pos": 2147483645}
 
 _lock = Lock()
 _writes: dict[int, tuple[int, str | None]] = {}
@@ -90,27 +84,6 @@ def _row_count(path: str) -> int:
     filesystem, inner = fs.FileSystem.from_uri(path)
     with filesystem.open_input_file(inner) as file:
         return int(pq.read_metadata(file).num_rows)
-
-
-def write_delete_file(data_file_id: int, data_path: str, positions: Sequence[int], table_path: str) -> DeleteFile:
-    """A Parquet delete file in the table's directory, which holds ``positions`` of one data file, sorted."""
-    path = f"{new_directory(table_path)}-deletes.parquet"
-    schema = pa.schema([_delete_field("file_path", pa.string()), _delete_field("pos", pa.int64())])
-    rows = pa.table([pa.repeat(pa.scalar(data_path), len(positions)), pa.array(positions, pa.int64())], schema=schema)
-    filesystem, inner = fs.FileSystem.from_uri(path)
-    pq.write_table(rows, inner, filesystem=filesystem, compression="snappy")
-    shown, is_relative = relative_to(normal_path(path), table_path)
-    return DeleteFile(
-        data_file_id=data_file_id,
-        path=shown,
-        path_is_relative=is_relative,
-        rows=FrozenBitMap64(positions),
-        file_size_bytes=filesystem.get_file_info(inner).size,
-    )
-
-
-def _delete_field(name: str, data_type: pa.DataType) -> pa.Field:
-    return pa.field(name, data_type, nullable=False, metadata={"PARQUET:field_id": str(_DELETE_FIELD_IDS[name])})
 
 
 def remove_directory(directory: str) -> None:

@@ -1,0 +1,162 @@
+"""DELETE: rows that match a filter go. What statistics prove of a whole file need not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import FrozenBitMap64
+
+from commitlog.client.access.contents import Contents
+from commitlog.client.reading.file_rows import FileReader, RowsOfFile, delete_positions
+from commitlog.client.reading.matching import Condition, all_of
+from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.filters import Where, predicates
+from commitlog.client.tables.names import TableName
+from commitlog.client.writing.delete_files import split_deletes, write_delete_file
+from commitlog.client.writing.targets import RowTransaction, table_in_files
+from commitlog.domain.model import FilterOp, LogSettings, Predicate
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from commitlog.catalog.queries import CatalogFile, CatalogTable
+
+_OPPOSITES: Mapping[FilterOp, tuple[FilterOp, ...]] = {
+    FilterOp.EQ: (FilterOp.LT, FilterOp.GT, FilterOp.IS_NULL),
+    FilterOp.LT: (FilterOp.GE, FilterOp.IS_NULL),
+    FilterOp.LE: (FilterOp.GT, FilterOp.IS_NULL),
+    FilterOp.GT: (FilterOp.LE, FilterOp.IS_NULL),
+    FilterOp.GE: (FilterOp.LT, FilterOp.IS_NULL),
+    FilterOp.IS_NULL: (FilterOp.IS_NOT_NULL,),
+    FilterOp.IS_NOT_NULL: (FilterOp.IS_NULL,),
+}
+"""What no row of a file may meet if all of them are to meet a condition."""
+
+
+class Deletion:
+    """The rows of a table that match a filter, looked for at the base of one transaction after another.
+
+    Args:
+        name: of the table.
+        where: which rows; True is all of them.
+        contents: says which files and rows there are.
+        settings: the limits of the log.
+
+    Raises:
+        InvalidRequestError: the filter cannot be read, or says not which rows.
+    """
+
+    def __init__(self, name: TableName, where: Where | bool, contents: Contents, settings: LogSettings) -> None:
+        if where is None or where is False or (where is not True and not predicates(where)):
+            raise InvalidRequestError("say which rows go: where=\"day < '2026-01-01'\"; where=True are all of them")
+        self._name = name
+        self._where = () if isinstance(where, bool) else predicates(where)
+        self._contents = contents
+        self._settings = settings
+
+    def put(self, transaction: RowTransaction) -> None:
+        """Delete the rows as the transaction sees them; there is nothing to change when none matches.
+
+        Raises:
+            TableNotFoundError: there is no such table.
+            DataFileError: rows that match are in no file, and the table has no key by which they could go.
+        """
+        at = transaction.base_snapshot_id
+        scan = Scan(self._contents, self._name, at, where=self._where)
+        if scan.definition.keyed:
+            self._delete_by_key(transaction, scan.definition)
+            return
+        with self._contents.at_once():
+            table = table_in_files(self._contents, self._name, at, self._where)
+            files = {each.data_file_id: each for each in self._contents.files_at(table, at, where=self._where)}
+            certain = files.keys() - self._uncertain(table, at)
+        conditions = [Condition(each, table.definition.column(each.column)) for each in self._where]
+        found = {each: matching for each in files.keys() - certain if (matching := _matching(files[each], conditions))}
+        if found or certain:
+            transaction.read(str(self._name), filter=self._where, files=sorted(found))
+            self._put(transaction, table, files, found, sorted(certain))
+
+    def _delete_by_key(self, transaction: RowTransaction, definition: TableDefinition) -> None:
+        names = [definition.column_by_id(each).name for each in definition.primary_key]
+        keys = Scan(self._contents, self._name, transaction.base_snapshot_id, where=self._where, columns=names)
+        transaction.read(str(self._name), filter=self._where)
+        for batch in keys.to_batches():
+            for key in batch.to_pylist():
+                transaction.delete_row(str(self._name), key)
+
+    def _uncertain(self, table: CatalogTable, at: int) -> set[int]:
+        """The files of which some row may not match."""
+        return {
+            file.data_file_id
+            for each in self._where
+            for opposite in _opposites(each)
+            for file in self._contents.files_at(table, at, where=[opposite])
+        }
+
+    def _put(
+        self,
+        transaction: RowTransaction,
+        table: CatalogTable,
+        files: Mapping[int, CatalogFile],
+        found: Mapping[int, FrozenBitMap64],
+        whole_files: Sequence[int],
+    ) -> None:
+        live = {each: files[each].record_count - files[each].delete_count - len(files[each].deleted) for each in found}
+        limits = self._settings
+        split = split_deletes(found, live, limits.inlined_positions_max, limits.changeset_positions_max)
+        folder = table.path.rstrip("/")
+        delete_files = []
+        for each in split.in_files:
+            gone = found[each] | _in_delete_file(files[each])
+            delete_files.append(write_delete_file(each, files[each].path, gone, folder))
+            transaction.remove_unless_committed(str(self._name), folder, [f"{folder}/{delete_files[-1].path}"])
+        transaction.delete(
+            str(self._name),
+            {each: found[each] for each in split.inlined},
+            delete_files=delete_files,
+            whole_files=[*whole_files, *split.whole],
+        )
+
+
+def _opposites(predicate: Predicate) -> Iterator[Predicate]:
+    if predicate.op is FilterOp.BETWEEN and isinstance(predicate.value, tuple):
+        low, high = predicate.value
+        for op, value in ((FilterOp.LT, low), (FilterOp.GT, high), (FilterOp.IS_NULL, None)):
+            yield Predicate(predicate.column, op, value)
+        return
+    if predicate.op not in _OPPOSITES:
+        # Of a list of values nothing is proved.
+        yield Predicate(predicate.column, FilterOp.IS_NOT_NULL)
+        yield Predicate(predicate.column, FilterOp.IS_NULL)
+        return
+    for op in _OPPOSITES[predicate.op]:
+        yield Predicate(
+            predicate.column, op, None if op in (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL) else predicate.value
+        )
+
+
+def _matching(file: CatalogFile, conditions: Sequence[Condition]) -> FrozenBitMap64:
+    """The positions of a file's live rows that match."""
+    columns = list({each.column.column_id: each.column for each in conditions}.values())
+    kept = all_of([each.on(pc.field(str(each.column.column_id))) for each in conditions])
+    names = [*(str(column.column_id) for column in columns), "pos"]
+    found, start = [], 0
+    for batch in FileReader(columns, ()).batches([RowsOfFile(file.path, file.name_mapping)]):
+        positions = pa.array(np.arange(start, start + batch.num_rows))
+        start += batch.num_rows
+        matching = pa.Table.from_arrays([*batch.columns, positions], names=names).filter(kept)
+        found.append(matching.column("pos").to_numpy())
+    return FrozenBitMap64(np.concatenate(found)) - _deleted(file) if found else FrozenBitMap64()
+
+
+def _deleted(file: CatalogFile) -> FrozenBitMap64:
+    """The positions of a file's rows that are deleted already."""
+    return file.deleted | _in_delete_file(file)
+
+
+def _in_delete_file(file: CatalogFile) -> FrozenBitMap64:
+    return FrozenBitMap64(() if file.delete_file_path is None else delete_positions(file.delete_file_path))

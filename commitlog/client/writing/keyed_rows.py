@@ -1,0 +1,119 @@
+"""Rows of keyed tables, one by one: inserted, updated, or whichever of the two they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from commitlog.client.access.contents import Contents
+from commitlog.client.arguments import shown
+from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.names import TableName
+from commitlog.client.tables.values import row_value, scalar
+from commitlog.client.writing.rows import PlainRows, RowData, rows_of
+from commitlog.client.writing.targets import RowTransaction
+from commitlog.domain.model import FilterOp, Predicate
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.types import canonical_value
+from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
+
+_LOOKED_UP_AT_ONCE = 1_000
+
+
+def plain_rows(data: RowData | Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows as dicts, from one row, or from any form in which rows come.
+
+    Raises:
+        InvalidRequestError: it is none of them.
+    """
+    if isinstance(data, Mapping) and not any(_is_column(each) for each in data.values()):
+        return [dict(data)]
+    rows = rows_of(data)
+    arrow = rows.arrow(None) if isinstance(rows, PlainRows) else rows
+    return [row for piece in arrow.pieces for row in piece.to_pylist()]
+
+
+def _is_column(values: Any) -> bool:
+    return not isinstance(values, str | bytes | Mapping) and hasattr(values, "__len__")
+
+
+class Upsert:
+    """Rows that are inserted where the table has none of their key, and else take its place.
+
+    Args:
+        name: of the table.
+        rows: with the columns of its key; of a row that is there the columns that are not given stay as they are.
+        contents: says which rows there are.
+    """
+
+    def __init__(self, name: TableName, rows: Sequence[Mapping[str, Any]], contents: Contents) -> None:
+        self._name = name
+        self._rows = rows
+        self._contents = contents
+
+    def put(self, transaction: RowTransaction) -> None:
+        """Insert or update the rows as the transaction sees the table.
+
+        Raises:
+            TableNotFoundError: there is none of that name.
+            DataFileError: the table has no key.
+            InvalidRequestError: a row lacks a column of the key, or two rows have the same one.
+        """
+        found = self._contents.table_at(self._name.schema, self._name.name, transaction.base_snapshot_id)
+        if found is None:
+            raise TableNotFoundError(str(self._name), snapshot_id=transaction.base_snapshot_id)
+        table, definition = str(self._name), found.definition
+        if not definition.keyed:
+            raise DataFileError(
+                f"table {table} has no primary key, by which a row could be known: append rows, or create it with one"
+            )
+        wanted = self._by_key(definition)
+        there = dict(self._there(definition, wanted, transaction.base_snapshot_id))
+        for key, row in wanted.items():
+            if key in there:
+                transaction.update_row(
+                    table, {name: row[name] for name in _key_names(definition)}, {**there[key], **row}
+                )
+            else:
+                transaction.insert_row(table, row)
+
+    def _by_key(self, definition: TableDefinition) -> dict[tuple[Any, ...], dict[str, Any]]:
+        """The rows by their keys, columns called as the table calls them."""
+        wanted: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for given in self._rows:
+            row = {definition.column(name).name: value for name, value in given.items()}
+            key = _key_of(definition, row)
+            if key in wanted:
+                raise InvalidRequestError(
+                    f"two rows have the key {shown(_shown_key(definition, row))}: give each key once"
+                )
+            wanted[key] = row
+        return wanted
+
+    def _there(
+        self, definition: TableDefinition, wanted: Mapping[tuple[Any, ...], Mapping[str, Any]], at: int
+    ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+        first = _key_names(definition)[0]
+        values = list({scalar(row[first]): None for row in wanted.values()})
+        for start in range(0, len(values), _LOOKED_UP_AT_ONCE):
+            asked = Predicate(first, FilterOp.IN, tuple(values[start : start + _LOOKED_UP_AT_ONCE]))
+            for row in Scan(self._contents, self._name, at, where=[asked]).to_arrow().to_pylist():
+                yield _key_of(definition, row), row
+
+
+def _key_names(definition: TableDefinition) -> list[str]:
+    return [definition.column_by_id(each).name for each in definition.primary_key]
+
+
+def _key_of(definition: TableDefinition, row: Mapping[str, Any]) -> tuple[Any, ...]:
+    names = _key_names(definition)
+    lacking = [name for name in names if row.get(name) is None]
+    if lacking:
+        raise InvalidRequestError(
+            f"a row lacks {', '.join(lacking)}, of the key of table {definition.name}: {shown(dict(row))}"
+        )
+    return tuple(canonical_value(definition.column(name).type, row_value(row[name])) for name in names)
+
+
+def _shown_key(definition: TableDefinition, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in _key_names(definition)}

@@ -1,0 +1,74 @@
+"""A table's rows as they were at an earlier snapshot, as an overwrite of what has changed since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from commitlog.client.access.contents import Contents
+from commitlog.client.reading.file_rows import FileReader, RowsOfFile
+from commitlog.client.tables.names import TableName
+from commitlog.client.writing.fitting import fit
+from commitlog.client.writing.table_writer import write_rows
+from commitlog.client.writing.targets import RowTransaction, table_in_files
+from commitlog.errors import DataFileError
+
+if TYPE_CHECKING:
+    from commitlog.catalog.queries import CatalogFile
+
+
+class Restoration:
+    """The rows of a table at a snapshot, put back at the base of one transaction after another.
+
+    Files that have the same rows now as then stay. The rows of others are written again, since a file that has left its
+    table cannot come back without losing what was deleted of it; they have new row ids.
+
+    Args:
+        name: of the table.
+        snapshot_id: when its rows were those that are wanted.
+        contents: says which files there are and were.
+    """
+
+    def __init__(self, name: TableName, snapshot_id: int, contents: Contents) -> None:
+        self._name = name
+        self._snapshot_id = snapshot_id
+        self._contents = contents
+
+    def put(self, transaction: RowTransaction) -> None:
+        """Put the rows back; there is nothing to change when they are the same.
+
+        Raises:
+            TableNotFoundError: the table is not there now, or was not then.
+            DataFileError: the table has a key, has been created anew, or a file of then is gone.
+        """
+        at, contents = transaction.base_snapshot_id, self._contents
+        with contents.at_once():
+            now, then = (table_in_files(contents, self._name, each) for each in (at, self._snapshot_id))
+            files_now, files_then = contents.files_at(now, at), contents.files_at(then, self._snapshot_id)
+        if now.definition.keyed:
+            raise DataFileError(f"table {self._name} has a primary key: its rows are put back one by one, by upsert")
+        if now.definition.table_id != then.definition.table_id:
+            raise DataFileError(f"table {self._name} has been created anew since snapshot {self._snapshot_id}")
+        kept = {_held(each) for each in files_now} & {_held(each) for each in files_then}
+        gone = [each.data_file_id for each in files_now if _held(each) not in kept]
+        back = [each for each in files_then if _held(each) not in kept]
+        if not gone and not back:
+            return
+        reader = FileReader(then.definition.columns, ())
+        fitting, folder = fit(reader.schema, now.definition), now.path.rstrip("/")
+        files = write_rows(reader.tables(map(_rows, back)), fitting, folder)
+        transaction.remove_unless_committed(str(self._name), folder, [f"{folder}/{file.path}" for file in files])
+        transaction.read(str(self._name))
+        if gone:
+            transaction.delete(str(self._name), whole_files=gone)
+        if files:
+            transaction.append(str(self._name), files=files)
+
+
+def _held(file: CatalogFile) -> tuple[object, ...]:
+    """What tells whether a file has the same rows at two snapshots."""
+    return file.data_file_id, file.deleted, file.delete_file_path
+
+
+def _rows(file: CatalogFile) -> RowsOfFile:
+    filed = () if file.delete_file_path is None else (file.delete_file_path,)
+    return RowsOfFile(file.path, file.name_mapping, without=file.deleted, delete_files=filed)

@@ -1,0 +1,205 @@
+"""Rows of a table that go, come back, or are changed by their key, by a table's handle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from commitlog.client import CommitLog
+from commitlog.domain.model import Delete, Outcome
+from commitlog.errors import (
+    DataFileError,
+    InvalidRequestError,
+    ProposalRejectedError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+)
+
+ROWS = pa.table({"id": [1, 2, 3, 4], "v": ["a", "b", None, "d"]})
+
+
+def ids(log: CommitLog, table: str) -> list[int]:
+    log.wait_for_snapshot()
+    return sorted(log.table(table).scan(columns=["id"]).to_arrow()["id"].to_pylist())
+
+
+def deletes(log: CommitLog, snapshot_id: int | None) -> Delete:
+    outcome: Outcome = next(each for each in log.subscribe(follow=False) if each.snapshot_id == snapshot_id)
+    assert outcome.proposal is not None
+    return next(change for change in outcome.proposal.changes if isinstance(change, Delete))
+
+
+@pytest.fixture
+def many(log: CommitLog, table: str) -> str:
+    """A table of three files, ids 1 to 4, 11 to 14 and 21 to 24."""
+    for start in (0, 10, 20):
+        log.append(table, {"id": [start + at for at in range(1, 5)], "v": ["a", "b", None, "d"]}, create=True)
+    return table
+
+
+def test_delete_when_statistics_prove_whole_files_then_only_others_are_read(log: CommitLog, many: str) -> None:
+    files = {each.data_file_id: Path(each.path) for each in log.table(many).files()}
+    first, _, third = sorted(files)
+    kept = files[first].rename(files[first].with_suffix(".away"))
+    outcome = log.table(many).delete("id < 13")
+    assert outcome is not None
+    kept.rename(files[first])
+    change = deletes(log, outcome.snapshot_id)
+    assert change.whole_files == (first,)
+    assert [len(each.rows) for each in change.positions] == [2]
+    assert ids(log, many) == [13, 14, 21, 22, 23, 24]
+    again = log.table(many).delete([("id", ">", 20)])
+    assert again is not None
+    assert deletes(log, again.snapshot_id).whole_files == (third,)
+    assert log.table(many).delete("id = 5") is None
+    assert log.table(many).delete(True) is not None
+    assert ids(log, many) == []
+
+
+def test_delete_when_rows_were_deleted_before_then_the_rest_of_a_file_is_all_of_it(log: CommitLog, many: str) -> None:
+    log.table(many).delete("id in (1, 2)")
+    outcome = log.table(many).delete("v is null")
+    assert outcome is not None
+    assert ids(log, many) == [4, 11, 12, 14, 21, 22, 24]
+    last = log.table(many).delete("id between 1 and 4")
+    assert last is not None
+    assert len(deletes(log, last.snapshot_id).whole_files) == 1
+    assert ids(log, many) == [11, 12, 14, 21, 22, 24]
+
+
+def test_delete_when_many_rows_of_a_file_go_then_by_a_delete_file(log: CommitLog, table: str) -> None:
+    log.append(table, {"id": list(range(250_000))}, create=True)
+    log.table(table).delete("id < 5")
+    outcome = log.table(table).delete("id < 150000")
+    assert outcome is not None
+    [deleted] = deletes(log, outcome.snapshot_id).delete_files
+    assert len(deleted.rows) == 149_995
+    assert ids(log, table) == list(range(150_000, 250_000))
+    folder = Path(log.table(table).at().path or "")
+    with pytest.raises(ProposalRejectedError):
+        log.table(table).delete("id < 249990", decide_before_ms=1)
+    assert len(list(folder.glob("*-deletes.parquet"))) == 1
+
+
+def test_delete_when_rows_that_match_come_meanwhile_then_it_is_computed_again(
+    log: CommitLog, other: CommitLog, many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from commitlog.client.writing.deleting import Deletion
+
+    put, added = Deletion.put, []
+
+    def once(self: Deletion, transaction: Any) -> None:
+        put(self, transaction)
+        if not added:
+            added.append(other.append(many, {"id": [2]}))
+
+    monkeypatch.setattr(Deletion, "put", once)
+    assert log.table(many).delete("id = 2") is not None
+    assert ids(log, many) == [1, 3, 4, 11, 12, 13, 14, 21, 22, 23, 24]
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (None, "say which rows go"), ([], "say which rows go"), (False, "say which rows go"),
+        ("id like 3", "like"), (("nope", "=", 1), "nope"), (("id", "=", "x"), "id"),
+    ],
+)  # fmt: skip
+def test_delete_when_the_filter_is_none_then_says_so(log: CommitLog, many: str, where: Any, message: str) -> None:
+    with pytest.raises((InvalidRequestError, ValueError), match=message):
+        log.table(many).delete(where)
+
+
+def test_delete_when_its_key_is_known_then_the_first_answers(log: CommitLog, many: str) -> None:
+    first = log.table(many).delete("id = 1", key="cleanup:1")
+    again = log.table(many).delete("id = 1", key="cleanup:1")
+    assert first is not None
+    assert again is not None
+    assert (again.is_repeat, again.snapshot_id) == (True, first.snapshot_id)
+
+
+def test_restore_when_rows_went_and_came_then_they_are_as_they_were(log: CommitLog, many: str) -> None:
+    table = log.table(many)
+    then, before = log.head_snapshot_id(), ids(log, many)
+    table.delete("id < 3")
+    table.append({"id": [99]})
+    table.delete("id > 22")
+    outcome = table.restore(then)
+    assert outcome is not None
+    assert ids(log, many) == before
+    assert table.restore(log.head_snapshot_id()) is None
+    kept = {each.data_file_id for each in table.files(then)} & {each.data_file_id for each in table.files()}
+    assert len(kept) == 1
+
+
+def test_restore_when_it_cannot_be_then_says_why(log: CommitLog, many: str) -> None:
+    table = log.table(many)
+    with pytest.raises(SnapshotNotFoundError):
+        table.restore(10**9)
+    with pytest.raises(TableNotFoundError):
+        log.table(f"{many}_none").restore(1)
+    then = log.head_snapshot_id()
+    with log.transaction() as tx:
+        tx.drop_table(many)
+    table.append(ROWS, create=True)
+    with pytest.raises(DataFileError, match="created anew"):
+        table.restore(then)
+
+
+@pytest.fixture
+def keyed(log: CommitLog, table: str) -> str:
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64", "v": "varchar", "n": "int64"}, primary_key=["id"])
+    return table
+
+
+def rows(log: CommitLog, table: str) -> Iterator[tuple[Any, ...]]:
+    log.wait_for_snapshot()
+    return iter(sorted(tuple(row.values()) for row in log.table(table).scan().to_arrow().to_pylist()))
+
+
+def test_keyed_rows_when_inserted_updated_and_deleted_then_as_asked(log: CommitLog, keyed: str) -> None:
+    table = log.table(keyed)
+    table.insert({"id": 1, "v": "a", "n": 1})
+    table.insert(pl.DataFrame({"id": [2, 3], "v": ["b", "c"]}))
+    table.update({"id": 1}, {"id": 1, "v": "A"})
+    table.delete_row({"id": 2})
+    assert list(rows(log, keyed)) == [(1, "A", None), (3, "c", None)]
+    with pytest.raises(ProposalRejectedError):
+        table.insert({"id": 1})
+
+
+def test_upsert_when_some_keys_are_there_then_only_given_columns_change(log: CommitLog, keyed: str) -> None:
+    table = log.table(keyed)
+    table.insert([{"id": 1, "v": "a", "n": 1}, {"id": 2, "v": "b", "n": 2}])
+    assert table.upsert(pa.table({"ID": [2, 3], "v": ["B", "c"]})) is not None
+    assert list(rows(log, keyed)) == [(1, "a", 1), (2, "B", 2), (3, "c", None)]
+    first = table.upsert({"id": 4}, key="load:4")
+    again = table.upsert({"id": 4}, key="load:4")
+    assert first is not None
+    assert again is not None
+    assert (again.is_repeat, again.snapshot_id) == (True, first.snapshot_id)
+    assert table.upsert([]) is None
+
+
+def test_upsert_when_it_cannot_be_then_says_why(log: CommitLog, keyed: str) -> None:
+    table = log.table(keyed)
+    with pytest.raises(InvalidRequestError, match="a row lacks id"):
+        table.upsert({"v": "a"})
+    with pytest.raises(InvalidRequestError, match="give each key once"):
+        table.upsert([{"id": 1}, {"id": 1}])
+    log.append(f"{keyed}_plain", ROWS, create=True)
+    with pytest.raises(DataFileError, match="no primary key"):
+        log.table(f"{keyed}_plain").upsert({"id": 1})
+
+
+def test_delete_when_the_table_has_a_key_then_rows_go_by_it(log: CommitLog, keyed: str) -> None:
+    table = log.table(keyed)
+    table.insert([{"id": at, "v": "x" if at < 3 else "y"} for at in range(5)])
+    assert table.delete("v = 'x'") is not None
+    assert [row[0] for row in rows(log, keyed)] == [3, 4]
