@@ -70,6 +70,7 @@ def test_append_when_a_file_is_to_stay_outside_then_the_table_has_to_allow_it(
     with log.transaction() as tx:
         tx.alter(table).set_property("foreign_paths", "true")
     assert log.append(table, files=[outside]) is not None
+    log.wait_for_snapshot()
     with pytest.raises(DataFileError, match=r"in table .* already"):
         log.append(table, files=[outside], outside="reference")
     assert files_in(log, table) == []
