@@ -9,14 +9,14 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from commitlog.client.tables.filters import predicates
+from commitlog.client.tables.filters import is_one, predicates
 from commitlog.domain.model import Predicate
 from commitlog.errors import InvalidRequestError
 
-Where: TypeAlias = "str | Sequence[tuple[Any, ...]] | None"
-"""SQL, or a conjunction of ``(column, op, value)``. Only the second tells the log which rows were read, and the catalog
-which files to leave out: with SQL every row of the table counts as read. None is no filter."""
-Rows: TypeAlias = "str | Sequence[tuple[Any, ...]] | Literal[True]"
+Where: TypeAlias = "str | tuple[Any, ...] | Sequence[tuple[Any, ...]] | None"
+"""SQL, or a conjunction of ``(column, op, value)``, of which one may stand alone. Only tuples tell the log which rows were
+read, and the catalog which files to leave out: with SQL every row of the table counts as read. None is no filter."""
+Rows: TypeAlias = "str | tuple[Any, ...] | Sequence[tuple[Any, ...]] | Literal[True]"
 """Which rows are changed: a filter, or True (or "all") for all of them."""
 
 _OPERATORS: Mapping[str, Callable[[Expression, Any], Expression]] = {
@@ -52,7 +52,8 @@ def condition(where: Where) -> Expression:
     """The filter as Spark's expression."""
     if isinstance(where, str):
         return sf.expr(where)
-    terms = [_OPERATORS[op](sf.col(f"`{column}`"), value[0] if value else None) for column, op, *value in where or ()]
+    given: Sequence[Any] = [where] if is_one(where) else [*(where or ())]
+    terms = [_OPERATORS[op](sf.col(f"`{column}`"), value[0] if value else None) for column, op, *value in given]
     return reduce(Expression.__and__, terms, sf.lit(True))
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from contract.making import ANYWHERE, KEYED, ROWS, append, create
 
 from commitlog.client import CommitLog
+from commitlog.client.reading import frames
 from commitlog.client.reading.scan import Scan
-from commitlog.errors import InvalidRequestError, SnapshotNotFoundError, TableNotFoundError
+from commitlog.errors import DataFileError, InvalidRequestError, SnapshotNotFoundError, TableNotFoundError
 from commitlog.testing import InMemoryCommitLog
 
 
@@ -256,3 +261,80 @@ def test_duckdb_when_asked_for_then_reads_what_was_committed_and_writes_nothing(
         assert lake.execute(f"SELECT count(*) FROM {table}").fetchone() == (3,)
     with pytest.raises(SnapshotNotFoundError):
         log.duckdb(snapshot=10**6)
+
+
+TYPED = {
+    "id": "int64", "i8": "int8", "u64": "uint64", "big": "int128", "f": "float64", "d": "decimal(9,2)", "b": "boolean",
+    "day": "date", "at": "time", "ts": "timestamp", "ns": "timestamp_ns", "tz": "timestamptz", "iv": "interval",
+    "s": "varchar", "bl": "blob", "u": "uuid", "j": "json", "l": "list(int64)",
+    "st": 'struct(a int64, b varchar)', "m": "map(varchar, int64)",
+}  # fmt: skip
+VALUES = {
+    "id": 1, "i8": -7, "u64": 2**64 - 1, "big": str(2**100), "f": float("nan"), "d": Decimal("1.50"), "b": True,
+    "day": dt.date(2024, 2, 29), "at": dt.time(1, 2, 3), "ts": dt.datetime(2024, 2, 29, 1, 2, 3, 456),
+    "ns": "2024-02-29 01:02:03.123456789", "tz": dt.datetime(2024, 2, 29, tzinfo=dt.UTC), "iv": "1 year 2 days 03:04:05",
+    "s": "it's [a] 'word'", "bl": b"\x00z", "u": UUID(int=7), "j": '{"a": 1}', "l": [1, None],
+    "st": {"a": 1, "b": "it's"}, "m": {"k": 1, "l": None},
+}  # fmt: skip
+
+
+def test_scan_when_a_row_is_in_no_file_then_its_values_are_of_the_types_that_duckdb_gives(
+    log: CommitLog, table: str
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, TYPED, primary_key=["id"])
+        tx.insert_row(table, VALUES)
+        tx.insert_row(table, {"id": 2})
+    found = log.table(table).scan().to_arrow()
+    assert found.schema == log.table(table).schema
+    one, none = found.sort_by("id").drop_columns(["f", "ns", "iv"]).to_pylist()
+    assert one == {
+        **{name: value for name, value in VALUES.items() if name not in ("f", "ns", "iv")},
+        "big": Decimal(2**100), "u64": 2**64 - 1, "u": str(UUID(int=7)), "m": [("k", 1), ("l", None)],
+    }  # fmt: skip
+    assert set(none.values()) == {2, None}
+    assert found["iv"].to_pylist()[0] == pa.MonthDayNano([12, 2, 11045 * 10**9])
+    assert found["ns"].cast(pa.int64()).to_pylist()[0] % 10**9 == 123456789
+    assert log.table(table).scan(where="f > 5 and u = '00000000-0000-0000-0000-000000000007'").count() == 1
+    assert log.table(table).scan(where=[("bl", "=", b"\x00z"), ("ns", ">", "2024-02-29 01:02:03.1")]).count() == 1
+    with pytest.raises(InvalidRequestError, match="column iv is a interval, which a filter cannot compare"):
+        log.table(table).scan(where="iv = '1 day'")
+
+
+def test_scan_when_a_file_is_gone_then_says_which(log: CommitLog, table: str, tmp_path: Path) -> None:
+    create(log, table)
+    append(log, table, tmp_path)
+    scan = log.table(table).scan()
+    Path(scan.files()[0].path).unlink()
+    assert scan.count() == 3
+    with pytest.raises(DataFileError, match=r"\.parquet is not there"):
+        scan.to_arrow()
+
+
+def test_scan_when_what_makes_frames_is_not_installed_then_says_what_to_install(
+    log: CommitLog, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(log, table)
+    monkeypatch.setattr(frames, "find_spec", lambda name: None)
+    with pytest.raises(InvalidRequestError, match="needs polars, which is not installed: pip install polars"):
+        log.table(table).scan().to_polars()
+    with pytest.raises(InvalidRequestError, match="pip install pandas"):
+        log.table(table).scan().to_pandas()
+
+
+def test_scan_when_a_file_has_many_row_groups_and_deleted_rows_then_each_row_is_where_it_stands(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    path = tmp_path / f"{table}.parquet"
+    pq.write_table(pa.table({"id": range(100), "day": [str(each) for each in range(100)]}), path, row_group_size=7)
+    with log.transaction() as tx:
+        tx.append(table, [str(path)])
+    gone = {0, 6, 7, 50, 98, 99}
+    with log.transaction() as tx:
+        tx.delete(table, positions={log.table(table).files()[0].data_file_id: gone})
+    left = [each for each in range(100) if each not in gone]
+    handle = log.table(table)
+    assert sorted(handle.scan().to_arrow()["id"].to_pylist()) == left
+    assert [row[0] for row in rows(handle.scan(where="id >= 45 and id < 60"))] == [i for i in left if 45 <= i < 60]
+    assert handle.scan(where="id > 90", columns=["day"]).count() == 7

@@ -94,6 +94,7 @@ def test_reads_when_filtered_then_files_are_left_out_before_spark_sees_them(
         seen(log, append(rows(spark, *range(start, start + 10)).coalesce(1), TABLE, log=log))
     whole, one = read(spark, TABLE, log=log), read(spark, TABLE, where=[("id", "between", (12, 13))], log=log)
     assert (len(whole.inputFiles()), len(one.inputFiles()), ids(one)) == (3, 1, [12, 13])
+    assert ids(read(spark, TABLE, where=("id", "=", 5), log=log)) == [5]
     assert ids(read(spark, TABLE, where="id > 28", log=log)) == [29]
 
 

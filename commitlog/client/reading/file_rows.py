@@ -6,6 +6,7 @@ rows is read by itself, its rows told by where they stand.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -79,8 +80,8 @@ class FileReader:
 
     def tables(self, files: Iterable[RowsOfFile]) -> Iterator[pa.Table]:
         """The rows of files, a table for all that are alike, or for one with deleted rows."""
-        for group in self._groups(files):
-            yield group.table()
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            yield from pool.map(lambda group: group.table(), self._groups(files))
 
     def batches(self, files: Iterable[RowsOfFile]) -> Iterator[pa.RecordBatch]:
         """The rows of files, batch after batch, with no more in memory than is being read."""
@@ -89,7 +90,8 @@ class FileReader:
 
     def count(self, files: Iterable[RowsOfFile]) -> int:
         """How many rows there are, of which no column but those of conditions is read."""
-        return sum(group.count() for group in self._groups(files))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return sum(pool.map(lambda group: group.count(), self._groups(files)))
 
     def placed(self, rows: RowsOfFile) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
         """The rows of one file, without a filter, and where they stand in it."""

@@ -49,13 +49,12 @@ def predicates(where: Where) -> tuple[Predicate, ...]:
         return ()
     if isinstance(where, str):
         return _Parser(where).conjunction_to_end()
-    if isinstance(where, Predicate) or _is_one(where):
-        where = (where,)
+    where = (where,) if isinstance(where, Predicate) or is_one(where) else where
     given: tuple[Any, ...] = checked_items("filter", where, (Predicate, tuple, list), "(column, op, value)")
     return tuple(each if isinstance(each, Predicate) else _predicate(tuple(each)) for each in given)
 
 
-def _is_one(where: Any) -> bool:
+def is_one(where: Any) -> bool:
     """Whether it is a single ``(column, op, value)``, and not a list of such."""
     return isinstance(where, tuple) and len(where) > 1 and isinstance(where[0], str)
 
