@@ -70,7 +70,8 @@ class PendingProposal:
 
     def forget(self) -> None:
         """Nobody waits for it any more."""
-        self._answers.forget(self)
+        if self._answer is None:
+            self._answers.forget(self)
 
     def unknown(self) -> OutcomeUnknownError:
         """What is known when nothing comes any more."""
@@ -207,17 +208,19 @@ class Answers:
     def _settle(self, found: Iterable[PendingProposal], answer: Receipt | CommitLogError) -> None:
         for pending in found:
             with self._guard:
-                if pending._answer is not None:
-                    continue
-                self._unlist(pending)
-                pending._answer = answer
-                for gate in pending._gates:
-                    if gate in self._gates:
-                        self._open(gate)
-                if self._to_call_back.pop(pending, None) is not None:
-                    self._to_tell.append(pending)
-                    if len(self._to_tell) == 1:
-                        self._wake()
+                if pending._answer is None:
+                    self._give(pending, answer)
+
+    def _give(self, pending: PendingProposal, answer: Receipt | CommitLogError) -> None:
+        self._unlist(pending)
+        pending._answer = answer
+        for gate in pending._gates:
+            if gate in self._gates:
+                self._open(gate)
+        if self._to_call_back.pop(pending, None) is not None:
+            self._to_tell.append(pending)
+            if len(self._to_tell) == 1:
+                self._wake()
 
     def _unlist(self, pending: PendingProposal) -> None:
         waiting = self._by_id.get(pending.proposal_id)

@@ -1,0 +1,131 @@
+"""A process of the latency bench: one that publishes, or one that watches the catalog as a client does.
+
+It is told its job in JSON on stdin, says that it is ready, and does it when the next line comes: a publisher answers with what
+became of its proposals, the watcher, once the outcome of that number is visible, with when it has seen which.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from commitlog.catalog.queries import Catalog
+from commitlog.catalog.watching import CatalogWatch
+from commitlog.config import Settings
+from commitlog.errors import OutcomeUnknownError
+from commitlog.log.answers import PendingProposal
+from commitlog.log.publisher import Publisher
+from commitlog.ops.bench.backlog import COLUMNS, WRITERS, make_proposal
+
+ANSWER_TIMEOUT_S = 60.0
+WATCH_S = 0.5
+LOOK_S = 0.001
+"""Whoever publishes reads answers until the next proposal is due, and notes at least so often what has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishJob:
+    """What one of several publishers sends.
+
+    Attributes:
+        number, of: which of how many it is; every so many-th proposal is its own.
+        proposals: of all together.
+        per_second: of all together; 0 is one after the other's answer.
+    """
+
+    number: int
+    of: int
+    proposals: int
+    per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatchJob:
+    """To watch."""
+
+
+class Sent(NamedTuple):
+    """A proposal that was answered: its outcome's place, when it was due, when the answer was there."""
+
+    seq: int
+    due_s: float
+    answered_s: float
+
+
+def publish(settings: Settings, job: PublishJob) -> list[Sent]:
+    """Publish when told to, in this one thread, which also reads the answers."""
+    made = {number: make_proposal(number, COLUMNS) for number in range(job.number, job.proposals, job.of)}
+    done: list[Sent] = []
+    waiting: deque[tuple[float, PendingProposal]] = deque()
+    with Publisher(settings) as publisher:
+        # Of each writer: where its receipts begin is known from now on.
+        for number in range(WRITERS):
+            publisher.submit(make_proposal(number, COLUMNS))
+        _say("ready")
+        sys.stdin.readline()
+        start = time.perf_counter()
+        for number, proposal in made.items():
+            due = start + number / job.per_second if job.per_second else time.perf_counter()
+            _hear(waiting, done, until=due)
+            waiting.append((due, publisher.publish(proposal)))
+            if not job.per_second:
+                _hear(waiting, done)
+        _hear(waiting, done)
+    return done
+
+
+def _hear(waiting: deque[tuple[float, PendingProposal]], done: list[Sent], *, until: float | None = None) -> None:
+    """Read answers until a moment, else until all are there."""
+    while waiting:
+        left_s = LOOK_S if until is None else min(LOOK_S, until - time.perf_counter())
+        if left_s < LOOK_S:
+            break
+        with suppress(OutcomeUnknownError):
+            waiting[0][1].wait(left_s)
+        now = time.perf_counter()
+        for _ in range(len(waiting)):
+            due, pending = waiting.popleft()
+            if pending.done:
+                done.append(Sent(pending.wait(0).seq, due, now))
+            else:
+                waiting.append((due, pending))
+    if until is not None:
+        time.sleep(max(0.0, until - time.perf_counter()))
+
+
+def watch(settings: Settings) -> list[tuple[int, float]]:
+    """Note which outcome was visible when, until the one is whose number the next line says, or has not come for long."""
+    watching = CatalogWatch(Catalog(settings.database_url))
+    wanted: list[int] = []
+    threading.Thread(target=lambda: wanted.append(int(sys.stdin.readline())), daemon=True).start()
+    _say("ready")
+    seen: list[tuple[int, float]] = []
+    last, moved_at = -1, time.monotonic()
+    while not wanted or (last < wanted[0] and time.monotonic() - moved_at < ANSWER_TIMEOUT_S):
+        shown = watching.wait_until(lambda shown: shown.seq > last, WATCH_S)  # noqa: B023
+        if shown is not None:
+            seen.append((shown.seq, time.perf_counter()))
+            last, moved_at = shown.seq, time.monotonic()
+    watching.close()
+    return seen
+
+
+def _say(told: object) -> None:
+    print(json.dumps(told), flush=True)
+
+
+def main() -> None:
+    """Do as told."""
+    [(kind, told)] = json.loads(sys.stdin.readline()).items()
+    settings = Settings.load()
+    _say(watch(settings) if kind == WatchJob.__name__ else publish(settings, PublishJob(**told)))
+
+
+if __name__ == "__main__":
+    main()
