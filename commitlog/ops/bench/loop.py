@@ -1,6 +1,6 @@
 """`commitlog bench loop`: what a writer feels that waits for each answer before it goes on.
 
-Writers are processes, or threads of a few, and loop: write one small Parquet file, append it, by `log.append` or by a
+Writers are processes, or threads of a few, and loop: append some rows, which become one small Parquet file, by one call or by a
 transaction that begins at the newest snapshot. In each repetition DuckLake's own client inserts the same rows on the same
 PostgreSQL, so that ratios are of the same minutes. CPU time is given by part and thread, since on one machine it is what the
 rates share.

@@ -71,17 +71,14 @@ class _LogWriter:
 
 
 class AppendWriter(_LogWriter):
-    """A file, and one call that appends it; that call counts as the commit."""
+    """One call that takes the rows, writes them into a file and commits it, as the other clients' do."""
 
     def turn(self) -> Took:
         """Write a file, commit it."""
         began = time.perf_counter()
-        path = self._log.new_file(self._table)
-        pq.write_table(self._rows, path)
-        written = time.perf_counter()
-        self._log.append(self._table, files=[path])
-        ended = time.perf_counter()
-        return Took(ended - began, ended - written)
+        self._log.table(self._table).append(self._rows)
+        took_s = time.perf_counter() - began
+        return Took(took_s, took_s)
 
 
 class TransactionWriter(_LogWriter):
