@@ -179,17 +179,18 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _proposal(number: int, base: int, change: m.Change) -> m.Proposal:
-    time_ms = START_MS + number // PROPOSALS_PER_MS
+def _proposal(number: int, base: int, change: m.Change, per_ms: int = PROPOSALS_PER_MS) -> m.Proposal:
+    time_ms = START_MS + number // per_ms
     proposal_id = time_ms.to_bytes(6, "big") + b"\x70\x00" + (2**63 + number).to_bytes(8, "big")
     return m.Proposal(proposal_id, f"writer-{number % 64}", base, (change,))
 
 
 class History:
-    """A state that grows by appends to 1,000 tables in turn."""
+    """A state that grows by appends to 1,000 tables in turn, so many in a millisecond."""
 
-    def __init__(self, genesis: m.Genesis) -> None:
+    def __init__(self, genesis: m.Genesis, *, per_ms: int = PROPOSALS_PER_MS) -> None:
         self.state = new_state(genesis)
+        self.per_ms = per_ms
         columns = (m.ColumnSpec("id", "int64"), m.ColumnSpec("v", "varchar"))
         self._number = 0
         for table in range(TABLES):
@@ -198,7 +199,7 @@ class History:
     @property
     def now_ms(self) -> int:
         """When the last proposal was made."""
-        return START_MS + self._number // PROPOSALS_PER_MS
+        return START_MS + self._number // self.per_ms
 
     def next_append(self) -> m.Proposal:
         """A proposal to append one file to the next table, from the head on."""
@@ -211,7 +212,7 @@ class History:
 
     def _next(self, change: m.Change) -> m.Proposal:
         self._number += 1
-        return _proposal(self._number, self.state.head_snapshot_id, change)
+        return _proposal(self._number, self.state.head_snapshot_id, change, self.per_ms)
 
     def commit(self, proposal: m.Proposal, value: bytes | None = None) -> m.Outcome:
         """Decide and replay a proposal, of which ``value`` are the bytes."""

@@ -287,6 +287,34 @@ def restart_command(settings: Settings, outcomes: int, repetitions: int, as_json
     print_goals(result.goals())
 
 
+@bench_command.command("memory")
+@click.option(
+    "--files", "-n", type=click.IntRange(10_000), default=10_000_000, show_default=True, help="That are live."
+)
+@click.option(
+    "--rate",
+    "rates",
+    type=click.IntRange(1_000),
+    multiple=True,
+    default=(10_000, 40_000),
+    show_default=True,
+    metavar="N",
+    help="Proposals a second, each of which is remembered for a minute.",
+)
+@json_option
+def memory_command(files: int, rates: tuple[int, ...], as_json: bool) -> None:
+    """Weigh the state of a sequencer, without Kafka."""
+    from commitlog.ops.bench.memory import run_memory_bench
+
+    weights = run_memory_bench(files, rates, say=lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json([each.as_dict() for each in weights])
+        return
+    rows = [(f"{each.per_second:,}", f"{each.files:,}", f"{each.memory_mib:,.0f}") for each in weights]
+    print_table(["proposals/s", "files", "MiB"], rows, title=f"the core {weights[0].core}")
+    print_goals([goal for each in weights for goal in each.goals()])
+
+
 @bench_command.command("catalog")
 @click.option("--files", type=click.IntRange(10_000), default=1_000_000, show_default=True, metavar="N")
 @json_option
