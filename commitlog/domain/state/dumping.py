@@ -297,17 +297,7 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
             ]
             for f, h in sorted(state.file_history.items())
         ],
-        "commits": [
-            [
-                at,
-                commit.proposal_id,
-                commit.writer_id,
-                [t.table_id for t in commit.tables if t.table_id in state.tables],
-                list(commit.files),
-                [[t.table_id, key] for t, key in commit.rows if t.table_id in state.tables],
-            ]
-            for at, commit in state.commits.items()
-        ],
+        "commits": _dump_commits(state),
         "writers": [
             [name, w.epoch, None if w.committed_seqs is None else _bits(w.committed_seqs), _dump_answers(w.answers)]
             for name, w in sorted(state.writers.items())
@@ -322,6 +312,52 @@ def _dump_answers(answers: dict[int, Answer]) -> Plain:
     return [[writer_seq, _dump_answer(answer)] for writer_seq, answer in sorted(answers.items())]
 
 
+def _touched(state: s.SequencerState, commit: s.Commit) -> list[Plain]:
+    return [
+        [t.table_id for t in commit.tables if t.table_id in state.tables],
+        list(commit.files),
+        [[t.table_id, key] for t, key in commit.rows if t.table_id in state.tables],
+    ]
+
+
+def _dump_commits(state: s.SequencerState) -> Plain:
+    """In columns; nearly every commit touches one table and no file or row that was there before."""
+    tables, others = array("q"), []
+    for at, commit in state.commits.items():
+        touched = _touched(state, commit)
+        is_plain = len(touched[0]) == 1 and touched[1:] == [[], []]
+        tables.append(touched[0][0] if is_plain else _OTHERS)
+        if not is_plain:
+            others.append([at, *touched])
+    commits = state.commits.values()
+    return [
+        array("q", state.commits).tobytes(),
+        b"".join([commit.proposal_id for commit in commits]),
+        [commit.writer_id for commit in commits],
+        tables.tobytes(),
+        others,
+    ]
+
+
+_ID_SIZE = 16
+_OTHERS = -1
+
+
+def _load_commits(
+    state: s.SequencerState, snapshots: bytes, ids: bytes, writers: list[str], tables: bytes, others: Plain
+) -> None:
+    alone = {table_id: (table,) for table_id, table in state.tables.items()}
+    numbers = zip(array("q", snapshots), writers, array("q", tables), strict=True)
+    for number, (at, writer_id, table_id) in enumerate(numbers):
+        proposal_id = ids[number * _ID_SIZE : (number + 1) * _ID_SIZE]
+        state.commits[at] = s.Commit(proposal_id, writer_id, () if table_id == _OTHERS else alone[table_id], (), ())
+    for at, touched, files, rows in others:
+        commit = state.commits[at]
+        commit.tables = tuple(state.tables[table_id] for table_id in touched)
+        commit.files = tuple(files)
+        commit.rows = tuple((state.tables[table_id], key) for table_id, key in rows)
+
+
 def load_state(plain: dict[str, Plain]) -> s.SequencerState:
     """The state that ``dump_state`` wrote."""
     state = s.SequencerState(
@@ -332,14 +368,7 @@ def load_state(plain: dict[str, Plain]) -> s.SequencerState:
     state.next_offsets = dict(plain["next_offsets"])
     _load_objects(state, plain)
     _load_files(state, plain)
-    for at, proposal_id, writer_id, tables, files, rows in plain["commits"]:
-        state.commits[at] = s.Commit(
-            proposal_id,
-            writer_id,
-            tuple(state.tables[t] for t in tables),
-            tuple(files),
-            tuple((state.tables[t], key) for t, key in rows),
-        )
+    _load_commits(state, *plain["commits"])
     for name, epoch, seqs, answers in plain["writers"]:
         writer = state.writers[name] = s.WriterState()
         writer.epoch = epoch
@@ -414,7 +443,17 @@ def _load_files(state: s.SequencerState, plain: dict[str, Plain]) -> None:
 def state_hash(state: s.SequencerState) -> bytes:
     """SHA-256 over the plain form, with nothing packed: equal for states that hold the same."""
     digest = sha256()
-    _feed(digest, {**dump_state(state), "duplicates": _spelt_out(state.duplicates)})
+    _feed(
+        digest,
+        {
+            **dump_state(state),
+            "commits": [
+                [at, commit.proposal_id, commit.writer_id, *_touched(state, commit)]
+                for at, commit in state.commits.items()
+            ],
+            "duplicates": _spelt_out(state.duplicates),
+        },
+    )
     return digest.digest()
 
 

@@ -6,7 +6,9 @@ Source: Apache Avro 1.12 specification, "Object container files".
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -19,6 +21,7 @@ from commitlog.log.codec.records.checkpoint_section import read_checkpoint_secti
 
 _MAGIC = b"Obj\x01"
 _SYNC_SIZE_BYTES = 16
+_AHEAD = 2
 _SCHEMA = "checkpoint_section.avsc"
 
 
@@ -46,7 +49,7 @@ def write_sections(sink: Sink, sections: Iterable[CheckpointSection], told: Mapp
     out.write(sync)
     sink.write(out.getvalue())
     for section in sections:
-        packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        packer = zlib.compressobj(zlib.Z_BEST_SPEED, wbits=-zlib.MAX_WBITS)
         body, out = BytesWriter(), BytesWriter()
         write_checkpoint_section(body, section)
         long(out, 1)
@@ -63,17 +66,36 @@ def read_told(path: Path) -> dict[str, str]:
 
 
 def read_sections(path: Path) -> Iterator[CheckpointSection]:
-    """The sections of a container that `write_sections` has written."""
-    with path.open("rb") as file:
-        _, sync = _read_head(file)
-        while first := file.read(1):
-            count = _read_long(file, first)
-            packed = file.read(_read_long(file, file.read(1)))
-            if file.read(_SYNC_SIZE_BYTES) != sync:
-                raise ValueError("a block does not end where it says")
-            cursor = Cursor(zlib.decompress(packed, wbits=-zlib.MAX_WBITS))
-            for _ in range(count):
-                yield read_checkpoint_section(cursor)
+    """The sections of a container that `write_sections` has written; a thread unpacks the next while one is looked at."""
+    with path.open("rb") as file, ThreadPoolExecutor(1) as pool:
+        unpacked: deque[Future[tuple[int, bytes]]] = deque()
+        for block in _read_blocks(file):
+            unpacked.append(pool.submit(_unpacked, *block))
+            if len(unpacked) > _AHEAD:
+                yield from _sections_in(*unpacked.popleft().result())
+        for each in unpacked:
+            yield from _sections_in(*each.result())
+
+
+def _read_blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """How many sections each holds, and its bytes as they are written."""
+    _, sync = _read_head(file)
+    while first := file.read(1):
+        count = _read_long(file, first)
+        packed = file.read(_read_long(file, file.read(1)))
+        if file.read(_SYNC_SIZE_BYTES) != sync:
+            raise ValueError("a block does not end where it says")
+        yield count, packed
+
+
+def _unpacked(count: int, packed: bytes) -> tuple[int, bytes]:
+    return count, zlib.decompress(packed, wbits=-zlib.MAX_WBITS)
+
+
+def _sections_in(count: int, data: bytes) -> Iterator[CheckpointSection]:
+    cursor = Cursor(data)
+    for _ in range(count):
+        yield read_checkpoint_section(cursor)
 
 
 def _read_head(file: IO[bytes]) -> tuple[dict[str, bytes], bytes]:
