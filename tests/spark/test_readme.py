@@ -49,6 +49,9 @@ def test_readme_when_its_python_example_is_run_then_shows_a_commit_and_a_refusal
     assert "\n4 COMMITTED 3 \n" in shown
     assert "\n4 of 6\n3 rows came since snapshot 1\n" in shown
     assert "│ BOS     │     2 │" in shown
+    assert "trips again: 3\n" in shown
+    run(example("Python"))
+    assert "trips again: 6\n" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("spark")

@@ -53,6 +53,7 @@ _COMMANDS = {
     "sequencer": _Place("service", "Run the sequencer alone."),
     "projector": _Place("service", "Run the projector alone."),
     "checkpointer": _Place("service", "Run the checkpointer alone."),
+    "load": _Place("load", "Append CSV, Parquet or JSON files to a table."),
     "submit": _Place("proposals", "Send proposals from a file and print their outcomes."),
     "outcome": _Place("proposals", "What became of a proposal."),
     "explain": _Place("proposals", "The story of a proposal in plain words."),

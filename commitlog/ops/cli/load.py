@@ -1,0 +1,68 @@
+"""The command that appends files of rows to a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from commitlog.config import Settings
+from commitlog.errors import InvalidRequestError, TableNotFoundError
+from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
+
+
+@click.command("load")
+@click.argument("table")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--create", is_flag=True, help="Create the table for the columns of the first file if there is none.")
+@click.option("--partition-by", multiple=True, metavar="KEY", help="Of a created table: a column, or month(day).")
+@click.option(
+    "--key", metavar="TEXT", help="Names this load, such as nightly:2026-03-02: done again it commits nothing."
+)
+@click.option("--message", metavar="TEXT", help="For the history.")
+@click.option("--null", "nulls", multiple=True, default=[""], help="What stands for NULL in CSV; default: nothing.")
+@json_option
+@settings_options
+def load_command(
+    settings: Settings,
+    table: str,
+    files: tuple[Path, ...],
+    create: bool,
+    partition_by: tuple[str, ...],
+    key: str | None,
+    message: str | None,
+    nulls: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Append the rows of each FILE (CSV with a header, Parquet, JSON lines) to TABLE, all of them in one commit.
+
+    The exit code is 3 when it was refused, 4 when the outcome is unknown; then --key lets it be done again safely.
+    """
+    from commitlog.client import CommitLog
+    from commitlog.ops.cli.proposals import submitted_to_json
+    from commitlog.ops.row_files import RowFiles
+
+    if partition_by and not create:
+        raise InvalidRequestError("--partition-by is for a table that is created: add --create")
+    with CommitLog.connect(settings=settings) as log, shown_progress("load", hidden=as_json) as show:
+        try:
+            definition = log.table(table).definition
+        except TableNotFoundError:
+            if not create:
+                raise TableNotFoundError(table, snapshot_id=None, remedy="--create creates it") from None
+            definition = None
+        done = {path: number for number, path in enumerate(files)}
+        rows = RowFiles(
+            files, definition, nulls, lambda path, count: show(f"{path.name}: {count:,} rows", done[path], len(files))
+        )
+        outcome = log.append(table, rows.reader(), create=create, partition_by=partition_by, key=key, message=message)
+        show(f"{rows.row_count:,} rows", len(files), len(files))
+    if as_json:
+        answer = None if outcome is None else submitted_to_json(outcome)
+        print_json({"table": table, "rows": rows.row_count, "outcome": answer})
+    elif outcome is None:
+        click.echo("no rows: nothing to commit")
+    elif outcome.is_repeat:
+        click.echo(f"loaded before, as snapshot {outcome.snapshot_id}: nothing to do")
+    else:
+        click.echo(f"{rows.row_count:,} rows into {table}: snapshot {outcome.snapshot_id}")

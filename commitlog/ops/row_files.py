@@ -1,0 +1,139 @@
+"""Files of rows that are no lake's: CSV, Parquet and JSON lines, read batch after batch as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv, json
+
+from commitlog.client.writing.file_schema import file_schema
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import fold
+from commitlog.errors import DataFileError, InvalidRequestError
+
+BLOCK_BYTES = 16 * 2**20
+"""How much of a CSV file or of JSON lines is read at a time."""
+_FORMATS = {".csv": "CSV", ".tsv": "CSV", ".parquet": "Parquet", ".jsonl": "JSON", ".ndjson": "JSON", ".json": "JSON"}
+_JSON_TYPES = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_timestamp,
+)
+
+
+class RowFiles:
+    """Files with the same columns, whose rows are those of one load.
+
+    Args:
+        paths: their endings tell what they are, ``.gz`` and the like behind that are unpacked.
+        table: what they are loaded into, whose columns' types are taken; None takes those that the first file shows.
+        nulls: texts of a CSV file that stand for NULL where they are not quoted.
+        on_progress: is called with the path that is read, and how many rows have been.
+
+    Raises:
+        DataFileError: a file is missing, is not what its ending says, or has other columns than the first.
+        InvalidRequestError: the ending of a path tells nothing.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        table: TableDefinition | None,
+        nulls: Sequence[str],
+        on_progress: Callable[[Path, int], None],
+    ) -> None:
+        self._paths = paths
+        self._nulls = list(nulls)
+        self._on_progress = on_progress
+        self.row_count = 0
+        known = {} if table is None else {fold(column.name): column for column in table.columns}
+        for path in paths:
+            _format(path)
+        names = self._open(paths[0], {}).schema.names
+        types = {name: kind for name in names if (kind := _text_type(known.get(fold(name)))) is not None}
+        self.schema: pa.Schema = self._open(paths[0], types).schema
+        self._types = types if table is not None else dict(zip(self.schema.names, self.schema.types, strict=True))
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows of all files."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for path in self._paths:
+            try:
+                for batch in self._open(path, self._types):
+                    yield self._like_first(path, batch)
+                    self.row_count += batch.num_rows
+                    self._on_progress(path, self.row_count)
+            except (pa.ArrowException, OSError) as error:
+                raise _unreadable(path, error) from None
+
+    def _like_first(self, path: Path, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if set(batch.schema.names) != set(self.schema.names):
+            raise DataFileError(
+                f"{path} has the columns {', '.join(batch.schema.names[:20])}, and {self._paths[0]} has "
+                f"{', '.join(self.schema.names[:20])}: load them one by one"
+            )
+        return batch.select(self.schema.names).cast(self.schema)
+
+    def _open(self, path: Path, types: Mapping[str, pa.DataType]) -> Any:
+        try:
+            match _format(path):
+                case "CSV":
+                    return self._csv(path, types)
+                case "JSON":
+                    return _json(path, types)
+            file = pq.ParquetFile(path)
+            return pa.RecordBatchReader.from_batches(file.schema_arrow.remove_metadata(), file.iter_batches())
+        except FileNotFoundError:
+            raise DataFileError(f"{path} does not exist") from None
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(path, error) from None
+
+    def _csv(self, path: Path, types: Mapping[str, pa.DataType]) -> Any:
+        return csv.open_csv(
+            path,
+            read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
+            parse_options=csv.ParseOptions(delimiter="\t" if ".tsv" in path.suffixes else ",", newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                column_types=dict(types),
+                null_values=self._nulls,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+
+def _json(path: Path, types: Mapping[str, pa.DataType]) -> Any:
+    known = pa.schema([(name, kind) for name, kind in types.items() if any(is_one(kind) for is_one in _JSON_TYPES)])
+    return json.open_json(
+        pa.input_stream(path),
+        read_options=json.ReadOptions(block_size=BLOCK_BYTES),
+        parse_options=json.ParseOptions(explicit_schema=known if len(known) else None),
+    )
+
+
+def _format(path: Path) -> str:
+    found = next((_FORMATS[ending] for ending in reversed(path.suffixes) if ending in _FORMATS), None)
+    if found is None:
+        raise InvalidRequestError(f"{path} does not end with one of {', '.join(_FORMATS)}: what it holds is not known")
+    return found
+
+
+def _text_type(column: Column | None) -> pa.DataType | None:
+    """The type that a text is read as for a column; None leaves it to what the text looks like."""
+    if column is None or column.children:
+        return None
+    if column.type.name == "uuid":
+        return pa.string()
+    return file_schema([column]).field(0).type
+
+
+def _unreadable(path: Path, error: Exception) -> DataFileError:
+    return DataFileError(f"{path} cannot be read as {_format(path)}: {str(error).splitlines()[0]}")

@@ -1,0 +1,137 @@
+"""`commitlog load`: files of rows appended to a table."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from commitlog.client import CommitLog
+from commitlog.errors import CommitLogError, DataFileError, InvalidRequestError, TableNotFoundError
+from commitlog.ops.cli import cli
+from commitlog.testing import InMemoryCommitLog
+
+Load = Callable[..., Result]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> InMemoryCommitLog:
+    return InMemoryCommitLog(data_path=tmp_path / "lake")
+
+
+@pytest.fixture
+def load(log: InMemoryCommitLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    monkeypatch.setattr(CommitLog, "connect", lambda **_: nullcontext(log))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Result:
+        return CliRunner(env={"COMMITLOG_HOME": str(tmp_path / "home")}).invoke(cli, ["load", *arguments])
+
+    return run
+
+
+def rows(log: CommitLog, table: str) -> list[dict[str, Any]]:
+    return sorted(log.table(table).scan().to_arrow().to_pylist(), key=lambda row: str(row))
+
+
+def write(path: Path, text: str) -> str:
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return str(path)
+
+
+CSV = 'id,name,day\n1,"a, b",2026-03-01\n2,,2026-03-02\n3,"",\n'
+ROWS = [
+    {"id": 1, "name": "a, b", "day": date(2026, 3, 1)},
+    {"id": 2, "name": None, "day": date(2026, 3, 2)},
+    {"id": 3, "name": "", "day": None},
+]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.tsv", "rows.parquet"])
+def test_load_when_the_table_is_to_be_created_then_has_the_columns_of_the_file(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        pq.write_table(pa.Table.from_pylist(ROWS), path)
+    else:
+        write(path, CSV.replace(",", "\t").replace("a\t b", "a, b") if "tsv" in name else CSV)
+    done = load("main.t", str(path), "--create", "--partition-by", "day")
+    assert (done.exit_code, done.stdout) == (0, "3 rows into main.t: snapshot 1\n")
+    assert rows(log, "main.t") == ROWS
+    assert len(log.table("main.t").files()) == 3
+
+
+def test_load_when_the_table_is_there_then_its_types_are_taken(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("t", {"ID": "int32", "name": "varchar", "day": "date", "amount": "decimal(9,2)"})
+    csv = write(tmp_path / "a.csv", "amount,id,name\n1.10,7,008\n")
+    more = write(tmp_path / "b.csv", "name,id,amount\nNA,8,2\n")
+    lines = write(tmp_path / "c.jsonl", '{"id": 9, "name": "x"}\n{"name": "y", "id": 10}\n')
+    assert json.loads(load("t", csv, more, "--json", "--message", "two").stdout)["rows"] == 2
+    assert load("t", lines).exit_code == 0
+    found = [(row["ID"], row["name"], str(row["amount"])) for row in rows(log, "t")]
+    assert sorted(found) == [(7, "008", "1.10"), (8, "NA", "2.00"), (9, "x", "None"), (10, "y", "None")]
+    proposal = log.outcomes[1].proposal
+    assert proposal is not None
+    assert proposal.message == "two"
+
+
+def test_load_when_its_key_is_known_then_commits_nothing(log: InMemoryCommitLog, load: Load, tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.csv", CSV)
+    assert load("t", path, "--create", "--key", "nightly:2026-03-02").exit_code == 0
+    again = load("t", path, "--create", "--key", "nightly:2026-03-02")
+    assert again.stdout == "loaded before, as snapshot 1: nothing to do\n"
+    assert len(rows(log, "t")) == 3
+
+
+def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load: Load, tmp_path: Path) -> None:
+    write(tmp_path / "rows.csv", CSV)
+    load("t", "rows.csv", "--create")
+    assert load("t", write(tmp_path / "none.csv", "id,name\n")).stdout == "no rows: nothing to commit\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (["t", "rows.csv"], TableNotFoundError, "--create"),
+        (["t", "none.csv", "--create"], DataFileError, "none.csv does not exist"),
+        (["t", "rows.txt", "--create"], InvalidRequestError, r"rows.txt does not end with one of \.csv"),
+        (["t", "bad.parquet", "--create"], DataFileError, "bad.parquet cannot be read as Parquet"),
+        (["t", "bad.csv", "--create"], DataFileError, "bad.csv cannot be read as CSV"),
+        (["t", "bad.jsonl", "--create"], DataFileError, "bad.jsonl cannot be read as JSON"),
+        (["t", "rows.csv", "other.csv", "--create"], DataFileError, "other.csv has the columns x, and rows.csv has id"),
+        (["t", "rows.csv", "--partition-by", "day"], InvalidRequestError, "--create"),
+        (["t", "rows.csv", "--create", "--key", ""], InvalidRequestError, "key"),
+    ],
+)
+def test_load_when_it_cannot_be_then_says_why_and_leaves_nothing(
+    log: InMemoryCommitLog,
+    load: Load,
+    tmp_path: Path,
+    arguments: list[str],
+    error: type[CommitLogError],
+    message: str,
+) -> None:
+    write(tmp_path / "rows.csv", CSV)
+    write(tmp_path / "other.csv", "x\n1\n")
+    write(tmp_path / "bad.csv", "a,b\n1,2\n1,2,3\n")
+    for name in ("bad.parquet", "bad.jsonl"):
+        write(tmp_path / name, "{nothing")
+    done = load(*arguments)
+    assert isinstance(done.exception, error)
+    with pytest.raises(error, match=message):
+        raise done.exception
+    assert log.outcomes == ()
+    assert not list((tmp_path / "lake").rglob("*.parquet"))
