@@ -123,12 +123,13 @@ def test_append_when_the_table_is_partitioned_then_a_file_for_each_partition(log
     assert len(rows_in(log, table)) == 4
 
 
-def test_append_when_floats_hold_nan_then_the_log_is_told(log: CommitLog, table: str) -> None:
-    outcome = log.append(table, {"id": [1.5, math.nan, None], "w": [1.0, 2.0, 3.0]}, create=True)
+@pytest.mark.parametrize("times", [1, 50])
+def test_append_when_floats_hold_nan_then_the_log_is_told(log: CommitLog, table: str, times: int) -> None:
+    outcome = log.append(table, {"id": [1.5, math.nan, None] * times, "w": [1.0, 2.0, 3.0] * times}, create=True)
     assert outcome is not None
     statistics = appended_by(log, outcome.snapshot_id)[0].statistics
     assert [(each.min, each.max, each.null_count, each.contains_nan) for each in statistics] == [
-        (1.5, 1.5, 1, True), (1.0, 3.0, 0, False),
+        (1.5, 1.5, times, True), (1.0, 3.0, 0, False),
     ]  # fmt: skip
 
 

@@ -24,6 +24,9 @@ from commitlog.domain.model.types import FLOATS
 GROUP_ROWS = 1_048_576
 """Rows of a row group."""
 
+FEW_VALUES = 100
+"""So few are looked through faster by Python than Arrow is called."""
+
 _ENDS_BYTES = 12
 """What a file of a footer alone has beside it: the magic at both ends, and the footer's size."""
 
@@ -40,11 +43,21 @@ class _FloatColumn:
 
     def add(self, values: pa.ChunkedArray) -> None:
         self.nulls += values.null_count
+        if len(values) <= FEW_VALUES:
+            known = [value for value in values.to_pylist() if value is not None]
+            numbers = [value for value in known if not math.isnan(value)]
+            if numbers:
+                self._widen(min(numbers), max(numbers))
+            self.has_nan = self.has_nan or len(numbers) < len(known)
+            return
         found = pc.min_max(values)
         low, high = found["min"].as_py(), found["max"].as_py()
         if low is not None and not math.isnan(low):
-            self.low, self.high, self.is_bounded = min(self.low, low), max(self.high, high), True
+            self._widen(low, high)
         self.has_nan = self.has_nan or bool(pc.any(pc.is_nan(values)).as_py())
+
+    def _widen(self, low: float, high: float) -> None:
+        self.low, self.high, self.is_bounded = min(self.low, low), max(self.high, high), True
 
     def statistics(self, column: Column, record_count: int, size_bytes: int) -> ColumnStatistics:
         bounded = self.is_bounded and math.isfinite(self.low) and math.isfinite(self.high)
