@@ -10,6 +10,7 @@ READY := .venv/.ready
 PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 INSTALL := install --constraint constraints.txt
 CORE_TESTS := tests/unit tests/scenarios
+TWO_WORKERS := --numprocesses 2 --dist loadgroup
 # Exits with 3 where there is no C compiler; the core then runs interpreted, which the line it prints says.
 COMPILE := $(BIN)/python hatch_build.py || [ $$? -eq 3 ]
 
@@ -89,16 +90,19 @@ check: lint types
 	@echo "[test] coverage of domain/: every branch by tests/unit and tests/scenarios"
 	@COMMITLOG_CORE=interpreted $(BIN)/pytest $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
 
-# The core's tests pass in both forms; all others in the one that users have.
+# The core's tests pass in both forms; all others in the one that users have. Nothing runs beside what is timed; all else is
+# done by two workers, one of whom has the tests that use Spark's session (tests/conftest.py).
 test: check compiled
 	@echo "[test] pytest, the simulations of the core, interpreted"
 	@COMMITLOG_CORE=interpreted $(BIN)/pytest tests/simulation
 	@if $(BIN)/python hatch_build.py; then \
-	  echo "[test] pytest, all tests, the core compiled: real Kafka, PostgreSQL and Spark are started by those that need them"; \
-	  COMMITLOG_CORE=compiled $(BIN)/pytest; \
+	  echo "[test] pytest, what the core and the projector cost beside the baseline"; \
+	  COMMITLOG_CORE=compiled $(BIN)/pytest -rP tests/speed && \
+	  echo "[test] pytest, all other tests, the core compiled: real Kafka, PostgreSQL and Spark are started by those that need them" && \
+	  COMMITLOG_CORE=compiled $(BIN)/pytest $(TWO_WORKERS) --ignore=tests/speed; \
 	else \
 	  echo "[test] pytest, all other tests, the core interpreted: without a C compiler its other form is not tested"; \
-	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(addprefix --ignore=,$(CORE_TESTS) tests/simulation); \
+	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) $(addprefix --ignore=,$(CORE_TESTS) tests/simulation); \
 	fi
 
 nightly: env

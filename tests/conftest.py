@@ -3,6 +3,9 @@
 Each starts when the first test asks for it. What is missing fails the test that needs it; nothing is skipped. Tests
 share the servers and nothing else: every test has its own log, database and lake.
 
+`make test` runs with two workers: all tests that use the Spark session are one's, with a broker and a PostgreSQL for them,
+all others that use servers are the other's.
+
 With COMMITLOG_TEST_CONTAINERS=1 the broker and PostgreSQL are containers instead of embedded servers.
 """
 
@@ -49,6 +52,16 @@ sys.path.insert(0, str(Path(__file__).parent / "unit"))
 def pytest_report_header() -> str:
     """Which form of the core is tested."""
     return f"commitlog's core: {compiled.described()}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers, tests that share a server are one worker's."""
+    for item in items:
+        used = getattr(item, "fixturenames", ())
+        if "spark" in used:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif "kafka" in used or "postgres" in used:
+            item.add_marker(pytest.mark.xdist_group("servers"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
