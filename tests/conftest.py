@@ -41,12 +41,14 @@ CONTAINERS = os.environ.get("COMMITLOG_TEST_CONTAINERS") == "1"
 KAFKA_IMAGE = "apache/kafka:4.3.1"
 POSTGRES_IMAGE = "postgres:18"
 DIRECTORY_PREFIX = "commitlog-test-"
+TESTS = Path(__file__).parent
+WITHOUT_SERVERS = ("unit", "scenarios", "simulation")
 
 NewDatabase = Callable[[], AbstractContextManager[str]]
 
 
 # Logs in memory are for the tests of all folders.
-sys.path.insert(0, str(Path(__file__).parent / "unit"))
+sys.path.insert(0, str(TESTS / "unit"))
 
 
 def pytest_report_header() -> str:
@@ -55,12 +57,11 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers, tests that share a server are one worker's."""
+    """With several workers, tests that share a server, or start one at an address that others may want, are one worker's."""
     for item in items:
-        used = getattr(item, "fixturenames", ())
-        if "spark" in used:
+        if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
-        elif "kafka" in used or "postgres" in used:
+        elif item.path.relative_to(TESTS).parts[0] not in WITHOUT_SERVERS:
             item.add_marker(pytest.mark.xdist_group("servers"))
 
 

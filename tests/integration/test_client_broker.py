@@ -190,11 +190,11 @@ def test_head_when_the_projector_is_held_back_then_another_program_waits_and_is_
             assert raised.value.next_offset is not None
             assert raised.value.next_offset < raised.value.end_offset
             assert content.head_snapshot_id() == 0
-            waiting = asking.submit(patient.table, "t")
+            waiting = asking.submit(lambda: patient.table("t").definition)
             with pytest.raises(FutureTimeoutError):
                 waiting.result(timeout=0.3)
             let_go()
-            assert waiting.result(timeout=60).definition.name == "t"
+            assert waiting.result(timeout=60).name == "t"
             assert patient.transaction().base_snapshot_id == made_snapshot
             assert content.wait_for_snapshot() == made_snapshot
 

@@ -7,7 +7,6 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -424,6 +423,6 @@ def test_reader_when_the_position_is_of_another_log_then_stops(settings: Setting
         assert [records for records in reader.read_to_end() if records] == []
         assert reader.position == position
     with pytest.raises(LogIntegrityError, match="does not hold the outcome 2"):
-        ResultsReader(settings, after=replace(position, hash=b"?" * 32))
+        ResultsReader(settings, after=position._replace(hash=b"?" * 32))
     with pytest.raises(LogIntegrityError, match="ends at offset"):
-        ResultsReader(settings, after=replace(position, results_offset=10_000))
+        ResultsReader(settings, after=position._replace(results_offset=10_000))
