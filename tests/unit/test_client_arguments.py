@@ -132,7 +132,7 @@ NOT_ASKED = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def log() -> InMemoryCommitLog:
     made = InMemoryCommitLog()
     with made.transaction() as tx:
