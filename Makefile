@@ -10,7 +10,7 @@ READY := .venv/.ready
 PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 INSTALL := install --constraint constraints.txt
 CORE_TESTS := tests/unit tests/scenarios
-TWO_WORKERS := --numprocesses 2 --dist loadgroup
+TWO_WORKERS := --numprocesses 2
 # Exits with 3 where there is no C compiler; the core then runs interpreted, which the line it prints says.
 COMPILE := $(BIN)/python hatch_build.py || [ $$? -eq 3 ]
 

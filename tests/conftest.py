@@ -3,8 +3,8 @@
 Each starts when the first test asks for it. What is missing fails the test that needs it; nothing is skipped. Tests
 share the servers and nothing else: every test has its own log, database and lake.
 
-`make test` runs with two workers: all tests that use the Spark session are one's, with a broker and a PostgreSQL for them,
-all others that use servers are the other's.
+`make test` runs with two workers: the tests of Spark are one's, with a broker and a PostgreSQL for them, all others that use
+servers are the other's.
 
 With COMMITLOG_TEST_CONTAINERS=1 the broker and PostgreSQL are containers instead of embedded servers.
 """
@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import psycopg
@@ -43,6 +43,7 @@ POSTGRES_IMAGE = "postgres:18"
 DIRECTORY_PREFIX = "commitlog-test-"
 TESTS = Path(__file__).parent
 WITHOUT_SERVERS = ("unit", "scenarios", "simulation")
+STARTING_ALL = ("test_demo.py", "test_readme.py")
 
 NewDatabase = Callable[[], AbstractContextManager[str]]
 
@@ -56,13 +57,19 @@ def pytest_report_header() -> str:
     return f"commitlog's core: {compiled.described()}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With several workers, tests that share a server, or start one at an address that others may want, are one worker's."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif item.path.relative_to(TESTS).parts[0] not in WITHOUT_SERVERS:
-            item.add_marker(pytest.mark.xdist_group("servers"))
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByServers(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folder, _, name = nodeid.removeprefix("tests/").partition("/")
+            if folder in WITHOUT_SERVERS:
+                return nodeid
+            return "spark" if folder == "spark" and not name.startswith(STARTING_ALL) else "servers"
+
+    return ByServers(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
