@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyroaring import FrozenBitMap64
 
 from commitlog.client.files.file_columns import ROW_ID_FIELD
-from commitlog.client.reading.file_rows import FileReader, RowsOfFile
+from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.frames import Frames
+from commitlog.client.reading.rows_of_file import rows_of_change
 from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.arrow_schemas import arrow_schema
 from commitlog.client.tables.names import TableName
@@ -67,7 +67,7 @@ class RowChanges(Frames):
     def _of_files(self) -> Iterator[pa.Table]:
         reader = FileReader([*self._columns, _ROW_ID_COLUMN], ())
         for each in self._files:
-            for batch, positions in reader.placed(_rows_of(each)):
+            for batch, positions in reader.placed(rows_of_change(each)):
                 start = each.file.row_id_start
                 row_ids = batch.columns[-1] if start is None else pa.array(positions + start)
                 yield self._marked(each.snapshot_id, each.is_delete, row_ids, batch.columns[:-1])
@@ -85,20 +85,6 @@ class RowChanges(Frames):
             pa.array([DELETE if is_delete else INSERT] * count, pa.string()),
         ]
         return pa.Table.from_arrays([*head, *columns], schema=self.schema)
-
-
-def _rows_of(changed: ChangedFile) -> RowsOfFile:
-    def named(path: str | None) -> tuple[str, ...]:
-        return () if path is None else (path,)
-
-    return RowsOfFile(
-        changed.file.path,
-        changed.file.name_mapping,
-        None if changed.positions is None else FrozenBitMap64(changed.positions),
-        FrozenBitMap64(changed.without),
-        named(changed.delete_file_path),
-        named(changed.earlier_delete_file_path),
-    )
 
 
 def _kinds(found: pa.Table) -> pa.Array:

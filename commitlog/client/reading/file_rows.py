@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -17,50 +16,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
-from pyroaring import FrozenBitMap64
 
 from commitlog.client.files.file_sources import finder
 from commitlog.client.files.places import filesystem_of
 from commitlog.client.reading.matching import Condition, Expression, all_of
+from commitlog.client.reading.rows_of_file import RowsOfFile, wanted
 from commitlog.client.reading.stored_rows import scalar_of
 from commitlog.client.tables.arrow_columns import Find, conformed
 from commitlog.client.tables.arrow_schemas import arrow_schema
-from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.definitions import Column
 from commitlog.errors import DataFileError
 
 BATCH_ROWS = 131_072
 _FORMAT = ds.ParquetFileFormat()
-_POSITION, _KEPT = "pos", "kept"
-_NONE = FrozenBitMap64()
+_KEPT = "kept"
 _FOOTERS_AT_ONCE = 16
-
-
-@dataclass(frozen=True, slots=True)
-class RowsOfFile:
-    """Some rows of one data file.
-
-    Attributes:
-        path: where it is.
-        name_mapping: the names of its columns where it has no field ids.
-        positions: which rows; None for all.
-        without: rows that are left out.
-        delete_files: their positions are added to ``positions``, or, when that is None, left out.
-        earlier_delete_files: their positions are left out.
-    """
-
-    path: str
-    name_mapping: tuple[MappedColumn, ...] | None
-    positions: FrozenBitMap64 | None = None
-    without: FrozenBitMap64 = _NONE
-    delete_files: tuple[str, ...] = ()
-    earlier_delete_files: tuple[str, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether these are all rows of the file."""
-        return self.positions is None and not (self.without or self.delete_files or self.earlier_delete_files)
 
 
 class FileReader:
@@ -269,7 +239,7 @@ class _Masked:
     def placed(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
         """The rows, and where they stand in the file."""
         sources, fragment = self._sources, self._file.fragment
-        wanted = _wanted(self._file.rows, fragment.metadata.num_rows)
+        flags = wanted(self._file.rows, fragment.metadata.num_rows)
         groups = fragment if sources.filter is None else fragment.subset(sources.filter, schema=self._file.schema)
         starts = np.cumsum([0] + [fragment.metadata.row_group(at).num_rows for at in range(fragment.num_row_groups)])
         marked = {**sources.projection, **({_KEPT: sources.filter} if sources.filter is not None else {})}
@@ -277,7 +247,7 @@ class _Masked:
             start = int(starts[group.id])
             part = fragment.subset(row_group_ids=[group.id])
             for batch in part.to_batches(schema=self._file.schema, columns=marked, batch_size=BATCH_ROWS):
-                kept = wanted[start : start + batch.num_rows]
+                kept = flags[start : start + batch.num_rows]
                 if sources.filter is not None:
                     kept = kept & pc.fill_null(batch.column(_KEPT), False).to_numpy(zero_copy_only=False)
                 chosen = batch.filter(pa.array(kept))
@@ -287,28 +257,3 @@ class _Masked:
 
     def count(self) -> int:
         return sum(batch.num_rows for batch in self.batches())
-
-
-def _wanted(rows: RowsOfFile, record_count: int) -> npt.NDArray[np.bool_]:
-    """A flag for each row of a file."""
-    listed = rows.positions is not None
-    flags = np.full(record_count, not listed)
-    for path in rows.delete_files:
-        flags[delete_positions(path)] = listed
-    if rows.positions is not None:
-        flags[_numbers(rows.positions)] = True
-    for path in rows.earlier_delete_files:
-        flags[delete_positions(path)] = False
-    flags[_numbers(rows.without)] = False
-    return flags
-
-
-def _numbers(positions: FrozenBitMap64) -> npt.NDArray[np.int64]:
-    return np.frombuffer(positions.to_array(), np.uint64).astype(np.int64)
-
-
-def delete_positions(path: str) -> npt.NDArray[np.int64]:
-    """The positions that a delete file holds."""
-    filesystem, inner = filesystem_of(path)
-    positions = pq.read_table(inner, columns=[_POSITION], filesystem=filesystem)[_POSITION]
-    return np.asarray(positions.to_numpy(), dtype=np.int64)

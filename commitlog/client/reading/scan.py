@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from commitlog.client.arguments import checked_items
-from commitlog.client.reading.file_rows import FileReader, RowsOfFile
+from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.frames import Frames
 from commitlog.client.reading.matching import Condition, all_of
+from commitlog.client.reading.rows_of_file import RowsOfFile, rows_left
 from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.arrow_schemas import arrow_schema
 from commitlog.client.tables.filters import Where, predicates
@@ -147,9 +148,7 @@ class Scan(Frames):
         return FileReader(self._columns, self._conditions)
 
     def _file_rows(self) -> Iterator[RowsOfFile]:
-        for each in self._found.files:
-            filed = () if each.delete_file_path is None else (each.delete_file_path,)
-            yield RowsOfFile(each.path, each.name_mapping, without=each.deleted, delete_files=filed)
+        return map(rows_left, self._found.files)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         yield from self._reader.batches(self._file_rows())

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from pyroaring import FrozenBitMap64
 
 from commitlog.client.access.contents import Contents
-from commitlog.client.reading.file_rows import FileReader, RowsOfFile, delete_positions
+from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.matching import Condition, all_of
+from commitlog.client.reading.rows_of_file import RowsOfFile, delete_positions
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.filters import Where, predicates
 from commitlog.client.tables.names import TableName

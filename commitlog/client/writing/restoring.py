@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from commitlog.client.access.contents import Contents
-from commitlog.client.reading.file_rows import FileReader, RowsOfFile
+from commitlog.client.reading.file_rows import FileReader
+from commitlog.client.reading.rows_of_file import rows_left
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.fitting import fit
 from commitlog.client.writing.table_writer import write_rows
@@ -55,7 +56,7 @@ class Restoration:
             return
         reader = FileReader(then.definition.columns, ())
         fitting, folder = fit(reader.schema, now.definition), now.path.rstrip("/")
-        files = write_rows(reader.tables(map(_rows, back)), fitting, folder)
+        files = write_rows(reader.tables(map(rows_left, back)), fitting, folder)
         transaction.remove_unless_committed(str(self._name), folder, [f"{folder}/{file.path}" for file in files])
         transaction.read(str(self._name))
         if gone:
@@ -67,8 +68,3 @@ class Restoration:
 def _held(file: CatalogFile) -> tuple[object, ...]:
     """What tells whether a file has the same rows at two snapshots."""
     return file.data_file_id, file.deleted, file.delete_file_path
-
-
-def _rows(file: CatalogFile) -> RowsOfFile:
-    filed = () if file.delete_file_path is None else (file.delete_file_path,)
-    return RowsOfFile(file.path, file.name_mapping, without=file.deleted, delete_files=filed)

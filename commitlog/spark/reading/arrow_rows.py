@@ -6,61 +6,37 @@ Columns are found by field id, or by the names that a file without ids came with
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from commitlog.client.files.file_sources import finder
+from commitlog.client.files.places import filesystem_of
+from commitlog.client.reading.rows_of_file import RowsOfFile, wanted
 from commitlog.client.tables.arrow_columns import Find, conformed, missing
-from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
 
 BATCH_ROWS = 65_536
-_POSITION = "pos"
 
 
-@dataclass(frozen=True, slots=True)
-class FileRows:
-    """Some rows of one file.
-
-    Attributes:
-        positions: which rows; None for all.
-        without: rows that are left out.
-        delete_files: their positions are added to ``positions``, or, when that is None, left out.
-        earlier_delete_files: their positions are left out.
-    """
-
-    path: str
-    name_mapping: tuple[MappedColumn, ...] | None
-    record_count: int
-    positions: tuple[int, ...] | None = None
-    without: tuple[int, ...] = ()
-    delete_files: tuple[str, ...] = ()
-    earlier_delete_files: tuple[str, ...] = ()
-
-
-def read_rows(rows: FileRows, columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_rows(rows: RowsOfFile, columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows as ``columns``, cast to ``schema``, whose fields stand in the same order.
 
     Raises:
         DataFileError: a column's values in the file are not of the column's type.
     """
-    chosen = _chosen(rows)
-    filesystem, inner = fs.FileSystem.from_uri(rows.path)
+    filesystem, inner = filesystem_of(rows.path)
     with pq.ParquetFile(inner, filesystem=filesystem) as file:
         find = finder(columns, rows.name_mapping)
         fields = list(file.schema_arrow)
         sources = [None if (at := find(column, fields)) is None else fields[at].name for column in columns]
+        flags = None if rows.is_whole else wanted(rows, file.metadata.num_rows)
         start = 0
         for batch in file.iter_batches(BATCH_ROWS, columns=sorted({name for name in sources if name is not None})):
-            kept = batch if chosen is None else batch.filter(pa.array(chosen[start : start + batch.num_rows]))
+            kept = batch if flags is None else batch.filter(pa.array(flags[start : start + batch.num_rows]))
             start += batch.num_rows
             if kept.num_rows:
                 arrays = [
@@ -68,29 +44,6 @@ def read_rows(rows: FileRows, columns: Sequence[Column], schema: pa.Schema) -> I
                     for column, name, field in zip(columns, sources, schema, strict=True)
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _chosen(rows: FileRows) -> npt.NDArray[np.bool_] | None:
-    """A flag for each row of the file; None when all are wanted."""
-    listed = rows.positions is not None
-    if not (listed or rows.without or rows.delete_files or rows.earlier_delete_files):
-        return None
-    flags = np.full(rows.record_count, not listed)
-    for path in rows.delete_files:
-        flags[delete_positions(path)] = listed
-    if rows.positions is not None:
-        flags[np.asarray(rows.positions, np.int64)] = True
-    for path in rows.earlier_delete_files:
-        flags[delete_positions(path)] = False
-    flags[np.asarray(rows.without, np.int64)] = False
-    return flags
-
-
-def delete_positions(path: str) -> npt.NDArray[np.int64]:
-    """The positions that a delete file holds."""
-    filesystem, inner = fs.FileSystem.from_uri(path)
-    positions = pq.read_table(inner, columns=[_POSITION], filesystem=filesystem)[_POSITION]
-    return np.asarray(positions.to_numpy(), dtype=np.int64)
 
 
 def _array(batch: pa.RecordBatch, column: Column, at: int | None, data_type: pa.DataType, find: Find) -> pa.Array:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
+from commitlog.client.reading.rows_of_file import delete_positions
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
@@ -20,7 +21,7 @@ from commitlog.domain.model.types import NESTED
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, condition, conjunction
-from commitlog.spark.reading.arrow_rows import as_text, by_column_id, delete_positions
+from commitlog.spark.reading.arrow_rows import as_text, by_column_id
 from commitlog.spark.reading.dataframes import NO_POSITIONS, Scan, ScanFile, dataframe
 from commitlog.spark.reading.snapshots import marked, marks
 

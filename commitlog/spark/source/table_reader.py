@@ -26,13 +26,14 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from commitlog.catalog.queries import Catalog, CatalogTable
 from commitlog.catalog.table_changes import ChangedFile, ChangedRow, TableChanges
 from commitlog.client import CommitLog
+from commitlog.client.reading.rows_of_file import RowsOfFile, rows_of_change
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
 from commitlog.spark.columns import scan_schema
 from commitlog.spark.connection import catalog_of, connect, connect_by, settings_of
-from commitlog.spark.reading.arrow_rows import FileRows, read_rows, text_array
+from commitlog.spark.reading.arrow_rows import read_rows, text_array
 from commitlog.spark.reading.scan import scan_at, snapshot_of
 from commitlog.spark.reading.snapshots import agreed_snapshot, query_of_task
 from commitlog.spark.source.options import SourceOptions
@@ -50,7 +51,7 @@ TASKS_MIN = 4
 class Part:
     """Rows of one file, or of no file as Arrow IPC bytes; ``change`` and ``snapshot_id`` where changes are asked for."""
 
-    rows: FileRows | bytes
+    rows: RowsOfFile | bytes
     row_count: int
     change: str | None = None
     snapshot_id: int = -1
@@ -90,7 +91,7 @@ class Share(InputPartition):
 
 
 def _batches(part: Part, columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    if isinstance(part.rows, FileRows):
+    if isinstance(part.rows, RowsOfFile):
         yield from read_rows(part.rows, columns, schema)
     else:
         with pa.ipc.open_stream(part.rows) as stream:
@@ -207,8 +208,7 @@ def _plan(log: CommitLog, table: str, schema_json: str, snapshot_id: int) -> tup
     scan = scan_at(catalog_of(log), table, snapshot_id)
     columns = _columns_of(schema, scan.columns, table)
     parts = [
-        Part(FileRows(each.path, each.name_mapping, each.record_count, without=tuple(each.deleted)), each.record_count)
-        for each in scan.files
+        Part(RowsOfFile(each.path, each.name_mapping, without=each.deleted), each.record_count) for each in scan.files
     ]
     if count := scan.inlined.num_rows:
         values = {column.column_id: scan.inlined[column.name].to_pylist() for column in columns}
@@ -308,17 +308,8 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _file_part(self, changed: ChangedFile) -> Part:
-        file = changed.file
-        rows = FileRows(
-            file.path,
-            file.name_mapping,
-            file.record_count,
-            changed.positions,
-            changed.without,
-            () if changed.delete_file_path is None else (changed.delete_file_path,),
-            () if changed.earlier_delete_file_path is None else (changed.earlier_delete_file_path,),
-        )
-        return Part(rows, file.record_count, DELETE if changed.is_delete else INSERT, changed.snapshot_id)
+        change = DELETE if changed.is_delete else INSERT
+        return Part(rows_of_change(changed), changed.file.record_count, change, changed.snapshot_id)
 
     def _row_parts(self, changed: Sequence[ChangedRow], columns: Sequence[Column]) -> Iterator[Part]:
         for (snapshot_id, is_delete), group in groupby(changed, key=lambda each: (each.snapshot_id, each.is_delete)):
