@@ -9,13 +9,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from commitlog.catalog.projector import Projector
 from commitlog.config import Settings
 from commitlog.domain import model as m
+from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import init_log
 from commitlog.log.results import ResultRecord, ResultsReader
 from commitlog.log.sequencer import Phase, Sequencer
@@ -100,6 +103,19 @@ def serving(settings: Settings, *, standby: bool = False, **more: object) -> Ite
         thread.join()
     if raised:
         raise raised[0]
+
+
+@contextmanager
+def projecting(settings: Settings) -> Iterator[None]:
+    """A projector in a thread: whatever is appended while it runs becomes visible, a sequencer's second takeover too."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(Projector(settings, decode_statistics=decode_statistics).run, stop)
+        try:
+            yield
+        finally:
+            stop.set()
+        running.result()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from log_running import serving
+from log_running import projecting, serving
 from stock import StockLake, differences, stock_lake, taken_over
 
 from commitlog.adoption.translation import Translation
@@ -222,8 +222,7 @@ def test_init_when_it_adopts_then_the_log_goes_on_from_there(
 
     again = init(settings, "--adopt", sqlite_lake.source)
     assert again.returncode == 0, again.stderr
-    with serving(settings), CommitLog.connect(settings=settings, writer_id="later") as log:
-        project(settings)  # no projector runs, and a reader waits for the takeover too
+    with serving(settings), projecting(settings), CommitLog.connect(settings=settings, writer_id="later") as log:
         file = tmp_path / "new.parquet"
         pq.write_table(pa.table({"id": pa.array([9000], pa.int32()), "v": ["new"]}), file)
         with log.transaction() as appending:
@@ -232,10 +231,9 @@ def test_init_when_it_adopts_then_the_log_goes_on_from_there(
             found = connection.execute(
                 "SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot IS NULL ORDER BY begin_snapshot"
             ).fetchall()
-        project(settings)
         with log.transaction() as deleting:
             deleting.delete("main.t", whole_files=[found[0][0]])
-        project(settings)
+        log.transaction()  # it waits until the catalog shows the one before
     assert (appending.outcome.snapshot_id, deleting.outcome.snapshot_id) == (14, 15)
     with open_lake(settings.database_url) as reader:
         rows_now = reader.execute("SELECT id FROM t WHERE id IN (1, 7, 9000) ORDER BY 1").fetchall()
