@@ -26,6 +26,7 @@ from uuid import UUID
 
 from commitlog import compiled
 from commitlog.errors import ConfigurationError
+from commitlog.machine import THIS_MACHINE, Machine
 
 PREFIX = "COMMITLOG_"
 KAFKA_PREFIX = "COMMITLOG_KAFKA_"
@@ -69,6 +70,7 @@ class Settings:
         java_home: the Java to run the broker with; None looks on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
         sources: for each setting where its value came from, for messages.
+        machine: what the process runs on; no setting that anybody gives.
     """
 
     log: str
@@ -95,6 +97,7 @@ class Settings:
     java_home: Path | None
     maven_url: str | None
     sources: Mapping[str, str] = field(repr=False, compare=False)
+    machine: Machine = field(default=THIS_MACHINE, repr=False, compare=False)
 
     @classmethod
     def load(

@@ -14,7 +14,6 @@ import gc
 import logging
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -127,8 +126,8 @@ class Projector:
                 self.status.restarts += 1
                 if self.status.batches > batches:
                     pause_s = RETRY_S_MIN
-                if time.monotonic() - said_at >= SAID_EVERY_S:
-                    said_at = time.monotonic()
+                if self.settings.machine.now_s() - said_at >= SAID_EVERY_S:
+                    said_at = self.settings.machine.now_s()
                     _logger.warning("the catalog waits for PostgreSQL: %s", plain(error))
                 stop.wait(pause_s)
                 pause_s = min(pause_s * 2, RETRY_S_MAX)
@@ -458,14 +457,14 @@ def _projection_error(record: ResultRecord, detail: str) -> ProjectionError:
 
 def wait_for_database(settings: Settings, timeout_s: float) -> None:
     """Wait until PostgreSQL answers; raise CatalogUnavailableError when it does not in time."""
-    deadline = time.monotonic() + timeout_s
+    deadline = settings.machine.now_s() + timeout_s
     while True:
         try:
             connect(settings.database_url, timeout_s=2).close()
             return
         except CatalogUnavailableError as error:
-            if time.monotonic() > deadline:
+            if settings.machine.now_s() > deadline:
                 raise CatalogUnavailableError(
                     error.address, waited_ms=int(timeout_s * 1000), detail=error.detail
                 ) from error
-            time.sleep(0.1)
+            settings.machine.sleep(0.1)

@@ -11,7 +11,6 @@ nothing itself, and while nobody reads: what is called may commit. Nothing here 
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
@@ -19,6 +18,7 @@ from uuid import UUID
 
 from commitlog.domain.model import Position, ProposalId, Reason, Receipt
 from commitlog.errors import CommitLogError, OutcomeUnknownError
+from commitlog.machine import THIS_MACHINE, Lock, Machine
 
 EARLY_MAX = 1_000
 ROOM_S = 0.05
@@ -36,11 +36,11 @@ class PendingProposal:
         self.partition = partition
         self._answers = answers
         self._default_timeout_s = default_timeout_s
-        self._published_at = time.monotonic()
+        self._published_at = answers.machine.now_s()
         self._position: Position | None = None
         self._answer: Receipt | CommitLogError | None = None
         self._tell: Tell | None = None
-        self._gates: list[threading.Lock] = []
+        self._gates: list[Lock] = []
 
     @property
     def done(self) -> bool:
@@ -59,7 +59,7 @@ class PendingProposal:
         """
         limit_s = self._default_timeout_s if timeout_s is None else timeout_s
         if self._answer is None:
-            self._answers.wait_for(self, time.monotonic() + limit_s)
+            self._answers.wait_for(self, self._answers.machine.now_s() + limit_s)
         match self._answer:
             case None:
                 raise self.unknown()
@@ -75,7 +75,7 @@ class PendingProposal:
 
     def unknown(self) -> OutcomeUnknownError:
         """What is known when nothing comes any more."""
-        waited_ms = int((time.monotonic() - self._published_at) * 1000)
+        waited_ms = int((self._answers.machine.now_s() - self._published_at) * 1000)
         return OutcomeUnknownError(UUID(bytes=self.proposal_id), waited_ms=waited_ms)
 
     def on_answer(self, tell: Tell, timeout_s: float | None = None) -> None:
@@ -86,7 +86,7 @@ class PendingProposal:
             timeout_s: then it is given up; None is the setting `receipts_timeout_ms`.
         """
         limit_s = self._default_timeout_s if timeout_s is None else timeout_s
-        self._answers.call_back(self, tell, time.monotonic() + limit_s)
+        self._answers.call_back(self, tell, self._answers.machine.now_s() + limit_s)
 
 
 class Answers:
@@ -96,9 +96,13 @@ class Answers:
         read: reads once, waiting so many seconds at most, gives what came to `take`, and says whether anything came; only
             one thread at a time is in it.
         wake: called when somebody is to be called back: then `read_for_others` is to be called, always by the same thread.
+        machine: whose time it is, and whose locks.
     """
 
-    def __init__(self, read: Callable[[float], bool], wake: Callable[[], None]) -> None:
+    def __init__(
+        self, read: Callable[[float], bool], wake: Callable[[], None], machine: Machine = THIS_MACHINE
+    ) -> None:
+        self.machine = machine
         self._read = read
         self._wake = wake
         self._guard = threading.Lock()
@@ -106,8 +110,8 @@ class Answers:
         self._by_position: dict[Position, PendingProposal] = {}
         self._early: dict[Position, Receipt] = {}
         # Taken and let go under the guard, as the gates are put up and opened: nobody is left behind one.
-        self._turn = threading.Lock()
-        self._gates: dict[threading.Lock, None] = {}
+        self._turn = machine.lock()
+        self._gates: dict[Lock, None] = {}
         self._to_call_back: dict[PendingProposal, float] = {}
         self._looked_for_late_at = 0.0
         self._to_tell: deque[PendingProposal] = deque()
@@ -125,8 +129,8 @@ class Answers:
         while len(self._by_id) > awaited_max:
             oldest = self._oldest()
             if oldest is not None:
-                self.wait_for(oldest, min(deadline, time.monotonic() + ROOM_S))
-            if time.monotonic() >= deadline:
+                self.wait_for(oldest, min(deadline, self.machine.now_s() + ROOM_S))
+            if self.machine.now_s() >= deadline:
                 return False
         return True
 
@@ -234,14 +238,14 @@ class Answers:
     # --- whose turn it is to read -------------------------------------------------------------------------------------
 
     def wait_for(self, pending: PendingProposal, deadline: float) -> None:
-        """Returns when the proposal is answered, or the deadline (of `time.monotonic`) has come and what is there is read."""
+        """Returns when the proposal is answered, or the deadline (of `Machine.now_s`) has come and what is there is read."""
         while pending._answer is None:
             gate = self._gate_before_turn(pending)
             if gate is None:
                 self._read_until(pending, deadline)
             elif self._goes_through(gate, pending, deadline):
                 continue
-            if time.monotonic() >= deadline:
+            if self.machine.now_s() >= deadline:
                 return
 
     def call_back(self, pending: PendingProposal, tell: Tell, deadline: float) -> None:
@@ -276,7 +280,7 @@ class Answers:
             self._pass_on()
 
     def _give_up_late(self) -> None:
-        now = time.monotonic()
+        now = self.machine.now_s()
         if now - self._looked_for_late_at < LATE_S:
             return
         self._looked_for_late_at = now
@@ -296,12 +300,12 @@ class Answers:
         """Waits until nobody reads, and lets nobody read any more; to be called after `end`."""
         self._turn.acquire()
 
-    def _gate_before_turn(self, pending: PendingProposal) -> threading.Lock | None:
+    def _gate_before_turn(self, pending: PendingProposal) -> Lock | None:
         """None: it is the caller's turn to read; else what to wait at."""
         with self._guard:
             if self._turn.acquire(blocking=False):
                 return None
-            gate = threading.Lock()
+            gate = self.machine.lock()
             gate.acquire()
             self._gates[gate] = None
             pending._gates.append(gate)
@@ -312,23 +316,23 @@ class Answers:
     def _read_until(self, pending: PendingProposal, deadline: float) -> None:
         try:
             while True:
-                left_s = deadline - time.monotonic()
+                left_s = deadline - self.machine.now_s()
                 self._read(max(left_s, 0.0))
                 if pending._answer is not None or left_s <= 0:
                     return
         finally:
             self._pass_on()
 
-    def _goes_through(self, gate: threading.Lock, pending: PendingProposal, deadline: float) -> bool:
+    def _goes_through(self, gate: Lock, pending: PendingProposal, deadline: float) -> bool:
         is_through = False
         try:
-            is_through = gate.acquire(timeout=max(deadline - time.monotonic(), 0.0))
+            is_through = gate.acquire(timeout=max(deadline - self.machine.now_s(), 0.0))
         finally:
             if not is_through:
                 self._leave(gate, pending)
         return is_through
 
-    def _leave(self, gate: threading.Lock, pending: PendingProposal) -> None:
+    def _leave(self, gate: Lock, pending: PendingProposal) -> None:
         with self._guard:
             if gate in self._gates:
                 del self._gates[gate]
@@ -348,6 +352,6 @@ class Answers:
         elif self._to_call_back:
             self._wake()
 
-    def _open(self, gate: threading.Lock) -> None:
+    def _open(self, gate: Lock) -> None:
         del self._gates[gate]
         gate.release()

@@ -13,7 +13,6 @@ import hashlib
 import logging
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -31,6 +30,7 @@ from commitlog.log.connection import REQUEST_TIMEOUT_S, first_offsets, make_admi
 from commitlog.log.replica import Replica, SavedState
 from commitlog.log.results import LogPosition
 from commitlog.log.topics import topics_of
+from commitlog.machine import THIS_MACHINE, Machine
 
 CHECKPOINTS_KEPT = 3
 EVERY_OUTCOMES = 50_000
@@ -71,7 +71,9 @@ class CheckpointName(NamedTuple):
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def write_checkpoint(directory: Path, state: SequencerState, position: LogPosition) -> Path:
+def write_checkpoint(
+    directory: Path, state: SequencerState, position: LogPosition, machine: Machine = THIS_MACHINE
+) -> Path:
     """Writes a checkpoint and removes those that are too many."""
     assert position.seq + 1 == state.next_seq, (position.seq, state.next_seq)
     directory.mkdir(parents=True, exist_ok=True)
@@ -86,13 +88,13 @@ def write_checkpoint(directory: Path, state: SequencerState, position: LogPositi
             "commitlog.hash": position.hash.hex(),
             "commitlog.results_offset": str(position.results_offset),
         }
-        write_sections(hashing, _sections(dump_state(state)), metadata, os.urandom(16))
+        write_sections(hashing, _sections(dump_state(state)), metadata, machine.unique())
         file.flush()
-        os.fsync(file.fileno())
+        machine.sync(file.fileno())
     name = CheckpointName(position.log_id, position.seq, RULES_VERSION, hashing.digest())
     path = directory / name.file_name()
     aside.replace(path)
-    _sync_directory(directory)
+    _sync_directory(directory, machine)
     for older in _checkpoint_files(directory, position.log_id)[CHECKPOINTS_KEPT:]:
         older.unlink(missing_ok=True)
     return path
@@ -113,10 +115,10 @@ class _Hashing:
         return self._hash.hexdigest()[:_DIGEST_DIGITS]
 
 
-def _sync_directory(directory: Path) -> None:
+def _sync_directory(directory: Path, machine: Machine) -> None:
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        machine.sync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -230,7 +232,7 @@ class Checkpointer:
         self._admin = make_admin(settings)
         self._replica = Replica(settings, checkpoints=load_checkpoints(settings), on_skipped=_skipped, told_only=True)
         self._written_seq = self._replica.start_seq
-        self._written_at = time.monotonic()
+        self._written_at = self._settings.machine.now_s()
 
     def run(self, stop: threading.Event) -> None:
         """Works until the event is set.
@@ -258,8 +260,8 @@ class Checkpointer:
         if not self._replica.has_genesis:
             return None
         position = self._replica.position
-        path = write_checkpoint(self._directory, self._replica.state, position)
-        self._written_seq, self._written_at = position.seq, time.monotonic()
+        path = write_checkpoint(self._directory, self._replica.state, position, self._settings.machine)
+        self._written_seq, self._written_at = position.seq, self._settings.machine.now_s()
         _logger.info("checkpoint at outcome %d: %s", position.seq, path.name)
         trim_proposals(self._settings, self._replica.state.next_offsets)
         return path
@@ -273,7 +275,7 @@ class Checkpointer:
             return False
         outcomes = self._replica.position.seq - self._written_seq
         return outcomes >= self._every_outcomes or (
-            outcomes > 0 and time.monotonic() - self._written_at >= self._every_s
+            outcomes > 0 and self._settings.machine.now_s() - self._written_at >= self._every_s
         )
 
 
@@ -301,4 +303,4 @@ def trim_proposals(settings: Settings, next_offsets: dict[int, int]) -> None:
 
 def run_checkpointer(settings: Settings, *, stop: threading.Event | None = None) -> None:
     """Runs a checkpointer until it is stopped."""
-    Checkpointer(settings).run(stop or threading.Event())
+    Checkpointer(settings).run(stop or settings.machine.event())

@@ -80,9 +80,20 @@ def client_options(settings: Settings, **options: object) -> dict[str, Any]:
     }
 
 
+def _library(settings: Settings) -> Any:
+    """What Kafka's clients are made of."""
+    return settings.machine.kafka or _Library
+
+
+class _Library:
+    Consumer = Consumer
+    Producer = Producer
+    AdminClient = AdminClient
+
+
 def make_consumer(settings: Settings, **options: object) -> Consumer:
     """A consumer that only ever reads what it was assigned, all of it, and never commits offsets."""
-    return Consumer(
+    consumer: Consumer = _library(settings).Consumer(
         client_options(
             settings,
             **{
@@ -99,11 +110,12 @@ def make_consumer(settings: Settings, **options: object) -> Consumer:
             },
         )
     )
+    return consumer
 
 
 def make_producer(settings: Settings, **options: object) -> Producer:
     """A producer that writes each record once, in order, to all replicas."""
-    return Producer(
+    producer: Producer = _library(settings).Producer(
         client_options(
             settings,
             **{
@@ -115,16 +127,17 @@ def make_producer(settings: Settings, **options: object) -> Producer:
             },
         )
     )
+    return producer
 
 
 def make_admin(settings: Settings) -> AdminClient:
     """The process's client for topics and offsets; thread-safe, and shared, because each has threads and connections."""
-    key = (os.getpid(), settings.bootstrap_servers, tuple(sorted(settings.kafka.items())))
+    key = (os.getpid(), settings.machine, settings.bootstrap_servers, tuple(sorted(settings.kafka.items())))
     with _admins_lock:
         admin = _admins.pop(key, None)
         # Not `or`: a client with nothing on its way has the length 0.
         if admin is None:
-            admin = AdminClient(client_options(settings))
+            admin = _library(settings).AdminClient(client_options(settings))
         _admins[key] = admin
         if len(_admins) > ADMINS_KEPT:
             del _admins[next(iter(_admins))]
@@ -164,20 +177,20 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
         LogUnavailableError: no answer in time.
         LogRefusedError: Kafka answers, and refuses.
     """
-    started = time.monotonic()
+    started = settings.machine.now_s()
     while True:
         try:
             return ask()
         except KafkaException as error:
             failure: KafkaError = error.args[0]
-        waited_s = time.monotonic() - started
+        waited_s = settings.machine.now_s() - started
         kind = triage(failure)
         patience_s = min(timeout_s, MISSING_PATIENCE_S) if kind is Triage.MISSING else timeout_s
         if kind not in (Triage.RETRY, Triage.MISSING) or (kind is Triage.MISSING and waited_s >= patience_s):
             raise LogRefusedError(settings.bootstrap_servers, failure.name(), detail=failure.str())
         if waited_s >= patience_s:
             raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(waited_s * 1000), detail=failure.str())
-        time.sleep(min(RETRY_PAUSE_S, patience_s - waited_s))
+        settings.machine.sleep(min(RETRY_PAUSE_S, patience_s - waited_s))
 
 
 def end_offset(
@@ -235,7 +248,7 @@ def _list_offsets(
     timeout_s: float,
 ) -> dict[int, int]:
     wanted = {TopicPartition(topic, partition): spec for partition in partitions}
-    started = time.monotonic()
+    started = settings.machine.now_s()
     know_topic(settings, admin, topic, timeout_s=timeout_s)
 
     def ask() -> dict[int, int]:
@@ -243,6 +256,6 @@ def _list_offsets(
         return {where.partition: int(future.result().offset) for where, future in futures.items()}
 
     def left_s() -> float:
-        return timeout_s - (time.monotonic() - started)
+        return timeout_s - (settings.machine.now_s() - started)
 
     return answered(settings, ask, timeout_s=max(left_s(), 0))

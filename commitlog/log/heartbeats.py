@@ -6,8 +6,6 @@ that the chain has accepted last, and heard by this machine's clock alone.
 
 from __future__ import annotations
 
-import time
-
 from confluent_kafka import OFFSET_END, TopicPartition
 
 from commitlog.config import Settings
@@ -80,12 +78,12 @@ class HeartbeatListener:
         self._consumer = make_consumer(settings)
         end = end_offset(settings, make_admin(settings), self._topic, 0)
         assign(settings, self._consumer, [TopicPartition(self._topic, 0, end)])
-        self.heard = Heard(time.monotonic())
+        self.heard = Heard(self._settings.machine.now_s())
 
     def silent_s(self, chain: ChainState) -> float:
         """How long the sequencer that the chain has accepted last has not been heard."""
         self.listen()
-        return self.heard.silent_s(chain, time.monotonic())
+        return self.heard.silent_s(chain, self._settings.machine.now_s())
 
     def listen(self) -> None:
         """Takes what has come; to be called often enough, for what came counts from then.
@@ -93,7 +91,7 @@ class HeartbeatListener:
         Raises:
             LogRefusedError: Kafka does not let heartbeats be read.
         """
-        self.heard.listened(time.monotonic())
+        self.heard.listened(self._settings.machine.now_s())
         for message in self._consumer.consume(READ_MAX, 0):
             kind = consumed(message.error(), self._settings.bootstrap_servers, self._topic)
             if kind is Consumed.GONE:
@@ -102,7 +100,7 @@ class HeartbeatListener:
             value = message.value()
             if kind is Consumed.RECORD and value is not None:
                 try:
-                    self.heard.hear(decode_heartbeat(value), time.monotonic())
+                    self.heard.hear(decode_heartbeat(value), self._settings.machine.now_s())
                 except MalformedRecordError:
                     continue
 

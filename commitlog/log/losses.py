@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -106,13 +105,13 @@ def _last_values(settings: Settings, topic: str, partitions: int) -> list[bytes]
     consumer = make_consumer(settings, fetch_wait_max_ms=10)
     try:
         assign(settings, consumer, [TopicPartition(topic, number, ends[number] - 1) for number in waiting])
-        deadline = time.monotonic() + READ_TIMEOUT_S
+        deadline = settings.machine.now_s() + READ_TIMEOUT_S
         while waiting:
             for message in consumer.consume(1, POLL_S):
                 if consumed(message.error(), settings.bootstrap_servers, topic) is Consumed.RECORD:
                     waiting.discard(message.partition() or 0)
                     values.append(message.value() or b"")
-            if time.monotonic() > deadline:
+            if settings.machine.now_s() > deadline:
                 detail = f"the last messages of {topic} cannot be read"
                 raise LogUnavailableError(settings.bootstrap_servers, detail=detail)
     finally:

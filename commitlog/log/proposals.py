@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -102,8 +101,8 @@ def read_proposals(settings: Settings, positions: Sequence[Position]) -> list[In
 
 
 def _read_one(settings: Settings, consumer: Consumer, topic: str, position: Position) -> Incoming:
-    deadline = time.monotonic() + READ_TIMEOUT_S
-    while time.monotonic() < deadline:
+    deadline = settings.machine.now_s() + READ_TIMEOUT_S
+    while settings.machine.now_s() < deadline:
         for message in consumer.consume(1, POLL_S):
             kind = consumed(message.error(), settings.bootstrap_servers, topic)
             if kind is Consumed.WAIT:

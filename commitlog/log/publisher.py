@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Sequence
 from functools import partial
 from queue import SimpleQueue
@@ -85,11 +84,10 @@ class Publisher:
         self._is_interrupted = False
         self._deliveries_heard_at = 0.0
         self._unsent: dict[PendingProposal, None] = {}
-        self._called = threading.Event()
-        self._answers = Answers(self._read, self._called.set)
+        self._called = settings.machine.event()
+        self._answers = Answers(self._read, self._called.set, settings.machine)
         self._is_closing = False
-        self._thread = threading.Thread(target=self._look_now_and_then, name="commitlog-receipts", daemon=True)
-        self._thread.start()
+        self._thread = settings.machine.thread(self._look_now_and_then, "commitlog-receipts")
 
     def publish(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingProposal:
         """Sends a proposal and returns at once, but for the first one of a partition.
@@ -129,11 +127,11 @@ class Publisher:
 
     def submit(self, proposal: Proposal, *, timeout_s: float | None = None) -> Receipt:
         """Sends a proposal and waits for its receipt, both within the timeout; see `publish` and `PendingProposal.wait`."""
-        started = time.monotonic()
+        started = self._settings.machine.now_s()
         given_s = self._default_timeout_s if timeout_s is None else timeout_s
         pending = self.publish(proposal, timeout_s=given_s)
         try:
-            return pending.wait(max(0, given_s - (time.monotonic() - started)))
+            return pending.wait(max(0, given_s - (self._settings.machine.now_s() - started)))
         finally:
             self._answers.forget(pending)
 
@@ -171,7 +169,7 @@ class Publisher:
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def _wait_for_room(self, timeout_s: float) -> None:
-        if not self._answers.wait_for_room(AWAITED_MAX, time.monotonic() + timeout_s):
+        if not self._answers.wait_for_room(AWAITED_MAX, self._settings.machine.now_s() + timeout_s):
             detail = f"{AWAITED_MAX:,} proposals are unanswered"
             raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=int(timeout_s * 1000), detail=detail)
 
@@ -200,7 +198,7 @@ class Publisher:
         except BaseException:
             del self._unsent[pending]
             raise
-        if len(self._unsent) > UNHEARD_MAX and time.monotonic() - self._deliveries_heard_at > POLL_S:
+        if len(self._unsent) > UNHEARD_MAX and self._settings.machine.now_s() - self._deliveries_heard_at > POLL_S:
             self._hear_deliveries()
 
     def _sender(self) -> Sender:
@@ -280,7 +278,7 @@ class Publisher:
             self._answers.lose(loss.partition)
             self._reader.move(loss.partition, loss.end)
             self._heard_to[loss.partition] = loss.end
-        if not messages or time.monotonic() - self._deliveries_heard_at > POLL_S:
+        if not messages or self._settings.machine.now_s() - self._deliveries_heard_at > POLL_S:
             self._hear_deliveries()
         return bool(messages)
 
@@ -297,7 +295,7 @@ class Publisher:
 
     def _hear_deliveries(self) -> None:
         """What became of what was sent: few wait for it, and heard together it costs less."""
-        self._deliveries_heard_at = time.monotonic()
+        self._deliveries_heard_at = self._settings.machine.now_s()
         for sender in self._senders:
             sender.hear_deliveries()
 

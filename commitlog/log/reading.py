@@ -7,7 +7,6 @@ it is believed only when the partition itself begins later, or ends before.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -160,7 +159,7 @@ def read_through(
     """
     if not starts:
         return
-    reader, heard_at = TopicReader(settings, topic, starts), time.monotonic()
+    reader, heard_at = TopicReader(settings, topic, starts), settings.machine.now_s()
     try:
         unread = set(starts)
         while unread:
@@ -168,12 +167,12 @@ def read_through(
                 partition, offset = message.partition(), message.offset()
                 assert partition is not None
                 assert offset is not None
-                heard_at = time.monotonic()
+                heard_at = settings.machine.now_s()
                 if offset < ends[partition]:
                     yield partition, message.value()
             # The last offsets may hold nothing that anybody is given.
             unread = {at for at in unread if reader.next_offsets[at] < ends[at] and not reader.is_at_end(at)}
-            if time.monotonic() - heard_at > SILENT_S_MAX:
+            if settings.machine.now_s() - heard_at > SILENT_S_MAX:
                 waited_ms, detail = int(SILENT_S_MAX * 1000), f"{topic} cannot be read"
                 raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
     finally:

@@ -7,7 +7,6 @@ checkpoint reads them.
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -130,11 +129,11 @@ class Replica:
         Raises:
             LogUnavailableError: it did not come.
         """
-        deadline = time.monotonic() + END_TIMEOUT_S
+        deadline = self._settings.machine.now_s() + END_TIMEOUT_S
         while (left := seq - self._replayed_seq) > 0:
             if self._replay(self._reader.read(records_max=min(left, READ_RECORDS_MAX))):
-                deadline = time.monotonic() + END_TIMEOUT_S
-            elif time.monotonic() > deadline:
+                deadline = self._settings.machine.now_s() + END_TIMEOUT_S
+            elif self._settings.machine.now_s() > deadline:
                 detail = f"outcome {seq} of {self._settings.log} was not reached"
                 servers = self._settings.bootstrap_servers
                 raise LogUnavailableError(servers, waited_ms=int(END_TIMEOUT_S * 1000), detail=detail)

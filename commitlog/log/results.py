@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -27,6 +25,7 @@ from commitlog.log.chain import LogPosition as LogPosition
 from commitlog.log.codec import OutcomeHead, OutcomeRecord, Takeover, decode_record, hash_record
 from commitlog.log.connection import end_offset, first_offsets, make_admin
 from commitlog.log.reading import TopicReader
+from commitlog.machine import Machine, Thread
 
 END_TIMEOUT_S = 60.0
 READ_RECORDS_MAX = 5_000
@@ -104,6 +103,11 @@ class ResultsReader:
         return self._chain.next_offset
 
     @property
+    def machine(self) -> Machine:
+        """What it runs on."""
+        return self._settings.machine
+
+    @property
     def skipped(self) -> Counter[Skip]:
         """How many records did not count, by reason."""
         return self._chain.skipped
@@ -139,13 +143,13 @@ class ResultsReader:
         Raises:
             LogUnavailableError: nothing has come for long.
         """
-        deadline = time.monotonic() + END_TIMEOUT_S
+        deadline = self._settings.machine.now_s() + END_TIMEOUT_S
         while self.next_offset < end:
             before = self.next_offset
             records = self.read(records_max=records_max)
             if self.next_offset > before:
-                deadline = time.monotonic() + END_TIMEOUT_S
-            elif time.monotonic() > deadline:
+                deadline = self._settings.machine.now_s() + END_TIMEOUT_S
+            elif self._settings.machine.now_s() > deadline:
                 detail = f"offset {end} of {self._topic} was not reached"
                 servers = self._settings.bootstrap_servers
                 raise LogUnavailableError(servers, waited_ms=int(END_TIMEOUT_S * 1000), detail=detail)
@@ -195,9 +199,9 @@ class ResultsReader:
 
     def _check_start(self, after: LogPosition) -> None:
         """Reads the record at the position again, which also moves on to the one after it."""
-        deadline = time.monotonic() + END_TIMEOUT_S
+        deadline = self._settings.machine.now_s() + END_TIMEOUT_S
         while not (messages := self._reader.read(1, POLL_TIMEOUT_S)):
-            if time.monotonic() > deadline:
+            if self._settings.machine.now_s() > deadline:
                 waited_ms = int(END_TIMEOUT_S * 1000)
                 raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms)
         raw = messages[0].value()
@@ -259,17 +263,19 @@ class ReadAhead:
         self._read_offset = self._next_offset = reader.next_offset
         self._failure: BaseException | None = None
         self._closed = False
-        self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._read, name="read-ahead", daemon=True)
+        self._machine = reader.machine
+        self._changed = self._machine.condition()
+        self._thread: Thread | None = None
 
     def __enter__(self) -> ReadAhead:
-        self._thread.start()
+        self._thread = self._machine.thread(self._read, "read-ahead")
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        assert self._thread is not None
         self._thread.join()
 
     @property
@@ -333,15 +339,15 @@ def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, 
     """
     reader = TopicReader(settings, f"{settings.log}.results", {0: start})
     try:
-        deadline = time.monotonic() + END_TIMEOUT_S
+        deadline = settings.machine.now_s() + END_TIMEOUT_S
         while reader.next_offsets[0] < end:
             for message in reader.read(READ_RECORDS_MAX, POLL_TIMEOUT_S):
                 offset = message.offset()
                 assert offset is not None
                 if offset < end:
                     yield offset, message.value()
-                deadline = time.monotonic() + END_TIMEOUT_S
-            if time.monotonic() > deadline:
+                deadline = settings.machine.now_s() + END_TIMEOUT_S
+            if settings.machine.now_s() > deadline:
                 raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(END_TIMEOUT_S * 1000))
     finally:
         reader.close()

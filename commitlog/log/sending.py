@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -73,8 +72,8 @@ class Sender:
                     raise
                 producer = self._replaced(producer)
             except BufferError:
-                deadline = deadline or time.monotonic() + timeout_s
-                if time.monotonic() > deadline:
+                deadline = deadline or self._settings.machine.now_s() + timeout_s
+                if self._settings.machine.now_s() > deadline:
                     raise
                 # What was delivered takes room until it has been heard of.
                 producer.poll(ROOM_S)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -120,7 +118,7 @@ class Sequencer:
         settings: which log, where, and the size of a batch.
         handlers: row handlers by name, for tables with ``on_conflict`` handler:NAME.
         stop: ends `run` in an orderly way when it is set: what was decided is told, and a standby takes over at once.
-        clock_ms: the time for ``decided_at_ms``.
+        clock_ms: the time for ``decided_at_ms``; None is the machine's.
         decides_as_made: give each proposal the time it was made at instead of the clock's, for history that is taken over.
         garbage: `OwnGarbage` where nothing else runs in this process.
     """
@@ -131,7 +129,7 @@ class Sequencer:
         *,
         handlers: Mapping[str, RowHandler] | None = None,
         stop: threading.Event | None = None,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock_ms: Callable[[], int] | None = None,
         decides_as_made: bool = False,
         garbage: Garbage | None = None,
     ) -> None:
@@ -140,8 +138,8 @@ class Sequencer:
         self._garbage = garbage or Garbage()
         self._topics = topics_of(settings.log)
         self._handlers = handlers or {}
-        self._stop = stop or threading.Event()
-        self._clock_ms = clock_ms
+        self._stop = stop or settings.machine.event()
+        self._clock_ms = clock_ms or settings.machine.now_ms
         self._replica: Replica | None = None
         self._results: KafkaResults | None = None
         self._voice: KafkaVoice | None = None
@@ -272,7 +270,7 @@ class Sequencer:
             count += replayed
             heartbeats.listen()
         if replica.chain.epoch != epoch:
-            heartbeats.heard.took_over(time.monotonic())
+            heartbeats.heard.took_over(self._settings.machine.now_s())
         return count
 
     def _stand_by(self) -> None:
@@ -285,7 +283,7 @@ class Sequencer:
             epoch = replica.chain.epoch
             replica.follow(timeout_s=STANDBY_POLL_S)
             if replica.chain.epoch != epoch:
-                heartbeats.heard.took_over(time.monotonic())
+                heartbeats.heard.took_over(self._settings.machine.now_s())
             self._tell_of(replica)
 
     # --- taking over --------------------------------------------------------------------------------------------------
@@ -303,13 +301,13 @@ class Sequencer:
         assert results is not None
         assert heartbeats is not None
         self._check_own()
-        attempt = TakeoverAttempt(replica.chain, instance=uuid.uuid4().bytes, now_ms=self._clock_ms())
+        attempt = TakeoverAttempt(replica.chain, instance=self._settings.machine.unique(), now_ms=self._clock_ms())
         # Its report may get lost, and it may count all the same.
         self._instances.add(attempt.takeover.instance)
         reports: list[Report] = []
         results.append([attempt.record], lambda index, report: reports.append(report))
-        deadline = time.monotonic() + 2 * APPEND_TIMEOUT_MS / 1000
-        while not reports and time.monotonic() < deadline:
+        deadline = self._settings.machine.now_s() + 2 * APPEND_TIMEOUT_MS / 1000
+        while not reports and self._settings.machine.now_s() < deadline:
             results.poll(0.1)
         offset = attempt.offset_of(reports[0] if reports else Report(None, "no report came"))
         for _ in replica.follow_to(offset + 1):
@@ -320,7 +318,7 @@ class Sequencer:
         if replica.chain.instance in self._instances:
             raise DoubtError("an earlier takeover of this sequencer came late, and counts")
         # Whoever was faster lives.
-        heartbeats.heard.took_over(time.monotonic())
+        heartbeats.heard.took_over(self._settings.machine.now_s())
         return False
 
     def _check_own(self) -> None:
@@ -354,7 +352,7 @@ class Sequencer:
         replica.close()
         self._replica = None
         proposals = ProposalSource(self._settings, _next_offsets(state))
-        ports = Ports(results, voice, proposals, self._clock_ms, time.monotonic)
+        ports = Ports(results, voice, proposals, self._clock_ms, self._settings.machine.now_s)
         active = Active(
             decider,
             serving,
@@ -378,8 +376,8 @@ class Sequencer:
 
     def _leave(self, active: Active) -> None:
         """Waits until all that was appended is told, and says so."""
-        deadline = time.monotonic() + LEAVE_TIMEOUT_S
-        while not active.is_quiet and time.monotonic() < deadline:
+        deadline = self._settings.machine.now_s() + LEAVE_TIMEOUT_S
+        while not active.is_quiet and self._settings.machine.now_s() < deadline:
             active.settle()
         active.leave()
         assert self._voice is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -94,13 +93,13 @@ def _create_one(settings: Settings, admin: AdminClient, topic: NewTopic) -> None
 
 
 def _wait_until_visible(settings: Settings, admin: AdminClient, names: list[str]) -> None:
-    deadline = time.monotonic() + VISIBLE_TIMEOUT_S
+    deadline = settings.machine.now_s() + VISIBLE_TIMEOUT_S
     while not _all_lead(admin, names):
-        if time.monotonic() > deadline:
+        if settings.machine.now_s() > deadline:
             waited_ms = int(VISIBLE_TIMEOUT_S * 1000)
             detail = f"new topics have no leader yet: {', '.join(names)}"
             raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
-        time.sleep(0.02)
+        settings.machine.sleep(0.02)
 
 
 def _all_lead(admin: AdminClient, names: list[str]) -> bool:

@@ -29,7 +29,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-EVERYTHING = _names("domain log catalog client adoption spark local errors config compiled testing")
+EVERYTHING = _names("domain log catalog client adoption spark local errors config machine compiled testing")
 CATALOG_READERS = "catalog.queries catalog.watching catalog.table_changes catalog.connecting"
 SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.table_changes catalog.census "
@@ -48,7 +48,7 @@ ROOMS = {
     "domain.state": Room(_names("domain.model errors")),
     "domain.deciding": Room(_names("domain.model domain.state errors")),
     "domain.again": Room(_names("domain.model domain.state domain.deciding errors")),
-    "log": Room(_names("domain errors config"), never=_names("sqlalchemy psycopg pyspark")),
+    "log": Room(_names("domain errors config machine"), never=_names("sqlalchemy psycopg pyspark")),
     "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(
         _names("domain log catalog.queries catalog.watching catalog.table_changes errors config"),
