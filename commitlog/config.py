@@ -429,4 +429,4 @@ _READERS: Mapping[str, Callable[[object, str], object]] = {
     "maven_url": _optional(_text),
 }
 
-assert _READERS.keys() | {"kafka", "genesis", "sources"} == {each.name for each in fields(Settings)}
+assert _READERS.keys() | {"kafka", "genesis", "sources", "machine"} == {each.name for each in fields(Settings)}

@@ -153,7 +153,8 @@ class Projector:
             conn.commit()
             session = Session(self, conn, reader)
             records_max = self.settings.projector_outcomes_max
-            with for_batches(), ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX) as ahead:
+            ahead = ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX, machine=self.settings.machine)
+            with for_batches(), ahead:
                 while not stop.is_set():
                     session.apply(ahead.take(), ahead.next_offset)
 

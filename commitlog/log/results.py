@@ -25,7 +25,7 @@ from commitlog.log.chain import LogPosition as LogPosition
 from commitlog.log.codec import OutcomeHead, OutcomeRecord, Takeover, decode_record, hash_record
 from commitlog.log.connection import end_offset, first_offsets, make_admin
 from commitlog.log.reading import TopicReader
-from commitlog.machine import Machine, Thread
+from commitlog.machine import THIS_MACHINE, Machine, Thread
 
 END_TIMEOUT_S = 60.0
 READ_RECORDS_MAX = 5_000
@@ -101,11 +101,6 @@ class ResultsReader:
     def next_offset(self) -> int:
         """Everything before this offset was read: given out, or nothing that anybody is given."""
         return self._chain.next_offset
-
-    @property
-    def machine(self) -> Machine:
-        """What it runs on."""
-        return self._settings.machine
 
     @property
     def skipped(self) -> Counter[Skip]:
@@ -252,9 +247,12 @@ class ReadAhead:
         reader: nobody else may read from it until this is closed.
         records_max: most records that one call gives.
         bytes_max: most bytes of records that wait; one fetch more may come on top.
+        machine: whose thread it is.
     """
 
-    def __init__(self, reader: ResultsReader, *, records_max: int, bytes_max: int) -> None:
+    def __init__(
+        self, reader: ResultsReader, *, records_max: int, bytes_max: int, machine: Machine = THIS_MACHINE
+    ) -> None:
         self._reader = reader
         self._records_max = records_max
         self._bytes_max = bytes_max
@@ -263,7 +261,7 @@ class ReadAhead:
         self._read_offset = self._next_offset = reader.next_offset
         self._failure: BaseException | None = None
         self._closed = False
-        self._machine = reader.machine
+        self._machine = machine
         self._changed = self._machine.condition()
         self._thread: Thread | None = None
 
