@@ -1,11 +1,14 @@
 """Spark on a log's tables: native reads and writes, and exactly-once streams.
 
-`append`, `read`, `stream_into` and the others here use Spark's own Parquet reader and writer, which is the fast way;
-`format("commitlog")` (`commitlog.spark.source.data_source`) is there without an import. Both publish by the same code.
+`table` gives a table's handle, by which it is read and written through Spark's own Parquet reader and writer, which is the fast
+way; `stream_into` writes streams, `transaction` several tables at once, `create_views` lets SQL read. The functions beside them
+are what the handle calls. `format("commitlog")` (`commitlog.spark.source.data_source`) is there without an import. All publish
+by the same code.
 """
 
 from commitlog.spark.changing.delete import delete
 from commitlog.spark.changing.merge import merge
+from commitlog.spark.changing.merge_clauses import Merge
 from commitlog.spark.changing.overwrite import overwrite
 from commitlog.spark.changing.update import update
 from commitlog.spark.columns import column_specs
@@ -15,19 +18,24 @@ from commitlog.spark.maintaining.flush import flush
 from commitlog.spark.maintaining.verify import VerifyReport, verify
 from commitlog.spark.reading.scan import read
 from commitlog.spark.source.outcomes import outcomes
+from commitlog.spark.table import SparkTable, table
 from commitlog.spark.transaction import SparkTransaction, transaction
+from commitlog.spark.views import create_views
 from commitlog.spark.writing.append import append, stream_into
 from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.publish import WrittenOutcome
 
 __all__ = [
     "Key",
+    "Merge",
+    "SparkTable",
     "SparkTransaction",
     "VerifyReport",
     "WrittenOutcome",
     "append",
     "column_specs",
     "compact",
+    "create_views",
     "delete",
     "expire",
     "flush",
@@ -36,6 +44,7 @@ __all__ = [
     "overwrite",
     "read",
     "stream_into",
+    "table",
     "transaction",
     "update",
     "verify",

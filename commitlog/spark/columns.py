@@ -99,6 +99,15 @@ def column_specs(schema: st.StructType) -> tuple[ColumnSpec, ...]:
     return tuple(ColumnSpec(each.name, ducklake_type(each.dataType), each.nullable) for each in schema.fields)
 
 
+def table_schema(columns: Iterable[Column]) -> st.StructType:
+    """The columns as rows of the table have them.
+
+    Raises:
+        DataFileError: Spark has no type for one of them.
+    """
+    return st.StructType([st.StructField(each.name, spark_type(each.type)) for each in columns])
+
+
 def scan_schema(columns: Iterable[Column], scan_names: Mapping[int, str] | None = None) -> st.StructType:
     """The schema to read files with: field ids down to the nested fields, and defaults for files without a column.
 

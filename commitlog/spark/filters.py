@@ -1,4 +1,4 @@
-"""Filters in the forms that meet here: SQL or tuples from a user, Spark's expressions, and the log's predicates."""
+"""Filters in the forms that meet here: SQL, tuples or expressions from a user, and the log's predicates."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from commitlog.client.tables.filters import is_one, predicates
 from commitlog.domain.model import Predicate
 from commitlog.errors import InvalidRequestError
 
-Where: TypeAlias = "str | tuple[Any, ...] | Sequence[tuple[Any, ...]] | None"
-"""SQL, or a conjunction of ``(column, op, value)``, of which one may stand alone. Only tuples tell the log which rows were
-read, and the catalog which files to leave out: with SQL every row of the table counts as read. None is no filter."""
-Rows: TypeAlias = "str | tuple[Any, ...] | Sequence[tuple[Any, ...]] | Literal[True]"
+Where: TypeAlias = "str | Expression | tuple[Any, ...] | Sequence[tuple[Any, ...]] | None"
+"""SQL, an expression of Spark's, or a conjunction of ``(column, op, value)``, of which one may stand alone. Only tuples tell
+the log which rows were read, and the catalog which files to leave out: with the others every row of the table counts as
+read. None is no filter."""
+Rows: TypeAlias = "str | Expression | tuple[Any, ...] | Sequence[tuple[Any, ...]] | Literal[True]"
 """Which rows are changed: a filter, or True (or "all") for all of them."""
 
 _OPERATORS: Mapping[str, Callable[[Expression, Any], Expression]] = {
@@ -38,29 +39,43 @@ def filter_of(rows: Rows) -> Where:
     Raises:
         InvalidRequestError: it says nothing, like a variable that was never set: that is no word for all rows.
     """
+    if isinstance(rows, Expression):
+        return rows
     if rows is True or (isinstance(rows, str) and rows.strip().lower() == "all"):
         return None
     if rows is None or isinstance(rows, bool) or not rows or (isinstance(rows, str) and not rows.strip()):
         raise InvalidRequestError(
-            f"where={rows!r} says not which rows: give SQL, such as 'id = 5', tuples, such as [('id', '=', 5)], or "
-            "where=True for all rows of the table"
+            f"where={rows!r} says not which rows: give SQL, such as 'id = 5', tuples, such as [('id', '=', 5)], a column's "
+            "expression, such as sf.col('id') == 5, or where=True for all rows of the table"
         )
     return rows
 
 
+def is_spark_only(where: Where) -> bool:
+    """Whether only Spark can read the filter, and so neither the log nor the catalog knows what it chooses."""
+    return isinstance(where, str | Expression)
+
+
 def condition(where: Where) -> Expression:
-    """The filter as Spark's expression."""
+    """The filter as Spark's expression.
+
+    Raises:
+        InvalidRequestError: an unknown operator, or a wrong number of parts.
+    """
+    if isinstance(where, Expression):
+        return where
     if isinstance(where, str):
         return sf.expr(where)
+    conjunction(where)
     given: Sequence[Any] = [where] if is_one(where) else [*(where or ())]
     terms = [_OPERATORS[op](sf.col(f"`{column}`"), value[0] if value else None) for column, op, *value in given]
     return reduce(Expression.__and__, terms, sf.lit(True))
 
 
 def conjunction(where: Where) -> tuple[Predicate, ...]:
-    """The filter as the log's predicates; of SQL, which the log does not read, none.
+    """The filter as the log's predicates; of what only Spark can read, none.
 
     Raises:
         InvalidRequestError: an unknown operator, or a wrong number of parts.
     """
-    return () if isinstance(where, str) or where is None else predicates(where)
+    return () if where is None or isinstance(where, str | Expression) else predicates(where)

@@ -22,7 +22,7 @@ from commitlog.errors import InvalidRequestError, TableNotFoundError
 from commitlog.spark.changing.attempts import Propose
 from commitlog.spark.changing.base import base_of
 from commitlog.spark.changing.delete import put_deletion
-from commitlog.spark.changing.merge import put_merge
+from commitlog.spark.changing.merge import plain_clauses, put_merge
 from commitlog.spark.changing.overwrite import put_overwrite
 from commitlog.spark.changing.update import put_update
 from commitlog.spark.connection import connect
@@ -115,7 +115,8 @@ class SparkTransaction:
         not_matched: str = "insert",
     ) -> None:
         """Bring rows in line with ``source``; see `commitlog.spark.merge`."""
-        self._change(source.sparkSession, table, put_merge(source, on, matched, not_matched), "merge into", source)
+        propose = put_merge(source, on, plain_clauses(matched, not_matched))
+        self._change(source.sparkSession, table, propose, "merge into", source)
 
     def _target(self, df: DataFrame, table: str, create: bool) -> Target:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,12 +51,12 @@ class RowChanges(Frames):
             found = contents.changes(table, after, upto)
             self._files: Sequence[ChangedFile] = found.files(deletes=True)
             self._rows: Sequence[ChangedRow] = found.rows(deletes=True)
-        self._columns = table.definition.columns
+        self.columns = table.definition.columns
 
     @property
     def schema(self) -> pa.Schema:
         """``snapshot_id``, ``rowid`` and ``change_type``, then the table's columns as they are at the last snapshot."""
-        return pa.schema([*(pa.field(*each) for each in _HEAD), *arrow_schema(self._columns)])
+        return pa.schema([*(pa.field(*each) for each in _HEAD), *arrow_schema(self.columns)])
 
     def to_arrow(self) -> pa.Table:
         """The rows in the order of the snapshots, a row that was replaced before the one in its place."""
@@ -64,8 +65,30 @@ class RowChanges(Frames):
         marked = found.set_column(2, CHANGE, _kinds(found))
         return marked.sort_by([(SNAPSHOT, "ascending"), (ROW_ID, "ascending"), (CHANGE, "descending")])
 
+    def apart(self) -> Iterator[RowChanges]:
+        """The same in parts, which can be read by others: of each snapshot one for each file, unless its rows may be updates.
+
+        Rows are updated where a snapshot deletes and inserts one with the same id, which only files that carry ids can have,
+        and rows that are in no file.
+        """
+        carried = {each.snapshot_id for each in self._files if not each.is_delete and each.file.row_id_start is None}
+        together = carried | {each.snapshot_id for each in self._rows}
+        for snapshot_id in sorted(together):
+            yield self._part(
+                [each for each in self._files if each.snapshot_id == snapshot_id],
+                [each for each in self._rows if each.snapshot_id == snapshot_id],
+            )
+        for each in self._files:
+            if each.snapshot_id not in together:
+                yield self._part([each], [])
+
+    def _part(self, files: Sequence[ChangedFile], rows: Sequence[ChangedRow]) -> RowChanges:
+        part = copy(self)
+        part._files, part._rows = files, rows
+        return part
+
     def _of_files(self) -> Iterator[pa.Table]:
-        reader = FileReader([*self._columns, _ROW_ID_COLUMN], ())
+        reader = FileReader([*self.columns, _ROW_ID_COLUMN], ())
         for each in self._files:
             for batch, positions in reader.placed(rows_of_change(each)):
                 start = each.file.row_id_start
@@ -74,7 +97,7 @@ class RowChanges(Frames):
 
     def _stored(self) -> Iterator[pa.Table]:
         for each in self._rows:
-            found = stored_rows(self._columns, [each.values])
+            found = stored_rows(self.columns, [each.values])
             yield self._marked(each.snapshot_id, each.is_delete, pa.array([each.row_id]), found.columns)
 
     def _marked(self, snapshot_id: int, is_delete: bool, row_ids: pa.Array, columns: Sequence[pa.Array]) -> pa.Table:

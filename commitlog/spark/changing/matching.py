@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from commitlog.client import Transaction
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.spark.changing.base import Base, only, refuse_inlined
-from commitlog.spark.filters import Where, condition
+from commitlog.spark.filters import Where, condition, is_spark_only
 from commitlog.spark.reading.dataframes import dataframe, positions, with_positions
 
 
@@ -64,7 +64,7 @@ def found_rows(base: Base, found: Mapping[int, Sequence[int]], where: Where) -> 
     """
     part = only(base, found)
     rows = matching(part, where)
-    if not isinstance(where, str) or (hasattr(rows, "_jdf") and rows._jdf.queryExecution().analyzed().deterministic()):
+    if not is_spark_only(where) or (hasattr(rows, "_jdf") and rows._jdf.queryExecution().analyzed().deterministic()):
         return rows
     others = {
         each.data_file_id: FrozenBitMap64(range(each.record_count)) - FrozenBitMap64(found[each.data_file_id])

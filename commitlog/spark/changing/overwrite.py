@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.errors import InvalidRequestError
@@ -13,7 +14,7 @@ from commitlog.spark.changing.base import Base
 from commitlog.spark.changing.matching import Matches, all_files
 from commitlog.spark.changing.overwrite_partitions import put_partitions
 from commitlog.spark.changing.row_replacement import put_append, put_delete, put_replacement
-from commitlog.spark.filters import Rows, conjunction, filter_of
+from commitlog.spark.filters import Rows, Where, condition, conjunction, filter_of
 
 
 def overwrite(
@@ -21,6 +22,7 @@ def overwrite(
     table: str,
     where: Rows = True,
     *,
+    check: bool = False,
     partitions: str | None = None,
     log: CommitLog | None = None,
     message: str | None = None,
@@ -32,6 +34,7 @@ def overwrite(
         df: the new rows.
         table: its name, ``schema.table`` or ``table``.
         where: which rows go; True is all.
+        check: each new row must match ``where`` too, or nothing is committed.
         partitions: "dynamic" instead of ``where``: those in the partitions that ``df`` has rows of go, others stay.
         log: the log; None connects by the settings found.
         message: for the history.
@@ -45,13 +48,13 @@ def overwrite(
         DataFileError: the columns do not fit, or the table has no partitions that could be told.
         ProposalRejectedError: it was refused, for example because rows came in since the base.
     """
-    propose = put_overwrite(df, where, partitions)
+    propose = put_overwrite(df, where, partitions, check=check)
     return committed(
         df.sparkSession, table, log, propose, operation="overwrite", message=message, attempts=attempts, source=df
     )
 
 
-def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None) -> Propose:
+def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None, *, check: bool = False) -> Propose:
     """Deletes the rows that match, or those of the partitions, or all, and appends ``df``.
 
     Raises:
@@ -63,6 +66,7 @@ def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None) -> Propose:
             "overwrite all rows, those that match where=..., or those of partitions='dynamic': one of these"
         )
     matches = Matches(where)
+    new = df if where is None or not check else _checked(df, where)
 
     def propose(transaction: Transaction, base: Base) -> Sequence[str]:
         if partitions is not None:
@@ -72,6 +76,16 @@ def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None) -> Propose:
             return [*put_delete(transaction, base, {}, whole), *put_append(transaction, base, df)]
         found = matches.at(base)
         transaction.read(base.table, filter=conjunction(where), files=found)
-        return put_replacement(transaction, base, found, df)
+        return put_replacement(transaction, base, found, new)
 
     return propose
+
+
+def _checked(df: DataFrame, where: Where) -> DataFrame:
+    """The rows, of which one that does not match ends the job that writes them."""
+    wrong = sf.raise_error(
+        sf.lit(
+            "a new row does not match the filter of those that it replaces: leave it out, or overwrite with check=False"
+        )
+    )
+    return df.where(sf.when(condition(where), sf.lit(True)).otherwise(wrong))

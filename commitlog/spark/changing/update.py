@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.attempts import Propose, committed
 from commitlog.spark.changing.base import Base, names_of, refuse_inlined
 from commitlog.spark.changing.matching import Matches, found_rows
@@ -44,6 +45,8 @@ def update(
 def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:
     """Deletes the rows that match and appends them with other values."""
     where = filter_of(rows)
+    if not values:
+        raise InvalidRequestError("give the columns' values, such as {'age': sf.col('age') + 1}")
     matches = Matches(where)
 
     def propose(transaction: Transaction, base: Base) -> Sequence[str]:

@@ -54,12 +54,20 @@ def read(
         TableNotFoundError: there is no such table at the snapshot.
     """
     to_log = connect() if log is None else log
-    scan = scan_at(catalog_of(to_log), table, snapshot_of(to_log, snapshot, timestamp), where=conjunction(where))
-    if snapshot is None and timestamp is None:
-        read_now = marks(to_log, scan.table_id, scan.snapshot_id)
-        rows = marked(dataframe(spark, scan, read_now), read_now)
-    else:
+    at = snapshot_of(to_log, snapshot, timestamp)
+    return rows_at(spark, table, at, to_log, where=where, is_pinned=snapshot is not None or timestamp is not None)
+
+
+def rows_at(
+    spark: SparkSession, table: str, snapshot_id: int, log: CommitLog, *, where: Where = None, is_pinned: bool
+) -> DataFrame:
+    """`read` at a snapshot, which the rows know unless it is the one that was asked for."""
+    scan = scan_at(catalog_of(log), table, snapshot_id, where=conjunction(where))
+    if is_pinned:
         rows = dataframe(spark, scan)
+    else:
+        read_now = marks(log, scan.table_id, scan.snapshot_id)
+        rows = marked(dataframe(spark, scan, read_now), read_now)
     return rows if where is None else rows.where(condition(where))
 
 

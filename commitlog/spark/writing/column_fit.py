@@ -45,17 +45,19 @@ def _expressions(interface: str, schema: st.StructType, columns: tuple[Column, .
     return tuple(_expression(column, given.get(fold(column.name))) for column in columns)
 
 
-def conform(df: DataFrame, table: TableDefinition) -> DataFrame:
-    """``df`` with those of the table's columns that it has, as their types.
+def conform(df: DataFrame, table: TableDefinition, *, ignored: Collection[str] = ()) -> DataFrame:
+    """``df`` with those of the table's columns that it has, as their types; behind them those ``ignored``, as they are.
 
     Raises:
         DataFileError: one is none of the table's, or does not fit.
     """
-    given = {fold(each.name): each for each in df.schema.fields}
-    _refuse(_misfits(df.schema, table, by_arrow=False), table)
+    schema = st.StructType([each for each in df.schema.fields if each.name not in ignored])
+    given = {fold(each.name): each for each in schema.fields}
+    _refuse(_misfits(schema, table, by_arrow=False), table)
     found = [(column, given[fold(column.name)]) for column in table.columns if fold(column.name) in given]
     return df.select(
-        *[_conformed(sf.col(quoted(each.name)), each.dataType, column).alias(each.name) for column, each in found]
+        *[_conformed(sf.col(quoted(each.name)), each.dataType, column).alias(each.name) for column, each in found],
+        *map(quoted, ignored),
     )
 
 

@@ -1,0 +1,153 @@
+"""What becomes of rows in a MERGE: clauses in their order, of which the first whose condition holds for a row counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as sf
+
+from commitlog.client import SubmittedOutcome
+from commitlog.errors import InvalidRequestError
+
+Values: TypeAlias = "Mapping[str, Any] | Literal['*']"
+"""By column an expression over ``source`` and ``target``, or a plain value; "*" are the columns that the source has."""
+Condition: TypeAlias = "Expression | str | None"
+_LIKE_A_COLUMN = re.compile(r"(source|target)\.\w+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """What becomes of rows for which the condition holds; without ``values`` they go."""
+
+    condition: Condition
+    values: Values | None
+
+    @property
+    def reads_expressions(self) -> bool:
+        """Whether more is read of the source than the columns that the table has too."""
+        return self.condition is not None or isinstance(self.values, Mapping)
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """What becomes of rows that match, of source rows without a match, and of the table's rows without one."""
+
+    matched: tuple[Clause, ...] = ()
+    not_matched: tuple[Clause, ...] = ()
+    not_matched_by_source: tuple[Clause, ...] = ()
+
+    @property
+    def all(self) -> tuple[Clause, ...]:
+        return (*self.matched, *self.not_matched, *self.not_matched_by_source)
+
+    def and_then(self, kind: str, condition: Condition, values: Values | None) -> Clauses:
+        """These, and one more of a kind.
+
+        Raises:
+            InvalidRequestError: it could never count, or its values are none.
+        """
+        before: tuple[Clause, ...] = getattr(self, kind)
+        if before and before[-1].condition is None:
+            raise InvalidRequestError(
+                f"a clause of {kind} after one without a condition never counts: put the one without a condition last"
+            )
+        if condition is not None and not isinstance(condition, str | Expression):
+            raise InvalidRequestError(
+                f"the condition of a clause is SQL or a Column, not {condition!r}; "
+                "values are given by name, such as set={...}"
+            )
+        _check(values)
+        return replace(self, **{kind: (*before, Clause(condition, values))})
+
+
+def _check(values: Values | None) -> None:
+    if values is None or values == "*":
+        return
+    if not isinstance(values, Mapping) or not values:
+        raise InvalidRequestError(f"values are a dict by column, such as {{'age': 5}}, or '*', not {values!r}")
+    for column, value in values.items():
+        if isinstance(value, str) and _LIKE_A_COLUMN.fullmatch(value):
+            raise InvalidRequestError(
+                f"the value of column {column} is the text {value!r}: for what that column holds write "
+                f"sf.col({value!r}), for the text itself sf.lit({value!r})"
+            )
+
+
+def first_that_holds(clauses: Sequence[Clause], number: int = 0) -> Expression:
+    """The number of the clause that counts for a row, from ``number`` on; NULL if none does."""
+    found = sf.lit(None).cast("int")
+    for at, clause in reversed([*enumerate(clauses, number)]):
+        found = sf.when(_holds(clause.condition), sf.lit(at)).otherwise(found)
+    return found
+
+
+def _holds(condition: Condition) -> Expression:
+    if condition is None:
+        return sf.lit(True)
+    return sf.expr(condition) if isinstance(condition, str) else condition
+
+
+Commit: TypeAlias = "Callable[..., SubmittedOutcome | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A MERGE in the making. Made by ``SparkTable.merge``: clause after clause, then `commit`.
+
+    Conditions and values name columns as ``source.x`` and ``target.x``. Of the clauses of one kind the first whose condition
+    holds for a row counts, so one without a condition comes last. Each call returns a new merge, and changes none.
+    """
+
+    _commit: Commit
+    _clauses: Clauses = field(default_factory=Clauses)
+
+    def when_matched_update(self, condition: Condition = None, set: Values = "*") -> Merge:
+        """Give a row that matches one of the source other values; "*" are those of the columns that the source has."""
+        return self._with("matched", condition, set)
+
+    def when_matched_delete(self, condition: Condition = None) -> Merge:
+        """Delete a row that matches one of the source."""
+        return self._with("matched", condition, None)
+
+    def when_not_matched_insert(self, condition: Condition = None, values: Values = "*") -> Merge:
+        """Insert a row of the source that matches none; columns that are not given are their defaults, or NULL."""
+        return self._with("not_matched", condition, values)
+
+    def when_not_matched_by_source_update(
+        self, condition: Condition = None, set: Mapping[str, Any] | None = None
+    ) -> Merge:
+        """Give a row that no row of the source matches other values, which are over ``target`` alone."""
+        if not isinstance(set, Mapping):
+            raise InvalidRequestError("a row that no row of the source matches gets values by set={'column': ...}")
+        return self._with("not_matched_by_source", condition, set)
+
+    def when_not_matched_by_source_delete(self, condition: Condition = None) -> Merge:
+        """Delete a row that no row of the source matches."""
+        return self._with("not_matched_by_source", condition, None)
+
+    def commit(self, **options: Any) -> SubmittedOutcome | None:
+        """Compute the merge and commit it; after a conflict it is computed again, but for the source.
+
+        Args:
+            options: ``message`` for the history; ``attempts``, how often it is computed at most (3).
+
+        Returns:
+            The answer; None when no row changes.
+
+        Raises:
+            InvalidRequestError: there is no clause.
+            DataFileError: two rows of the source have the same key, or values do not fit the table.
+            ProposalRejectedError: the last attempt was refused too; its files are gone.
+        """
+        if not self._clauses.all:
+            raise InvalidRequestError(
+                "a merge without a clause changes nothing: add .when_matched_update(), for example"
+            )
+        return self._commit(self._clauses, **options)
+
+    def _with(self, kind: str, condition: Condition, values: Values | None) -> Merge:
+        return replace(self, _clauses=self._clauses.and_then(kind, condition, values))

@@ -1,0 +1,20 @@
+"""A table's history as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from commitlog.catalog.queries import CatalogSnapshot
+
+_SCHEMA = (
+    "snapshot_id bigint, time timestamp, writer_id string, changes array<string>, author string, message string, "
+    "extra string"
+)
+
+
+def history(spark: SparkSession, snapshots: Iterable[CatalogSnapshot]) -> DataFrame:
+    """Snapshots as rows, in their order."""
+    return spark.createDataFrame([astuple(each) for each in snapshots], _SCHEMA)
