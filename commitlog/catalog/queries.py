@@ -196,12 +196,18 @@ class Catalog(CatalogReader):
             limit: how many at most.
             before: only those before this one.
         """
-        asked = {"table": table_id, "entry": f"(^|,)[a-z_]+:{table_id}(,|$)", "before": before, "limit": limit}
+        asked = {"table": table_id, "entry": _entry_of(table_id), "before": before, "limit": limit}
         rows = self._select(statements.SNAPSHOTS, asked)
         return [
             CatalogSnapshot(snapshot_id, time, writer_id, tuple(kinds.split(",")) if kinds else (), *told)
             for snapshot_id, time, writer_id, kinds, *told in rows
         ]
+
+    def only_blind_appends(self, table_id: int, *, after: int, upto: int) -> bool:
+        """Whether all that changed a table in these snapshots are appends that rely on nothing that was read: SNAPSHOT, and
+        nothing but appends."""
+        asked = {"entry": _entry_of(table_id), "after": after, "upto": upto}
+        return bool(self._select(statements.ONLY_BLIND_APPENDS, asked)[0][0])
 
     def agreed_snapshot(self, query: str, propose: Callable[[], int]) -> int:
         """The snapshot that a query of many processes reads: what one of them has proposed first.
@@ -437,6 +443,11 @@ class Catalog(CatalogReader):
     def history(self, *, limit: int, before_seq: int | None = None) -> list[dict[str, Any]]:
         """The newest outcomes first, with the time, author and message of the snapshots they made."""
         return self._records(statements.HISTORY, (before_seq, limit))
+
+
+def _entry_of(table_id: int | None) -> str:
+    """What finds a table among the changes that DuckLake names of a snapshot."""
+    return f"(^|,)[a-z_]+:{table_id}(,|$)"
 
 
 def _columns(rows: Sequence[Sequence[Any]]) -> tuple[Column, ...]:

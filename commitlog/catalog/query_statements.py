@@ -33,6 +33,10 @@ SNAPSHOTS = sql.SQL("""
         OR c.changes_made ~ %(entry)s
         OR s.snapshot_id IN (SELECT begin_snapshot FROM ducklake_table WHERE table_id = %(table)s))
     ORDER BY s.snapshot_id DESC LIMIT %(limit)s""")
+ONLY_BLIND_APPENDS = sql.SQL("""
+    SELECT NOT EXISTS (SELECT FROM ducklake_snapshot_changes c LEFT JOIN commitlog.outcomes o USING (snapshot_id)
+    WHERE c.snapshot_id > %(after)s AND c.snapshot_id <= %(upto)s AND c.changes_made ~ %(entry)s
+        AND (o.isolation, o.change_kinds) IS DISTINCT FROM ('SNAPSHOT', 'APPEND'))""")
 DATA_PATH = sql.SQL("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL")
 SCHEMAS_AT = sql.SQL("""
     SELECT schema_name, path FROM ducklake_schema WHERE begin_snapshot <= %s AND (end_snapshot IS NULL

@@ -37,6 +37,10 @@ class SparkTable:
     the log and to the catalog too: files that cannot have such rows are left out, and others' rows that are none of these do
     not get in the way.
 
+    Changes of rows mind what others commit meanwhile as far as their ``isolation`` says: "serializable" all that touches what
+    they have read; "write_serializable" not appends that rely on nothing they have read, as of a stream: it is as if these had
+    come afterwards; "snapshot" only changes of the same rows or files.
+
     Args:
         spark: the session.
         log: the log.
@@ -147,7 +151,7 @@ class SparkTable:
             where: which rows go; True is all.
             check: each new row must match ``where`` too, or nothing is committed.
             partitions: "dynamic" instead of ``where``: those in the partitions that ``df`` has rows of go, others stay.
-            options: ``message`` for the history; ``attempts``, how often it is computed at most (1).
+            options: ``message`` for the history; ``attempts``, how often it is computed at most (1); ``isolation``, see above.
 
         Returns:
             The answer; None when no row goes or comes, and so there is nothing to commit.
@@ -164,8 +168,8 @@ class SparkTable:
 
         Args:
             where: which rows.
-            options: ``message`` for the history; ``attempts``, how often it is computed at most (3): after a conflict only
-                files that were added or lost rows since are read again.
+            options: ``message`` for the history; ``isolation``, see above; ``attempts``, how often it is computed at most (3):
+                after a conflict only files that were added or lost rows since are read again.
 
         Raises:
             InvalidRequestError: ``where`` is None or empty, and so says not which rows.

@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.names import parse_table_name
-from commitlog.domain.model import Isolation
 from commitlog.domain.model.types import fold
 from commitlog.errors import InvalidRequestError, TableNotFoundError
 from commitlog.spark.changing.attempts import Propose
 from commitlog.spark.changing.base import base_of
 from commitlog.spark.changing.delete import put_deletion
+from commitlog.spark.changing.isolation import Level
 from commitlog.spark.changing.merge import plain_clauses, put_merge
 from commitlog.spark.changing.overwrite import put_overwrite
 from commitlog.spark.changing.update import put_update
@@ -44,10 +44,11 @@ class SparkTransaction:
     appended as often as one likes, but deleted, updated, merged or overwritten by one call only.
     """
 
-    def __init__(self, log: CommitLog, *, key: Key | None, message: str | None) -> None:
+    def __init__(self, log: CommitLog, *, key: Key | None, message: str | None, level: Level) -> None:
         self._log = log
+        self._level = level
         self._transaction = log.transaction(
-            isolation=Isolation.SERIALIZABLE,
+            isolation=level.of_transaction,
             message=message,
             writer_id=None if key is None else key.writer_id,
             writer_seq=None if key is None else key.writer_seq,
@@ -55,7 +56,7 @@ class SparkTransaction:
         )
         self._paths: list[str] = []
         self._table_paths: dict[str, str] = {}
-        self._changed: set[str] = set()
+        self._changed: dict[str, int] = {}
         self._outcome: SubmittedOutcome | None = None
 
     @property
@@ -147,14 +148,19 @@ class SparkTransaction:
         self._table_paths[table] = base.path
         with shown_as(spark, operation, table, base.scan.snapshot_id):
             self._paths += propose(self._transaction, base)
-        self._changed.add(name)
+        self._changed[name] = base.definition.table_id
 
     def _commit(self) -> None:
-        self._outcome = commit(self._transaction, self._paths, self._table_paths)
+        committing = self._level.committing(self._log, self._transaction, list(self._changed.values()))
+        self._outcome = commit(committing, self._paths, self._table_paths)
 
 
 def transaction(
-    log: CommitLog | None = None, *, key: Key | str | None = None, message: str | None = None
+    log: CommitLog | None = None,
+    *,
+    key: Key | str | None = None,
+    message: str | None = None,
+    isolation: str = "serializable",
 ) -> SparkTransaction:
     """Begin writes to several tables that are one commit when the ``with`` block ends without an exception.
 
@@ -169,6 +175,8 @@ def transaction(
         log: the log; None connects by the settings found.
         key: names this commit, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
         message: for the history.
+        isolation: "serializable", "write_serializable" (others' appends that rely on nothing they have read do not matter) or
+            "snapshot" (only changes of the same rows or files do).
 
     When a second driver runs on the same checkpoint, the first one's next batch is refused.
 
@@ -179,4 +187,5 @@ def transaction(
     """
     to_log = connect() if log is None else log
     named = Key.parse(key) if isinstance(key, str) else key
-    return SparkTransaction(to_log, key=None if named is None else fenced(to_log, named), message=message)
+    fenced_key = None if named is None else fenced(to_log, named)
+    return SparkTransaction(to_log, key=fenced_key, message=message, level=Level.of(isolation))

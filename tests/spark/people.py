@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -9,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
+from commitlog.errors import OutcomeUnknownError
 from commitlog.spark import (
     read,
 )
@@ -17,6 +19,20 @@ from commitlog.spark.reading.dataframes import ScanFile
 from commitlog.spark.reading.scan import scan_at
 
 TABLE = "main.people"
+
+
+class Interrupted(CommitLog):
+    """Does something between the making of a proposal and its sending, or loses the answer."""
+
+    meanwhile: Callable[[], None] = staticmethod(lambda: None)
+    loses_answer = False
+
+    def commit(self, proposal, *, timeout_ms=None):  # type: ignore[no-untyped-def]
+        self.meanwhile()
+        outcome = super().commit(proposal, timeout_ms=timeout_ms)
+        if self.loses_answer:
+            raise OutcomeUnknownError(outcome.proposal_id)
+        return outcome
 
 
 def rows(spark: SparkSession, *ids: int) -> DataFrame:

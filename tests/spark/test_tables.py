@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import TABLE, committed, duck_ids, files_below, files_now, ids, newest, rows, source_options
+from people import TABLE, Interrupted, committed, duck_ids, files_below, files_now, ids, newest, rows, source_options
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -115,20 +115,6 @@ def test_append_when_the_key_names_a_write_of_other_rows_then_raises_and_another
     assert ids(spark, log) == [1, 2]
 
 
-class _Interrupted(CommitLog):
-    """Does something between the making of a proposal and its sending, or loses the answer."""
-
-    meanwhile: Callable[[], None] = staticmethod(lambda: None)
-    loses_answer = False
-
-    def commit(self, proposal, *, timeout_ms=None):  # type: ignore[no-untyped-def]
-        self.meanwhile()
-        outcome = super().commit(proposal, timeout_ms=timeout_ms)
-        if self.loses_answer:
-            raise OutcomeUnknownError(outcome.proposal_id)
-        return outcome
-
-
 @pytest.mark.usefixtures("people")
 def test_append_when_the_table_is_altered_meanwhile_then_is_refused_with_the_reason_and_its_files_go(
     spark: SparkSession, log: CommitLog, settings: Settings
@@ -137,7 +123,7 @@ def test_append_when_the_table_is_altered_meanwhile_then_is_refused_with_the_rea
         with log.transaction() as tx:
             tx.alter(TABLE).add_column("city", "varchar")
 
-    with _Interrupted.connect(settings=settings) as late:
+    with Interrupted.connect(settings=settings) as late:
         late.meanwhile = alter
         with pytest.raises(ProposalRejectedError, match=r"CONFLICT.*altered"):
             append(rows(spark, 1), TABLE, log=late)
@@ -148,7 +134,7 @@ def test_append_when_the_table_is_altered_meanwhile_then_is_refused_with_the_rea
 def test_append_when_the_answer_is_lost_then_keeps_the_files(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:
-    with _Interrupted.connect(settings=settings) as lossy:
+    with Interrupted.connect(settings=settings) as lossy:
         lossy.loses_answer = True
         with pytest.raises(OutcomeUnknownError):
             append(rows(spark, 1), TABLE, log=lossy)
@@ -184,7 +170,7 @@ def test_delete_when_rows_are_many_then_goes_by_delete_files_that_hold_those_of_
         assert ids(spark, log, snapshot) == duck_ids(settings, snapshot) == list(remaining)
     assert len([path for path in files_below(settings) if "deletes" in path.name]) == 2
     before = files_below(settings)
-    with _Interrupted.connect(settings=settings) as late:
+    with Interrupted.connect(settings=settings) as late:
         late.meanwhile = lambda: committed(append(rows(spark, 99), TABLE, log=log)) and None
         with pytest.raises(ProposalRejectedError, match="CONFLICT"):
             delete(spark, TABLE, "id > 8", log=late, attempts=1)
@@ -246,7 +232,7 @@ def test_change_when_it_meets_others_then_reads_again_only_the_files_that_they_t
                 tx.delete(TABLE, {second: [1]})
 
     monkeypatch.setattr(matching, "positions", spy)
-    with _Interrupted.connect(settings=settings) as late:
+    with Interrupted.connect(settings=settings) as late:
         late.meanwhile = others
         if operation is delete:
             delete(spark, TABLE, "id % 10 = 5", log=late)
@@ -267,7 +253,7 @@ def test_overwrite_when_rows_came_in_meanwhile_then_is_refused_and_without_them_
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:
     append(rows(spark, 1, 2), TABLE, log=log)
-    with _Interrupted.connect(settings=settings) as late:
+    with Interrupted.connect(settings=settings) as late:
         late.meanwhile = lambda: committed(append(rows(spark, 3), TABLE, log=log)) and None
         with pytest.raises(ProposalRejectedError, match="CONFLICT") as refused:
             overwrite(rows(spark, 9), TABLE, log=late)

@@ -1,7 +1,7 @@
 """A change of rows that are there already, computed and proposed, and after a conflict computed again.
 
-Every such proposal is SERIALIZABLE and declares what it read, so it is refused when rows that it should have seen came
-in between; then it is computed again on the new head, as often as the caller allows.
+Every such proposal declares what it read, so it is refused when rows that it should have seen came in between, as far as its
+isolation minds them; then it is computed again on the new head, as often as the caller allows.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TypeAlias, cast
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
-from commitlog.domain.model import Isolation, Reason
+from commitlog.domain.model import Reason
 from commitlog.errors import InvalidRequestError, ProposalRejectedError
 from commitlog.spark.changing.base import Base, base_of
+from commitlog.spark.changing.isolation import Level
 from commitlog.spark.connection import connect
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.reading.snapshots import read_at
@@ -38,9 +39,10 @@ def committed(
     operation: str,
     message: str | None,
     attempts: int,
+    isolation: str = Level.SERIALIZABLE,
     source: DataFrame | None = None,
 ) -> SubmittedOutcome | None:
-    """Commit what ``propose`` puts into a SERIALIZABLE transaction; after a conflict call it again on the new head.
+    """Commit what ``propose`` puts into a transaction; after a conflict call it again on the new head.
 
     Where ``source`` was made of the table's own rows, the base is the snapshot at which they were read.
 
@@ -49,20 +51,23 @@ def committed(
 
     Raises:
         ProposalRejectedError: the last attempt was refused too; the files of every attempt are gone.
+        InvalidRequestError: there is no such isolation.
     """
+    level = Level.of(isolation)
     to_log = connect() if log is None else log
     for remaining in range(attempts - 1, -1, -1):
-        transaction = to_log.transaction(isolation=Isolation.SERIALIZABLE, message=message)
+        transaction = to_log.transaction(isolation=level.of_transaction, message=message)
         seen = None if source is None else read_at(source, to_log, target_of(transaction, table).definition.table_id)
         if seen is not None and seen < transaction.base_snapshot_id:
-            transaction = to_log.transaction(isolation=Isolation.SERIALIZABLE, message=message, base_snapshot_id=seen)
+            transaction = to_log.transaction(isolation=level.of_transaction, message=message, base_snapshot_id=seen)
         base = base_of(spark, table, to_log, transaction)
         with shown_as(spark, operation, table, base.scan.snapshot_id):
             paths = propose(transaction, base)
         if not transaction.changes:
             return None
         try:
-            return commit(transaction, paths, {table: base.path})
+            committing = level.committing(to_log, transaction, [base.definition.table_id])
+            return commit(committing, paths, {table: base.path})
         except ProposalRejectedError as error:
             if error.outcome.reason is not Reason.CONFLICT:
                 raise

@@ -22,6 +22,7 @@ def delete(
     log: CommitLog | None = None,
     message: str | None = None,
     attempts: int = 3,
+    isolation: str = "serializable",
 ) -> SubmittedOutcome | None:
     """Delete the rows that match ``where``, all where that is True; None when there are none.
 
@@ -33,7 +34,9 @@ def delete(
     """
 
     propose = put_deletion(where)
-    return committed(spark, table, log, propose, operation="delete from", message=message, attempts=attempts)
+    return committed(
+        spark, table, log, propose, operation="delete from", message=message, attempts=attempts, isolation=isolation
+    )
 
 
 def put_deletion(rows: Rows) -> Propose:

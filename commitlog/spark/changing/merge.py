@@ -36,6 +36,7 @@ def merge(
     log: CommitLog | None = None,
     message: str | None = None,
     attempts: int = 3,
+    isolation: str = "serializable",
 ) -> SubmittedOutcome | None:
     """Bring a table's rows in line with ``source`` by the columns ``on``, which must tell its rows apart.
 
@@ -50,13 +51,15 @@ def merge(
         log: the log; None connects by the settings found.
         message: for the history.
         attempts: how often it is computed at most.
+        isolation: "serializable", "write_serializable" (others' appends that rely on nothing they have read do not matter) or
+            "snapshot" (only changes of the same rows or files do).
 
     Raises:
         DataFileError: two source rows have the same ``on``.
         ProposalRejectedError: the last attempt was refused too.
     """
     clauses = plain_clauses(matched, not_matched)
-    return merge_by(source, table, on, clauses, log=log, message=message, attempts=attempts)
+    return merge_by(source, table, on, clauses, log=log, message=message, attempts=attempts, isolation=isolation)
 
 
 def merge_by(
@@ -68,6 +71,7 @@ def merge_by(
     log: CommitLog | None = None,
     message: str | None = None,
     attempts: int = 3,
+    isolation: str = "serializable",
 ) -> SubmittedOutcome | None:
     """`merge` by any clauses."""
     return committed(
@@ -78,6 +82,7 @@ def merge_by(
         operation="merge into",
         message=message,
         attempts=attempts,
+        isolation=isolation,
         source=source,
     )
 

@@ -133,7 +133,8 @@ class Merge:
         """Compute the merge and commit it; after a conflict it is computed again, but for the source.
 
         Args:
-            options: ``message`` for the history; ``attempts``, how often it is computed at most (3).
+            options: ``message`` for the history; ``attempts``, how often it is computed at most (3); ``isolation``, see
+                `SparkTable`.
 
         Returns:
             The answer; None when no row changes.

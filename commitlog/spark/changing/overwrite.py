@@ -27,6 +27,7 @@ def overwrite(
     log: CommitLog | None = None,
     message: str | None = None,
     attempts: int = 1,
+    isolation: str = "serializable",
 ) -> SubmittedOutcome | None:
     """Replace the rows that match ``where``, or all, by the rows of ``df``.
 
@@ -39,6 +40,8 @@ def overwrite(
         log: the log; None connects by the settings found.
         message: for the history.
         attempts: how often it is computed at most.
+        isolation: "serializable", "write_serializable" (others' appends that rely on nothing they have read do not matter) or
+            "snapshot" (only changes of the same rows or files do).
 
     Returns:
         The answer; None when no row goes or comes, and so there is nothing to commit.
@@ -50,7 +53,15 @@ def overwrite(
     """
     propose = put_overwrite(df, where, partitions, check=check)
     return committed(
-        df.sparkSession, table, log, propose, operation="overwrite", message=message, attempts=attempts, source=df
+        df.sparkSession,
+        table,
+        log,
+        propose,
+        operation="overwrite",
+        message=message,
+        attempts=attempts,
+        isolation=isolation,
+        source=df,
     )
 
 

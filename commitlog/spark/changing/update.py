@@ -27,6 +27,7 @@ def update(
     log: CommitLog | None = None,
     message: str | None = None,
     attempts: int = 3,
+    isolation: str = "serializable",
 ) -> SubmittedOutcome | None:
     """Give columns of the rows that match ``where`` other values (literals, or expressions over the row).
 
@@ -39,7 +40,9 @@ def update(
     """
 
     propose = put_update(values, where)
-    return committed(spark, table, log, propose, operation="update", message=message, attempts=attempts)
+    return committed(
+        spark, table, log, propose, operation="update", message=message, attempts=attempts, isolation=isolation
+    )
 
 
 def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:

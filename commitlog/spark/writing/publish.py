@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.files.removing import remove_files, unlisted
@@ -107,7 +108,13 @@ def _delete_all(log: CommitLog, transaction: Transaction, to: Target) -> None:
         transaction.delete(to.name, whole_files=[each.data_file_id for each in files])
 
 
-def commit(transaction: Transaction, paths: Sequence[str], table_paths: Mapping[str, str]) -> SubmittedOutcome:
+class Committing(Protocol):
+    """What commits one transaction."""
+
+    def commit(self) -> SubmittedOutcome: ...
+
+
+def commit(transaction: Committing, paths: Sequence[str], table_paths: Mapping[str, str]) -> SubmittedOutcome:
     """Commit a transaction; when it is sure that it is not committed, its files are removed.
 
     ``table_paths`` says where the files of each table are that was written to.
