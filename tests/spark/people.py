@@ -35,6 +35,17 @@ class Interrupted(CommitLog):
         return outcome
 
 
+class Meanwhile(Interrupted):
+    """Another writer commits before the first proposal is sent."""
+
+    other: Callable[[], object] = staticmethod(lambda: None)
+
+    def commit(self, proposal, *, timeout_ms=None):  # type: ignore[no-untyped-def]
+        other, self.other = self.other, lambda: None
+        other()
+        return super().commit(proposal, timeout_ms=timeout_ms)
+
+
 def rows(spark: SparkSession, *ids: int) -> DataFrame:
     values = ", ".join(f"({i}L)" for i in ids)
     query = f"SELECT id, concat('n', id) AS name, CAST(id % 90 AS INT) AS age FROM VALUES {values} AS t(id)"

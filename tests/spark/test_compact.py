@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from people import TABLE, Meanwhile, files_now, ids, rows
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
-from commitlog.errors import DataFileError
-from commitlog.spark import append, compact, delete, read
+from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError
+from commitlog.spark import append, compact, delete, read, table
 from commitlog.spark.maintaining.z_order import RANK_BITS, quantiles
 
 POINTS = "main.points"
@@ -101,3 +102,34 @@ def test_quantiles_when_values_repeat_then_each_stands_once_in_order() -> None:
     many = quantiles(range(10_000))
     assert many == sorted(set(many))
     assert len(many) == 2**RANK_BITS - 2
+
+
+@pytest.mark.usefixtures("people")
+def test_compact_when_files_are_chosen_then_others_stay_and_a_refused_group_ends_no_other(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    for start in (0, 10, 20, 30, 40, 50):
+        append(rows(spark, *range(start, start + 10)), TABLE, log=log)
+    before = {each.data_file_id for each in files_now(log)}
+    pair = int(2.5 * files_now(log)[0].file_size_bytes)
+    t = table(spark, TABLE, log=log)
+    assert len(t.compact(where=[("id", ">=", 40)])) == 1
+    assert len(before & {each.data_file_id for each in files_now(log)}) == 4
+    with pytest.raises(InvalidRequestError, match="files are chosen by what the catalog knows"):
+        t.compact(where="id >= 40")
+    with pytest.raises(InvalidRequestError, match="from 1 on, not 0"):
+        t.compact(parallelism=0)
+    with Meanwhile.connect(settings=settings) as late:
+        late.other = lambda: delete(spark, TABLE, "id = 5", log=log)
+        with pytest.raises(ProposalRejectedError, match="CONFLICT") as refused:
+            table(spark, TABLE, log=late).compact(where=("id", "<", 40), target_bytes=pair, parallelism=1)
+    assert refused.value.__notes__ == ["1 of 2 groups of files are compacted: compact again for the rest."]
+    assert len(files_now(log)) == 4
+    assert len(t.compact(where=("id", "<", 20), target_bytes=pair)) == 1
+    assert t.compact(target_bytes=1) == []
+    assert len(t.compact(target_bytes=1, rewrite_all=True, parallelism=3)) == 3
+    assert len(t.compact(target_bytes=1 << 30, rewrite_all=True, sort_by=["name"])) == 1
+    [path] = [Path(each.path) for each in files_now(log)]
+    names = pq.read_table(path).column("name").to_pylist()
+    assert names == sorted(names)
+    assert ids(spark, log) == [each for each in range(60) if each != 5]

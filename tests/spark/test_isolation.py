@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from people import TABLE, Interrupted, duck_ids, ids, newest, rows
+from people import TABLE, Meanwhile, duck_ids, ids, newest, rows
 from pyspark.sql import SparkSession
 
 import commitlog.spark
@@ -15,24 +15,13 @@ from commitlog.errors import InvalidRequestError, ProposalRejectedError
 from commitlog.spark import SparkTable, append, delete, merge
 
 
-class _Once(Interrupted):
-    """Another writer commits before the first proposal is sent."""
-
-    other: Callable[[], object] = staticmethod(lambda: None)
-
-    def commit(self, proposal, *, timeout_ms=None):  # type: ignore[no-untyped-def]
-        other, self.other = self.other, lambda: None
-        other()
-        return super().commit(proposal, timeout_ms=timeout_ms)
-
-
 @pytest.mark.usefixtures("people")
 def test_changes_when_blind_appends_come_in_between_then_are_computed_once_and_committed_behind_them(
     spark: SparkSession, log: CommitLog, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     append(rows(spark, 1, 2, 3, 4), TABLE, log=log)
     calm = {"isolation": "write_serializable", "attempts": 1}
-    with _Once.connect(settings=settings) as late:
+    with Meanwhile.connect(settings=settings) as late:
         t = commitlog.spark.table(spark, TABLE, log=late)
 
         def beside(id: int, change: Callable[[], object]) -> None:
@@ -75,7 +64,7 @@ def test_changes_when_others_rely_on_what_they_read_then_only_snapshot_lets_them
         append(rows(spark, 6), TABLE, log=log)
         delete(spark, TABLE, "id = 3", log=log)
 
-    with _Once.connect(settings=settings) as late:
+    with Meanwhile.connect(settings=settings) as late:
         t: SparkTable = commitlog.spark.table(spark, TABLE, log=late)
         for level, other in (
             ("serializable", lambda: append(rows(spark, 4), TABLE, log=log)),

@@ -6,6 +6,8 @@ The rows keep their ids, which the new files carry: a reader that knows a row by
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -13,10 +15,12 @@ from pyspark.sql import functions as sf
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.client.files.removing import remove_files
+from commitlog.client.tables.names import parse_table_name
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.base import Base, base_of, only
 from commitlog.spark.columns import FIELD_ID, quoted
-from commitlog.spark.connection import connect
+from commitlog.spark.connection import catalog_of, connect
+from commitlog.spark.filters import Where, conjunction, is_spark_only
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.maintaining.compact_bins import bins, live_bytes, worth_rewriting
 from commitlog.spark.maintaining.z_order import check_columns, morton
@@ -29,10 +33,31 @@ from commitlog.spark.writing.publish import commit
 _MORTON = "_commitlog_morton"
 
 
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """How large new files are, and in which order their rows."""
+
+    target_bytes: int
+    sort_by: Sequence[str]
+    z_order_by: Sequence[str]
+
+    def groups(self, partition: Sequence[ScanFile], *, rewrite_all: bool) -> Iterator[Sequence[ScanFile]]:
+        """Which files of a partition are rewritten together: all of them where their rows are sorted, else some."""
+        if not self.sort_by and not self.z_order_by:
+            yield from bins(partition, target_bytes=self.target_bytes, rewrite_all=rewrite_all)
+            return
+        group = [each for each in partition if rewrite_all or worth_rewriting(each, self.target_bytes)]
+        if len(group) > 1 or any(rewrite_all or each.deleted for each in group):
+            yield group
+
+
 def compact(
     spark: SparkSession,
     table: str,
     *,
+    where: Where = None,
+    rewrite_all: bool = False,
+    parallelism: int = 4,
     target_bytes: int = 128 * 1024 * 1024,
     sort_by: Sequence[str] = (),
     z_order_by: Sequence[str] = (),
@@ -43,6 +68,10 @@ def compact(
     Args:
         spark: the session.
         table: its name, ``schema.table`` or ``table``.
+        where: only files that may have rows that match, as statistics and partition values tell: ``(column, op, value)``, or
+            several. They are rewritten whole.
+        rewrite_all: also the files that are large and have lost no rows, such as to sort what has not been sorted.
+        parallelism: how many groups are rewritten at once.
         target_bytes: how large a new file is about; files of at least three quarters of it that have lost no rows stay.
         sort_by: columns by which the rows are sorted over all new files of a partition, so that a filter on the first
             of them leaves files out.
@@ -54,23 +83,55 @@ def compact(
 
     Raises:
         DataFileError: a column to order by is not in the table, or has no order.
-        InvalidRequestError: both orders are given, or too many columns.
-        ProposalRejectedError: rows of a group were deleted meanwhile; the groups before it are compacted.
+        InvalidRequestError: both orders are given, or too many columns; or ``where`` says nothing of whole files.
+        ProposalRejectedError: rows of a group were deleted meanwhile; all other groups are compacted.
     """
     if sort_by and z_order_by:
         raise InvalidRequestError("order the rows by sort_by=[...] or by z_order_by=[...], not both")
+    if is_spark_only(where):
+        raise InvalidRequestError(
+            "files are chosen by what the catalog knows of them: give where=('day', '>=', '2026-01-01'), or several of these"
+        )
+    if not isinstance(parallelism, int) or parallelism < 1:
+        raise InvalidRequestError(
+            f"parallelism is how many groups are rewritten at once, from 1 on, not {parallelism!r}"
+        )
     to_log = connect() if log is None else log
     base = base_of(spark, table, to_log, to_log.transaction())
     check_columns(base.definition, [*sort_by, *z_order_by], curve=bool(z_order_by))
-    ordered = bool(sort_by or z_order_by)
-    with shown_as(spark, "compact", table, base.scan.snapshot_id):
-        return [
-            _compact(to_log, only(base, [each.data_file_id for each in group]), target_bytes, sort_by, z_order_by)
-            for partition in _by_partition(base.scan.files)
-            for group in (
-                _all_worth(partition, target_bytes) if ordered else bins(partition, target_bytes=target_bytes)
-            )
-        ]
+    order = _Order(target_bytes, sort_by, z_order_by)
+    chosen = base if where is None else only(base, _files_that_may_match(to_log, base, where))
+    groups = [
+        only(base, [each.data_file_id for each in group])
+        for partition in _by_partition(chosen.scan.files)
+        for group in order.groups(partition, rewrite_all=rewrite_all)
+    ]
+    return _compact_all(to_log, groups, order, parallelism) if groups else []
+
+
+def _files_that_may_match(log: CommitLog, base: Base, where: Where) -> set[int]:
+    catalog, name = catalog_of(log), parse_table_name(base.table)
+    at = catalog.table_at(name.schema, name.name, base.scan.snapshot_id)
+    assert at is not None, "its files have been read"
+    return {each.data_file_id for each in catalog.files_at(at, base.scan.snapshot_id, where=conjunction(where))}
+
+
+def _compact_all(log: CommitLog, groups: Sequence[Base], order: _Order, parallelism: int) -> list[SubmittedOutcome]:
+    """Rewrite groups side by side; one that is refused ends no other."""
+
+    def rewrite(part: Base) -> SubmittedOutcome:
+        with shown_as(part.spark, "compact", part.table, part.scan.snapshot_id):
+            return _compact(log, part, order)
+
+    with ThreadPoolExecutor(min(parallelism, len(groups)), "compact") as pool:
+        running = [pool.submit(rewrite, each) for each in groups]
+    refused = [error for each in running if (error := each.exception()) is not None]
+    if refused:
+        refused[0].add_note(
+            f"{len(groups) - len(refused)} of {len(groups)} groups of files are compacted: compact again for the rest."
+        )
+        raise refused[0]
+    return [each.result() for each in running]
 
 
 def _by_partition(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
@@ -81,29 +142,21 @@ def _by_partition(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
     yield from partitions.values()
 
 
-def _all_worth(files: Sequence[ScanFile], target_bytes: int) -> Iterator[list[ScanFile]]:
-    group = [each for each in files if worth_rewriting(each, target_bytes)]
-    if len(group) > 1 or any(each.deleted for each in group):
-        yield group
-
-
-def _compact(
-    log: CommitLog, part: Base, target_bytes: int, sort_by: Sequence[str], z_order_by: Sequence[str]
-) -> SubmittedOutcome:
+def _compact(log: CommitLog, part: Base, by: _Order) -> SubmittedOutcome:
     files, table = part.scan.files, part.definition
     rows = with_row_ids(part.spark, part.scan)
-    order = list(sort_by)
+    order = list(by.sort_by)
     more = [sf.col(ROW_ID).alias(ROW_ID, metadata={FIELD_ID: ROW_ID_FIELD})]
-    if z_order_by:
+    if by.z_order_by:
         row_count = sum(each.record_count - len(each.deleted) for each in files)
-        rows = rows.withColumn(_MORTON, morton(rows, table, z_order_by, row_count=row_count))
+        rows = rows.withColumn(_MORTON, morton(rows, table, by.z_order_by, row_count=row_count))
         order = [_MORTON]
         more.append(sf.col(_MORTON))
     fitted = fit(rows, table, *more, ignored=(ROW_ID, _MORTON))
     if table.partition_by and files[0].partition_values is None:
         paths = write_rows(fitted, table, part.path, order, dropped=[_MORTON])
     else:
-        count = max(1, round(sum(live_bytes(each) for each in files) / target_bytes))
+        count = max(1, round(sum(live_bytes(each) for each in files) / by.target_bytes))
         paths = write_parquet(_ranged(fitted, count, order).drop(_MORTON), new_directory(part.path))
     transaction = log.transaction(base_snapshot_id=part.scan.snapshot_id, message="compaction")
     try:

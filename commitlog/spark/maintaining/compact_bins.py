@@ -10,19 +10,19 @@ SMALL = 0.75
 """A file of at least this share of the target is left alone, unless rows of it are deleted."""
 
 
-def bins(files: Sequence[ScanFile], *, target_bytes: int) -> Iterator[tuple[ScanFile, ...]]:
-    """Groups of files worth rewriting as about one file each. Rows that files have lost do not count."""
+def bins(files: Sequence[ScanFile], *, target_bytes: int, rewrite_all: bool = False) -> Iterator[tuple[ScanFile, ...]]:
+    """Groups of files worth rewriting, or of all, as about one file each. Rows that files have lost do not count."""
     group: list[ScanFile] = []
     size = 0.0
     for each in sorted(files, key=lambda file: file.data_file_id):
-        if not worth_rewriting(each, target_bytes):
+        if not rewrite_all and not worth_rewriting(each, target_bytes):
             continue
         if group and size + live_bytes(each) > target_bytes:
-            yield from _finished(group)
+            yield from _finished(group, rewrite_all)
             group, size = [], 0.0
         group.append(each)
         size += live_bytes(each)
-    yield from _finished(group)
+    yield from _finished(group, rewrite_all)
 
 
 def worth_rewriting(file: ScanFile, target_bytes: int) -> bool:
@@ -35,7 +35,7 @@ def live_bytes(file: ScanFile) -> float:
     return file.file_size_bytes * (1 - len(file.deleted) / file.record_count) if file.record_count else 0.0
 
 
-def _finished(group: list[ScanFile]) -> Iterator[tuple[ScanFile, ...]]:
-    """A lone file is rewritten only for the rows that it has lost."""
-    if len(group) > 1 or any(each.deleted for each in group):
+def _finished(group: list[ScanFile], rewrite_all: bool) -> Iterator[tuple[ScanFile, ...]]:
+    """A lone file is rewritten only for the rows that it has lost, or when all are."""
+    if len(group) > 1 or any(rewrite_all or each.deleted for each in group):
         yield tuple(group)
