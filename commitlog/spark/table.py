@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.domain.model import PartitionSpec
 from commitlog.spark.changing.delete import delete
 from commitlog.spark.changing.merge import merge_by
 from commitlog.spark.changing.merge_clauses import Merge
@@ -120,7 +121,14 @@ class SparkTable:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def append(
-        self, df: DataFrame, *, key: Key | str | None = None, create: bool = False, message: str | None = None
+        self,
+        df: DataFrame,
+        *,
+        key: Key | str | None = None,
+        create: bool = False,
+        partition_by: Sequence[str | PartitionSpec] = (),
+        merge_schema: bool = False,
+        message: str | None = None,
     ) -> WrittenOutcome | None:
         """Append the rows of ``df`` as one commit; see `commitlog.spark.append`.
 
@@ -128,6 +136,9 @@ class SparkTable:
             df: columns are matched by name.
             key: names this write, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
             create: create the table for the columns of ``df``, in the same commit, if there is none.
+            partition_by: of a table that is created: columns, or ``"month(day)"``, ``"bucket(16, id)"``.
+            merge_schema: add columns of ``df`` that the table has not, in the same commit; rows that are there have NULL in
+                them.
             message: for the history.
 
         Returns:
@@ -139,7 +150,16 @@ class SparkTable:
             ProposalRejectedError: the commit was refused; its files are gone.
             OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.
         """
-        return append(df, self.name, log=self._log, key=key, create=create, message=message)
+        return append(
+            df,
+            self.name,
+            log=self._log,
+            key=key,
+            create=create,
+            partition_by=partition_by,
+            merge_schema=merge_schema,
+            message=message,
+        )
 
     def overwrite(
         self, df: DataFrame, where: Rows = True, *, check: bool = True, partitions: str | None = None, **options: Any

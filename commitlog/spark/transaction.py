@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.names import parse_table_name
+from commitlog.domain.model import PartitionSpec
 from commitlog.domain.model.types import fold
-from commitlog.errors import InvalidRequestError, TableNotFoundError
+from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.attempts import Propose
 from commitlog.spark.changing.base import base_of
 from commitlog.spark.changing.delete import put_deletion
@@ -34,7 +35,7 @@ from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.publish import commit
 from commitlog.spark.writing.stream_runs import fenced
-from commitlog.spark.writing.target import Target, created_target, target_of
+from commitlog.spark.writing.target import Making, prepared_target
 
 
 class SparkTransaction:
@@ -80,14 +81,23 @@ class SparkTransaction:
         elif self._transaction.changes:
             self._commit()
 
-    def append(self, df: DataFrame, table: str, *, create: bool = False) -> None:
-        """Append the rows of ``df``; with ``create`` the table is created for them if there is none.
+    def append(
+        self,
+        df: DataFrame,
+        table: str,
+        *,
+        create: bool = False,
+        partition_by: Sequence[str | PartitionSpec] = (),
+        merge_schema: bool = False,
+    ) -> None:
+        """Append the rows of ``df``; see `commitlog.spark.append` for what is created or added.
 
         Raises:
             DataFileError: the columns do not fit the table.
             TableNotFoundError: there is no such table, and it is not to be created.
         """
-        to = self._target(df, table, create)
+        to = prepared_target(self._transaction, table, Making(df.schema, create, partition_by, merge_schema))
+        self._table_paths[table] = to.path
         with shown_as(df.sparkSession, "append to", table, to.snapshot_id):
             paths = write_rows(fit(df, to.definition), to.definition, to.path)
         self._paths += paths
@@ -118,16 +128,6 @@ class SparkTransaction:
         """Bring rows in line with ``source``; see `commitlog.spark.merge`."""
         propose = put_merge(source, on, plain_clauses(matched, not_matched))
         self._change(source.sparkSession, table, propose, "merge into", source)
-
-    def _target(self, df: DataFrame, table: str, create: bool) -> Target:
-        try:
-            to = target_of(self._transaction, table)
-        except TableNotFoundError:
-            if not create:
-                raise
-            to = created_target(self._transaction, table, df.schema)
-        self._table_paths[table] = to.path
-        return to
 
     def _change(
         self, spark: SparkSession, table: str, propose: Propose, operation: str, source: DataFrame | None = None

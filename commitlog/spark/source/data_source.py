@@ -1,6 +1,8 @@
 """`format("commitlog")`: tables as a Spark data source, for Structured Streaming, SQL views and Spark Connect.
 
-Options: `table` (`schema.table`), for batch writing `key` (see `append`), for reading those of `TableReader` and
+Options: `table` (`schema.table`), which `load` and `save` take too; for writing `createTable` with `partitionBy`, for batch
+writing `key`, `mergeSchema` (see `append`) and, since Spark lets no source of Python's have its save modes error and ignore,
+`ifExists` (append, error, ignore); for reading those of `TableReader` and
 `TableStream`, or instead of a table `topic` = `results` (see `outcomes`); and every setting of commitlog by its name. A
 streaming write is exactly once: its key is the query's id, which lives in the checkpoint, and the number of the batch, so
 a batch that Spark repeats after a crash is answered with its first commit.
@@ -39,7 +41,7 @@ from commitlog.spark.writing.column_fit import check_fit
 from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
 from commitlog.spark.writing.publish import publish
 from commitlog.spark.writing.stream_runs import stream_key
-from commitlog.spark.writing.target import Target, create_if_missing, target
+from commitlog.spark.writing.target import Making, Target, create_if_missing, target
 
 # Every worker that has to do with the source imports this module.
 keep_imports()
@@ -102,7 +104,11 @@ def _follows_results(chosen: SourceOptions) -> bool:
 
 
 def _table(chosen: SourceOptions) -> str:
-    return chosen.required("table", "main.flights")
+    return chosen.table
+
+
+def _making(options: SourceOptions, schema: StructType) -> Making:
+    return Making(schema, options.flag("createTable"), options.partition_by, options.flag("mergeSchema"))
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -117,17 +123,29 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._overwrite = overwrite
         self._schema = schema
-        create = schema if options.flag("createTable") else None
-        self._target = target(connect(options.settings), table, create)
+        log, making = connect(options.settings), _making(options, schema)
+        self._target = target(log, table, making)
+        self._is_ignored = self._is_there_already(table)
         check_fit(schema, self._target.definition, by_arrow=True)
         key = options.text("key")
         self._key = None if key is None else Key.parse(key).of_table(table)
 
+    def _is_there_already(self, table: str) -> bool:
+        """Whether the table is there, and so nothing is to be written."""
+        if_exists = self._options.choice("ifExists", "append", "error", "ignore")
+        if self._target.preparation.created or if_exists == "append":
+            return False
+        if if_exists == "error":
+            raise DataFileError(f"table {table} is there already: leave out the option ifExists to write to it")
+        return True
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(iterator, self._target)
+        return WrittenFiles((), None, None) if self._is_ignored else _write(iterator, self._target)
 
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self._is_ignored:
+            return
         log, paths = connect(self._options.settings), _paths(messages)
         to = replace(self._target, snapshot_id=self._base(log, messages)) if self._overwrite else self._target
         publish(log, to, paths, key=self._key, replaces=self._overwrite)
@@ -153,8 +171,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
         self._options = options
         log = connect(options.settings)
-        if options.flag("createTable"):
-            create_if_missing(log, table, schema)
+        making = _making(options, schema)
+        if making.merge_schema:
+            raise ConfigurationError("mergeSchema is for batches: alter the table before the stream brings new columns")
+        if making.create:
+            create_if_missing(log, table, making)
         self._target = target(log, table)
         check_fit(schema, self._target.definition, by_arrow=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 
@@ -12,7 +13,7 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 
 _OWN = (
-    "table", "topic", "snapshot", "timestamp", "key", "changes", "createTable",
+    "table", "topic", "snapshot", "timestamp", "key", "changes", "createTable", "partitionBy", "mergeSchema", "ifExists",
     "startingSnapshot", "snapshotsPerTrigger", "startingOffset", "recordsPerTrigger",
 )  # fmt: skip
 _SPARKS = frozenset({"path", "checkpointlocation", "queryname"})
@@ -23,6 +24,7 @@ _OF_TABLE = frozenset(
 )
 """Spark's own properties of such a table, which come with its options."""
 _KEPT = "commitlog.options"
+_BETWEEN_KEYS = re.compile(r",(?![^(]*\))")
 _KNOWN = {name.lower(): name for name in (*_OWN, *Settings.__slots__)}
 
 
@@ -68,6 +70,30 @@ class SourceOptions:
         if value not in ("true", "false"):
             raise ConfigurationError(f"the option {name} is true or false, not {value!r}")
         return value == "true"
+
+    @property
+    def table(self) -> str:
+        """The table's name: the option `table`, or what `load` and `save` were given.
+
+        Raises:
+            ConfigurationError: there is none, or there are two.
+        """
+        named, path = self.text("table"), None if self.creates_table else self.text("path")
+        if named and path and named != path:
+            raise ConfigurationError(f"the table is named twice: by the option table {named}, and by the path {path}")
+        return named or path or self.required("table", "main.flights")
+
+    def choice(self, name: str, *words: str) -> str:
+        """An option that is one of some words; the first one when it is not given."""
+        value = (self.text(name) or words[0]).lower()
+        if value not in words:
+            raise ConfigurationError(f"the option {name} is one of {', '.join(words)}, not {value!r}")
+        return value
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """The keys of the option `partitionBy`, such as ``day, bucket(16, id)``."""
+        return tuple(each.strip() for each in _BETWEEN_KEYS.split(self.text("partitionBy") or "") if each.strip())
 
     def kept_in(self, schema: StructType) -> StructType:
         """The schema of a table that CREATE TABLE makes, with the options: Spark gives them to no later query."""

@@ -8,7 +8,7 @@ from typing import cast
 from pyspark.sql import DataFrame, is_remote
 
 from commitlog.client import CommitLog, SubmittedOutcome
-from commitlog.domain.model import Reason
+from commitlog.domain.model import PartitionSpec, Reason
 from commitlog.errors import ConfigurationError, ProposalRejectedError
 from commitlog.spark.connection import connect
 from commitlog.spark.jobs import shown_as
@@ -18,7 +18,7 @@ from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
 from commitlog.spark.writing.partitions import write_rows
 from commitlog.spark.writing.publish import WrittenOutcome, publish
 from commitlog.spark.writing.stream_runs import stream_key
-from commitlog.spark.writing.target import Target, create_if_missing, target
+from commitlog.spark.writing.target import NOTHING, Making, Target, create_if_missing, target
 
 SMALL_BATCH_ROWS = 10_000
 """How many rows of a stream's batch the driver writes itself: a write by Spark's tasks costs 50 ms more."""
@@ -32,6 +32,8 @@ def append(
     key: Key | str | None = None,
     message: str | None = None,
     create: bool = False,
+    partition_by: Sequence[str | PartitionSpec] = (),
+    merge_schema: bool = False,
 ) -> WrittenOutcome | None:
     """Append the rows of ``df`` to a table as one commit.
 
@@ -42,6 +44,8 @@ def append(
         key: names this write to this table, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
         message: for the history.
         create: create the table for the columns of ``df``, in the same commit, if there is none.
+        partition_by: of a table that is created: columns, or ``"month(day)"``, ``"bucket(16, id)"``.
+        merge_schema: add columns of ``df`` that the table has not, in the same commit; rows that are there have NULL in them.
 
     Returns:
         The answer; None when there were no rows and no table to create, and so nothing to commit.
@@ -56,24 +60,31 @@ def append(
     to_log = connect() if log is None else log
     given = Key.parse(key) if isinstance(key, str) else key
     named = None if given is None else given.of_table(table)
-    to = target(to_log, table, df.schema if create else None)
+    making = Making(df.schema, create, partition_by, merge_schema)
+    to = target(to_log, table, making)
     try:
         return _append(df, to, to_log, named, message)
     except ProposalRejectedError as error:
-        if not to.created or error.outcome.reason is not Reason.CONFLICT:
+        if to.preparation == NOTHING or error.outcome.reason is not Reason.CONFLICT:
             raise
-        # Somebody else has created it meanwhile: now it is there.
+        # Somebody else has created or altered it meanwhile: now it is as it is.
         to_log.wait_for_snapshot(cast("SubmittedOutcome", error.outcome).head_snapshot_id)
-    return _append(df, target(to_log, table), to_log, named, message)
+    return _append(df, target(to_log, table, making), to_log, named, message)
 
 
-def stream_into(table: str, *, log: CommitLog | None = None, create: bool = False) -> Callable[[DataFrame, int], None]:
+def stream_into(
+    table: str,
+    *,
+    log: CommitLog | None = None,
+    create: bool = False,
+    partition_by: Sequence[str | PartitionSpec] = (),
+) -> Callable[[DataFrame, int], None]:
     """A function for ``foreachBatch`` that appends each batch exactly once, whatever restarts.
 
     The key is the query's id, which lives in the checkpoint, with the batch's number: a batch that is repeated after a
     crash is answered with its first commit. So a table can be written to once in a batch. When a second driver runs on
     the same checkpoint, the first one's next batch is refused with a `FencedError`. With ``create`` a table that is not
-    there is created before the first batch.
+    there is created before the first batch, partitioned by ``partition_by``.
 
     A batch that follows a small one is written by the driver itself if it is small too, in half the time; a large one that
     follows a small one is computed up to there first.
@@ -86,22 +97,25 @@ def stream_into(table: str, *, log: CommitLog | None = None, create: bool = Fals
             "Spark Connect tells foreachBatch nothing of its query, so it cannot be exactly once: write the stream by "
             "writeStream.format('commitlog')"
         )
-    return _Batches(table, log, create)
+    return _Batches(table, log, create, partition_by)
 
 
 class _Batches:
     """Appends one batch of a streaming query after another."""
 
-    def __init__(self, table: str, log: CommitLog | None, create: bool) -> None:
+    def __init__(
+        self, table: str, log: CommitLog | None, create: bool, partition_by: Sequence[str | PartitionSpec]
+    ) -> None:
         self._table = table
         self._log = log
         self._create = create
+        self._partition_by = partition_by
         self._is_small = False
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         log = connect() if self._log is None else self._log
         if self._create:
-            create_if_missing(log, self._table, df.schema)
+            create_if_missing(log, self._table, Making(df.schema, True, self._partition_by))
         to = target(log, self._table)
         told = df.sparkSession.sparkContext.getLocalProperty
         query_id, run_id = told(QUERY_ID), told(RUN_ID)

@@ -80,9 +80,8 @@ def publish(
             writer_seq=None if key is None else key.writer_seq,
             writer_epoch=None if key is None else key.epoch,
         )
-        if to.created:
-            transaction.create_table(to.name, to.created)
-        elif replaces:
+        to.preparation.put(transaction, to.name)
+        if replaces and not to.preparation.created:
             _delete_all(log, transaction, to)
         if files:
             transaction.append(to.name, files)

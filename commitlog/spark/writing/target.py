@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog, Transaction
 from commitlog.client.tables.names import parse_table_name
-from commitlog.domain.model import ColumnSpec
+from commitlog.client.tables.partitions import partition_specs
+from commitlog.domain.model import ColumnSpec, PartitionSpec
 from commitlog.domain.model.definitions import TableDefinition
-from commitlog.errors import DataFileError, TableNotFoundError
+from commitlog.domain.model.types import fold
+from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
 from commitlog.spark.columns import column_specs
 
 _REMEDY = (
@@ -20,49 +23,99 @@ _REMEDY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """A table as it was when a write began; the write is refused if it is altered before its end.
+class Making:
+    """What a write may make for its rows: a table where there is none, or further columns.
 
-    ``created`` are the columns of a table that is not there yet: the write creates it.
+    Raises:
+        InvalidRequestError: partitions are given for a table that is not to be created.
     """
+
+    schema: StructType
+    create: bool = False
+    partition_by: Sequence[str | PartitionSpec] = ()
+    merge_schema: bool = False
+
+    def __post_init__(self) -> None:
+        if partition_specs(self.partition_by) and not self.create:
+            raise InvalidRequestError(
+                "partition_by is for a table that is created: add create=True, or the option createTable"
+            )
+
+    def preparation(self, table: TableDefinition | None) -> Preparation:
+        """What is to be done to the table, None if there is none, before the rows come."""
+        if table is None:
+            return Preparation(column_specs(self.schema), partition_specs(self.partition_by))
+        if not self.merge_schema:
+            return NOTHING
+        new = [each for each in self.schema.fields if fold(each.name) not in table.by_name]
+        return Preparation(added=column_specs(StructType(new)))
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a write does to a table before its rows come: it creates it with columns, or adds some, which may be NULL."""
+
+    created: tuple[ColumnSpec, ...] = ()
+    partition_by: tuple[PartitionSpec, ...] = ()
+    added: tuple[ColumnSpec, ...] = ()
+
+    def put(self, transaction: Transaction, table: str) -> None:
+        """Put it into a transaction."""
+        if self.created:
+            transaction.create_table(table, self.created, partition_by=self.partition_by)
+        if self.added:
+            steps = transaction.alter(table)
+            for each in self.added:
+                steps.add_column(each.name, each.type)
+
+
+NOTHING = Preparation()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table as it was when a write began, or as the write itself prepares it; the write is refused if it is altered by
+    others before its end."""
 
     name: str
     snapshot_id: int
     definition: TableDefinition
     path: str
-    created: tuple[ColumnSpec, ...] = ()
+    preparation: Preparation = NOTHING
 
 
-def target(log: CommitLog, table: str, create: StructType | None = None) -> Target:
+def target(log: CommitLog, table: str, making: Making | None = None) -> Target:
     """The table that is to be written to, as of the newest snapshot.
 
     Args:
         log: the log.
         table: its name.
-        create: what rows a table takes that the write is to create if there is none.
+        making: what the write may create or add.
 
     Raises:
         TableNotFoundError: there is none of that name.
         DataFileError: none can be created for such rows.
     """
-    transaction = log.transaction()
+    return prepared_target(log.transaction(), table, making)
+
+
+def prepared_target(transaction: Transaction, table: str, making: Making | None) -> Target:
+    """The table that is to be written to, which the transaction is now to prepare for it."""
+    to = None
     try:
-        return target_of(transaction, table)
+        to = target_of(transaction, table)
     except TableNotFoundError:
-        if create is None:
+        if making is None or not making.create:
             raise
-    return created_target(transaction, table, create)
+    preparation = NOTHING if making is None else making.preparation(None if to is None else to.definition)
+    if to is not None and preparation == NOTHING:
+        return to
+    preparation.put(transaction, table)
+    return replace(target_of(transaction, table), preparation=preparation)
 
 
-def created_target(transaction: Transaction, table: str, schema: StructType) -> Target:
-    """The table that the transaction is now to create for rows of ``schema``."""
-    specs = column_specs(schema)
-    transaction.create_table(table, specs)
-    return replace(target_of(transaction, table), created=specs)
-
-
-def create_if_missing(log: CommitLog, table: str, schema: StructType) -> None:
-    """Create a table for rows of ``schema`` by a commit of its own, if there is none.
+def create_if_missing(log: CommitLog, table: str, making: Making) -> None:
+    """Create a table by a commit of its own, if there is none.
 
     A streaming write needs the table's id in its keys, which it has only once it is there.
 
@@ -74,7 +127,8 @@ def create_if_missing(log: CommitLog, table: str, schema: StructType) -> None:
     try:
         transaction.table(table)
     except TableNotFoundError:
-        transaction.create_table(table, column_specs(schema), if_not_exists=True)
+        created = making.preparation(None)
+        transaction.create_table(table, created.created, partition_by=created.partition_by, if_not_exists=True)
         transaction.commit()
 
 
