@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from commitlog.client.files.data_files import read_data_file
+from commitlog.client.reading.rows_of_file import RowsOfFile
 from commitlog.domain.model import ColumnSpec, CreateTable
 from commitlog.domain.model.definitions import TableDefinition, define
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import scan_schema
-from commitlog.spark.reading.arrow_rows import FileRows, read_rows
+from commitlog.spark.reading.arrow_rows import read_rows
 from commitlog.spark.reading.dataframes import Scan, ScanFile, dataframe
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit, fit
@@ -177,7 +178,7 @@ def test_rows_when_nested_fields_differ_in_case_and_order_or_are_missing_then_ev
         assert [list(row) for row in zip(*columns, strict=True)] == wanted
         # What the source reads of it for format("commitlog") is the same again.
         out = to_arrow_schema(scan_schema(wide.columns), timezone="UTC")
-        again = pa.Table.from_batches(list(read_rows(FileRows(path, None, 12), wide.columns, out)))
+        again = pa.Table.from_batches(list(read_rows(RowsOfFile(path, None), wide.columns, out)))
         columns = [again.column(at).to_pylist(maps_as_pydicts="strict") for at in range(len(kinds))]
         assert [list(row) for row in zip(*columns, strict=True)] == wanted
 
@@ -190,7 +191,7 @@ def test_read_rows_when_a_file_without_ids_calls_nested_fields_otherwise_then_fi
     pq.write_table(pa.table({"Places": [[{"City": "Jena", "Zip": 7743}, None], None]}), path)
     mapping = read_data_file(path, nested, table_path=None).name_mapping
     out = to_arrow_schema(scan_schema(nested.columns), timezone="UTC")
-    [batch] = read_rows(FileRows(path, mapping, 2), nested.columns, out)
+    [batch] = read_rows(RowsOfFile(path, mapping), nested.columns, out)
     assert batch.column(0).to_pylist() == [[{"zip": 7743, "city": "Jena"}, None], None]
     file = ScanFile(1, path, 2, name_mapping=mapping)
     scan = Scan(1, 1, nested.columns, {}, (file,), pa.table({"places": pa.array([], pa.null())}))
