@@ -11,6 +11,7 @@ from typing import Any
 
 from psycopg import sql
 
+from commitlog.catalog.history import HistoryEntry, HistorySearch, WriterTotals, decided, writers
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 from commitlog.catalog.writing import Connection
 
@@ -180,8 +181,16 @@ class TableChanges:
 
 
 class ReadersCatalog(Catalog):
-    """The catalog of one log, for readers who also ask what changed."""
+    """The catalog of one log, for readers who also ask what changed, and what was decided."""
 
     def changes(self, table: CatalogTable, after: int, upto: int) -> TableChanges:
         """What the snapshots after one and up to another changed in a table, which is as of the last of them."""
         return TableChanges(self, table, after, upto)
+
+    def decided(self, asked: HistorySearch) -> list[HistoryEntry]:
+        """The outcomes that are asked for, the newest first."""
+        return decided(self, asked)
+
+    def writers(self, limit: int) -> list[WriterTotals]:
+        """The writers whose proposals were decided last."""
+        return writers(self, limit)

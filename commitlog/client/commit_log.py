@@ -36,7 +36,7 @@ from commitlog.client.files.outside import checked_outside
 from commitlog.client.futures import submitted_future
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
-from commitlog.client.outcomes.explaining import explain
+from commitlog.client.outcomes.explaining import Explanation, explain
 from commitlog.client.outcomes.repeats import check_repeat
 from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answered_before, answered_first
 from commitlog.client.table import Table
@@ -455,7 +455,15 @@ class CommitLog:
         After a refusal for a conflict the log is replayed up to it (from a checkpoint, where this machine has an earlier
         one), and the proposal decided again under variations, to say which change would have let it through.
         """
+        return str(self.explanation(proposal_id))
+
+    def explanation(self, proposal_id: bytes | str | UUID) -> Explanation:
+        """The same as a value: what became of the proposal, and each variation with what would have come of it."""
         return explain(self._access, as_proposal_id(proposal_id))
+
+    def outcome_at(self, seq: int) -> m.Outcome | None:
+        """The outcome at a place in the log, with its proposal; None when the log does not reach so far."""
+        return self._access.outcome_at(checked_count("seq", seq))
 
     def subscribe(self, after_seq: int = 0, *, follow: bool = True) -> Iterator[m.Outcome]:
         """Outcomes in the log's order, refusals too, each with its ``seq``, by which one can go on later.

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from commitlog.catalog.history import HistoryEntry, HistorySearch, WriterTotals
     from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
     from commitlog.catalog.table_changes import ChangedFile, ChangedRow
     from commitlog.domain.model import Predicate
@@ -22,7 +23,7 @@ class Changes(Protocol):
 
 
 class Contents(Protocol):
-    """Answers of one moment, within `at_once`. See ``Catalog``, whose methods these are."""
+    """Answers of one moment, within `at_once`. See ``ReadersCatalog``, whose methods these are."""
 
     def at_once(self) -> AbstractContextManager[Any]: ...
 
@@ -47,5 +48,9 @@ class Contents(Protocol):
     def file_count_at(self, table_id: int, snapshot_id: int) -> int: ...
 
     def rows_at(self, table_id: int, snapshot_id: int) -> Sequence[Mapping[int, Any]]: ...
+
+    def decided(self, asked: HistorySearch) -> list[HistoryEntry]: ...
+
+    def writers(self, limit: int) -> list[WriterTotals]: ...
 
     def changes(self, table: CatalogTable, after: int, upto: int) -> Changes: ...

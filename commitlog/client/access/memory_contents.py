@@ -11,9 +11,11 @@ from typing import Any
 
 from pyroaring import BitMap64, FrozenBitMap64
 
+from commitlog.catalog.history import HistoryEntry, HistorySearch, WriterTotals
 from commitlog.catalog.projecting.given_ids import AssignedIds, FileIds
 from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
 from commitlog.catalog.table_changes import ChangedFile, ChangedRow
+from commitlog.client.access.memory_history import MemoryHistory
 from commitlog.client.tables.table_at import LiveFile
 from commitlog.domain import model as m
 from commitlog.domain.deciding.proofs import excludes
@@ -82,15 +84,17 @@ class MemoryContents:
         self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
         self._files: dict[int, _File] = {}
         self._rows: defaultdict[int, list[_Row]] = defaultdict(list)
+        self._history = MemoryHistory()
 
     # --- taking outcomes ----------------------------------------------------------------------------------------------
 
     def take(self, outcome: m.Outcome) -> None:
-        """Add what an outcome has committed; the log's state is the one after it."""
+        """Add an outcome and what it has committed; the log's state is the one after it."""
         proposal, snapshot_id = outcome.proposal, outcome.snapshot_id
-        if snapshot_id is None or proposal is None:
-            return
         with self._lock:
+            self._history.take(outcome)
+            if snapshot_id is None or proposal is None:
+                return
             touched = self._define(outcome, snapshot_id)
             self._change(outcome, proposal, snapshot_id)
             self._snapshots.append((_snapshot(outcome, proposal, snapshot_id), touched))
@@ -295,6 +299,14 @@ class MemoryContents:
                 for each in rows
                 if each.since <= snapshot_id and (each.until is None or each.until > snapshot_id)
             ]
+
+    def decided(self, asked: HistorySearch) -> list[HistoryEntry]:
+        with self._lock:
+            return self._history.search(asked)
+
+    def writers(self, limit: int) -> list[WriterTotals]:
+        with self._lock:
+            return self._history.writers(limit)
 
     def changes(self, table: CatalogTable, after: int, upto: int) -> MemoryChanges:
         return MemoryChanges(self, table, after, upto)

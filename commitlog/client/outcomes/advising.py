@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from commitlog.client.outcomes.describing import describe_change, describe_read, shown_table, shown_value
 from commitlog.domain import model as m
@@ -40,6 +41,36 @@ def advise(outcome: m.Outcome, tried: Sequence[Alternative]) -> Iterator[str]:
     for because, alike in _refusals(others).items():
         subjects = [_subject(proposal, each) for each in alike]
         yield f"  - {_listed(subjects, shown_max=len(subjects), word='or')} would not have passed: {because}"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing that could have been otherwise, in words.
+
+    passes: whether it would have committed then; None when a row handler decides. because: what it means, or what would have
+    been in the way.
+    """
+
+    what: str
+    passes: bool | None
+    because: str
+
+
+def advices(outcome: m.Outcome, tried: Sequence[Alternative]) -> list[Advice]:
+    """The rebase first, then everything else that was tried, what would have passed before the rest."""
+    proposal = outcome.proposal
+    assert proposal is not None
+    found = [Advice(_subject(proposal, each), each.passes, _meaning(each)) for each in tried]
+    found[0] = replace(found[0], what=f"the same changes, with {found[0].what}")
+    return found[:1] + sorted(found[1:], key=lambda each: (True, None, False).index(each.passes))
+
+
+def _meaning(alternative: Alternative) -> str:
+    if alternative.passes:
+        return "; ".join(each for each in map(_why, alternative.variations) if each)
+    if alternative.passes is None:
+        return f"row handler {', '.join(alternative.handlers)} decides, and was not asked again"
+    return str(alternative.because)
 
 
 def _passed(proposal: m.Proposal, alternative: Alternative) -> Iterator[str]:

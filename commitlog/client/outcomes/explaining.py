@@ -7,6 +7,7 @@ outcome and the state in which it was decided, so that two people who ask get th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from commitlog.client.access.log_access import LogAccess, OutcomeState, ProposalStatus
@@ -40,17 +41,35 @@ _ADVICE = {
 }
 
 
-def explain(access: LogAccess, proposal_id: m.ProposalId) -> str:
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is known of a proposal, and what would have become of it otherwise.
+
+    Attributes:
+        status: what became of it.
+        tried: after a refusal for a conflict the variations under which it was decided again.
+        unavailable: why it could not be.
+    """
+
+    status: ProposalStatus
+    tried: tuple[Alternative, ...] = ()
+    unavailable: str | None = None
+
+    def __str__(self) -> str:
+        return explain_status(self.status, self.tried, unavailable=self.unavailable)
+
+
+def explain(access: LogAccess, proposal_id: m.ProposalId) -> Explanation:
     """The story of a proposal. After a refusal for a conflict it is decided again under variations of what it met."""
     status = access.find(proposal_id)
     outcome = status.outcome
     if outcome is None or outcome.reason is not m.Reason.CONFLICT or outcome.proposal is None:
-        return explain_status(status)
+        return Explanation(status)
     try:
         state = access.state_before(outcome.seq)
     except HistoryUnavailableError as error:
-        return explain_status(status, unavailable=str(error))
-    return explain_status(status, alternatives_to(state, outcome, decode_statistics=decode_statistics))
+        return Explanation(status, unavailable=str(error))
+    return Explanation(status, alternatives_to(state, outcome, decode_statistics=decode_statistics))
 
 
 def explain_status(status: ProposalStatus, tried: Sequence[Alternative] = (), *, unavailable: str | None = None) -> str:
