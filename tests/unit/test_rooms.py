@@ -29,8 +29,8 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-EVERYTHING = _names("domain log catalog client adoption spark local errors config machine compiled testing")
-CATALOG_READERS = "catalog.queries catalog.watching catalog.table_changes catalog.connecting"
+EVERYTHING = _names("domain log catalog client adoption spark local ui errors config machine compiled testing")
+CATALOG_READERS = "catalog.history catalog.queries catalog.watching catalog.table_changes catalog.connecting"
 SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.table_changes catalog.census "
     "domain log.results log.chain log.codec errors config"
@@ -51,7 +51,7 @@ ROOMS = {
     "log": Room(_names("domain errors config machine"), never=_names("sqlalchemy psycopg pyspark")),
     "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(
-        _names("domain log catalog.queries catalog.watching catalog.table_changes errors config"),
+        _names("domain log catalog.history catalog.queries catalog.watching catalog.table_changes errors config"),
         never=_names("pyspark"),
     ),
     "client.tables": Room(_names("client.arguments domain errors")),
@@ -86,6 +86,10 @@ ROOMS = {
     ),
     **{tool: Room(SPARK_TOOLS | SPARK_OUTSIDE) for tool in SPARK_TOOLS},
     "local": Room(_names("config errors")),
+    "ui": Room(
+        _names("client domain catalog.history catalog.queries errors"),
+        never=_names("confluent_kafka fastavro sqlalchemy psycopg pyspark"),
+    ),
     "ops": Room(EVERYTHING),
     "ops.service": Room(EVERYTHING),
     "ops.maintenance": Room(OPS_TOOLS | EVERYTHING),
@@ -280,6 +284,9 @@ def _reads_environment(path: Path) -> bool:
         ("ops.maintenance.doctor", "from commitlog.ops.cli.options import print_json"),
         ("ops.bench.loop", "from commitlog.ops import cli"),
         ("spark.source.data_source", "from commitlog.log import sequencer"),
+        ("ui.app", "from commitlog.ops.service.health import log_health"),
+        ("ui.app", "import psycopg"),
+        ("client.commit_log", "from commitlog.ui import app"),
         ("local.broker", "from commitlog.domain import model"),
     ],
 )

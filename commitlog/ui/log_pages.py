@@ -1,0 +1,193 @@
+"""The log with its search, and one outcome's page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from commitlog.catalog.history import HistoryEntry, HistorySearch
+from commitlog.client.ids import as_proposal_id
+from commitlog.client.outcomes.advising import Advice, advices
+from commitlog.client.outcomes.describing import describe_change, describe_read
+from commitlog.client.outcomes.explaining import way_out
+from commitlog.client.tables.names import parse_table_name
+from commitlog.domain import model as m
+from commitlog.domain.model.ids import format_id
+from commitlog.errors import InvalidRequestError
+from commitlog.ui.drawing.refusals import draw_refusal
+from commitlog.ui.site import Site
+
+SHOWN = 50
+FIELDS = ("proposal", "writer", "table", "snapshot", "verdict")
+LISTED_MAX = 50
+MET_DRAWN_MAX = 4
+
+
+@dataclass
+class Asked:
+    """What a person has typed into the search: how it was, what it means, and what is wrong with it, by field."""
+
+    typed: dict[str, str]
+    search: HistorySearch = field(default_factory=lambda: HistorySearch(limit=SHOWN))
+    wrong: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing was asked for, so that whatever comes belongs to it."""
+        return not any(self.typed.values()) and self.search.before_seq is None
+
+
+def log_page(site: Site, request: Request) -> Response:
+    """The newest outcomes, or those that are asked for."""
+    asked = read_search(site, request.query_params)
+    entries = [] if asked.wrong else site.contents().decided(replace(asked.search, limit=SHOWN + 1))
+    shown = entries[:SHOWN]
+    return site.page(
+        "log.html",
+        status=400 if asked.wrong else 200,
+        asked=asked,
+        verdicts=[each.value for each in m.Verdict],
+        entries=shown,
+        older=shown[-1].seq if len(entries) > SHOWN else None,
+        head=site.head(),
+    )
+
+
+def read_search(site: Site, query: Mapping[str, str]) -> Asked:
+    """What a query of the log's page asks for."""
+    asked = Asked({name: query.get(name, "").strip() for name in FIELDS})
+    if query.get("before"):
+        asked.search = replace(asked.search, before_seq=read_count(query["before"]))
+    for name, text in asked.typed.items():
+        if not text:
+            continue
+        try:
+            asked.search = replace(asked.search, **_meaning(site, name, text))
+        except InvalidRequestError as error:
+            asked.wrong[name] = str(error)
+    return asked
+
+
+def _meaning(site: Site, name: str, text: str) -> dict[str, Any]:
+    match name:
+        case "proposal":
+            return {"proposal_id": as_proposal_id(text)}
+        case "writer":
+            return {"writer_id": text}
+        case "snapshot":
+            return {"snapshot_id": read_count(text)}
+        case "verdict":
+            return {"verdict": _verdict(text)}
+        case _:
+            return {"table_id": _table_id(site, text)}
+
+
+def read_count(text: str) -> int:
+    """A number of a snapshot or outcome, as a person types it."""
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise InvalidRequestError(f"{text[:40]!r} is no number of a snapshot or outcome")
+    return int(text)
+
+
+def _verdict(text: str) -> str:
+    known = [each.value for each in m.Verdict]
+    if text.upper() not in known:
+        raise InvalidRequestError(f"{text[:40]!r} is no verdict: there are {', '.join(known).lower()}")
+    return text.upper()
+
+
+def _table_id(site: Site, text: str) -> int:
+    name = parse_table_name(text)
+    found = site.contents().table_at(name.schema, name.name, site.head())
+    if found is None:
+        raise InvalidRequestError(f"there is no table {name} now; the page Tables lists those that there are")
+    return found.definition.table_id
+
+
+def proposal_page(site: Site, request: Request) -> Response:
+    """Leads to the outcome of a proposal, or says that there is none."""
+    try:
+        proposal_id = as_proposal_id(request.path_params["proposal_id"])
+    except InvalidRequestError as error:
+        raise HTTPException(404, str(error)) from None
+    status = site.log.outcome(proposal_id)
+    if status.outcome is not None:
+        return RedirectResponse(f"/outcome/{status.outcome.seq}", status_code=303)
+    return site.page("undecided.html", status=404, state=status.state.value, proposal_id=format_id(proposal_id))
+
+
+def snapshot_page(site: Site, request: Request) -> Response:
+    """Leads to the outcome that made a snapshot."""
+    snapshot_id = request.path_params["snapshot_id"]
+    found = site.contents().decided(HistorySearch(snapshot_id=snapshot_id, limit=1))
+    if not found:
+        raise HTTPException(404, f"no outcome that readers see made snapshot {snapshot_id}")
+    return RedirectResponse(f"/outcome/{found[0].seq}", status_code=303)
+
+
+def outcome_page(site: Site, request: Request) -> Response:
+    """One outcome: what was asked for and what became of it; of a refusal with its drawing and the ways out."""
+    seq = request.path_params["seq"]
+    outcome = site.log.outcome_at(seq) if seq else None
+    if outcome is None:
+        raise HTTPException(404, f"there is no outcome {seq}: the log ends at {site.log.last_seq()}")
+    refusal = _refusal(site, outcome) if outcome.verdict is m.Verdict.REJECTED else None
+    return site.page(
+        "outcome.html",
+        outcome=outcome,
+        proposal=outcome.proposal,
+        proposal_id=None if outcome.proposal_id is None else format_id(outcome.proposal_id),
+        decided_at=_time(outcome.decided_at_ms),
+        created_at=None if outcome.proposal is None else _time(outcome.proposal.created_at_ms),
+        changes=[] if outcome.proposal is None else list(_described_changes(outcome.proposal)),
+        reads=[] if outcome.proposal is None else [describe_read(each) for each in outcome.proposal.reads[:LISTED_MAX]],
+        tables=[] if outcome.proposal is None else _tables(outcome.proposal),
+        refusal=refusal,
+        listed_max=LISTED_MAX,
+    )
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a refusal's page adds: the drawing, what would have passed, and how to go on."""
+
+    drawing: object
+    advices: list[Advice]
+    unavailable: str | None
+    way_out: str | None
+    others: list[HistoryEntry]
+
+
+def _refusal(site: Site, outcome: m.Outcome) -> Refusal:
+    met = sorted({each.committed_snapshot_id for each in outcome.conflicts})[-MET_DRAWN_MAX:]
+    others = [each for snapshot_id in met for each in site.contents().decided(HistorySearch(snapshot_id=snapshot_id))]
+    tried, unavailable = [], None
+    if outcome.reason is m.Reason.CONFLICT and outcome.proposal_id is not None:
+        explanation = site.log.explanation(outcome.proposal_id)
+        unavailable = explanation.unavailable
+        if explanation.tried and explanation.status.outcome is not None:
+            tried = advices(explanation.status.outcome, explanation.tried)
+    rebase_passes = tried[0].passes if tried else None
+    return Refusal(
+        draw_refusal(outcome, others, rebase_passes=rebase_passes), tried, unavailable, way_out(outcome), others
+    )
+
+
+def _described_changes(proposal: m.Proposal) -> Iterator[tuple[str, str | None, str | None]]:
+    for change in proposal.changes[:LISTED_MAX]:
+        yield describe_change(change), getattr(change, "schema", None), getattr(change, "table", None)
+
+
+def _tables(proposal: m.Proposal) -> list[tuple[str, str]]:
+    named = [(getattr(each, "schema", None), getattr(each, "table", None)) for each in proposal.changes]
+    return list(dict.fromkeys((schema, table) for schema, table in named if schema is not None and table is not None))
+
+
+def _time(time_ms: int) -> datetime | None:
+    return datetime.fromtimestamp(time_ms / 1000, UTC) if time_ms else None

@@ -1,0 +1,188 @@
+"""What happens in the log while the page runs: a beat each second, of which the last minutes are kept.
+
+One thread follows the log and counts; another closes each second, asks how far readers are, and tells whoever listens.
+A beat is all that is told, however many outcomes came in its second.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from commitlog.catalog.history import HistorySearch
+from commitlog.client import CommitLog
+from commitlog.domain import model as m
+from commitlog.errors import CommitLogError
+
+BEAT_S = 1.0
+BEATS_KEPT = 120
+OUTCOMES_KEPT = 1_000
+ROWS_TOLD_MAX = 20
+RETRY_S = 2.0
+
+_logger = logging.getLogger("commitlog.ui")
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One second of the log.
+
+    Attributes:
+        decided: outcomes in it.
+        committed: commits among them.
+        visible: how many commits readers came to see in it.
+        latency_p50_ms, latency_p99_ms: from sending, by the writers' clocks, to the decision; None without any.
+        lag: snapshots that are decided and that readers do not see yet.
+        lag_s: how long ago the first of them was decided, in seconds.
+        head: the newest snapshot that readers see; None as long as nobody answers.
+        rows: the seqs of the newest outcomes in it, the newest first.
+    """
+
+    decided: int = 0
+    committed: int = 0
+    visible: int = 0
+    latency_p50_ms: float | None = None
+    latency_p99_ms: float | None = None
+    lag: int = 0
+    lag_s: float = 0.0
+    head: int | None = None
+    rows: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class _Second:
+    decided: int = 0
+    committed: int = 0
+    latencies_ms: list[int] = field(default_factory=list)
+    seqs: deque[int] = field(default_factory=lambda: deque(maxlen=ROWS_TOLD_MAX))
+
+
+class Pulse:
+    """Counts what a log decides. Thread-safe.
+
+    Args:
+        log: is followed.
+        clock_s: what time it is, in seconds since 1970.
+    """
+
+    def __init__(self, log: CommitLog, *, clock_s: Callable[[], float] = time.time) -> None:
+        self._log = log
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._second = _Second()
+        self._beats: deque[Beat] = deque(maxlen=BEATS_KEPT)
+        self._kept: deque[tuple[str, tuple[str, ...]]] = deque(maxlen=OUTCOMES_KEPT)
+        self._unseen: deque[tuple[int, float]] = deque()
+        self._head: int | None = None
+        self.problem: str | None = None
+        self.on_beat: Callable[[Beat], None] = lambda beat: None
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Follow the log and beat, in the background, until `stop`."""
+        for run in (self._follow, self._beat_on):
+            threading.Thread(target=run, name=f"pulse{run.__name__}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Beat no more."""
+        self._stop.set()
+
+    def _follow(self) -> None:
+        after: int | None = None
+        while not self._stop.is_set():
+            try:
+                if after is None:
+                    after = self.begin()
+                for outcome in self._log.subscribe(after):
+                    after = outcome.seq
+                    self.take(outcome)
+                    if self._stop.is_set():
+                        return
+            except CommitLogError as error:
+                self.problem = str(error)
+                _logger.warning("the log cannot be followed: %s", error)
+            self._stop.wait(RETRY_S)
+
+    def _beat_on(self) -> None:
+        while not self._stop.wait(BEAT_S):
+            try:
+                head = self._log.contents().snapshots(limit=1)[0].snapshot_id
+                self.problem = None
+            except CommitLogError as error:
+                head, self.problem = None, str(error)
+            self.on_beat(self.beat(head))
+
+    # --- counting -----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> int:
+        """Take what was decided before from the catalog; the seq after which to follow."""
+        last = self._log.last_seq()
+        known = self._log.contents().decided(HistorySearch(before_seq=last + 1, limit=OUTCOMES_KEPT))
+        with self._lock:
+            self._kept.clear()
+            self._kept.extend((each.verdict, each.conflict_kinds) for each in reversed(known))
+        return last
+
+    def take(self, outcome: m.Outcome) -> None:
+        """Count an outcome."""
+        created_at_ms = 0 if outcome.proposal is None else outcome.proposal.created_at_ms
+        with self._lock:
+            second = self._second
+            second.decided += 1
+            second.seqs.append(outcome.seq)
+            self._kept.append((outcome.verdict.value, tuple({each.kind.value for each in outcome.conflicts})))
+            if created_at_ms:
+                second.latencies_ms.append(max(0, outcome.decided_at_ms - created_at_ms))
+            if outcome.snapshot_id is not None:
+                second.committed += 1
+                self._unseen.append((outcome.snapshot_id, outcome.decided_at_ms / 1000))
+
+    def beat(self, head: int | None) -> Beat:
+        """Close the second: `head` is the newest snapshot that readers see, None when nobody answers."""
+        with self._lock:
+            while self._unseen and head is not None and self._unseen[0][0] <= head:
+                self._unseen.popleft()
+            second, self._second = self._second, _Second()
+            visible = 0 if head is None or self._head is None else max(0, head - self._head)
+            self._head = self._head if head is None else head
+            found = Beat(
+                decided=second.decided,
+                committed=second.committed,
+                visible=visible,
+                latency_p50_ms=_share(second.latencies_ms, 0.5),
+                latency_p99_ms=_share(second.latencies_ms, 0.99),
+                lag=len(self._unseen),
+                lag_s=max(0.0, self._clock_s() - self._unseen[0][1]) if self._unseen else 0.0,
+                head=self._head,
+                rows=tuple(reversed(second.seqs)),
+            )
+            self._beats.append(found)
+            return found
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def beats(self) -> Sequence[Beat]:
+        """The last minutes, the oldest first."""
+        with self._lock:
+            return tuple(self._beats)
+
+    def verdicts(self) -> Counter[str]:
+        """Of the last outcomes, how many of each verdict."""
+        with self._lock:
+            return Counter(verdict for verdict, _ in self._kept)
+
+    def conflicts(self) -> Counter[str]:
+        """Of the last outcomes, how many were refused for conflicts of each kind."""
+        with self._lock:
+            return Counter(kind for _, kinds in self._kept for kind in kinds)
+
+
+def _share(values: Sequence[int], share: float) -> float | None:
+    """The value that this share of them does not exceed."""
+    return float(sorted(values)[min(len(values) - 1, int(len(values) * share))]) if values else None

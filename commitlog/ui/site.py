@@ -1,0 +1,74 @@
+"""What every page is made of: the log, the templates, what is measured, and how the log is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jinja2 import Environment
+from starlette.responses import HTMLResponse
+
+from commitlog.client import CommitLog
+from commitlog.client.access.contents import Contents
+from commitlog.ui.pulse import Pulse
+
+
+class Health(Protocol):
+    """How a log is, as ``commitlog status`` tells it."""
+
+    @property
+    def sequencer_alive(self) -> bool: ...
+
+    @property
+    def projector_alive(self) -> bool: ...
+
+    @property
+    def epoch(self) -> int | None: ...
+
+    @property
+    def decided_seq(self) -> int | None: ...
+
+    @property
+    def head_snapshot_id(self) -> int | None: ...
+
+    @property
+    def applied_seq(self) -> int | None: ...
+
+    @property
+    def lag(self) -> int | None: ...
+
+    @property
+    def lag_s(self) -> float | None: ...
+
+    @property
+    def problems(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True)
+class Site:
+    """One log's pages.
+
+    Attributes:
+        log: is only read.
+        templates: from ``words.make_environment``.
+        pulse: what happens now.
+        health: looks at the services, which takes seconds; None where there are none, as for a log in memory.
+    """
+
+    log: CommitLog
+    templates: Environment
+    pulse: Pulse
+    health: Callable[[], Health] | None = None
+
+    def contents(self) -> Contents:
+        """What readers see by now: a page never waits for the projector."""
+        return self.log.contents()
+
+    def head(self) -> int:
+        """The newest snapshot that readers see."""
+        return self.contents().snapshots(limit=1)[0].snapshot_id
+
+    def page(self, template: str, *, status: int = 200, **shown: Any) -> HTMLResponse:
+        """A page made of a template."""
+        return HTMLResponse(self.templates.get_template(template).render(shown), status_code=status)

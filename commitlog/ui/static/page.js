@@ -1,0 +1,42 @@
+// What a page does by itself: it shows what the server has drawn anew, and takes a few keys. Works without it too.
+"use strict";
+
+function listen() {
+  const regions = document.querySelectorAll("[data-live]");
+  const rows = document.querySelector("[data-live-rows]");
+  if (!regions.length && !rows) return;
+  const source = new EventSource("/live");
+  const state = document.querySelector("[data-live-state]");
+  // The server escapes every name; the policy of the page lets nothing else run.
+  for (const region of regions) {
+    source.addEventListener(region.dataset.live, (event) => { region.innerHTML = event.data; });
+  }
+  if (rows) source.addEventListener("outcome", (event) => {
+    rows.insertAdjacentHTML("afterbegin", event.data);
+    while (rows.children.length > Number(rows.dataset.liveRows)) rows.lastElementChild.remove();
+  });
+  source.onopen = () => { if (state) state.textContent = "live"; };
+  source.onerror = () => { if (state) state.textContent = "not connected, trying again"; };
+  addEventListener("pagehide", () => source.close());
+}
+
+function takeKeys(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, select, textarea")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (event.key === "/") {
+    const field = document.querySelector("[data-search]");
+    event.preventDefault();
+    if (field) field.focus(); else location.href = "/log#search";
+  } else if (event.key === "j" || event.key === "k") {
+    const links = [...document.querySelectorAll("a.row")];
+    const at = links.indexOf(document.activeElement) + (event.key === "j" ? 1 : -1);
+    if (links.length) links[Math.max(0, Math.min(links.length - 1, at))].focus();
+  }
+}
+
+listen();
+document.addEventListener("keydown", takeKeys);
+if (location.hash === "#search") document.querySelector("[data-search]")?.focus();

@@ -1,0 +1,175 @@
+"""The tables, and one table's page: what it is, what it holds, who changes it, and its rows at any snapshot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from posixpath import basename
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from commitlog.catalog.history import HistoryEntry, HistorySearch
+from commitlog.catalog.queries import CatalogFile, CatalogTable
+from commitlog.client.outcomes.describing import describe_change
+from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.errors import CommitLogError, InvalidRequestError, SnapshotNotFoundError
+from commitlog.ui.drawing.lanes import draw_lanes
+from commitlog.ui.log_pages import read_count
+from commitlog.ui.site import Site
+from commitlog.ui.words import printable
+
+TABLES_COUNTED = 200
+HISTORY = 500
+HISTORY_SHOWN = 15
+LANES = 18
+FILES_SHOWN = 50
+ROWS_SHOWN = 12
+DEFINED_SHOWN = 12
+VALUE_MAX = 200
+_DEFINING = frozenset({"CREATE_TABLE", "ALTER_TABLE", "RENAME_TABLE", "DROP_TABLE"})
+
+
+def tables_page(site: Site, request: Request) -> Response:
+    """Every table at the newest snapshot."""
+    head, contents = site.head(), site.contents()
+    tables = contents.tables(head)
+    counts = {table_id: contents.file_count_at(table_id, head) for _, _, table_id in tables[:TABLES_COUNTED]}
+    return site.page("tables.html", head=head, tables=tables, counts=counts)
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The files of a table at a snapshot, and what they come to; ``deleted`` counts rows of theirs that are gone."""
+
+    files: Sequence[CatalogFile]
+    rows: int
+    deleted: int
+    size_bytes: int
+
+
+def table_page(site: Site, request: Request) -> Response:
+    """One table as of a snapshot, the newest unless one is asked for."""
+    try:
+        name = parse_table_name(request.query_params.get("name", ""))
+        at = read_count(request.query_params["at"]) if request.query_params.get("at") else site.head()
+        found = _found(site, name, at)
+    except (InvalidRequestError, SnapshotNotFoundError) as error:
+        raise HTTPException(404, str(error)) from None
+    contents, table_id = site.contents(), found.definition.table_id
+    entries = contents.decided(HistorySearch(table_id=table_id, limit=HISTORY))
+    holding = held(contents.files_at(found, at), len(contents.rows_at(table_id, at)))
+    return site.page(
+        "table.html",
+        name=TableName(found.schema_name, found.definition.name),
+        table=found,
+        at=at,
+        head=site.head(),
+        columns=described_columns(found.definition),
+        keys=_keys(found.definition),
+        holding=holding,
+        files_shown=[(each, basename(each.path), _gone(each)) for each in holding.files[-FILES_SHOWN:][::-1]],
+        entries=entries[:HISTORY_SHOWN],
+        history_max=HISTORY,
+        writers=_writers(entries),
+        conflicts=Counter(kind for each in entries for kind in each.conflict_kinds).most_common(),
+        definitions=_definitions(site, entries, table_id),
+        lanes=draw_lanes(entries[:LANES]),
+        preview=preview(site, name, at),
+    )
+
+
+def _found(site: Site, name: TableName, at: int) -> CatalogTable:
+    contents = site.contents()
+    contents.check_snapshot(at)
+    found = contents.table_at(name.schema, name.name, at)
+    if found is None:
+        raise InvalidRequestError(f"there is no table {name} at snapshot {at}")
+    return found
+
+
+def held(files: Sequence[CatalogFile], rows_outside: int) -> Holding:
+    """What files and the rows outside of them come to."""
+    deleted = sum(map(_gone, files))
+    rows = sum(each.record_count for each in files) - deleted + rows_outside
+    return Holding(files, rows, deleted, sum(each.file_size_bytes for each in files))
+
+
+def _gone(file: CatalogFile) -> int:
+    return file.delete_count + len(file.deleted)
+
+
+def described_columns(definition: TableDefinition) -> list[tuple[Column, str]]:
+    """Each column with what else is to be said of it."""
+    partitioned = {key.column_id: key.transform for key in definition.partition_by}
+    described = []
+    for column in definition.columns:
+        notes = ["key"] if column.column_id in definition.primary_key else []
+        notes += ["not null"] if not column.nullable else []
+        notes += [f"default {column.default}"] if column.default is not None else []
+        transform = partitioned.get(column.column_id)
+        notes += [] if transform is None else ["partition" if transform == "identity" else f"partition by {transform}"]
+        described.append((column, ", ".join(notes)))
+    return described
+
+
+def _keys(definition: TableDefinition) -> list[tuple[str, str]]:
+    names = {column.column_id: column.name for column in definition.all_columns()}
+    keys = [("unique", ", ".join(names.get(each, "?") for each in unique)) for unique in definition.unique]
+    return keys + sorted((name, str(value)) for name, value in definition.properties.items())
+
+
+def _writers(entries: Sequence[HistoryEntry]) -> list[tuple[str, int, int]]:
+    """Who has asked for changes: committed and refused, those who did most first."""
+    committed = Counter(each.writer_id or "" for each in entries if each.verdict == "COMMITTED")
+    refused = Counter(each.writer_id or "" for each in entries if each.verdict == "REJECTED")
+    totals = (committed + refused).most_common(8)
+    return [(writer_id, committed[writer_id], refused[writer_id]) for writer_id, _ in totals]
+
+
+def _definitions(site: Site, entries: Sequence[HistoryEntry], table_id: int) -> list[tuple[HistoryEntry, list[str]]]:
+    """The commits that changed what the table is, each with what it did."""
+    told: list[tuple[HistoryEntry, list[str]]] = []
+    for entry in [each for each in entries if each.snapshot_id is not None and _DEFINING & {*each.change_kinds}]:
+        outcome = site.log.outcome_at(entry.seq) if len(told) < DEFINED_SHOWN else None
+        if outcome is not None and outcome.proposal is not None:
+            pairs = zip(outcome.proposal.changes, outcome.effects, strict=True)
+            own = [each for each, effect in pairs if effect.object_id == table_id and each.kind.value in _DEFINING]
+            told.append((entry, [describe_change(each) for each in own]))
+    return told
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Some rows as text, or why there are none to show."""
+
+    columns: list[str]
+    rows: list[list[str | None]]
+    problem: str | None = None
+
+
+def preview(site: Site, name: TableName, at: int) -> Preview:
+    """Some rows of a table at a snapshot; no more of its files is read than they need."""
+    rows: list[list[str | None]] = []
+    try:
+        scan = Scan(site.contents(), name, at)
+        for batch in scan.to_batches():
+            some = batch.slice(0, ROWS_SHOWN - len(rows)).to_pylist()
+            rows += [[_value(row[each]) for each in scan.schema.names] for row in some]
+            if len(rows) >= ROWS_SHOWN:
+                break
+        return Preview(scan.schema.names, rows)
+    except CommitLogError as error:
+        return Preview([], [], str(error))
+
+
+def _value(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = value.hex() if isinstance(value, bytes) else str(value)
+    return printable(text[:VALUE_MAX]) + ("…" if len(text) > VALUE_MAX else "")

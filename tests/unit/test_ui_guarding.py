@@ -1,0 +1,117 @@
+"""Who may look at the page, under which name, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from commitlog.errors import ConfigurationError
+from commitlog.testing import InMemoryCommitLog
+from commitlog.ui.app import create_app
+from commitlog.ui.guarding import COOKIE
+from commitlog.ui.pulse import Pulse
+from commitlog.ui.serving import LOCAL_HOSTS, address_of, check_reach, listening
+
+TOKEN = "a-token-of-sixteen-characters"
+
+
+@pytest.fixture
+def log() -> Iterator[InMemoryCommitLog]:
+    with InMemoryCommitLog() as made:
+        yield made
+
+
+def client_of(log: InMemoryCommitLog, **options: object) -> TestClient:
+    app = create_app(log, name="main", pulse=Pulse(log), **options)  # type: ignore[arg-type]
+    return TestClient(app, base_url="http://localhost", follow_redirects=False)
+
+
+# --- the token --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/", "/log", "/live", "/static/page.js", "/nowhere"])
+def test_token_when_it_is_missing_or_wrong_then_nothing_is_shown(log: InMemoryCommitLog, path: str) -> None:
+    client = client_of(log, token=TOKEN)
+    for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}, {"cookie": "a;;=b"}):
+        answer = client.get(path, headers=headers)
+        assert answer.status_code == 401
+        assert "commitlog ui" in answer.text
+        assert "content-security-policy" in answer.headers
+    assert client.get(f"{path}?token=wrong").status_code == 401
+    assert client.get(path, headers={"cookie": f"{COOKIE}=wrong"}).status_code == 401
+
+
+def test_token_when_it_is_in_the_address_then_a_cookie_has_it_from_then_on(log: InMemoryCommitLog) -> None:
+    client = client_of(log, token=TOKEN)
+    answer = client.get(f"/log?writer=a%26b&token={TOKEN}")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/log?writer=a%26b")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert client.get("/log").status_code == 200
+
+
+def test_token_when_it_comes_by_a_path_of_two_slashes_then_leads_to_no_other_host(log: InMemoryCommitLog) -> None:
+    answer = client_of(log, token=TOKEN).get(f"http://localhost//elsewhere.example/?token={TOKEN}")
+    assert answer.headers["location"] == "/elsewhere.example/"
+
+
+def test_token_when_it_is_a_bearers_then_pages_are_shown(log: InMemoryCommitLog) -> None:
+    client = client_of(log, token=TOKEN)
+    assert client.get("/log", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+# --- the host ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8080", 200),
+        ("LOCALHOST", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8080", 200),
+        ("rebound.example", 421),
+        ("localhost.example", 421),
+        ("", 421),
+    ],
+)
+def test_hosts_when_only_these_are_known_then_others_are_turned_away(
+    log: InMemoryCommitLog, host: str, status: int
+) -> None:
+    client = client_of(log, hosts=LOCAL_HOSTS)
+    assert client.get("/log", headers={"host": host}).status_code == status
+
+
+# --- where it listens -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "lake.example"])
+def test_reach_when_others_could_look_then_asks_for_a_token(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="COMMITLOG_UI_TOKEN"):
+        check_reach(host, None)
+    check_reach(host, TOKEN)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]", "localhost", "127.1.2.3"])
+def test_reach_when_only_this_machine_can_then_needs_none(host: str) -> None:
+    check_reach(host, None)
+
+
+def test_reach_when_a_token_could_be_guessed_then_refuses_it() -> None:
+    with pytest.raises(ConfigurationError, match="16 characters"):
+        check_reach("127.0.0.1", "short")
+
+
+def test_listening_when_the_port_is_taken_then_says_so() -> None:
+    with listening("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"port {port}"):
+            listening("127.0.0.1", port)
+
+
+def test_address_when_shown_then_can_be_opened() -> None:
+    assert address_of("127.0.0.1", 8080) == "http://127.0.0.1:8080/"
+    assert address_of("::1", 8080, "t0ken") == "http://[::1]:8080/?token=t0ken"

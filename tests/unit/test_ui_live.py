@@ -1,0 +1,185 @@
+"""What the page measures each second, how it is drawn, and how it comes to whoever looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from looked_at import busy_log
+
+from commitlog.catalog.history import HistorySearch
+from commitlog.domain import model as m
+from commitlog.testing import InMemoryCommitLog
+from commitlog.ui.drawing.lanes import draw_lanes
+from commitlog.ui.drawing.plots import draw_plot, nice_above
+from commitlog.ui.live import Live, event
+from commitlog.ui.pulse import ROWS_TOLD_MAX, Beat, Pulse
+from commitlog.ui.site import Site
+from commitlog.ui.words import NOT_KNOWN, age, make_environment, number, printable, shorten, size
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InMemoryCommitLog]:
+    with busy_log(tmp_path_factory.mktemp("lake")) as made:
+        yield made
+
+
+# --- the pulse --------------------------------------------------------------------------------------------------------
+
+
+def test_beat_when_outcomes_came_then_counts_them_and_begins_anew(log: InMemoryCommitLog) -> None:
+    pulse = Pulse(log)
+    pulse.beat(0)
+    for outcome in log.outcomes:
+        pulse.take(outcome)
+    committed = sum(each.verdict is m.Verdict.COMMITTED for each in log.outcomes)
+    beat = pulse.beat(committed)
+    assert (beat.decided, beat.committed, beat.visible) == (len(log.outcomes), committed, committed)
+    assert (beat.lag, beat.head) == (0, committed)
+    assert beat.rows[0] == len(log.outcomes)
+    assert beat.latency_p50_ms is not None
+    assert pulse.beat(committed) == Beat(head=committed)
+    assert pulse.verdicts() == {"COMMITTED": committed, "REJECTED": len(log.outcomes) - committed}
+    assert pulse.conflicts()["TABLE_DELETED_FROM"] == 2
+
+
+def test_beat_when_readers_are_behind_then_says_how_far_and_for_how_long(log: InMemoryCommitLog) -> None:
+    commits = [each for each in log.outcomes if each.snapshot_id is not None]
+    pulse = Pulse(log, clock_s=lambda: commits[2].decided_at_ms / 1000 + 7)
+    for outcome in log.outcomes:
+        pulse.take(outcome)
+    beat = pulse.beat(commits[1].snapshot_id)
+    assert (beat.lag, beat.lag_s) == (len(commits) - 2, pytest.approx(7))
+
+
+def test_beat_when_nobody_answers_then_the_head_stays_and_the_lag_grows(log: InMemoryCommitLog) -> None:
+    pulse = Pulse(log)
+    pulse.beat(3)
+    pulse.take(log.outcomes[-3])
+    beat = pulse.beat(None)
+    assert (beat.head, beat.visible, beat.lag) == (3, 0, 1)
+
+
+def test_beat_when_more_came_than_a_page_shows_then_names_the_newest(log: InMemoryCommitLog) -> None:
+    pulse = Pulse(log)
+    for _ in range(5):
+        for outcome in log.outcomes:
+            pulse.take(outcome)
+    beat = pulse.beat(0)
+    assert beat.decided == 5 * len(log.outcomes)
+    assert len(beat.rows) == ROWS_TOLD_MAX
+
+
+def test_pulse_when_it_begins_then_knows_what_was_decided_before(log: InMemoryCommitLog) -> None:
+    pulse = Pulse(log)
+    assert pulse.begin() == len(log.outcomes)
+    assert sum(pulse.verdicts().values()) == len(log.outcomes)
+
+
+def test_pulse_when_started_then_beats_with_what_comes(tmp_path: Path) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as own:
+        pulse = Pulse(own)
+        beats: asyncio.Queue[Beat] = asyncio.Queue()
+
+        async def heard() -> None:
+            loop = asyncio.get_running_loop()
+            pulse.on_beat = lambda beat: loop.call_soon_threadsafe(beats.put_nowait, beat) and None
+            pulse.start()
+            await asyncio.wait_for(beats.get(), 60)
+            own.append("main.t", [{"id": 1}], create=True)
+            while (await asyncio.wait_for(beats.get(), 60)).decided == 0:
+                pass
+
+        try:
+            asyncio.run(heard())
+        finally:
+            pulse.stop()
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------------
+
+
+def test_live_when_a_beat_comes_then_whoever_looks_is_sent_it_drawn(log: InMemoryCommitLog) -> None:
+    pulse = Pulse(log)
+    site = Site(log, make_environment(log_name="main", pages=()), pulse)
+    live = Live(site)
+
+    async def looked() -> list[str]:
+        stream = live.events(quiet_s=0.05)
+        sent = [await anext(stream)]
+        pulse.take(log.outcomes[-1])
+        beat = pulse.beat(9)
+        await asyncio.to_thread(live.tell, beat)
+        sent += [await anext(stream), await anext(stream)]
+        await stream.aclose()  # type: ignore[attr-defined]
+        return sent
+
+    first, beat, quiet = asyncio.run(looked())
+    assert first.startswith("retry:")
+    assert beat.startswith("event: overview\ndata: ")
+    assert "\nevent: outcome\ndata: " in beat
+    assert f"/outcome/{len(log.outcomes)}" in beat
+    assert "<script>" not in beat
+    assert quiet.startswith(":")
+    assert not live._listeners
+
+
+def test_live_when_somebody_does_not_keep_up_then_beats_are_left_out(log: InMemoryCommitLog) -> None:
+    pulse = Pulse(log)
+    live = Live(Site(log, make_environment(log_name="main", pages=()), pulse))
+
+    async def looked() -> int:
+        stream = live.events(quiet_s=0.05)
+        await anext(stream)
+        for _ in range(50):
+            await asyncio.to_thread(live.tell, Beat())
+        await asyncio.sleep(0)
+        sent = 0
+        while not (await anext(stream)).startswith(":"):
+            sent += 1
+        await stream.aclose()  # type: ignore[attr-defined]
+        return sent
+
+    assert 1 <= asyncio.run(looked()) <= 4
+
+
+def test_event_when_it_has_several_lines_then_each_is_data() -> None:
+    assert event("overview", "<p>\r\nevent: x\n</p>") == "event: overview\ndata: <p>\ndata: event: x\ndata: </p>\n\n"
+
+
+# --- drawings and words -----------------------------------------------------------------------------------------------
+
+
+def test_plot_when_a_value_is_missing_then_the_curve_has_a_gap() -> None:
+    plot = draw_plot([[0.0, 5.0, None, 10.0], [1.0, 1.0, 1.0, 1.0]], 4)
+    assert [value for _, value in plot.grid] == ["0", "5", "10"]
+    assert plot.curves[0].count("M") == 2
+    assert plot.curves[1].count("M") == 1
+    assert draw_plot([[]], 4).curves == ("",)
+
+
+@pytest.mark.parametrize(("value", "above"), [(0, 1), (0.3, 0.5), (1, 1), (3, 5), (7, 10), (10, 10), (101, 200)])
+def test_nice_above_when_given_a_value_then_1_2_or_5(value: float, above: float) -> None:
+    assert nice_above(value) == pytest.approx(above)
+
+
+def test_lanes_when_transactions_overlapped_then_their_bars_do(log: InMemoryCommitLog) -> None:
+    table_id = log.table("main.flights").definition.table_id
+    drawing = draw_lanes(log.contents().decided(HistorySearch(table_id=table_id)))
+    assert drawing is not None
+    by_writer = {each.writer: each for each in drawing.lanes}
+    refused, met, after = by_writer["reporting"], by_writer["gdpr-erasure"], by_writer["schema-owner"]
+    assert not refused.is_committed
+    assert refused.x < met.x < met.end == refused.end
+    assert after.x == met.end
+    assert draw_lanes([]) is None
+
+
+def test_words_when_shown_then_short_and_printable() -> None:
+    assert (size(512), size(1536), size(None)) == ("512 bytes", "1.5 KiB", NOT_KNOWN)
+    assert (number(1234567), number(None), number(0.5)) == ("1,234,567", NOT_KNOWN, "0.5")
+    assert shorten("a\n b\u202e" * 40, 20) == "a b\\u202ea b\\u202ea…"
+    assert printable("x" * 2_000).endswith("x…")
+    assert age(None) == NOT_KNOWN

@@ -1,0 +1,296 @@
+"""The web page of a log in memory: what each page shows, and that no name gets out of its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from looked_at import HOSTILE, HOSTILE_TABLE, busy_log
+from starlette.testclient import TestClient
+
+from commitlog.domain import model as m
+from commitlog.domain.model.ids import format_id
+from commitlog.errors import ProposalRejectedError
+from commitlog.testing import InMemoryCommitLog
+from commitlog.ui.app import PAGES, create_app
+from commitlog.ui.pulse import Pulse
+from commitlog.ui.words import link, table_link
+
+VOID = {"meta", "link", "input", "br", "line", "rect", "circle", "path", "use"}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InMemoryCommitLog]:
+    with busy_log(tmp_path_factory.mktemp("lake")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(log: InMemoryCommitLog) -> TestClient:
+    return TestClient(create_app(log, name=HOSTILE, pulse=Pulse(log)), base_url="http://localhost")
+
+
+class _Outline(HTMLParser):
+    """The elements, their attributes, and the text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.scripts: list[str | None] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.text += " " if tag in ("td", "th") else ""
+        if tag == "script":
+            self.scripts.append(dict(attrs).get("src"))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def outline(client: TestClient, path: str, status: int = 200) -> _Outline:
+    answer = client.get(path)
+    assert answer.status_code == status, answer.text
+    found = _Outline(answer.text)
+    assert found.open in ([], ["html"]), found.open
+    return found
+
+
+def refusals(log: InMemoryCommitLog) -> list[m.Outcome]:
+    return [each for each in log.outcomes if each.verdict is m.Verdict.REJECTED]
+
+
+def all_paths(log: InMemoryCommitLog) -> list[str]:
+    outcomes = [f"/outcome/{each.seq}" for each in log.outcomes]
+    tables = [table_link("main", "flights"), table_link("main", HOSTILE_TABLE), table_link("main", "flights", at=3)]
+    searches = [link("/log", writer=HOSTILE), link("/log", table=HOSTILE), link("/nowhere/" + HOSTILE)]
+    return [*(path for path, _ in PAGES), *outcomes, *tables, *searches]
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_pages_when_names_are_hostile_then_they_are_text_only(client: TestClient, log: InMemoryCommitLog) -> None:
+    told = ""
+    for path in all_paths(log):
+        answer = client.get(path).text
+        page = _Outline(answer)
+        assert page.scripts == ["/static/page.js"], path
+        assert "img" not in page.tags, path
+        assert "<b>id</b>" not in answer, path
+        assert [name for name, _ in page.attributes if name.startswith("on") or name == "style"] == [], path
+        addresses = [value or "" for name, value in page.attributes if name in ("href", "action", "src")]
+        assert [each for each in addresses if not each.startswith(("/", "#"))] == [], path
+        assert "\u202e" not in page.text, path
+        told += page.text
+    assert "<script>alert(1)</script>" in told
+    assert HOSTILE_TABLE in told
+
+
+def test_pages_when_answered_then_headers_are_strict(client: TestClient, log: InMemoryCommitLog) -> None:
+    for path in [*all_paths(log), "/static/page.js", "/static/style.css"]:
+        headers = client.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'; script-src 'self'")
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_pages_when_asked_to_change_something_then_refuse(client: TestClient, method: str) -> None:
+    assert {client.request(method, path).status_code for path, _ in PAGES} == {405}
+
+
+def test_pages_when_listed_then_each_marks_where_it_is(client: TestClient) -> None:
+    for path, name in PAGES:
+        text = client.get(path).text
+        assert f'<a href="{path}" aria-current="page">{name}</a>' in text
+        assert text.count("aria-current") == 1
+
+
+# --- the log ----------------------------------------------------------------------------------------------------------
+
+
+def test_log_page_when_opened_then_every_outcome_the_newest_first(client: TestClient, log: InMemoryCommitLog) -> None:
+    assert rows(client.get("/log").text) == [each.seq for each in reversed(log.outcomes)]
+
+
+def rows(page: str) -> list[int]:
+    return [int(seq) for seq in re.findall(r'<a class="row" href="/outcome/(\d+)">', page)]
+
+
+def test_log_page_when_searched_then_only_what_is_like_that(client: TestClient, log: InMemoryCommitLog) -> None:
+    committed = next(each for each in log.outcomes if each.snapshot_id == 3)
+    assert committed.proposal_id is not None
+    by_writer = [each.seq for each in reversed(log.outcomes) if each.writer_id == HOSTILE]
+    assert rows(client.get(link("/log", writer=HOSTILE)).text) == by_writer
+    assert rows(client.get(link("/log", proposal=format_id(committed.proposal_id))).text) == [committed.seq]
+    assert rows(client.get("/log?snapshot=3").text) == [committed.seq]
+    refused = [each.seq for each in reversed(refusals(log))]
+    assert rows(client.get("/log?verdict=rejected").text) == refused
+    assert rows(client.get(link("/log", table=f'main."{HOSTILE_TABLE}"')).text) == by_writer[1:]
+    assert rows(client.get("/log?table=flights&verdict=REJECTED").text) == refused[1:]
+    assert rows(client.get("/log?before=3").text) == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("proposal=12", "no proposal id"),
+        ("snapshot=-1", "no number of a snapshot"),
+        ("snapshot=\u0663", "no number of a snapshot"),
+        ("snapshot=99999999999999999999", "no number of a snapshot"),
+        ("verdict=maybe", "maybe"),
+        ("table=nothing", "there is no table main.nothing"),
+    ],
+)
+def test_log_page_when_search_is_wrong_then_says_so_and_keeps_it(client: TestClient, query: str, said: str) -> None:
+    answer = client.get(f"/log?{query}")
+    assert answer.status_code == 400
+    page = _Outline(answer.text)
+    assert said in page.text
+    if not query.startswith("verdict"):
+        assert ("value", query.partition("=")[2]) in page.attributes
+
+
+def test_log_page_when_there_are_more_than_fit_then_leads_on(tmp_path: Path) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as many:
+        for number in range(51):
+            with many.transaction() as tx:
+                tx.create_schema(f"s{number}")
+        client = TestClient(create_app(many, name="many", pulse=Pulse(many)))
+        first = client.get("/log").text
+        assert len(rows(first)) == 50
+        assert "/log?before=2" in first
+        assert rows(client.get("/log?before=2").text) == [1]
+        assert "Older outcomes" not in client.get("/log?before=2").text
+
+
+def test_log_page_when_nothing_was_decided_then_says_so(tmp_path: Path) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as empty:
+        client = TestClient(create_app(empty, name="empty", pulse=Pulse(empty)))
+        assert "Nothing has been decided yet" in client.get("/log").text
+        assert "There is no table yet" in client.get("/tables").text
+        assert "Nobody has proposed anything yet" in client.get("/writers").text
+        assert client.get("/").status_code == 200
+
+
+# --- one outcome ------------------------------------------------------------------------------------------------------
+
+
+def test_outcome_page_when_committed_then_tells_who_asked_for_what(client: TestClient, log: InMemoryCommitLog) -> None:
+    text = outline(client, "/outcome/2").text
+    for told in ("committed", "flights of March 1", "load-1", "append 6 rows in 1 file to main.flights"):
+        assert told in text
+
+
+def test_addresses_when_a_proposal_or_snapshot_is_known_then_lead_to_its_outcome(
+    client: TestClient, log: InMemoryCommitLog
+) -> None:
+    second = log.outcomes[1]
+    assert second.proposal_id is not None
+    for path in (f"/proposal/{format_id(second.proposal_id)}", f"/snapshot/{second.snapshot_id}"):
+        answer = client.get(path, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/outcome/2")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/outcome/0", "there is no outcome 0"),
+        ("/outcome/999", "there is no outcome 999"),
+        ("/snapshot/999", "snapshot 999"),
+        ("/proposal/12", "no proposal id"),
+        ("/proposal/01934f3e-7c00-7000-8000-000000000001", "Never seen"),
+        ("/table?name=nothing", "there is no table main.nothing"),
+        ("/table?name=flights&at=999", "999"),
+        ("/table", "no table name"),
+        ("/elsewhere", "/elsewhere"),
+    ],
+)
+def test_pages_when_it_is_not_there_then_404_says_what(client: TestClient, path: str, said: str) -> None:
+    assert said in outline(client, path, status=404).text
+
+
+def test_refusal_page_when_it_met_others_then_draws_them_and_says_what_would_have_passed(
+    client: TestClient, log: InMemoryCommitLog
+) -> None:
+    refused = next(each for each in refusals(log) if each.writer_id == "reporting")
+    answer = client.get(f"/outcome/{refused.seq}").text
+    page = _Outline(answer)
+    assert "Writer reporting read snapshot 5 and was refused at snapshot 7" in page.text
+    assert "In between writer gdpr-erasure committed snapshot 7" in page.text
+    assert ("class", "proposed") in page.attributes
+    assert ("class", "clash") in page.attributes
+    assert "rebase: read again at snapshot 7" in page.text.lower()
+    assert "conflict_granularity" in page.text
+    assert "would pass" in page.text
+
+
+def test_refusal_page_when_no_other_has_caused_it_then_draws_nothing(tmp_path: Path) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as log:
+        with pytest.raises(ProposalRejectedError), log.transaction() as tx:
+            tx.drop_schema("nothing")
+        client = TestClient(create_app(log, name="invalid", pulse=Pulse(log)))
+        page = outline(client, "/outcome/1")
+    assert ("class", "drawing") not in page.attributes
+    assert "change the request as the reason says" in page.text.lower()
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_table_page_when_opened_then_tells_what_it_is_and_holds(client: TestClient) -> None:
+    text = outline(client, table_link("main", "flights")).text
+    for told in (
+        "delay_min",
+        "int32",
+        "alter table main.flights: add column delay_min",
+        "gdpr-erasure",
+        "1001",
+        "null",
+    ):
+        assert told in text
+    assert "12 of 29 rows" in text
+    assert "1003" not in text
+
+
+def test_table_page_when_asked_for_an_earlier_snapshot_then_its_columns_and_rows(client: TestClient) -> None:
+    text = outline(client, table_link("main", "flights", at=2)).text
+    assert "delay_min" not in text.partition("Who writes it")[0].partition("Columns")[2]
+    assert "1001" in text
+    assert "2001" not in text
+    assert "As of snapshot 2" in text
+
+
+def test_table_page_when_a_file_is_gone_then_the_rest_of_the_page_is_there(tmp_path: Path) -> None:
+    with busy_log(tmp_path) as log:
+        Path(log.table("main.flights").files()[0].path).unlink()
+        client = TestClient(create_app(log, name="gone", pulse=Pulse(log)))
+        text = outline(client, table_link("main", "flights")).text
+    assert "delay_min" in text
+    assert ".parquet" in text.partition("Who overlapped")[0]
+
+
+def test_writers_page_when_opened_then_counts_what_each_has_done(client: TestClient) -> None:
+    text = " ".join(outline(client, "/writers").text.split())
+    assert re.search(r"reporting 0 1 0", text)
+    assert re.search(r"gdpr-erasure 1 0 0", text)
