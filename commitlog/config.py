@@ -66,6 +66,9 @@ class Settings:
         projector_outcomes_max: most outcomes that one SQL transaction projects.
         kafka_port: port of the embedded broker; another free one is taken if it is in use.
         postgres_port: port of the embedded PostgreSQL; another free one is taken if it is in use.
+        ui_host: where the web page listens; at another address than this machine's own it needs a token.
+        ui_port: port of the web page; unless it is chosen, another free one is taken if it is in use.
+        ui_token: whoever looks at the web page must have it, at least 16 characters; None is anybody on this machine.
         cache_dir: where this user's downloaded jars are.
         java_home: the Java to run the broker with; None looks on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
@@ -93,6 +96,9 @@ class Settings:
     projector_outcomes_max: int
     kafka_port: int
     postgres_port: int
+    ui_host: str
+    ui_port: int
+    ui_token: str | None = field(repr=False)
     cache_dir: Path
     java_home: Path | None
     maven_url: str | None
@@ -152,6 +158,7 @@ class Settings:
         for name in _READERS:
             value = getattr(self, name)
             shown = without_password(value) if name in ("database_url", "reader_url") and value else str(value)
+            shown = "***" if name == "ui_token" and value else shown
             yield name, shown, self.sources[name]
         for name, value in self.kafka.items():
             secret = any(word in name for word in ("password", "secret", "key"))
@@ -256,6 +263,9 @@ def _defaults(home: Path, layers: list[_Layer], environment: Mapping[str, str]) 
         "projector_outcomes_max": 5_000,
         "kafka_port": 9092,
         "postgres_port": 5432,
+        "ui_host": "127.0.0.1",
+        "ui_port": 8642,
+        "ui_token": None,
         "cache_dir": str(caches / "commitlog"),
         "java_home": environment.get("JAVA_HOME") or None,
         "maven_url": None,
@@ -424,6 +434,9 @@ _READERS: Mapping[str, Callable[[object, str], object]] = {
     "projector_outcomes_max": _whole(1, 100_000),
     "kafka_port": _PORT,
     "postgres_port": _PORT,
+    "ui_host": _text,
+    "ui_port": _PORT,
+    "ui_token": _optional(_text),
     "cache_dir": _path,
     "java_home": _optional(_path),
     "maven_url": _optional(_text),

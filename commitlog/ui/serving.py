@@ -85,14 +85,13 @@ class PageServer(uvicorn.Server):
 
 
 @contextmanager
-def served(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """An application served by a thread as long as the block runs; its address. Port 0 is a free one."""
-    with listening(host, port) as taken:
-        server = PageServer(app)
-        thread = Thread(target=server.run, kwargs={"sockets": [taken]}, name="page")
-        thread.start()
-        try:
-            yield address_of(host, taken.getsockname()[1])
-        finally:
-            server.stop()
-            thread.join()
+def served(app: ASGIApp, taken: socket.socket) -> Iterator[None]:
+    """An application served by a thread, at a socket that listens, as long as the block runs."""
+    server = PageServer(app)
+    thread = Thread(target=server.run, kwargs={"sockets": [taken]}, name="page")
+    thread.start()
+    try:
+        yield
+    finally:
+        server.stop()
+        thread.join()

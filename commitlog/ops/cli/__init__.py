@@ -53,6 +53,7 @@ _COMMANDS = {
     "sequencer": _Place("service", "Run the sequencer alone."),
     "projector": _Place("service", "Run the projector alone."),
     "checkpointer": _Place("service", "Run the checkpointer alone."),
+    "ui": _Place("ui", "The web page: print its address, or run it."),
     "load": _Place("load", "Append CSV, Parquet or JSON files to a table."),
     "submit": _Place("proposals", "Send proposals from a file and print their outcomes."),
     "outcome": _Place("proposals", "What became of a proposal."),
@@ -145,7 +146,7 @@ def _before_dashes(arguments: list[str]) -> Iterator[str]:
 def _plain(error: OSError | ImportError) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
-        return f"{package} is not installed; `pip install 'commitlog[local,spark]'` brings all that commitlog can use"
+        return f"{package} is not installed; `pip install 'commitlog[local,spark,ui]'` brings all that commitlog can use"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -26,7 +26,16 @@ from commitlog.local.home import (
 from commitlog.local.processes import is_listening
 from commitlog.log.genesis import find_genesis
 from commitlog.ops.service.serve import prepare
-from commitlog.ops.service.supervisor import COMMITLOG, POLL_S, SERVICES, Say, Service, Supervisor, rotate
+from commitlog.ops.service.supervisor import (
+    COMMITLOG,
+    PAGE,
+    POLL_S,
+    Say,
+    Service,
+    Supervisor,
+    installed_services,
+    rotate,
+)
 
 DETACHED_START_TIMEOUT_S = 600.0
 DOWN_TIMEOUT_S = 90.0
@@ -40,7 +49,7 @@ ServiceFactory = Callable[[Settings], Sequence[Service]]
 def prepared_services(settings: Settings) -> Sequence[Service]:
     """Those of `serve`, after the log and its catalog were made where they are missing."""
     prepare(settings)
-    return SERVICES
+    return installed_services()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +204,8 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         supervisor.check()
         for line in status(settings).lines():
             say(line)
+        if PAGE in services:
+            say("page       `commitlog ui` prints its address")
         say(f"ready after {time.monotonic() - started_at:.1f} s; Ctrl-C stops it all")
         while True:
             time.sleep(POLL_S)

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from commitlog.config import Settings
 from commitlog.ops.service.keep_trying import keep_trying
-from commitlog.ops.service.supervisor import POLL_S, SERVICES, Service, Supervisor
+from commitlog.ops.service.supervisor import POLL_S, Service, Supervisor, installed_services
 
 DATABASE_TIMEOUT_S = 60.0
 
@@ -59,11 +59,13 @@ def prepare(settings: Settings) -> None:
         catalog.close()
 
 
-def serve(settings: Settings, *, services: Sequence[Service] = SERVICES) -> int:
-    """Run the service until Ctrl-C or SIGTERM; the exit code."""
+def serve(settings: Settings, *, services: Sequence[Service] | None = None) -> int:
+    """Run the service until Ctrl-C or SIGTERM; the exit code. services: None are all that are installed."""
     with stopped_by_signal() as stop:
         keep_trying("serve", lambda: prepare(settings), stop=stop, say=_logger.warning)
-        supervisor = Supervisor(services, settings.environment(), say=_logger.warning)
+        supervisor = Supervisor(
+            installed_services() if services is None else services, settings.environment(), say=_logger.warning
+        )
         try:
             while not stop.is_set():
                 supervisor.check()

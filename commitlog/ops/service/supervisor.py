@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from commitlog.log.sequencer import EXIT_FENCED
@@ -57,6 +58,13 @@ SEQUENCER = Service("sequencer", ("sequencer",), {EXIT_FENCED: ("sequencer", "--
 PROJECTOR = Service("projector", ("projector",))
 CHECKPOINTER = Service("checkpointer", ("checkpointer",))
 SERVICES = (SEQUENCER, PROJECTOR, CHECKPOINTER)
+PAGE = Service("page", ("ui", "--service"))
+_PAGE_NEEDS = ("jinja2", "starlette", "uvicorn")
+
+
+def installed_services() -> tuple[Service, ...]:
+    """What `serve` and `up` run: the web page too, where its extra is installed."""
+    return (*SERVICES, PAGE) if all(map(find_spec, _PAGE_NEEDS)) else SERVICES
 
 
 class Restarts:

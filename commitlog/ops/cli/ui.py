@@ -1,0 +1,60 @@
+"""The command of the web page."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import click
+
+from commitlog.config import Settings
+from commitlog.ops.cli.options import settings_options
+from commitlog.ops.service.json_logs import log_as_json
+from commitlog.ops.service.keep_trying import Kept
+from commitlog.ops.service.page import run_page, running_page
+from commitlog.ops.service.serve import stopped_by_signal
+
+_logger = logging.getLogger("commitlog.ui")
+
+
+@click.command("ui")
+@click.option("--host", help="Where it listens; 127.0.0.1 unless it is said. Elsewhere it needs a token.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Its port; 8642, or a free one, unless it is said.")
+@click.option(
+    "--token", help="Who looks must have it. Better in COMMITLOG_UI_TOKEN, where no list of processes shows it."
+)
+@click.option("--service", is_flag=True, hidden=True)
+@settings_options
+def ui_command(settings: Settings, host: str | None, port: int | None, token: str | None, service: bool) -> None:
+    """Print the address of the web page, and run it until Ctrl-C if it does not run yet.
+
+    `commitlog up` and `commitlog serve` run it. It shows the log, refusals and what would have passed, tables, writers and
+    how all is; it changes nothing. It needs `pip install 'commitlog[ui]'`.
+
+    \b
+    Examples:
+      commitlog ui
+      COMMITLOG_UI_TOKEN=$(openssl rand -hex 16) commitlog ui --host 0.0.0.0 --port 8642
+    """
+    settings = _chosen(settings, {"ui_host": host, "ui_port": port, "ui_token": token})
+    if service:
+        log_as_json("page")
+    elif (address := running_page(settings)) is not None:
+        click.echo(address)
+        return
+    with stopped_by_signal() as stop, Kept("page", settings, stop) as kept:
+
+        def told(address: str) -> None:
+            kept.is_well()
+            if service:
+                _logger.info("the page is at %s", address.partition("?")[0])
+            else:
+                click.echo(f"{address}\nCtrl-C stops it")
+
+        kept.run(lambda: run_page(settings, stop=stop, on_address=told))
+
+
+def _chosen(settings: Settings, given: dict[str, str | int | None]) -> Settings:
+    chosen = {name: value for name, value in given.items() if value is not None}
+    sources = {**settings.sources, **dict.fromkeys(chosen, "argument of the command")}
+    return replace(settings, **chosen, sources=sources)  # type: ignore[arg-type]

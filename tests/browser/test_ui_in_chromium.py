@@ -1,0 +1,144 @@
+"""The web page in a real Chromium: light and dark, wide and on a phone, by keyboard, live, with nothing from elsewhere.
+
+Pictures of every page are left in COMMITLOG_TEST_PICTURES, if it names a folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chromium import Page, running_chromium
+from looked_at import busy_log
+
+from commitlog.domain import model as m
+from commitlog.testing import InMemoryCommitLog
+from commitlog.ui.app import create_app
+from commitlog.ui.serving import LOCAL_HOSTS, address_of, listening, served
+from commitlog.ui.words import link, table_link
+
+SHAPES = [(scheme, width) for scheme in ("light", "dark") for width in (1180, 390)]
+# The contrast of text with what is behind it, by the formula of WCAG 2; its AA asks for 4.5.
+CONTRASTS = """
+(() => {
+  const parts = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = getComputedStyle(each).backgroundColor;
+      if (/^rgb\\(/.test(colour)) return parts(colour);
+    }
+    return [255, 255, 255];
+  };
+  const low = [];
+  for (const element of document.querySelectorAll("main *, header *, footer *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || element.closest("svg, option, title") || !element.checkVisibility()) continue;
+    const [one, two] = [light(parts(getComputedStyle(element).color)), light(behind(element))];
+    const ratio = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+    if (ratio < 4.5) low.push(`${ratio.toFixed(2)} ${element.className} ${element.textContent.trim().slice(0, 40)}`);
+  }
+  return low;
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InMemoryCommitLog]:
+    with busy_log(tmp_path_factory.mktemp("lake")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def address(log: InMemoryCommitLog) -> Iterator[str]:
+    app = create_app(log, name="main", hosts=LOCAL_HOSTS)
+    with listening("127.0.0.1", 0) as taken, served(app, taken):
+        yield address_of("127.0.0.1", taken.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with running_chromium() as browser:
+        yield browser.page()
+
+
+def paths(log: InMemoryCommitLog) -> dict[str, str]:
+    refused = [each for each in log.outcomes if each.verdict is m.Verdict.REJECTED]
+    return {
+        "overview": "",
+        "log": "log",
+        "log-searched": link("log", writer="reporting"),
+        "outcome": "outcome/3",
+        "refusal-of-two": f"outcome/{refused[0].seq}",
+        "refusal": f"outcome/{refused[1].seq}",
+        "tables": "tables",
+        "table": table_link("main", "flights")[1:],
+        "writers": "writers",
+        "health": "health",
+    }
+
+
+@pytest.mark.parametrize(("scheme", "width"), SHAPES)
+def test_pages_when_looked_at_then_fit_can_be_read_and_load_nothing_from_elsewhere(
+    page: Page, address: str, log: InMemoryCommitLog, scheme: str, width: int, tmp_path: Path
+) -> None:
+    pictures = Path(os.environ.get("COMMITLOG_TEST_PICTURES", tmp_path))
+    page.shape(width=width, height=900, scheme=scheme)
+    for name, path in paths(log).items():
+        page.open(address + path)
+        page.picture(pictures / f"{name}-{scheme}-{width}.png")
+        assert page.value("document.documentElement.scrollWidth") <= width, name
+        assert page.value(CONTRASTS) == [], name
+        assert page.value("getComputedStyle(document.body).fontSize") == "15px", name
+    dark = page.value("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+    assert dark == (scheme == "dark")
+    assert page.complaints() == []
+    assert page.asked_elsewhere(address) == []
+
+
+def test_overview_when_something_is_decided_then_shows_it_by_itself(
+    page: Page, address: str, log: InMemoryCommitLog
+) -> None:
+    page.shape(width=1180, height=900, scheme="light")
+    page.open(address)
+    page.wait_for("document.querySelector('[data-live-state]').textContent === 'live'")
+    last = log.last_seq()
+    with log.transaction(writer_id="<i>late</i>") as tx:
+        tx.create_schema(f"s{last}")
+    page.wait_for(f"document.querySelector('tr.new a.row')?.textContent === '{last + 1}'")
+    assert page.value("document.querySelector('tr.new .name').textContent") == "<i>late</i>"
+    page.wait_for("document.querySelectorAll('.plot .curve').length >= 3")
+    assert page.complaints() == []
+
+
+def test_log_when_keys_are_pressed_then_searches_and_goes_along_the_rows(
+    page: Page, address: str, log: InMemoryCommitLog
+) -> None:
+    page.shape(width=1180, height=900, scheme="light")
+    page.open(address + "log")
+    page.press("/")
+    assert page.value("document.activeElement.name") == "proposal"
+    page.value("document.activeElement.blur()")
+    for _ in range(2):
+        page.press("j")
+    page.press("k")
+    page.press("j")
+    seq = page.value("document.activeElement.textContent")
+    assert seq == page.value("document.querySelectorAll('a.row')[1].textContent")
+    page.press("Enter")
+    page.wait_for(f"location.pathname === '/outcome/{seq}'")
+    page.press("Tab")
+    assert page.value("document.activeElement.textContent") == "Skip to the content"
+
+
+def test_names_when_they_are_hostile_then_nothing_of_them_runs(
+    page: Page, address: str, log: InMemoryCommitLog
+) -> None:
+    for path in ("log", "tables", "writers", *(f"outcome/{each.seq}" for each in log.outcomes[-4:])):
+        page.open(address + path)
+        assert page.value("document.querySelectorAll('main script, main img, main b b').length") == 0
+    assert page.complaints() == []
