@@ -16,7 +16,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from commitlog.client import CommitLog
-from commitlog.errors import CommitLogError
+from commitlog.errors import (
+    CommitLogError,
+    InvalidRequestError,
+    OutcomeNotFoundError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+)
 from commitlog.ui.guarding import KnownHosts, StrictHeaders, Token
 from commitlog.ui.live import Live
 from commitlog.ui.log_pages import log_page, outcome_page, proposal_page, snapshot_page
@@ -28,6 +34,7 @@ from commitlog.ui.words import make_environment
 from commitlog.ui.writer_pages import health_page, writers_page
 
 PAGES = (("/", "Overview"), ("/log", "Log"), ("/tables", "Tables"), ("/writers", "Writers"), ("/health", "Health"))
+_NOT_THERE = (InvalidRequestError, SnapshotNotFoundError, TableNotFoundError, OutcomeNotFoundError)
 _TITLES = {404: "Not here", 405: "This page only reads", 400: "Not understood"}
 
 
@@ -71,9 +78,9 @@ def create_app(
     pages = {
         "/": overview_page,
         "/log": log_page,
-        "/outcome/{seq:int}": outcome_page,
+        "/outcome/{seq}": outcome_page,
         "/proposal/{proposal_id}": proposal_page,
-        "/snapshot/{snapshot_id:int}": snapshot_page,
+        "/snapshot/{snapshot_id}": snapshot_page,
         "/tables": tables_page,
         "/table": table_page,
         "/writers": writers_page,
@@ -91,7 +98,7 @@ def create_app(
         middleware=guards,
         exception_handlers={
             HTTPException: partial(_refused, site),
-            CommitLogError: partial(_not_there, site),
+            CommitLogError: partial(_failed, site),
         },
         lifespan=beating,
     )
@@ -108,6 +115,8 @@ def _refused(site: Site, request: Request, error: Exception) -> Response:
     return answer
 
 
-def _not_there(site: Site, request: Request, error: Exception) -> Response:
-    """A server that does not answer, mostly: the page says so and stays."""
+def _failed(site: Site, request: Request, error: Exception) -> Response:
+    """Something that is not there, or a server that does not answer: the page says so and stays."""
+    if isinstance(error, _NOT_THERE):
+        return site.page("error.html", status=404, title=_TITLES[404], detail=str(error))
     return site.page("error.html", status=503, title="The log does not answer", detail=str(error))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
-from commitlog.errors import CommitLogError
 from commitlog.ui.overview import new_rows, overview_part
 from commitlog.ui.pulse import Beat
 from commitlog.ui.site import Site
@@ -16,7 +14,6 @@ QUIET_S = 15.0
 QUEUED_MAX = 4
 LISTENERS_MAX = 200
 
-_logger = logging.getLogger("commitlog.ui")
 _Listener = tuple[asyncio.AbstractEventLoop, "asyncio.Queue[str]"]
 
 
@@ -28,17 +25,13 @@ class Live:
         self._listeners: set[_Listener] = set()
 
     def tell(self, beat: Beat) -> None:
-        """Draw a beat for all who look; a beat that cannot be drawn is left out."""
+        """Draw a beat for all who look."""
         listeners = tuple(self._listeners)
         if not listeners:
             return
-        try:
-            text = event("overview", overview_part(self._site))
-            if beat.rows:
-                text += event("outcome", new_rows(self._site, beat))
-        except CommitLogError as error:
-            _logger.warning("a beat could not be drawn: %s", error)
-            return
+        text = event("overview", overview_part(self._site))
+        if beat.rows:
+            text += event("outcome", new_rows(self._site, beat))
         for loop, queue in listeners:
             loop.call_soon_threadsafe(_offer, queue, text)
 

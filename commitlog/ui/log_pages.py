@@ -68,6 +68,7 @@ def read_search(site: Site, query: Mapping[str, str]) -> Asked:
         if not text:
             continue
         try:
+            check_text(text)
             asked.search = replace(asked.search, **_meaning(site, name, text))
         except InvalidRequestError as error:
             asked.wrong[name] = str(error)
@@ -86,6 +87,16 @@ def _meaning(site: Site, name: str, text: str) -> dict[str, Any]:
             return {"verdict": _verdict(text)}
         case _:
             return {"table_id": _table_id(site, text)}
+
+
+def check_text(text: str) -> None:
+    """See that a text that was typed can be looked for: PostgreSQL knows no NUL.
+
+    Raises:
+        InvalidRequestError: it cannot.
+    """
+    if "\0" in text:
+        raise InvalidRequestError("nothing has a NUL in its name")
 
 
 def read_count(text: str) -> int:
@@ -112,10 +123,7 @@ def _table_id(site: Site, text: str) -> int:
 
 def proposal_page(site: Site, request: Request) -> Response:
     """Leads to the outcome of a proposal, or says that there is none."""
-    try:
-        proposal_id = as_proposal_id(request.path_params["proposal_id"])
-    except InvalidRequestError as error:
-        raise HTTPException(404, str(error)) from None
+    proposal_id = as_proposal_id(request.path_params["proposal_id"])
     status = site.log.outcome(proposal_id)
     if status.outcome is not None:
         return RedirectResponse(f"/outcome/{status.outcome.seq}", status_code=303)
@@ -124,7 +132,7 @@ def proposal_page(site: Site, request: Request) -> Response:
 
 def snapshot_page(site: Site, request: Request) -> Response:
     """Leads to the outcome that made a snapshot."""
-    snapshot_id = request.path_params["snapshot_id"]
+    snapshot_id = read_count(request.path_params["snapshot_id"])
     found = site.contents().decided(HistorySearch(snapshot_id=snapshot_id, limit=1))
     if not found:
         raise HTTPException(404, f"no outcome that readers see made snapshot {snapshot_id}")
@@ -133,7 +141,7 @@ def snapshot_page(site: Site, request: Request) -> Response:
 
 def outcome_page(site: Site, request: Request) -> Response:
     """One outcome: what was asked for and what became of it; of a refusal with its drawing and the ways out."""
-    seq = request.path_params["seq"]
+    seq = read_count(request.path_params["seq"])
     outcome = site.log.outcome_at(seq) if seq else None
     if outcome is None:
         raise HTTPException(404, f"there is no outcome {seq}: the log ends at {site.log.last_seq()}")
@@ -169,7 +177,7 @@ def _refusal(site: Site, outcome: m.Outcome) -> Refusal:
     others = [each for snapshot_id in met for each in site.contents().decided(HistorySearch(snapshot_id=snapshot_id))]
     tried, unavailable = [], None
     if outcome.reason is m.Reason.CONFLICT and outcome.proposal_id is not None:
-        explanation = site.log.explanation(outcome.proposal_id)
+        explanation = site.explanation(outcome.proposal_id)
         unavailable = explanation.unavailable
         if explanation.tried and explanation.status.outcome is not None:
             tried = advices(explanation.status.outcome, explanation.tried)

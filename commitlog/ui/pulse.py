@@ -10,7 +10,8 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from commitlog.catalog.history import HistorySearch
@@ -24,6 +25,7 @@ OUTCOMES_KEPT = 1_000
 ROWS_TOLD_MAX = 20
 RETRY_S = 2.0
 
+_FOLLOWING = "the log cannot be followed"
 _logger = logging.getLogger("commitlog.ui")
 
 
@@ -79,7 +81,7 @@ class Pulse:
         self._kept: deque[tuple[str, tuple[str, ...]]] = deque(maxlen=OUTCOMES_KEPT)
         self._unseen: deque[tuple[int, float]] = deque()
         self._head: int | None = None
-        self.problem: str | None = None
+        self._problems: dict[str, str] = {}
         self.on_beat: Callable[[Beat], None] = lambda beat: None
 
     # --- running ------------------------------------------------------------------------------------------------------
@@ -96,27 +98,37 @@ class Pulse:
     def _follow(self) -> None:
         after: int | None = None
         while not self._stop.is_set():
-            try:
-                if after is None:
-                    after = self.begin()
+            with self._said(_FOLLOWING):
+                self._log.last_seq()
+            # From here on it may wait for long, and all is well meanwhile.
+            with self._said(_FOLLOWING):
+                after = self.begin() if after is None else after
                 for outcome in self._log.subscribe(after):
                     after = outcome.seq
                     self.take(outcome)
                     if self._stop.is_set():
                         return
-            except CommitLogError as error:
-                self.problem = str(error)
-                _logger.warning("the log cannot be followed: %s", error)
             self._stop.wait(RETRY_S)
 
     def _beat_on(self) -> None:
         while not self._stop.wait(BEAT_S):
-            try:
+            head = None
+            with self._said("readers cannot be asked"):
                 head = self._log.contents().snapshots(limit=1)[0].snapshot_id
-                self.problem = None
-            except CommitLogError as error:
-                head, self.problem = None, str(error)
-            self.on_beat(self.beat(head))
+            beat = self.beat(head)
+            with self._said("a beat cannot be told"):
+                self.on_beat(beat)
+
+    @contextmanager
+    def _said(self, what: str) -> Iterator[None]:
+        """What goes wrong in the block is told on the page until it goes well; neither thread ends by it."""
+        try:
+            yield
+            self._problems.pop(what, None)
+        except Exception as error:
+            if self._problems.get(what) != str(error):
+                _logger.warning("%s: %s", what, error, exc_info=not isinstance(error, CommitLogError))
+            self._problems[what] = str(error)
 
     # --- counting -----------------------------------------------------------------------------------------------------
 
@@ -131,6 +143,7 @@ class Pulse:
 
     def take(self, outcome: m.Outcome) -> None:
         """Count an outcome."""
+        self._problems.pop(_FOLLOWING, None)
         created_at_ms = 0 if outcome.proposal is None else outcome.proposal.created_at_ms
         with self._lock:
             second = self._second
@@ -171,6 +184,11 @@ class Pulse:
         """The last minutes, the oldest first."""
         with self._lock:
             return tuple(self._beats)
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with measuring, if anything is."""
+        return "; ".join(f"{what}: {error}" for what, error in list(self._problems.items())) or None
 
     def verdicts(self) -> Counter[str]:
         """Of the last outcomes, how many of each verdict."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jinja2 import Environment
@@ -11,7 +11,10 @@ from starlette.responses import HTMLResponse
 
 from commitlog.client import CommitLog
 from commitlog.client.access.contents import Contents
+from commitlog.client.outcomes.explaining import Explanation
 from commitlog.ui.pulse import Pulse
+
+EXPLAINED_MAX = 200
 
 
 class Health(Protocol):
@@ -60,6 +63,7 @@ class Site:
     templates: Environment
     pulse: Pulse
     health: Callable[[], Health] | None = None
+    _explained: dict[bytes, Explanation] = field(default_factory=dict)
 
     def contents(self) -> Contents:
         """What readers see by now: a page never waits for the projector."""
@@ -68,6 +72,15 @@ class Site:
     def head(self) -> int:
         """The newest snapshot that readers see."""
         return self.contents().snapshots(limit=1)[0].snapshot_id
+
+    def explanation(self, proposal_id: bytes) -> Explanation:
+        """What would have become of a refused proposal; the log is replayed for it once, for it never changes."""
+        found = self._explained.get(proposal_id)
+        if found is None:
+            if len(self._explained) >= EXPLAINED_MAX:
+                self._explained.clear()
+            found = self._explained[proposal_id] = self.log.explanation(proposal_id)
+        return found
 
     def page(self, template: str, *, status: int = 200, **shown: Any) -> HTMLResponse:
         """A page made of a template."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from posixpath import basename
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,9 +17,10 @@ from commitlog.client.outcomes.describing import describe_change
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.errors import CommitLogError, InvalidRequestError, SnapshotNotFoundError
+from commitlog.errors import CommitLogError, TableNotFoundError
 from commitlog.ui.drawing.lanes import draw_lanes
-from commitlog.ui.log_pages import read_count
+from commitlog.ui.drawing.times import draw_times
+from commitlog.ui.log_pages import check_text, read_count
 from commitlog.ui.site import Site
 from commitlog.ui.words import printable
 
@@ -55,12 +55,11 @@ class Holding:
 
 def table_page(site: Site, request: Request) -> Response:
     """One table as of a snapshot, the newest unless one is asked for."""
-    try:
-        name = parse_table_name(request.query_params.get("name", ""))
-        at = read_count(request.query_params["at"]) if request.query_params.get("at") else site.head()
-        found = _found(site, name, at)
-    except (InvalidRequestError, SnapshotNotFoundError) as error:
-        raise HTTPException(404, str(error)) from None
+    asked = request.query_params
+    check_text(asked.get("name", ""))
+    name = parse_table_name(asked.get("name", ""))
+    at = read_count(asked["at"]) if asked.get("at") else site.head()
+    found = _found(site, name, at)
     contents, table_id = site.contents(), found.definition.table_id
     entries = contents.decided(HistorySearch(table_id=table_id, limit=HISTORY))
     holding = held(contents.files_at(found, at), len(contents.rows_at(table_id, at)))
@@ -80,6 +79,7 @@ def table_page(site: Site, request: Request) -> Response:
         conflicts=Counter(kind for each in entries for kind in each.conflict_kinds).most_common(),
         definitions=_definitions(site, entries, table_id),
         lanes=draw_lanes(entries[:LANES]),
+        times=draw_times(entries),
         preview=preview(site, name, at),
     )
 
@@ -89,7 +89,7 @@ def _found(site: Site, name: TableName, at: int) -> CatalogTable:
     contents.check_snapshot(at)
     found = contents.table_at(name.schema, name.name, at)
     if found is None:
-        raise InvalidRequestError(f"there is no table {name} at snapshot {at}")
+        raise TableNotFoundError(str(name), snapshot_id=at)
     return found
 
 

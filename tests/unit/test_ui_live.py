@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import queue
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +12,13 @@ import pytest
 from looked_at import busy_log
 
 from commitlog.catalog.history import HistorySearch
+from commitlog.client.access.contents import Contents
 from commitlog.domain import model as m
+from commitlog.errors import CatalogUnavailableError
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.drawing.lanes import draw_lanes
 from commitlog.ui.drawing.plots import draw_plot, nice_above
+from commitlog.ui.drawing.times import draw_times
 from commitlog.ui.live import Live, event
 from commitlog.ui.pulse import ROWS_TOLD_MAX, Beat, Pulse
 from commitlog.ui.site import Site
@@ -78,22 +83,40 @@ def test_pulse_when_it_begins_then_knows_what_was_decided_before(log: InMemoryCo
     assert sum(pulse.verdicts().values()) == len(log.outcomes)
 
 
+def test_pulse_when_readers_cannot_be_asked_then_says_so_and_beats_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as own:
+        pulse, beats = Pulse(own), queue.Queue[Beat]()
+        contents, answers = own.contents(), threading.Event()
+
+        def asked() -> Contents:
+            if not answers.is_set():
+                raise CatalogUnavailableError("postgresql://lake")
+            return contents
+
+        monkeypatch.setattr(own, "contents", asked)
+        pulse.on_beat = beats.put
+        pulse.start()
+        try:
+            assert beats.get(timeout=60).head is None
+            assert "postgresql://lake" in str(pulse.problem)
+            answers.set()
+            while beats.get(timeout=60).head is None or pulse.problem is not None:
+                pass
+        finally:
+            pulse.stop()
+
+
 def test_pulse_when_started_then_beats_with_what_comes(tmp_path: Path) -> None:
     with InMemoryCommitLog(data_path=tmp_path) as own:
-        pulse = Pulse(own)
-        beats: asyncio.Queue[Beat] = asyncio.Queue()
-
-        async def heard() -> None:
-            loop = asyncio.get_running_loop()
-            pulse.on_beat = lambda beat: loop.call_soon_threadsafe(beats.put_nowait, beat) and None
-            pulse.start()
-            await asyncio.wait_for(beats.get(), 60)
-            own.append("main.t", [{"id": 1}], create=True)
-            while (await asyncio.wait_for(beats.get(), 60)).decided == 0:
-                pass
-
+        pulse, beats = Pulse(own), queue.Queue[Beat]()
+        pulse.on_beat = beats.put
+        pulse.start()
         try:
-            asyncio.run(heard())
+            # What is decided before it has begun is not of its beats.
+            while beats.get(timeout=60).decided == 0:
+                own.append("main.t", [{"id": 1}], create=True)
         finally:
             pulse.stop()
 
@@ -175,6 +198,21 @@ def test_lanes_when_transactions_overlapped_then_their_bars_do(log: InMemoryComm
     assert refused.x < met.x < met.end == refused.end
     assert after.x == met.end
     assert draw_lanes([]) is None
+
+
+def test_times_when_drawn_then_refusals_are_below_the_line(log: InMemoryCommitLog) -> None:
+    table_id = log.table("main.flights").definition.table_id
+    entries = log.contents().decided(HistorySearch(table_id=table_id))
+    drawing = draw_times(entries)
+    assert drawing is not None
+    assert sum(each.committed for each in drawing.stretches) == 8
+    assert sum(each.refused for each in drawing.stretches) == 2
+    assert [each.refused for each in drawing.stretches if each.down] == [
+        each.refused for each in drawing.stretches if each.refused
+    ]
+    assert drawing.stretches[-1].committed >= 1
+    assert draw_times(entries[:1]) is None
+    assert draw_times([]) is None
 
 
 def test_words_when_shown_then_short_and_printable() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from starlette.testclient import TestClient
 
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
-from commitlog.errors import ProposalRejectedError
+from commitlog.errors import CatalogUnavailableError, LogUnavailableError, ProposalRejectedError
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.app import PAGES, create_app
 from commitlog.ui.pulse import Pulse
@@ -159,6 +160,7 @@ def test_log_page_when_searched_then_only_what_is_like_that(client: TestClient, 
         ("snapshot=\u0663", "no number of a snapshot"),
         ("snapshot=99999999999999999999", "no number of a snapshot"),
         ("verdict=maybe", "maybe"),
+        ("writer=%00", "NUL"),
         ("table=nothing", "there is no table main.nothing"),
     ],
 )
@@ -167,7 +169,7 @@ def test_log_page_when_search_is_wrong_then_says_so_and_keeps_it(client: TestCli
     assert answer.status_code == 400
     page = _Outline(answer.text)
     assert said in page.text
-    if not query.startswith("verdict"):
+    if not query.startswith(("verdict", "writer")):
         assert ("value", query.partition("=")[2]) in page.attributes
 
 
@@ -220,7 +222,11 @@ def test_addresses_when_a_proposal_or_snapshot_is_known_then_lead_to_its_outcome
         ("/snapshot/999", "snapshot 999"),
         ("/proposal/12", "no proposal id"),
         ("/proposal/01934f3e-7c00-7000-8000-000000000001", "Never seen"),
-        ("/table?name=nothing", "there is no table main.nothing"),
+        ("/outcome/x", "no number of a snapshot or outcome"),
+        ("/outcome/99999999999999999999", "no number of a snapshot or outcome"),
+        ("/snapshot/99999999999999999999", "no number of a snapshot or outcome"),
+        ("/table?name=%00", "NUL"),
+        ("/table?name=nothing", "main.nothing"),
         ("/table?name=flights&at=999", "999"),
         ("/table", "no table name"),
         ("/elsewhere", "/elsewhere"),
@@ -269,6 +275,7 @@ def test_table_page_when_opened_then_tells_what_it_is_and_holds(client: TestClie
         "null",
     ):
         assert told in text
+    assert "8 commits and 2 refusals" in str(outline(client, table_link("main", "flights")).attributes)
     assert "12 of 29 rows" in text
     assert "1003" not in text
 
@@ -288,6 +295,55 @@ def test_table_page_when_a_file_is_gone_then_the_rest_of_the_page_is_there(tmp_p
         text = outline(client, table_link("main", "flights")).text
     assert "delay_min" in text
     assert ".parquet" in text.partition("Who overlapped")[0]
+
+
+@dataclass(frozen=True)
+class LogIsNotWell:
+    """What `commitlog status` would find."""
+
+    sequencer_alive: bool = False
+    projector_alive: bool = True
+    epoch: int | None = None
+    decided_seq: int | None = 9
+    head_snapshot_id: int | None = 7
+    applied_seq: int | None = 4
+    lag: int | None = 5
+    lag_s: float | None = 12.5
+    problems: tuple[str, ...] = ("no sequencer is alive: run `commitlog serve`", HOSTILE)
+
+
+def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_to_do(log: InMemoryCommitLog) -> None:
+    client = TestClient(create_app(log, name="main", pulse=Pulse(log), health=LogIsNotWell))
+    page = outline(client, "/health")
+    for told in (
+        "Not well",
+        "no sequencer is alive: run `commitlog serve`",
+        "5 outcomes behind, for 12.5 s",
+        "outcome 4",
+    ):
+        assert told in page.text
+    assert page.scripts == ["/static/page.js"]
+
+
+def test_health_page_when_it_cannot_be_looked_at_then_says_why(log: InMemoryCommitLog) -> None:
+    def unreachable() -> LogIsNotWell:
+        raise LogUnavailableError("127.0.0.1:9092")
+
+    client = TestClient(create_app(log, name="main", pulse=Pulse(log), health=unreachable))
+    assert "127.0.0.1:9092" in outline(client, "/health").text
+
+
+def test_pages_when_the_catalog_does_not_answer_then_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as log:
+        client = TestClient(create_app(log, name="main", pulse=Pulse(log)))
+
+        def unavailable() -> None:
+            raise CatalogUnavailableError("postgresql://lake", waited_ms=3_000)
+
+        monkeypatch.setattr(log, "contents", unavailable)
+        for path in ("/", "/log", "/tables", "/writers"):
+            assert "postgresql://lake" in outline(client, path, status=503).text
+        assert "All is well" in outline(client, "/health").text
 
 
 def test_writers_page_when_opened_then_counts_what_each_has_done(client: TestClient) -> None:

@@ -146,7 +146,9 @@ def _before_dashes(arguments: list[str]) -> Iterator[str]:
 def _plain(error: OSError | ImportError) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
-        return f"{package} is not installed; `pip install 'commitlog[local,spark,ui]'` brings all that commitlog can use"
+        return (
+            f"{package} is not installed; `pip install 'commitlog[local,spark,ui]'` brings all that commitlog can use"
+        )
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -1,0 +1,114 @@
+"""The web page as a service on a real log: found by its address, and saying what is wrong when nobody decides."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError
+from commitlog.ops.service.page import run_page, running_page
+from commitlog.ops.service.serve import prepare
+from commitlog.ui.serving import listening
+
+DEADLINE_S = 60
+TOKEN = "a-token-of-sixteen-characters"
+MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()", "ui"]
+
+
+@pytest.fixture
+def settings(kafka: str, database_url: str, log_name: str, tmp_path: Path) -> Settings:
+    """A log with a catalog that nobody serves."""
+    made = Settings.load(
+        environment={},
+        log=log_name,
+        bootstrap_servers=kafka,
+        database_url=database_url,
+        data_path=tmp_path / "lake",
+        home=tmp_path / "home",
+        ui_port=0,
+    )
+    prepare(made)
+    return made
+
+
+@contextmanager
+def page_of(settings: Settings) -> Iterator[str]:
+    """The page while it runs; its address."""
+    stop, told = threading.Event(), threading.Event()
+    addresses: list[str] = []
+
+    def on_address(address: str) -> None:
+        addresses.append(address)
+        told.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(run_page, settings, stop=stop, on_address=on_address)
+        done.add_done_callback(lambda _: told.set())
+        assert told.wait(DEADLINE_S)
+        if not addresses:
+            done.result()
+        try:
+            yield addresses[0]
+        finally:
+            stop.set()
+            done.result(DEADLINE_S)
+
+
+def read(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=DEADLINE_S) as answer:
+        return str(answer.read(), "utf-8")
+
+
+def test_page_when_nobody_decides_then_it_answers_and_says_what_to_do(settings: Settings) -> None:
+    with page_of(settings) as address:
+        assert "Nothing has been decided yet" in read(f"{address}log")
+        health = read(f"{address}health")
+        assert "Not well" in health
+        assert "Nobody decides: run `commitlog serve` or `commitlog up`." in health
+        assert running_page(settings) == address
+        shown = subprocess.run(MAIN, capture_output=True, text=True, env=settings.environment(), timeout=DEADLINE_S)
+        assert (shown.returncode, shown.stdout.split()) == (0, [address])
+    assert running_page(settings) is None
+
+
+def test_page_when_it_has_a_token_then_only_its_address_opens_it(settings: Settings) -> None:
+    with page_of(replace(settings, ui_token=TOKEN)) as address:
+        assert address.endswith(f"?token={TOKEN}")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            read(address.partition("?")[0])
+
+
+def test_page_when_others_could_look_without_a_token_then_does_not_begin(settings: Settings) -> None:
+    with pytest.raises(ConfigurationError, match="COMMITLOG_UI_TOKEN"), page_of(replace(settings, ui_host="0.0.0.0")):
+        pass
+
+
+def test_page_when_its_port_is_taken_then_takes_another_unless_it_was_chosen(settings: Settings) -> None:
+    with listening("127.0.0.1", 0) as taken:
+        busy = replace(settings, ui_port=taken.getsockname()[1])
+        with pytest.raises(ConfigurationError, match="cannot listen"), page_of(busy):
+            pass
+        unchosen = replace(busy, sources={**busy.sources, "ui_port": "default of ui_port"})
+        with page_of(unchosen) as address:
+            assert "Overview" in read(address)
+
+
+def test_running_page_when_its_note_is_torn_then_there_is_none(tmp_path: Path) -> None:
+    settings = Settings.load(environment={}, home=tmp_path)
+    note = tmp_path / "services" / settings.log / "page.port"
+    note.parent.mkdir(parents=True)
+    for text in ("", "{", "[]", '{"port": "x"}', json.dumps({"port": 1})):
+        note.write_text(text)
+        assert running_page(settings) is None
