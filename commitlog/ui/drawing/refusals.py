@@ -15,7 +15,7 @@ from commitlog.domain import model as m
 from commitlog.domain.model.definitions import quoted
 
 WIDTH = 920
-_LEFT, _RIGHT = 48, 190
+_LEFT, _RIGHT = 48, 216
 _PROPOSED_Y, _LINE_Y, _FIRST_LANE_Y, _LANE_HEIGHT = 58, 126, 218, 76
 _NEIGHBOURS_MAX = 9
 _STEP_MAX = 300
