@@ -130,7 +130,7 @@ def test_log_when_keys_are_pressed_then_searches_and_goes_along_the_rows(
     seq = page.value("document.activeElement.textContent")
     assert seq == page.value("document.querySelectorAll('a.row')[1].textContent")
     page.press("Enter")
-    page.wait_for(f"location.pathname === '/outcome/{seq}'")
+    page.wait_for(f"location.pathname === '/outcome/{seq}' && document.readyState === 'complete'")
     page.press("Tab")
     assert page.value("document.activeElement.textContent") == "Skip to the content"
 

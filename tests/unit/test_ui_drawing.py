@@ -14,12 +14,12 @@ from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.drawing.refusals import RefusalDrawing, draw_refusal
 
 
-def drawn(lake: Path, between: int, *, rebase_passes: bool | None = True) -> RefusalDrawing:
+def drawn(lake: Path, between: int, *, writer: str = "late", rebase_passes: bool | None = True) -> RefusalDrawing:
     """A delete that was refused for the last of so many commits after its base."""
     with InMemoryCommitLog(data_path=lake) as log:
         log.append("main.flights", flights(1), create=True)
         first = log.table("main.flights").files()[0].data_file_id
-        late = log.transaction(writer_id="late")
+        late = log.transaction(writer_id=writer)
         late.delete("main.flights", positions={first: [0]})
         for number in range(between - 1):
             with log.transaction() as tx:
@@ -66,6 +66,12 @@ def test_refusal_when_drawn_then_the_two_bars_meet_where_the_other_was_committed
         "Writer late read snapshot 1 and was refused at snapshot 3. In between writer quick committed snapshot 3: "
         "table deleted from · main.flights · file 0."
     )
+
+
+def test_refusal_when_a_writer_has_a_long_name_then_what_it_did_has_room(tmp_path: Path) -> None:
+    drawing = drawn(tmp_path, 2, writer="nightly-report-of-all-airports")
+    assert drawing.proposed.title == "nightly-report-of-all-airpo… read snapshot 1"
+    assert "nightly-report-of-all-airports" in drawing.description
 
 
 def test_refusal_when_a_rebase_would_not_have_passed_then_no_way_out_is_drawn(tmp_path: Path) -> None:

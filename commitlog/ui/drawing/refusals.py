@@ -20,6 +20,7 @@ _PROPOSED_Y, _LINE_Y, _FIRST_LANE_Y, _LANE_HEIGHT = 58, 126, 218, 76
 _NEIGHBOURS_MAX = 9
 _STEP_MAX = 300
 _LABEL_WIDTH = 380
+_WRITER_MAX = 28
 _ROOM_BELOW = 22
 
 
@@ -96,7 +97,7 @@ def draw_refusal(
             x=places.x(_base(each)),
             y=_FIRST_LANE_Y + _LANE_HEIGHT * lane,
             width=places.x(each.snapshot_id or 0) - places.x(_base(each)),
-            title=f"{quoted(each.writer_id or 'unknown')} committed snapshot {each.snapshot_id}",
+            title=f"{_writer(each.writer_id)} committed snapshot {each.snapshot_id}",
             text=_met_text(outcome, each),
             href=f"/outcome/{each.seq}",
             meets_x=places.x(each.snapshot_id or 0),
@@ -107,7 +108,7 @@ def draw_refusal(
         x=places.x(proposal.base_snapshot_id),
         y=_PROPOSED_Y,
         width=decided_x - places.x(proposal.base_snapshot_id),
-        title=f"{quoted(outcome.writer_id or 'unknown')} read snapshot {proposal.base_snapshot_id}",
+        title=f"{_writer(outcome.writer_id)} read snapshot {proposal.base_snapshot_id}",
         text=describe_changes(proposal.changes, shown_max=2),
     )
     lanes_end = _FIRST_LANE_Y + _LANE_HEIGHT * len(bars)
@@ -163,6 +164,12 @@ def _base(entry: HistoryEntry) -> int:
     """What a commit was computed from: never later than the snapshot before it."""
     before = (entry.snapshot_id or 1) - 1
     return before if entry.base_snapshot_id is None else min(before, entry.base_snapshot_id)
+
+
+def _writer(writer_id: str | None) -> str:
+    """A writer's name, so short that what it did has room beside it."""
+    shown = quoted(writer_id or "unknown")
+    return shown if len(shown) <= _WRITER_MAX else f"{shown[: _WRITER_MAX - 1]}…"
 
 
 def _met_text(outcome: m.Outcome, entry: HistoryEntry) -> str:
