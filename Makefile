@@ -14,7 +14,7 @@ TWO_WORKERS := --numprocesses 2
 # Exits with 3 where there is no C compiler; the core then runs interpreted, which the line it prints says.
 COMPILE := $(BIN)/python hatch_build.py || [ $$? -eq 3 ]
 
-.PHONY: help prerequisites env compiled records check test demo lint types nightly baseline constraints clean
+.PHONY: help prerequisites env compiled chromium records check test demo lint types nightly baseline constraints clean
 
 help:
 	@echo "make demo     run the main job: start Kafka and PostgreSQL, commit from many writers, read it with DuckDB"
@@ -69,6 +69,11 @@ $(READY): pyproject.toml constraints.txt
 compiled: env
 	@$(COMPILE)
 
+# What looks at the web page; root's Debian gets it installed, others are told how to.
+chromium: env
+	@echo "[chromium] finding it, for the tests of the web page"
+	@$(BIN)/python tests/browser/chromium.py
+
 # The Python of the records, from schemas/*.avsc.
 records: env
 	@$(BIN)/python schemas/generator
@@ -92,7 +97,7 @@ check: lint types
 
 # The core's tests pass in both forms; all others in the one that users have. Nothing runs beside what is timed; all else is
 # done by two workers, one of whom has the tests that use Spark's session (tests/conftest.py).
-test: check compiled
+test: chromium check compiled
 	@echo "[test] pytest, the simulations of the core, interpreted"
 	@COMMITLOG_CORE=interpreted $(BIN)/pytest tests/simulation
 	@if $(BIN)/python hatch_build.py; then \

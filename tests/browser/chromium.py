@@ -33,10 +33,18 @@ _FLAGS = (
 
 
 def find_chromium() -> str:
-    """Where Chromium is: what COMMITLOG_TEST_CHROMIUM names, or what the system has."""
-    found = os.environ.get("COMMITLOG_TEST_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    """Where Chromium is: what COMMITLOG_TEST_CHROMIUM names, or what the system has; root's Debian has it from now on."""
+    found = os.environ.get("COMMITLOG_TEST_CHROMIUM") or _installed()
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        for step in (("update",), ("install", "--yes", "--no-install-recommends", "chromium")):
+            subprocess.run(["apt-get", "--quiet=2", *step], env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+        found = _installed()
     assert found, "this test needs Chromium: `apt-get install chromium`, or name one in COMMITLOG_TEST_CHROMIUM"
     return found
+
+
+def _installed() -> str | None:
+    return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 class Page:
@@ -197,3 +205,7 @@ def _pipes_at_3_and_4(commands: int, answers: int) -> Callable[[], None]:
         os.dup2(high[1], 4)
 
     return put
+
+
+if __name__ == "__main__":
+    print(find_chromium())

@@ -89,7 +89,7 @@ def _adopted(settings: Settings, source: str, dry_run: bool, as_json: bool) -> S
 @click.command("serve")
 @settings_options
 def serve_command(settings: Settings) -> None:
-    """Run sequencer, projector and checkpointer, and start again what ends, until Ctrl-C or SIGTERM.
+    """Run sequencer, projector, checkpointer and web page, and start again what ends, until Ctrl-C or SIGTERM.
 
     A log that is not there is created. Logs are JSON on standard error.
     """
