@@ -56,6 +56,8 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
     "open_writer": {},
     "outcome": {"proposal_id": None},
     "explain": {"proposal_id": None},
+    "explanation": {"proposal_id": None},
+    "outcome_at": {"seq": 1},
     "subscribe": {"follow": False},
     "wait_for_snapshot": {"timeout": 0},
     "table": {"table": "t"},
