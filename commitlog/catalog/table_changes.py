@@ -15,12 +15,16 @@ from commitlog.catalog.history import HistoryEntry, HistorySearch, WriterTotals,
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 from commitlog.catalog.writing import Connection
 
+_INSERTS, _DELETES = "inserted_into_table|inlined_insert", "deleted_from_table|inlined_delete"
 _MAINTENANCE = "(^|,)(merge_adjacent|rewrite_delete|compacted_table|inline_flush|flushed_inlined):"
 
 _ROWS_CHANGED = sql.SQL("SELECT {c}, row_id, {columns} FROM {table} WHERE {c} > %s AND {c} <= %s")
 _MAINTAINED_AT = sql.SQL("""
     SELECT snapshot_id FROM ducklake_snapshot_changes
     WHERE snapshot_id > %s AND snapshot_id <= %s AND changes_made ~ %s""")
+_CHANGED_AT = sql.SQL("""
+    SELECT snapshot_id FROM ducklake_snapshot_changes
+    WHERE snapshot_id > %s AND snapshot_id <= %s AND changes_made ~ %s ORDER BY snapshot_id LIMIT %s""")
 _FILES_ADDED = sql.SQL("""
     SELECT data_file_id, begin_snapshot FROM ducklake_data_file
     WHERE table_id = %s AND begin_snapshot > %s AND begin_snapshot <= %s""")
@@ -87,6 +91,13 @@ class TableChanges:
         self._table = table
         self._table_id = table.definition.table_id
         self._range = (after, upto)
+
+    def snapshots(self, *, deletes: bool, limit: int | None = None) -> list[int]:
+        """The first ``limit`` snapshots in which rows came, or, with ``deletes``, came or went; None is all of them."""
+        kinds = f"{_INSERTS}|{_DELETES}" if deletes else _INSERTS
+        entry = f"(^|,)({kinds}):{self._table_id}(,|$)"
+        with self._catalog.at_once() as conn:
+            return [row[0] for row in conn.execute(_CHANGED_AT, (*self._range, entry, limit))]
 
     def files(self, *, deletes: bool) -> list[ChangedFile]:
         """Rows of files, in the order of the snapshots; with ``deletes`` also those that went."""

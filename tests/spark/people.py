@@ -62,6 +62,10 @@ def ids(spark: SparkSession, log: CommitLog, snapshot: int | None = None) -> lis
     return sorted(row.id for row in read(spark, TABLE, snapshot, log=log).collect())
 
 
+def ids_of(frame: DataFrame) -> list[int]:
+    return sorted(row.id for row in frame.collect())
+
+
 def newest(log: CommitLog) -> int:
     """The last snapshot in the log, once readers see it; other processes may have committed it."""
     snapshot = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))

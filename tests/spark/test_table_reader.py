@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from commitlog.client import CommitLog, Transaction
+from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import ProposalRejectedError
-from commitlog.spark import append, compact, delete, merge, overwrite, read, transaction, update
+from commitlog.spark import append, delete, merge, overwrite, read, transaction
 from commitlog.spark.reading.snapshots import columns_read_at
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.publish import publish
@@ -51,17 +50,6 @@ def seen(log: CommitLog, outcome: Any) -> int:
 
 def ids(frame: DataFrame) -> list[int]:
     return sorted(row.id for row in frame.collect())
-
-
-def follow(spark: SparkSession, options: dict[str, str], target: Path, **more: str) -> None:
-    """Write all that the stream has not given yet below ``target``, a batch after another."""
-    stream = spark.readStream.format("commitlog").options(**options, **more).load()
-    writer = stream.writeStream.format("parquet").option("checkpointLocation", str(target / "checkpoint"))
-    writer.trigger(availableNow=True).start(str(target / "rows")).awaitTermination()
-
-
-def followed(spark: SparkSession, target: Path) -> DataFrame:
-    return spark.read.parquet(str(target / "rows"))
 
 
 def test_format_when_read_at_snapshots_then_the_rows_of_each(
@@ -239,82 +227,3 @@ def test_create_table_when_it_uses_commitlog_then_is_read_and_written_by_its_opt
         assert ids(spark.table("made")) == ids(read(spark, TABLE, log=log)) == [2]
     finally:
         spark.sql("DROP TABLE made")
-
-
-def test_stream_when_restarted_then_each_new_row_once_and_maintenance_gives_none(
-    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
-) -> None:
-    for number in range(3):
-        seen(log, append(rows(spark, number * 2, number * 2 + 1), TABLE, log=log))
-    follow(spark, options, tmp_path, snapshotsPerTrigger="1")
-    assert ids(followed(spark, tmp_path)) == [0, 1, 2, 3, 4, 5]
-    seen(log, delete(spark, TABLE, "id = 1", log=log))
-    for outcome in compact(spark, TABLE, log=log):
-        seen(log, outcome)
-    follow(spark, options, tmp_path)
-    seen(log, append(rows(spark, 6), TABLE, log=log))
-    follow(spark, options, tmp_path)
-    assert ids(followed(spark, tmp_path)) == [0, 1, 2, 3, 4, 5, 6]
-
-
-def test_stream_of_changes_then_applying_them_in_order_gives_the_table(
-    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
-) -> None:
-    seen(log, append(rows(spark, *range(10)), TABLE, log=log))
-    seen(log, delete(spark, TABLE, [("id", "<", 2)], log=log))
-    seen(log, update(spark, TABLE, {"age": 99}, [("id", "=", 5)], log=log))
-    start = seen(log, append(rows(spark, 20, 21), TABLE, log=log))
-    seen(log, delete(spark, TABLE, "id IN (20, 3)", log=log))
-    seen(log, overwrite(rows(spark, 40), TABLE, log=log))
-    follow(spark, options, tmp_path / "all", changes="true")
-    table: dict[int, int] = {}
-    for row in followed(spark, tmp_path / "all").orderBy("_snapshot_id", "_change").collect():
-        if row._change == "delete":
-            assert table.pop(row.id) == row.age
-        else:
-            table[row.id] = row.age
-    assert table == {40: 40}
-    follow(spark, options, tmp_path / "late", changes="true", startingSnapshot=str(start))
-    late = followed(spark, tmp_path / "late").where("_change = 'delete'")
-    assert ids(late) == [2, 3, 4, 5, 6, 7, 8, 9, 20, 21]
-
-
-def test_stream_of_a_keyed_table_then_rows_that_are_in_no_file_come_too(
-    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
-) -> None:
-    with log.transaction() as tx:
-        tx.create_table("main.keyed", {"id": "int64", "v": "varchar"}, primary_key=["id"])
-    actions: list[Callable[[Transaction], None]] = [
-        lambda tx: tx.insert_row("main.keyed", {"id": 1, "v": "a"}),
-        lambda tx: tx.insert_row("main.keyed", {"id": 2, "v": "b"}),
-        lambda tx: tx.update_row("main.keyed", {"id": 1}, {"id": 1, "v": "c"}),
-        lambda tx: tx.delete_row("main.keyed", {"id": 2}),
-    ]
-    for action in actions:
-        with log.transaction() as tx:
-            action(tx)
-        seen(log, tx.outcome)
-    keyed = {**options, "table": "main.keyed"}
-    follow(spark, keyed, tmp_path, changes="true")
-    found = followed(spark, tmp_path).orderBy("_snapshot_id", "_change").collect()
-    assert [(row._change, row.id, row.v) for row in found] == [
-        ("insert", 1, "a"), ("insert", 2, "b"), ("delete", 1, "a"), ("insert", 1, "c"), ("delete", 2, "b"),
-    ]  # fmt: skip
-
-
-def test_stream_when_it_cannot_start_then_says_what_to_do(
-    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
-) -> None:
-    seen(log, append(rows(spark, 1), TABLE, log=log))
-    head = seen(log, append(rows(spark, 2), TABLE, log=log))
-    with log.transaction() as tx:
-        tx.expire_snapshots(head)
-    seen(log, tx.outcome)
-    with pytest.raises(PySparkException, match="set the option startingSnapshot"):
-        follow(spark, options, tmp_path / "expired")
-    with pytest.raises(PySparkException, match="startingSnapshot is a number"):
-        follow(spark, options, tmp_path / "word", startingSnapshot="now")
-    follow(spark, options, tmp_path / "from", startingSnapshot=str(head))
-    seen(log, append(rows(spark, 3), TABLE, log=log))
-    follow(spark, options, tmp_path / "from", startingSnapshot=str(head))
-    assert ids(followed(spark, tmp_path / "from")) == [3]

@@ -34,7 +34,8 @@ from commitlog.spark.reading.scan import snapshot_of
 from commitlog.spark.reading.snapshots import agreed_snapshot, columns_read_at, query_of_task
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.source.outcomes import OUTCOMES, OutcomesReader, OutcomesStream
-from commitlog.spark.source.table_reader import TableReader, TableStream, source_schema
+from commitlog.spark.source.table_reader import TableReader, source_schema
+from commitlog.spark.source.table_stream import TableStream
 from commitlog.spark.source.workers import keep_imports, plainly
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit

@@ -14,7 +14,8 @@ from commitlog.errors import ConfigurationError
 
 _OWN = (
     "table", "topic", "snapshot", "timestamp", "key", "changes", "createTable", "partitionBy", "mergeSchema", "ifExists",
-    "startingSnapshot", "snapshotsPerTrigger", "startingOffset", "recordsPerTrigger",
+    "startingSnapshot", "maxFilesPerTrigger", "maxRowsPerTrigger", "snapshotsPerTrigger",
+    "startingOffset", "recordsPerTrigger",
 )  # fmt: skip
 _SPARKS = frozenset({"path", "checkpointlocation", "queryname"})
 _IN_TABLE = "option."
@@ -63,6 +64,13 @@ class SourceOptions:
         if value is not None and not value.isdigit():
             raise ConfigurationError(f"the option {name} is a number, not {value!r}")
         return None if value is None else int(value)
+
+    def at_least_one(self, name: str) -> int | None:
+        """An option that is a number, and not 0; None when it is not given."""
+        value = self.number(name)
+        if value == 0:
+            raise ConfigurationError(f"the option {name} is 1 or more, or left out for no limit")
+        return value
 
     def flag(self, name: str) -> bool:
         """An option that is true or false; false when it is not given."""

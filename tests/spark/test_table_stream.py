@@ -1,0 +1,254 @@
+"""`format("commitlog")` as a stream: where it begins, how much a batch takes, and what makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from people import TABLE, ids_of, rows, source_options
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from commitlog.client import CommitLog, Transaction
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError, SnapshotNotFoundError, TableNotFoundError
+from commitlog.spark import append, compact, delete, overwrite, update
+from commitlog.spark.source.options import SourceOptions
+from commitlog.spark.source.table_reader import source_schema
+from commitlog.spark.source.table_stream import TableStream
+
+
+@pytest.fixture
+def options(people: None, settings: Settings) -> dict[str, str]:
+    """The options by which the source finds an empty table."""
+    return source_options(settings)
+
+
+def seen(log: CommitLog, outcome: Any) -> int:
+    """The snapshot of an outcome, once readers see it."""
+    assert outcome.snapshot_id is not None
+    log.wait_for_snapshot(outcome.snapshot_id)
+    return int(outcome.snapshot_id)
+
+
+def put(log: CommitLog, *ids: int, table: str = TABLE) -> int:
+    """Append rows without Spark."""
+    data = pa.table({"id": pa.array(ids, pa.int64())})
+    return seen(log, log.table(table).append(data))
+
+
+def reader(options: dict[str, str], **more: str) -> TableStream:
+    chosen = SourceOptions({**options, **more})
+    return TableStream(chosen, TABLE, source_schema(chosen, TABLE))
+
+
+def ids_between(stream: TableStream, start: Any, end: Any) -> list[int]:
+    batches = [batch for part in stream.partitions(start, end) for batch in stream.read(part)]
+    return sorted(value for batch in batches for value in batch.column("id").to_pylist())
+
+
+def step(stream: TableStream, start: Any) -> tuple[Any, list[int]]:
+    """The end of a batch that begins there, and its ids."""
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    return end, ids_between(stream, start, end)
+
+
+def follow(spark: SparkSession, options: dict[str, str], target: Path, **more: str) -> None:
+    """Write all that the stream has not given yet below ``target``, a batch after another."""
+    stream = spark.readStream.format("commitlog").options(**options, **more).load()
+    writer = stream.writeStream.format("parquet").option("checkpointLocation", str(target / "checkpoint"))
+    writer.trigger(availableNow=True).start(str(target / "rows")).awaitTermination()
+
+
+def followed(spark: SparkSession, target: Path) -> DataFrame:
+    return spark.read.parquet(str(target / "rows"))
+
+
+def test_offset_when_others_commit_then_stays_and_the_next_rows_come_all_the_same(
+    log: CommitLog, options: dict[str, str]
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("main.other", {"id": "int64"})
+    first = put(log, 1)
+    mine, _ = step(reader(options), reader(options).initialOffset())
+    assert mine == {"snapshot": first}
+    running = reader(options)
+    for number in range(3):
+        put(log, number, table="main.other")
+        assert [step(each, mine) for each in (reader(options), running)] == [(mine, []), (mine, [])]
+    second = put(log, 2)
+    assert step(reader(options), mine) == ({"snapshot": second}, [2])
+    with log.transaction() as tx:
+        tx.drop_table(TABLE)
+    seen(log, tx.outcome)
+    stopped = reader({**options, "snapshot": str(second)})
+    with pytest.raises(TableNotFoundError, match=r"no table main\.people at snapshot"):
+        step(stopped, {"snapshot": second})
+
+
+def test_offset_when_its_snapshot_is_expired_then_a_running_stream_goes_on_and_a_new_one_says_so(
+    log: CommitLog, options: dict[str, str]
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("main.other", {"id": "int64"})
+    mine = {"snapshot": put(log, 1)}
+    put(log, 1, table="main.other")
+    running = reader(options)
+    assert step(running, mine) == (mine, [])
+    with log.transaction() as tx:
+        tx.expire_snapshots(put(log, 2, table="main.other"))
+    head = seen(log, tx.outcome)
+    running._head = None
+    moved, rows_given = step(running, mine)
+    assert (moved, rows_given) == ({"snapshot": head}, [])
+    assert step(reader(options), moved) == (moved, [])
+    put(log, 2)
+    with pytest.raises(SnapshotNotFoundError):
+        step(reader(options), mine)
+
+
+@pytest.mark.parametrize(
+    ("limit", "batches"),
+    [
+        ({}, [[1, 2, 3, 4, 5, 6]]),
+        ({"snapshotsPerTrigger": "2"}, [[1, 2, 3, 4], [5, 6]]),
+        ({"maxFilesPerTrigger": "2"}, [[1, 2, 3, 4], [5, 6]]),
+        ({"maxRowsPerTrigger": "1"}, [[1], [2, 3, 4], [5], [6]]),
+        ({"maxRowsPerTrigger": "4"}, [[1, 2, 3, 4], [5, 6]]),
+        ({"maxRowsPerTrigger": "4", "maxFilesPerTrigger": "1"}, [[1], [2, 3, 4], [5], [6]]),
+    ],
+)
+def test_batches_when_limited_then_are_whole_snapshots_of_this_table(
+    log: CommitLog, options: dict[str, str], limit: dict[str, str], batches: list[list[int]]
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("main.other", {"id": "int64"})
+    for some in ([1], [2, 3, 4], [5], [6]):
+        put(log, *some)
+        put(log, 0, table="main.other")
+    stream = reader(options, **limit)
+    offset, given = stream.initialOffset(), []
+    while (found := step(stream, offset))[0] != offset:
+        offset, rows_given = found
+        given.append(rows_given)
+    assert given == batches
+
+
+def test_start_when_named_then_rows_from_there(log: CommitLog, options: dict[str, str]) -> None:
+    put(log, 1)
+    put(log, 2)
+
+    def run(*then: int, **more: str) -> list[list[int]]:
+        end, first = step(reader(options, **more), reader(options, **more).initialOffset())
+        put(log, *then)
+        # What Spark does when it comes back before the first batch is done: the same end, and the beginning asked for again.
+        again = reader(options, **more)
+        assert ids_between(again, again.initialOffset(), end) == first
+        return [first, step(again, end)[1]]
+
+    assert run(3, startingSnapshot="latest") == [[], [3]]
+    assert run(4, startingSnapshot="full") == [[1, 2, 3], [4]]
+    assert run(5, startingSnapshot="EARLIEST") == [[1, 2, 3, 4], [5]]
+    with pytest.raises(ConfigurationError, match="such as 42, latest, earliest or full, not 'now'"):
+        reader(options, startingSnapshot="now")
+    with pytest.raises(ConfigurationError, match="maxFilesPerTrigger is 1 or more"):
+        reader(options, maxFilesPerTrigger="0")
+
+
+def test_stream_when_full_then_the_table_as_it_is_and_then_what_changes(
+    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
+) -> None:
+    put(log, 1, 2, 3)
+    seen(log, delete(spark, TABLE, "id = 2", log=log))
+    more = {"startingSnapshot": "full", "changes": "true", "maxFilesPerTrigger": "1"}
+    follow(spark, options, tmp_path, **more)
+    put(log, 4)
+    seen(log, delete(spark, TABLE, "id = 1", log=log))
+    follow(spark, options, tmp_path, **more)
+    follow(spark, options, tmp_path, **more)
+    found = followed(spark, tmp_path).orderBy("_snapshot_id", "id").collect()
+    assert [(row._change, row.id) for row in found] == [("insert", 1), ("insert", 3), ("insert", 4), ("delete", 1)]
+    batches = [each.name for each in (tmp_path / "checkpoint" / "offsets").iterdir() if each.name.isdigit()]
+    assert sorted(batches) == ["0", "1", "2"]
+
+
+def test_stream_when_restarted_then_each_new_row_once_and_maintenance_gives_none(
+    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
+) -> None:
+    for number in range(3):
+        seen(log, append(rows(spark, number * 2, number * 2 + 1), TABLE, log=log))
+    follow(spark, options, tmp_path, snapshotsPerTrigger="1")
+    assert ids_of(followed(spark, tmp_path)) == [0, 1, 2, 3, 4, 5]
+    seen(log, delete(spark, TABLE, "id = 1", log=log))
+    for outcome in compact(spark, TABLE, log=log):
+        seen(log, outcome)
+    follow(spark, options, tmp_path)
+    seen(log, append(rows(spark, 6), TABLE, log=log))
+    follow(spark, options, tmp_path)
+    assert ids_of(followed(spark, tmp_path)) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_stream_of_changes_then_applying_them_in_order_gives_the_table(
+    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
+) -> None:
+    seen(log, append(rows(spark, *range(10)), TABLE, log=log))
+    seen(log, delete(spark, TABLE, [("id", "<", 2)], log=log))
+    seen(log, update(spark, TABLE, {"age": 99}, [("id", "=", 5)], log=log))
+    start = seen(log, append(rows(spark, 20, 21), TABLE, log=log))
+    seen(log, delete(spark, TABLE, "id IN (20, 3)", log=log))
+    seen(log, overwrite(rows(spark, 40), TABLE, log=log))
+    follow(spark, options, tmp_path / "all", changes="true")
+    table: dict[int, int] = {}
+    for row in followed(spark, tmp_path / "all").orderBy("_snapshot_id", "_change").collect():
+        if row._change == "delete":
+            assert table.pop(row.id) == row.age
+        else:
+            table[row.id] = row.age
+    assert table == {40: 40}
+    follow(spark, options, tmp_path / "late", changes="true", startingSnapshot=str(start))
+    late = followed(spark, tmp_path / "late").where("_change = 'delete'")
+    assert ids_of(late) == [2, 3, 4, 5, 6, 7, 8, 9, 20, 21]
+
+
+def test_stream_of_a_keyed_table_then_rows_that_are_in_no_file_come_too(
+    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("main.keyed", {"id": "int64", "v": "varchar"}, primary_key=["id"])
+    actions: list[Callable[[Transaction], None]] = [
+        lambda tx: tx.insert_row("main.keyed", {"id": 1, "v": "a"}),
+        lambda tx: tx.insert_row("main.keyed", {"id": 2, "v": "b"}),
+        lambda tx: tx.update_row("main.keyed", {"id": 1}, {"id": 1, "v": "c"}),
+        lambda tx: tx.delete_row("main.keyed", {"id": 2}),
+    ]
+    for action in actions:
+        with log.transaction() as tx:
+            action(tx)
+        seen(log, tx.outcome)
+    keyed = {**options, "table": "main.keyed"}
+    follow(spark, keyed, tmp_path, changes="true")
+    found = followed(spark, tmp_path).orderBy("_snapshot_id", "_change").collect()
+    assert [(row._change, row.id, row.v) for row in found] == [
+        ("insert", 1, "a"), ("insert", 2, "b"), ("delete", 1, "a"), ("insert", 1, "c"), ("delete", 2, "b"),
+    ]  # fmt: skip
+
+
+def test_stream_when_it_cannot_start_then_says_what_to_do(
+    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
+) -> None:
+    seen(log, append(rows(spark, 1), TABLE, log=log))
+    head = seen(log, append(rows(spark, 2), TABLE, log=log))
+    with log.transaction() as tx:
+        tx.expire_snapshots(head)
+    seen(log, tx.outcome)
+    with pytest.raises(PySparkException, match="set the option startingSnapshot to full"):
+        follow(spark, options, tmp_path / "expired")
+    with pytest.raises(PySparkException, match="startingSnapshot is a snapshot's id"):
+        follow(spark, options, tmp_path / "word", startingSnapshot="now")
+    follow(spark, options, tmp_path / "from", startingSnapshot=str(head))
+    seen(log, append(rows(spark, 3), TABLE, log=log))
+    follow(spark, options, tmp_path / "from", startingSnapshot=str(head))
+    assert ids_of(followed(spark, tmp_path / "from")) == [3]
