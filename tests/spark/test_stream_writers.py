@@ -15,7 +15,7 @@ from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
-from commitlog.errors import FencedError, OutcomeUnknownError, ProposalRejectedError
+from commitlog.errors import ConfigurationError, DataFileError, FencedError, OutcomeUnknownError, ProposalRejectedError
 from commitlog.ops.maintenance.clean import Cleaning
 from commitlog.spark import stream_into
 from commitlog.spark.source.data_source import StreamWriter, WrittenFiles
@@ -153,3 +153,68 @@ def test_clean_when_spark_wrote_files_that_were_refused_or_never_proposed_then_f
     # Refusals that are older than the limit are not read again.
     assert found == dict.fromkeys((never, refused), "in no snapshot: its proposals were refused, or there was none")
     assert [o.verdict for o in log.subscribe(follow=False)].count(Verdict.REJECTED) == 1
+
+
+def alter_when_written(log: CommitLog, monkeypatch: pytest.MonkeyPatch, **column: str) -> None:
+    """Lets somebody add a column, once, between the writing of a batch and its proposal."""
+    described = publish_module.described
+
+    def altered(*args, **more):  # type: ignore[no-untyped-def]
+        monkeypatch.setattr(publish_module, "described", described)
+        files = described(*args, **more)
+        with log.transaction() as tx:
+            tx.alter(TABLE).add_column("city", "varchar", **column)
+        return files
+
+    monkeypatch.setattr(publish_module, "described", altered)
+
+
+@pytest.mark.usefixtures("people")
+def test_stream_when_a_column_is_added_meanwhile_then_fails_or_goes_on_as_asked(
+    log: CommitLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {name: str(getattr(settings, name)) for name in NAMES}
+
+    def commit(batch_id: int, **more: str) -> str:
+        writer = StreamWriter(SourceOptions({**names, **more}), TABLE, from_arrow_schema(SCHEMA))
+        path = task_file(log, batch_id)
+        alter_when_written(log, monkeypatch, **({"default": "Jena"} if batch_id else {}))
+        writer.commit([WrittenFiles((path,), "query", "run")], batch_id)
+        return path
+
+    with pytest.raises(ConfigurationError, match="to fail or to retry, not 'ignore'"):
+        commit(0, onSchemaChange="ignore")
+    with pytest.raises(ProposalRejectedError, match=r"altered table main\.people"):
+        commit(0)
+    assert not list(Path(settings.data_path).rglob("*.parquet"))
+    with log.transaction() as tx:
+        tx.alter(TABLE).drop_column("city")
+    commit(1, onSchemaChange="retry")
+    assert [each.as_py() for each in log.table(TABLE).scan().to_arrow()["city"]] == ["Jena"]
+    assert duck_ids(log, settings) == [1]
+
+
+@pytest.mark.usefixtures("people")
+def test_stream_when_files_do_not_fit_the_altered_table_then_says_why_and_leaves_none(
+    log: CommitLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = publish_module.described
+    to, path = target(log, TABLE), task_file(log, 1)
+
+    def partitioned(*args, **more):  # type: ignore[no-untyped-def]
+        files = described(*args, **more)
+        with log.transaction() as tx:
+            tx.alter(TABLE).set_partition_by(["id"])
+        return files
+
+    monkeypatch.setattr(publish_module, "described", partitioned)
+    with pytest.raises(ProposalRejectedError, match=r"altered table main\.people"):
+        publish(log, to, [path], follows=True)
+    monkeypatch.undo()
+    assert not Path(path).exists()
+    to, path = target(log, TABLE), task_file(log, 2)
+    with log.transaction() as tx:
+        tx.alter(TABLE).drop_column("name")
+    with pytest.raises(DataFileError, match="name has field id 2, which is none of the table's"):
+        publish(log, to, [path], follows=True)
+    assert not Path(path).exists()

@@ -1,6 +1,7 @@
 """`format("commitlog")`: tables as a Spark data source, for Structured Streaming, SQL views and Spark Connect.
 
-Options: `table` (`schema.table`), which `load` and `save` take too; for writing `createTable` with `partitionBy`, for batch
+Options: `table` (`schema.table`), which `load` and `save` take too; for writing `createTable` with `partitionBy`, and
+`onSchemaChange` (fail or retry, see `stream_into`); for batch
 writing `key`, `mergeSchema` (see `append`) and, since Spark lets no source of Python's have its save modes error and ignore,
 `ifExists` (append, error, ignore); for reading those of `TableReader` and
 `TableStream`, or instead of a table `topic` = `results` (see `outcomes`); and every setting of commitlog by its name. A
@@ -37,6 +38,7 @@ from commitlog.spark.source.outcomes import OUTCOMES, OutcomesReader, OutcomesSt
 from commitlog.spark.source.table_reader import TableReader, source_schema
 from commitlog.spark.source.table_stream import TableStream
 from commitlog.spark.source.workers import keep_imports, plainly
+from commitlog.spark.writing.append import follows
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit
 from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
@@ -123,6 +125,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SourceOptions, table: str, schema: StructType, *, overwrite: bool = False) -> None:
         self._options = options
         self._overwrite = overwrite
+        self._follows = follows(options.text("onSchemaChange") or "fail")
         self._schema = schema
         log, making = connect(options.settings), _making(options, schema)
         self._target = target(log, table, making)
@@ -149,7 +152,7 @@ class BatchWriter(DataSourceArrowWriter):
             return
         log, paths = connect(self._options.settings), _paths(messages)
         to = replace(self._target, snapshot_id=self._base(log, messages)) if self._overwrite else self._target
-        publish(log, to, paths, key=self._key, replaces=self._overwrite)
+        publish(log, to, paths, key=self._key, replaces=self._overwrite, follows=self._follows and not self._overwrite)
 
     def _base(self, log: CommitLog, messages: Sequence[WriterCommitMessage | None]) -> int:
         if self._options.is_pinned:
@@ -171,6 +174,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
         self._options = options
+        self._follows = follows(options.text("onSchemaChange") or "fail")
         log = connect(options.settings)
         making = _making(options, schema)
         if making.merge_schema:
@@ -193,7 +197,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         assert told.run_id is not None, "Spark gives every streaming task its run's job group"
         log = connect(self._options.settings)
         key = stream_key(log, told.query_id, told.run_id, self._target.definition.table_id, batchId)
-        publish(log, self._target, paths, key=key)
+        publish(log, self._target, paths, key=key, follows=self._follows)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         _remove_unpublished(messages)

@@ -14,6 +14,7 @@ from commitlog.errors import ConfigurationError
 
 _OWN = (
     "table", "topic", "snapshot", "timestamp", "key", "changes", "createTable", "partitionBy", "mergeSchema", "ifExists",
+    "onSchemaChange",
     "startingSnapshot", "maxFilesPerTrigger", "maxRowsPerTrigger", "snapshotsPerTrigger",
     "startingOffset", "recordsPerTrigger",
 )  # fmt: skip

@@ -78,6 +78,7 @@ def stream_into(
     log: CommitLog | None = None,
     create: bool = False,
     partition_by: Sequence[str | PartitionSpec] = (),
+    on_schema_change: str = "fail",
 ) -> Callable[[DataFrame, int], None]:
     """A function for ``foreachBatch`` that appends each batch exactly once, whatever restarts.
 
@@ -86,30 +87,51 @@ def stream_into(
     the same checkpoint, the first one's next batch is refused with a `FencedError`. With ``create`` a table that is not
     there is created before the first batch, partitioned by ``partition_by``.
 
+    A batch during which others alter the table is refused, and the query fails: when it is started again, the rows are made
+    to fit the table as it is then. With ``on_schema_change="retry"`` the query goes on if the files that were written fit
+    the table as it is now: a column that was added has its default in them, or NULL.
+
     A batch that follows a small one is written by the driver itself if it is small too, in half the time; a large one that
     follows a small one is computed up to there first.
 
     Raises:
-        ConfigurationError: the session is one of Spark Connect.
+        ConfigurationError: the session is one of Spark Connect; or ``on_schema_change`` is neither fail nor retry.
     """
     if is_remote():
         raise ConfigurationError(
             "Spark Connect tells foreachBatch nothing of its query, so it cannot be exactly once: write the stream by "
             "writeStream.format('commitlog')"
         )
-    return _Batches(table, log, create, partition_by)
+    return _Batches(table, log, create, partition_by, follows(on_schema_change))
+
+
+def follows(on_schema_change: str) -> bool:
+    """Whether a write goes on when its table is altered meanwhile.
+
+    Raises:
+        ConfigurationError: it is another word than fail or retry.
+    """
+    if on_schema_change.lower() not in ("fail", "retry"):
+        raise ConfigurationError(f"on a schema change a write is to fail or to retry, not {on_schema_change!r}")
+    return on_schema_change.lower() == "retry"
 
 
 class _Batches:
     """Appends one batch of a streaming query after another."""
 
     def __init__(
-        self, table: str, log: CommitLog | None, create: bool, partition_by: Sequence[str | PartitionSpec]
+        self,
+        table: str,
+        log: CommitLog | None,
+        create: bool,
+        partition_by: Sequence[str | PartitionSpec],
+        follows: bool,
     ) -> None:
         self._table = table
         self._log = log
         self._create = create
         self._partition_by = partition_by
+        self._follows = follows
         self._is_small = False
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
@@ -126,7 +148,7 @@ class _Batches:
             paths = _write_small(df, to) if self._is_small else None
             if paths is None:
                 paths = write_rows(fit(df, to.definition), to.definition, to.path)
-        outcome = publish(log, to, paths, key=key)
+        outcome = publish(log, to, paths, key=key, follows=self._follows)
         self._is_small = outcome is None or outcome.row_count <= SMALL_BATCH_ROWS
 
 

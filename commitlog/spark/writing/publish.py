@@ -7,14 +7,14 @@ was committed with other files. After an unknown outcome they stay, for the prop
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Protocol, cast
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.files.removing import remove_files, unlisted
 from commitlog.client.tables.names import parse_table_name
-from commitlog.domain.model import Isolation, Reason
+from commitlog.domain.model import ConflictKind, Isolation, Reason
 from commitlog.errors import (
     FencedError,
     KeyReusedError,
@@ -25,7 +25,7 @@ from commitlog.errors import (
 from commitlog.spark.connection import catalog_of
 from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.partitions import described
-from commitlog.spark.writing.target import Target, rows_without_file
+from commitlog.spark.writing.target import NOTHING, Target, rows_without_file, target
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ def publish(
     key: Key | None = None,
     message: str | None = None,
     replaces: bool = False,
+    follows: bool = False,
 ) -> WrittenOutcome | None:
     """Propose to append files to a table, and wait for the answer; None when there is nothing to propose.
 
@@ -61,6 +62,8 @@ def publish(
         key: names this write.
         message: for the history.
         replaces: all rows that the table had at ``to`` go; it is refused when rows came or went since.
+        follows: files that are refused only because the table was altered meanwhile are proposed to it as it is now, if they
+            fit it: a column that came since has its default in them, or NULL.
 
     Raises:
         ProposalRejectedError: it was refused, and the files are removed.
@@ -90,9 +93,32 @@ def publish(
         raise
     if not transaction.changes:
         return None
-    outcome = commit(transaction, paths, {to.name: to.path})
+    may_follow = follows and to.preparation == NOTHING
+    try:
+        outcome = commit(transaction, paths, {to.name: to.path}, stay_when=is_altered if may_follow else None)
+    except ProposalRejectedError as error:
+        if not may_follow or not is_altered(error):
+            raise
+        return publish(log, _altered(log, to, paths, error), paths, key=key, message=message, follows=True)
     answer = {each.name: getattr(outcome, each.name) for each in fields(outcome)}
     return WrittenOutcome(**answer, row_count=rows, file_count=len(files), file_bytes=size)
+
+
+def is_altered(error: ProposalRejectedError) -> bool:
+    """Whether a proposal was refused because a table was altered, and for nothing else."""
+    return error.outcome.reason is Reason.CONFLICT and all(
+        getattr(each, "kind", None) is ConflictKind.TABLE_ALTERED for each in error.conflicts
+    )
+
+
+def _altered(log: CommitLog, to: Target, paths: Sequence[str], error: ProposalRejectedError) -> Target:
+    """The table as it is now, for files whose directories say where in it they belong."""
+    log.wait_for_snapshot(cast("SubmittedOutcome", error.outcome).head_snapshot_id)
+    now = target(log, to.name)
+    if (now.definition.table_id, now.definition.partition_id) != (to.definition.table_id, to.definition.partition_id):
+        remove_files(paths)
+        raise error
+    return now
 
 
 def _delete_all(log: CommitLog, transaction: Transaction, to: Target) -> None:
@@ -113,10 +139,20 @@ class Committing(Protocol):
     def commit(self) -> SubmittedOutcome: ...
 
 
-def commit(transaction: Committing, paths: Sequence[str], table_paths: Mapping[str, str]) -> SubmittedOutcome:
+def commit(
+    transaction: Committing,
+    paths: Sequence[str],
+    table_paths: Mapping[str, str],
+    *,
+    stay_when: Callable[[ProposalRejectedError], bool] | None = None,
+) -> SubmittedOutcome:
     """Commit a transaction; when it is sure that it is not committed, its files are removed.
 
-    ``table_paths`` says where the files of each table are that was written to.
+    Args:
+        transaction: what to commit.
+        paths: of the files.
+        table_paths: where the files of each table are that was written to.
+        stay_when: after which refusals the files stay, for they are proposed once more.
 
     Raises:
         ProposalRejectedError: it was refused.
@@ -128,7 +164,8 @@ def commit(transaction: Committing, paths: Sequence[str], table_paths: Mapping[s
     try:
         outcome = transaction.commit()
     except (ProposalRejectedError, ProposalTooLargeError) as error:
-        remove_files(paths)
+        if not isinstance(error, ProposalRejectedError) or stay_when is None or not stay_when(error):
+            remove_files(paths)
         if isinstance(error, ProposalRejectedError) and error.outcome.reason is Reason.WRITER_FENCED:
             raise FencedError(
                 f"this driver has stopped: a later one runs the same streaming query (its checkpoint) into "
