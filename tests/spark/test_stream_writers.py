@@ -182,7 +182,7 @@ def test_stream_when_a_column_is_added_meanwhile_then_fails_or_goes_on_as_asked(
         writer.commit([WrittenFiles((path,), "query", "run")], batch_id)
         return path
 
-    with pytest.raises(ConfigurationError, match="to fail or to retry, not 'ignore'"):
+    with pytest.raises(ConfigurationError, match="onSchemaChange is one of fail, retry, not 'ignore'"):
         commit(0, onSchemaChange="ignore")
     with pytest.raises(ProposalRejectedError, match=r"altered table main\.people"):
         commit(0)

@@ -38,7 +38,6 @@ from commitlog.spark.source.outcomes import OUTCOMES, OutcomesReader, OutcomesSt
 from commitlog.spark.source.table_reader import TableReader, source_schema
 from commitlog.spark.source.table_stream import TableStream
 from commitlog.spark.source.workers import keep_imports, plainly
-from commitlog.spark.writing.append import follows
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit
 from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
@@ -125,7 +124,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SourceOptions, table: str, schema: StructType, *, overwrite: bool = False) -> None:
         self._options = options
         self._overwrite = overwrite
-        self._follows = follows(options.text("onSchemaChange") or "fail")
+        self._follows = options.choice("onSchemaChange", "fail", "retry") == "retry"
         self._schema = schema
         log, making = connect(options.settings), _making(options, schema)
         self._target = target(log, table, making)
@@ -174,7 +173,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
         self._options = options
-        self._follows = follows(options.text("onSchemaChange") or "fail")
+        self._follows = options.choice("onSchemaChange", "fail", "retry") == "retry"
         log = connect(options.settings)
         making = _making(options, schema)
         if making.merge_schema:
