@@ -11,7 +11,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 
@@ -28,7 +27,6 @@ class Thread(Protocol):
     def join(self) -> None: ...
 
 
-@dataclass(frozen=True)
 class Machine:
     """The one that this process runs on."""
 

@@ -34,6 +34,7 @@ from commitlog.log.codec import decode_receipts, encode_proposal
 from commitlog.log.connection import end_offset, make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
+from commitlog.log.reports import offset_of
 from commitlog.log.sending import Sender
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Triage, triage
@@ -232,9 +233,10 @@ class Publisher:
     def _delivered(self, pending: PendingProposal, error: KafkaError | None, message: Message) -> None:
         self._unsent.pop(pending, None)
         if error is None:
-            offset = message.offset()
-            assert offset is not None
-            self._answers.place(pending, offset)
+            offset = offset_of(message)
+            # Sent again after a lost answer, it is acknowledged without one: then its id alone tells its receipt.
+            if offset is not None:
+                self._answers.place(pending, offset)
         elif triage(error) is Triage.TOO_LARGE:
             size = len(message.value() or b"")
             self._answers.fail(pending, ProposalTooLargeError(size, self.genesis.settings.proposal_bytes_max))

@@ -40,7 +40,7 @@ def _for(kept_ms: int) -> dict[str, str]:
     return {"cleanup.policy": "delete", "retention.ms": str(kept_ms), "segment.ms": str(kept_ms)}
 
 
-def _wanted(log: str, partitions: int, proposal_bytes_max: int) -> dict[str, tuple[int, dict[str, str]]]:
+def wanted_topics(log: str, partitions: int, proposal_bytes_max: int) -> dict[str, tuple[int, dict[str, str]]]:
     """Partitions and settings by topic. Proposals are kept until the checkpointer trims them."""
     names = topics_of(log)
     small = {"max.message.bytes": str(proposal_bytes_max + FRAME_BYTES)}
@@ -63,7 +63,7 @@ def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int) 
     """
     admin = make_admin(settings)
     existing = partition_counts(settings, admin)
-    wanted = _wanted(settings.log, partitions, proposal_bytes_max)
+    wanted = wanted_topics(settings.log, partitions, proposal_bytes_max)
     brokers = len(answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers)
     safe = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"} if brokers >= REPLICAS else {}
     missing = [
@@ -126,7 +126,7 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
         LogUnavailableError: no broker has answered.
     """
     admin = make_admin(settings)
-    wanted = _wanted(settings.log, partitions, proposal_bytes_max)
+    wanted = wanted_topics(settings.log, partitions, proposal_bytes_max)
     existing = partition_counts(settings, admin)
     for name, (count, _) in wanted.items():
         if name not in existing:
@@ -159,7 +159,7 @@ def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
     names = topics_of(settings.log)
     wanted = {
         name: int(config["max.message.bytes"])
-        for name, (_, config) in _wanted(settings.log, 1, proposal_bytes_max).items()
+        for name, (_, config) in wanted_topics(settings.log, 1, proposal_bytes_max).items()
         if name != names.control
     }
     changes = []

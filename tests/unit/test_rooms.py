@@ -29,7 +29,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-EVERYTHING = _names("domain log catalog client adoption spark local ui errors config machine compiled testing")
+EVERYTHING = _names("domain log catalog client adoption spark local simulation ui errors config machine compiled testing")
 CATALOG_READERS = "catalog.history catalog.queries catalog.watching catalog.table_changes catalog.connecting"
 SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.table_changes catalog.census "
@@ -90,6 +90,7 @@ ROOMS = {
         _names("client domain catalog.history catalog.queries errors"),
         never=_names("confluent_kafka fastavro sqlalchemy psycopg pyspark"),
     ),
+    "simulation": Room(_names("domain log errors config machine"), never=_names("time sqlalchemy psycopg pyspark")),
     "ops": Room(EVERYTHING),
     "ops.service": Room(EVERYTHING),
     "ops.maintenance": Room(OPS_TOOLS | EVERYTHING),

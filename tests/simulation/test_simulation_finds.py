@@ -1,0 +1,236 @@
+"""Planted bugs: each of these mistakes in a process must break a promise of the simulated log, soon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import pytest
+
+from commitlog.errors import FencedError
+from commitlog.log import checkpoint, proposals, replica, sequencer
+from commitlog.log.active import Active
+from commitlog.log.chain import Chain
+from commitlog.log.checkpoint import Checkpointer
+from commitlog.log.codec import decode_receipts
+from commitlog.log.publisher import Publisher
+from commitlog.log.reports import Report
+from commitlog.log.serving import SentBatch, Serving, TakeoverAttempt, Telling
+from commitlog.simulation import running
+
+Patch = pytest.MonkeyPatch
+SEEDS = 600
+STEPS = 400
+
+
+# --- the sequencer ----------------------------------------------------------------------------------------------------
+
+
+def told_before_the_acknowledgement(patch: Patch) -> None:
+    def judge(self: Serving) -> list[SentBatch]:
+        accepted = list(self._sent)
+        for batch in accepted:
+            self._accept(batch, self.next_offset + len(batch.outcomes))
+        self._sent.clear()
+        return accepted
+
+    patch.setattr(Serving, "judge", judge)
+
+
+def proved_by(patch: Patch, is_proved: Callable[[Serving, Sequence[Report]], bool]) -> None:
+    """Another rule for what the reports of a batch prove."""
+    real = Serving._is_at_the_end
+
+    def is_at_the_end(self: Serving, batch: SentBatch) -> bool:
+        reports = [batch.reports[index] for index in range(len(batch.outcomes))]
+        return is_proved(self, reports) or real(self, batch)
+
+    patch.setattr(Serving, "_is_at_the_end", is_at_the_end)
+
+
+def an_error_is_no_doubt(patch: Patch) -> None:
+    proved_by(patch, lambda serving, reports: any(each.error is not None for each in reports))
+
+
+def a_success_without_an_offset_is_proof(patch: Patch) -> None:
+    proved_by(patch, lambda serving, reports: all(each.error is None and each.offset is None for each in reports))
+
+
+def an_offset_is_not_checked(patch: Patch) -> None:
+    proved_by(patch, lambda serving, reports: all(each.offset is not None for each in reports))
+
+
+def a_fence_is_forgotten(patch: Patch) -> None:
+    real = Serving.read
+
+    def read(self: Serving, records: Iterable[tuple[int, bytes | None]]) -> list[SentBatch]:
+        try:
+            return real(self, records)
+        except FencedError:
+            assert self.unread is not None
+            self.next_offset, self.unread = self.unread[1], None
+            return [self._sent.popleft()] if self._sent else []
+
+    patch.setattr(Serving, "read", read)
+
+
+def the_takeover_is_not_read_back(patch: Patch) -> None:
+    patch.setattr(TakeoverAttempt, "has_won", lambda self, state: True)
+
+
+def what_a_predecessor_did_not_tell_is_left(patch: Patch) -> None:
+    patch.setattr(Active, "tell_again", lambda self, untold, read: None)
+
+
+def told_is_what_was_decided(patch: Patch) -> None:
+    real = Telling.begin
+
+    def begin(self: Telling, seq: int, messages: int) -> object:
+        untold = real(self, seq, messages)
+        self.told = seq
+        return untold
+
+    patch.setattr(Telling, "begin", begin)
+
+
+def a_receipt_that_failed_is_not_sent_again(patch: Patch) -> None:
+    patch.setattr(Active, "_say_again", lambda self, now_s: None)
+
+
+def a_receipt_that_failed_counts_as_told(patch: Patch) -> None:
+    def say(self: Active, topic: str, partition: int, value: bytes, on_said: Callable[[], None]) -> None:
+        self._ports.voice.send(topic, partition, value, lambda error: on_said())
+
+    patch.setattr(Active, "_say", say)
+
+
+def a_proposal_that_comes_again_is_decided_again(patch: Patch) -> None:
+    def incoming(self: proposals.ProposalSource, message: object) -> proposals.Incoming:
+        partition, offset = message.partition(), message.offset()  # type: ignore[attr-defined]
+        return proposals.Incoming(partition, offset, message.key(), message.value())  # type: ignore[attr-defined]
+
+    patch.setattr(proposals.ProposalSource, "_incoming", incoming)
+
+
+def proposals_are_read_from_where_they_begin(patch: Patch) -> None:
+    patch.setattr(sequencer, "_next_offsets", lambda state: dict.fromkeys(range(state.partitions), 0))
+
+
+def what_is_decided_outlives_doubt(patch: Patch) -> None:
+    """The state of before is served on, though nobody knows whether what it holds was appended."""
+    kept: dict[int, object] = {}
+    real = sequencer.Sequencer._serve
+
+    def serve(self: sequencer.Sequencer) -> None:
+        known = kept.get(id(self))
+        if known is not None and self._replica is not None:
+            self._replica._state = known  # type: ignore[assignment]
+        assert self._replica is not None
+        kept[id(self)] = self._replica.state
+        real(self)
+
+    patch.setattr(sequencer.Sequencer, "_serve", serve)
+
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+
+
+def a_zombie_is_believed(patch: Patch) -> None:
+    real = Chain._outcome
+
+    def outcome(self: Chain, state: object, head: object, raw: bytes, offset: int) -> object:
+        if head.epoch < state.epoch and head.seq == state.seq + 1:  # type: ignore[attr-defined]
+            head = head._replace(epoch=state.epoch, prev_hash=state.hash)  # type: ignore[attr-defined]
+        return real(self, state, head, raw, offset)  # type: ignore[arg-type]
+
+    patch.setattr(Chain, "_outcome", outcome)
+
+
+def what_is_sent_again_is_given_out_again(patch: Patch) -> None:
+    real = Chain._outcome
+
+    def outcome(self: Chain, state: object, head: object, raw: bytes, offset: int) -> object:
+        if head.epoch == state.epoch and head.seq == state.seq:  # type: ignore[attr-defined]
+            state = state._replace(seq=head.seq - 1, hash=head.prev_hash)  # type: ignore[attr-defined]
+        return real(self, state, head, raw, offset)  # type: ignore[arg-type]
+
+    patch.setattr(Chain, "_outcome", outcome)
+
+
+# --- the checkpointer -------------------------------------------------------------------------------------------------
+
+
+def a_checkpoint_holds_what_is_not_told(patch: Patch) -> None:
+    real = replica.Replica.__init__
+
+    def init(self: replica.Replica, *args: object, **options: object) -> None:
+        real(self, *args, **{**options, "told_only": False})  # type: ignore[arg-type]
+
+    patch.setattr(replica.Replica, "__init__", init)
+
+
+def proposals_are_trimmed_to_their_end(patch: Patch) -> None:
+    real = checkpoint.trim_proposals
+
+    def trim(settings: object, next_offsets: dict[int, int]) -> None:
+        real(settings, {at: offset + 1 for at, offset in next_offsets.items()})  # type: ignore[arg-type]
+
+    patch.setattr(checkpoint, "trim_proposals", trim)
+
+
+def a_checkpoint_says_a_later_place(patch: Patch) -> None:
+    real = Checkpointer.checkpoint
+
+    def save(self: Checkpointer) -> object:
+        kept = self._replica._kept_back
+        if kept and self._replica.has_genesis:
+            self._replica._position = (
+                kept[-1].position_in(self._replica.state.log_id)._replace(seq=self._replica.position.seq)
+            )
+        return real(self)
+
+    patch.setattr(Checkpointer, "checkpoint", save)
+
+
+# --- the client -------------------------------------------------------------------------------------------------------
+
+
+def any_receipt_is_the_answer(patch: Patch) -> None:
+    real = Publisher._take
+
+    def take(self: Publisher, message: object) -> None:
+        for pending in list(self._answers._unanswered()):
+            position = message.partition(), message.offset()  # type: ignore[attr-defined]
+            if pending.partition == position[0]:
+                self._answers._settle([pending], decode_receipts(message.value()).receipts[0])  # type: ignore[attr-defined]
+        real(self, message)  # type: ignore[arg-type]
+
+    patch.setattr(Publisher, "_take", take)
+
+
+BUGS = [
+    told_before_the_acknowledgement,
+    an_error_is_no_doubt,
+    a_success_without_an_offset_is_proof,
+    an_offset_is_not_checked,
+    a_fence_is_forgotten,
+    the_takeover_is_not_read_back,
+    what_a_predecessor_did_not_tell_is_left,
+    told_is_what_was_decided,
+    a_receipt_that_failed_is_not_sent_again,
+    a_receipt_that_failed_counts_as_told,
+    a_proposal_that_comes_again_is_decided_again,
+    proposals_are_read_from_where_they_begin,
+    what_is_decided_outlives_doubt,
+    a_zombie_is_believed,
+    what_is_sent_again_is_given_out_again,
+    a_checkpoint_holds_what_is_not_told,
+    proposals_are_trimmed_to_their_end,
+    a_checkpoint_says_a_later_place,
+    any_receipt_is_the_answer,
+]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_planted_bug_then_a_seed_finds_it(bug: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    bug(monkeypatch)
+    assert running.first_broken(0, SEEDS, STEPS) is not None, "no seed has found it"
