@@ -29,7 +29,9 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-EVERYTHING = _names("domain log catalog client adoption spark local simulation ui errors config machine compiled testing")
+EVERYTHING = _names(
+    "domain log catalog client adoption spark local simulation ui errors config machine compiled testing"
+)
 CATALOG_READERS = "catalog.history catalog.queries catalog.watching catalog.table_changes catalog.connecting"
 SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.table_changes catalog.census "
