@@ -15,8 +15,8 @@ from commitlog.spark import (
     read,
 )
 from commitlog.spark.connection import catalog_of
-from commitlog.spark.reading.dataframes import ScanFile
 from commitlog.spark.reading.scan import scan_at
+from commitlog.spark.reading.scan_files import ScanFile
 
 TABLE = "main.people"
 

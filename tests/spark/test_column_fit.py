@@ -18,7 +18,8 @@ from commitlog.domain.model.definitions import TableDefinition, define
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import scan_schema
 from commitlog.spark.reading.arrow_rows import read_rows
-from commitlog.spark.reading.dataframes import Scan, ScanFile, dataframe
+from commitlog.spark.reading.dataframes import Scan, dataframe
+from commitlog.spark.reading.scan_files import ScanFile
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit, fit
 from commitlog.spark.writing.parquet_files import write_parquet
@@ -193,7 +194,7 @@ def test_read_rows_when_a_file_without_ids_calls_nested_fields_otherwise_then_fi
     out = to_arrow_schema(scan_schema(nested.columns), timezone="UTC")
     [batch] = read_rows(RowsOfFile(path, mapping), nested.columns, out)
     assert batch.column(0).to_pylist() == [[{"zip": 7743, "city": "Jena"}, None], None]
-    file = ScanFile(1, path, 2, name_mapping=mapping)
+    file = ScanFile(1, path, 2, Path(path).stat().st_size, name_mapping=mapping)
     scan = Scan(1, 1, nested.columns, {}, (file,), pa.table({"places": pa.array([], pa.null())}))
     [first, second] = dataframe(spark, scan).collect()
     assert (first.asDict(recursive=True), second.places) == ({"places": [{"zip": 7743, "city": "Jena"}, None]}, None)

@@ -5,7 +5,7 @@ import random
 from pyroaring import FrozenBitMap64
 
 from commitlog.spark.maintaining.compact_bins import bins
-from commitlog.spark.reading.dataframes import ScanFile
+from commitlog.spark.reading.scan_files import ScanFile
 
 
 def file(data_file_id: int, size: int, deleted: int = 0) -> ScanFile:

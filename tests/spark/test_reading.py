@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,11 @@ from pyspark.sql import SparkSession
 from commitlog.domain.model import ColumnSpec, MappedColumn
 from commitlog.domain.model.definitions import Column, build_column
 from commitlog.errors import DataFileError
-from commitlog.spark.reading.dataframes import Scan, ScanFile, dataframe, positions, with_positions
+from commitlog.spark.columns import scan_schema
+from commitlog.spark.reading.dataframes import Scan, dataframe, positions, with_positions
+from commitlog.spark.reading.exact_files import file_rows
+from commitlog.spark.reading.listed_files import listed_rows, read_files
+from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
 
 ID = build_column(ColumnSpec("id", "int64"), 1)
 NAME = build_column(ColumnSpec("name", "varchar"), 2)
@@ -29,6 +34,11 @@ def write(path: Path, ids: list[int], *, name_id: int = 2, name: str = "name") -
     return str(path)
 
 
+def file(data_file_id: int, path: str, **known: Any) -> ScanFile:
+    size = Path(path).stat().st_size
+    return ScanFile(data_file_id, path, pq.read_metadata(path).num_rows, size, **known)
+
+
 def scan(columns: tuple[Column, ...], *files: ScanFile, inlined: pa.Table | None = None, names=None) -> Scan:  # type: ignore[no-untyped-def]
     rows = pa.table({c.name: pa.array([], pa.null()) for c in columns}) if inlined is None else inlined
     return Scan(1, 1, columns, names or {}, files, rows)
@@ -42,9 +52,9 @@ def test_dataframe_when_rows_of_some_files_are_deleted_then_leaves_out_exactly_t
     spark: SparkSession, tmp_path: Path
 ) -> None:
     files = [
-        ScanFile(7, write(tmp_path / "a b%" / "same.parquet", [1, 2, 3]), deleted=FrozenBitMap64([0, 2])),
-        ScanFile(8, write(tmp_path / "c" / "same.parquet", [4, 5, 6]), deleted=FrozenBitMap64([1])),
-        ScanFile(9, write(tmp_path / "d" / "same.parquet", [7, 8])),
+        file(7, write(tmp_path / "a b%" / "same.parquet", [1, 2, 3]), deleted=FrozenBitMap64([0, 2])),
+        file(8, write(tmp_path / "c" / "same.parquet", [4, 5, 6]), deleted=FrozenBitMap64([1])),
+        file(9, write(tmp_path / "d" / "same.parquet", [7, 8])),
     ]
     assert ids(spark, scan((ID, NAME), *files)) == [2, 4, 6, 7, 8]
     assert ids(spark, scan((ID, NAME), *files), "name >= 'n6'") == [6, 7, 8]
@@ -58,7 +68,7 @@ def test_dataframe_when_many_rows_are_deleted_then_those_at_the_edges_of_words_a
     deleted = [{63, 64, 127, 999}, {0}, {*range(rows)}, set(), *({*chosen.sample(range(rows), 300)} for _ in range(8))]
     ranges = [range(number * rows, (number + 1) * rows) for number in range(len(deleted))]
     files = [
-        ScanFile(number, write(tmp_path / f"{number}.parquet", [*span]), rows, deleted=FrozenBitMap64(gone))
+        file(number, write(tmp_path / f"{number}.parquet", [*span]), deleted=FrozenBitMap64(gone))
         for number, (span, gone) in enumerate(zip(ranges, deleted, strict=True))
     ]
     of = scan((ID, NAME), *files)
@@ -66,6 +76,43 @@ def test_dataframe_when_many_rows_are_deleted_then_those_at_the_edges_of_words_a
     assert ids(spark, of) == live
     standing = sorted((row.id, row._commitlog_position) for row in with_positions(spark, of).collect())
     assert standing == [(i, i % rows) for i in live]
+
+
+def test_file_rows_when_bitmaps_come_by_a_join_or_files_by_their_paths_then_gives_the_same_rows_in_the_same_places(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    dirty, clean = (
+        write(tmp_path / "a b%" / "1.parquet", [*range(100)]),
+        write(tmp_path / "2.parquet", [*range(100, 103)]),
+    )
+    files = [file(7, dirty, deleted=FrozenBitMap64(range(1, 99)), row_id_start=1_000), file(8, clean)]
+    schema = scan_schema((ID, NAME))
+    found = []
+    for read_as_rows, way in ((False, file_rows), (True, file_rows), (False, listed_rows)):
+        spark.conf.set("spark.sql.parquet.enableVectorizedReader", str(not read_as_rows).lower())
+        try:
+            rows = way(spark, files, schema, placed=True).select("id", "name", FILE, POSITION, ROW_ID_START)
+            found.append(sorted(tuple(row) for row in rows.collect()))
+            assert sorted(tuple(row) for row in way(spark, files, schema, placed=False).collect()) == [
+                row[:2] for row in found[0]
+            ]
+        finally:
+            spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+    of_clean = [(100 + at, f"n{100 + at}", 8, at, None) for at in range(3)]
+    assert found == [[(0, "n0", 7, 0, 1_000), (99, "n99", 7, 99, 1_000), *of_clean]] * 3
+
+
+def test_dataframe_when_there_are_many_files_then_spark_looks_none_of_them_up(spark: SparkSession) -> None:
+    files = [ScanFile(number, f"/nowhere/{number}.parquet", 10, 1_000) for number in range(1_000)]
+    spark.sparkContext.setJobGroup("listing", "")
+    try:
+        rows = dataframe(spark, scan((ID, NAME), *files)).where("id = 5")
+        plan = rows._jdf.queryExecution().executedPlan().toString()
+        assert not spark.sparkContext.statusTracker().getJobIdsForGroup("listing")
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert "Filter" in plan
+    assert len(rows.inputFiles()) == len(files)
 
 
 def test_dataframe_when_a_table_has_no_rows_then_has_its_columns(spark: SparkSession) -> None:
@@ -77,7 +124,7 @@ def test_dataframe_when_a_table_has_no_rows_then_has_its_columns(spark: SparkSes
 def test_dataframe_when_a_column_was_renamed_and_its_name_used_again_then_filters_meet_the_right_column(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    old = ScanFile(1, write(tmp_path / "old.parquet", [1, 2, 3]))
+    old = file(1, write(tmp_path / "old.parquet", [1, 2, 3]))
     renamed = build_column(ColumnSpec("label", "varchar"), 2)
     reused = build_column(ColumnSpec("name", "varchar"), 3, initial_default="none")
     of = scan((ID, renamed, reused), old, names={"name": frozenset({2, 3}), "label": frozenset({2})})
@@ -89,7 +136,7 @@ def test_dataframe_when_a_column_was_added_with_a_default_then_old_files_show_it
     spark: SparkSession, tmp_path: Path
 ) -> None:
     added = build_column(ColumnSpec("region", "varchar"), 3, initial_default="eu")
-    of = scan((ID, added), ScanFile(1, write(tmp_path / "old.parquet", [1, 2])))
+    of = scan((ID, added), file(1, write(tmp_path / "old.parquet", [1, 2])))
     assert [row.region for row in dataframe(spark, of).collect()] == ["eu", "eu"]
 
 
@@ -98,25 +145,25 @@ def test_dataframe_when_a_file_has_no_field_ids_then_reads_it_by_its_mapping(
 ) -> None:
     pq.write_table(pa.table({"ident": [10, 11], "extra": ["x", "y"]}), tmp_path / "foreign.parquet")
     mapping = (MappedColumn("ident", "id"),)
-    foreign = ScanFile(1, str(tmp_path / "foreign.parquet"), deleted=FrozenBitMap64([0]), name_mapping=mapping)
-    of = scan((ID, NAME), foreign, ScanFile(2, write(tmp_path / "own.parquet", [12])))
+    foreign = file(1, str(tmp_path / "foreign.parquet"), deleted=FrozenBitMap64([0]), name_mapping=mapping)
+    of = scan((ID, NAME), foreign, file(2, write(tmp_path / "own.parquet", [12])))
     assert ids(spark, of) == [11, 12]
     assert ids(spark, of, "name is null") == [11]
 
 
 def test_dataframe_when_rows_are_inlined_then_they_are_there_too(spark: SparkSession, tmp_path: Path) -> None:
     inlined = pa.table({"id": pa.array([20], pa.int64()), "name": ["inline"]})
-    of = scan((ID, NAME), ScanFile(1, write(tmp_path / "a.parquet", [1])), inlined=inlined)
+    of = scan((ID, NAME), file(1, write(tmp_path / "a.parquet", [1])), inlined=inlined)
     assert ids(spark, of) == [1, 20]
 
 
 def test_with_positions_when_rows_are_deleted_then_gives_the_place_of_the_others(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    of = scan((ID, NAME), ScanFile(7, write(tmp_path / "a.parquet", [1, 2, 3]), deleted=FrozenBitMap64([1])))
+    of = scan((ID, NAME), file(7, write(tmp_path / "a.parquet", [1, 2, 3]), deleted=FrozenBitMap64([1])))
     rows = with_positions(spark, of)
     assert sorted((row.id, row._commitlog_position) for row in rows.collect()) == [(1, 0), (3, 2)]
-    assert positions(rows.where("id > 1"), of) == {7: (2,)}
+    assert positions(rows.where("id > 1")) == {7: (2,)}
 
 
 @pytest.mark.parametrize("type_", ["int32", "int64"])
@@ -126,7 +173,7 @@ def test_dataframe_when_a_column_was_widened_then_reads_the_narrow_file(
     field = pa.field("id", pa.int32(), metadata={"PARQUET:field_id": "1"})
     pq.write_table(pa.table([pa.array([1], pa.int32())], schema=pa.schema([field])), tmp_path / "narrow.parquet")
     column = build_column(ColumnSpec("id", type_), 1)
-    assert ids(spark, scan((column,), ScanFile(1, str(tmp_path / "narrow.parquet")))) == [1]
+    assert ids(spark, scan((column,), file(1, str(tmp_path / "narrow.parquet")))) == [1]
 
 
 def test_dataframe_when_names_of_files_look_like_patterns_then_reads_exactly_those_files(
@@ -144,9 +191,11 @@ def test_dataframe_when_names_of_files_look_like_patterns_then_reads_exactly_tho
     for name in ("e1.parquet", "s1.parquet", "q1.parquet", "b1.parquet"):
         write(strange / name, [-1])
     columns = (ID, NAME)
-    files = [ScanFile(at, write(strange / name, [at, at + 100]), 2) for at, name in enumerate(names)]
+    files = [file(at, write(strange / name, [at, at + 100])) for at, name in enumerate(names)]
     assert ids(spark, scan(columns, *files)) == sorted([*range(6), *range(100, 106)])
     dirty = [replace(each, deleted=FrozenBitMap64([0])) for each in files]
     assert ids(spark, scan(columns, *dirty)) == list(range(100, 106))
+    hidden = write(strange / "_hidden.parquet", [9])
+    assert ids(spark, scan(columns, file(9, hidden))) == [9]
     with pytest.raises(DataFileError, match="names begin with _ or a dot"):
-        dataframe(spark, scan(columns, ScanFile(9, write(strange / "_hidden.parquet", [9]), 1)))
+        read_files(spark, [hidden])

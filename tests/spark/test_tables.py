@@ -29,7 +29,8 @@ from commitlog.spark import (
     update,
 )
 from commitlog.spark.changing import matching
-from commitlog.spark.reading.dataframes import Scan, positions
+from commitlog.spark.changing.base import Base
+from commitlog.spark.filters import Where
 from commitlog.spark.source.data_source import BatchWriter
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.writing import parquet_files
@@ -221,9 +222,11 @@ def test_change_when_it_meets_others_then_reads_again_only_the_files_that_they_t
     first, second, third = (each.data_file_id for each in files_now(log))
     read_files: list[list[int]] = []
 
-    def spy(matching: DataFrame, scan: Scan) -> dict[int, tuple[int, ...]]:
-        read_files.append([each.data_file_id for each in scan.files])
-        return positions(matching, scan)
+    found_in = matching.found_in
+
+    def spy(part: Base, where: Where) -> dict[int, tuple[int, ...]]:
+        read_files.append([each.data_file_id for each in part.scan.files])
+        return found_in(part, where)
 
     def others() -> None:
         if len(read_files) == 1:
@@ -231,7 +234,7 @@ def test_change_when_it_meets_others_then_reads_again_only_the_files_that_they_t
             with log.transaction() as tx:
                 tx.delete(TABLE, {second: [1]})
 
-    monkeypatch.setattr(matching, "positions", spy)
+    monkeypatch.setattr(matching, "found_in", spy)
     with Interrupted.connect(settings=settings) as late:
         late.meanwhile = others
         if operation is delete:

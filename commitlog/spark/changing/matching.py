@@ -25,6 +25,11 @@ def matching(base: Base, where: Where) -> DataFrame:
     return rows if where is None else rows.where(condition(where))
 
 
+def found_in(base: Base, where: Where) -> dict[int, tuple[int, ...]]:
+    """Where the rows in files that match stand: positions by data file id."""
+    return positions(matching(base, where))
+
+
 class Matches:
     """Where the rows that match a filter stand, for one attempt after another.
 
@@ -44,7 +49,7 @@ class Matches:
         unread = [each for each in base.scan.files if self._known.get(each.data_file_id, (None,))[0] != each.deleted]
         if unread or base.scan.inlined.num_rows:
             part = replace(base.scan, files=tuple(unread))
-            found = positions(matching(replace(base, scan=part), self._where), part)
+            found = found_in(replace(base, scan=part), self._where)
             self._known.update({each.data_file_id: (each.deleted, found.get(each.data_file_id, ())) for each in unread})
         live = [each.data_file_id for each in base.scan.files]
         return {file: self._known[file][1] for file in live if self._known[file][1]}

@@ -20,7 +20,8 @@ from commitlog.spark.changing.matching import matching
 from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
 from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.columns import quoted
-from commitlog.spark.reading.dataframes import FILE, POSITION, positions
+from commitlog.spark.reading.dataframes import positions
+from commitlog.spark.reading.scan_files import FILE, POSITION
 from commitlog.spark.writing.column_fit import conform, fit
 
 _CLAUSE, _MATCHED, _KEY = "_commitlog_clause", "_commitlog_matched", "_commitlog_key_"
@@ -125,7 +126,7 @@ def put_merge(source: DataFrame, on: str | Sequence[str], clauses: Clauses) -> P
         transaction.read(base.table)
         rows = step.rows().localCheckpoint()
         acting = rows.where(f"{_CLAUSE} IS NOT NULL")
-        found = positions(acting, base.scan) if clauses.matched or clauses.not_matched_by_source else {}
+        found = positions(acting) if clauses.matched or clauses.not_matched_by_source else {}
         fresh = [*(step.updated(acting) if found else ()), *step.inserted(rows)]
         return put_replacement(transaction, base, found, reduce(DataFrame.union, fresh) if fresh else None)
 

@@ -86,7 +86,7 @@ def _rows_of_partitions(part: Base, paths: Sequence[str]) -> dict[int, tuple[int
         sorted({directory_texts(path) for path in paths}), ", ".join(f"{name} string" for name in names)
     )
     rows = with_positions(part.spark, part.scan).select("*", *[value.alias(name) for name, value in names.items()])
-    return positions(rows.join(sf.broadcast(texts), list(names), "left_semi"), part.scan)
+    return positions(rows.join(sf.broadcast(texts), list(names), "left_semi"))
 
 
 def _partition(table: TableDefinition, values: Sequence[Scalar] | None) -> Partition | None:

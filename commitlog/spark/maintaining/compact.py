@@ -24,7 +24,8 @@ from commitlog.spark.filters import Where, conjunction, is_spark_only
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.maintaining.compact_bins import bins, live_bytes, worth_rewriting
 from commitlog.spark.maintaining.z_order import check_columns, morton
-from commitlog.spark.reading.dataframes import ScanFile, with_row_ids
+from commitlog.spark.reading.dataframes import with_row_ids
+from commitlog.spark.reading.scan_files import ScanFile
 from commitlog.spark.writing.column_fit import fit
 from commitlog.spark.writing.parquet_files import new_directory, write_parquet
 from commitlog.spark.writing.partitions import described, write_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from commitlog.spark.reading.dataframes import ScanFile
+from commitlog.spark.reading.scan_files import ScanFile
 
 SMALL = 0.75
 """A file of at least this share of the target is left alone, unless rows of it are deleted."""

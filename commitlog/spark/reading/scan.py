@@ -22,7 +22,8 @@ from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundErr
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, condition, conjunction
 from commitlog.spark.reading.arrow_rows import as_text, by_column_id
-from commitlog.spark.reading.dataframes import NO_POSITIONS, Scan, ScanFile, dataframe
+from commitlog.spark.reading.dataframes import Scan, dataframe
+from commitlog.spark.reading.scan_files import NO_POSITIONS, ScanFile
 from commitlog.spark.reading.snapshots import marked, marks
 
 

@@ -28,7 +28,7 @@ from commitlog.domain.model import Outcome
 from commitlog.errors import CatalogUnavailableError, ConfigurationError
 from commitlog.log.results import LogPosition, read_accepted, results_end
 from commitlog.spark.connection import connect, settings_of
-from commitlog.spark.reading.dataframes import read_files
+from commitlog.spark.reading.listed_files import read_files
 from commitlog.spark.source.options import SourceOptions
 
 RANGE_OUTCOMES = 20_000

@@ -1,0 +1,131 @@
+package commitlog;
+
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.parquet.bytes.BytesUtils;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.ExpressionUtils;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Map$;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The files of a scan, each a partition of its own whose values are what is known of it: its id, the id of its first row,
+ * and a bitmap of its deleted rows. Nobody lists a folder, and a task is handed the bitmaps of its own files only.
+ *
+ * exact_files.py has Spark's own compiler make it, in the driver: tasks need none of it.
+ */
+public class ExactFiles implements FileIndex {
+    private Configuration configuration;
+    private StructType known;
+    private final List paths = new ArrayList();
+    private final List partitions = new ArrayList();
+    private long size = 0;
+
+    /** What comes before any file; not a constructor, for Python calls only methods of a class that is on no class path. */
+    public void begin(Configuration configuration, StructType known) {
+        this.configuration = configuration;
+        this.known = known;
+    }
+
+    /** Files as `exact_files._described` writes them. */
+    public void add(byte[] described) throws IOException {
+        DataInputStream in = new DataInputStream(new ByteArrayInputStream(described));
+        while (in.available() > 0) {
+            Path path = new Path(new String(bytes(in), "UTF-8"));
+            FileSystem system = path.getFileSystem(configuration);
+            path = path.makeQualified(system.getUri(), system.getWorkingDirectory());
+            long length = in.readLong();
+            Object[] values = new Object[3];
+            values[0] = Long.valueOf(in.readLong());
+            values[1] = in.readBoolean() ? Long.valueOf(in.readLong()) : null;
+            values[2] = in.readBoolean() ? bytes(in) : null;
+            FileStatus[] file = new FileStatus[] {new FileStatus(length, false, 0, 0, 0, path)};
+            partitions.add(PartitionDirectory.apply(new GenericInternalRow(values), file));
+            paths.add(path);
+            size += length;
+        }
+    }
+
+    private static byte[] bytes(DataInputStream in) throws IOException {
+        byte[] found = new byte[in.readInt()];
+        in.readFully(found);
+        return found;
+    }
+
+    /** The rows of all files, with what is known of their file as further columns. */
+    public Dataset rows(SparkSession session, StructType schema) {
+        Map options = (Map) Map$.MODULE$.empty();
+        return session.baseRelationToDataFrame(
+            new HadoopFsRelation(this, known, schema, Option.empty(), new ParquetFileFormat(), options, session));
+    }
+
+    /** Whether rows are read in columns, so that what is known of a file is not copied for each row. */
+    public boolean isColumnar(SparkSession session, StructType schema) {
+        return new ParquetFileFormat().supportBatch(session, schema);
+    }
+
+    /** The four bytes of a bitmap from a place on, the lowest bit first. */
+    public Column word(Column bitmap, Column place) {
+        List arguments = new ArrayList();
+        arguments.add(ExpressionUtils.expression(bitmap));
+        arguments.add(ExpressionUtils.expression(place));
+        Seq none = CollectionConverters.asScala(new ArrayList()).toSeq();
+        Seq given = CollectionConverters.asScala(arguments).toSeq();
+        return ExpressionUtils.column(new StaticInvoke(BytesUtils.class, DataTypes.IntegerType, "readIntLittleEndian", given,
+            none, true, true, true, Option.empty()));
+    }
+
+    public Seq rootPaths() {
+        return CollectionConverters.asScala(paths).toSeq();
+    }
+
+    /** All of them: nobody filters by what only we know of files, and that it is there, Spark infers by itself. */
+    public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+        for (int i = 0; i < partitionFilters.size(); i++) {
+            if (!(partitionFilters.apply(i) instanceof IsNotNull)) {
+                throw new UnsupportedOperationException("a filter by the file alone: " + partitionFilters.apply(i));
+            }
+        }
+        return CollectionConverters.asScala(partitions).toSeq();
+    }
+
+    public String[] inputFiles() {
+        String[] found = new String[paths.size()];
+        for (int i = 0; i < found.length; i++) {
+            found[i] = ((Path) paths.get(i)).toUri().toString();
+        }
+        return found;
+    }
+
+    /** Data files never change. */
+    public void refresh() {}
+
+    public long sizeInBytes() {
+        return size;
+    }
+
+    public StructType partitionSchema() {
+        return known;
+    }
+}

@@ -1,0 +1,97 @@
+"""Rows of exactly the files that the catalog names.
+
+Spark's own readers take paths, and look each of them up before they plan: by a job with a task for each file, once there are
+more than a few. `ExactFiles.java` hands Spark what the catalog knows already. It is compiled by Janino, which every Spark
+has, since it compiles each of its queries; only Spark Connect, whose driver is elsewhere, reads by paths (`listed_files`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pyroaring import FrozenBitMap64
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from commitlog.spark.reading.deleted_rows import without_deleted, words
+from commitlog.spark.reading.listed_files import listed_rows
+from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
+
+_DELETED = "_commitlog_deleted"
+_KNOWN = st.StructType(
+    [
+        st.StructField(FILE, st.LongType()),
+        st.StructField(ROW_ID_START, st.LongType()),
+        st.StructField(_DELETED, st.BinaryType()),
+    ]
+)
+_WORD_BITS = 32
+_CHUNK_BYTES = 4 * 1024 * 1024
+
+
+def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructType, *, placed: bool) -> DataFrame:
+    """The live rows of files as ``schema``; those that are ``placed`` with `FILE`, `POSITION` and `ROW_ID_START`."""
+    if not hasattr(spark, "_jsparkSession"):
+        return listed_rows(spark, files, schema, placed=placed)
+    index = _compiled(spark._jvm).newInstance()
+    session, read_as = spark._jsparkSession, _java_schema(spark, schema)
+    # Rows that are not read in columns would each get a copy of the bitmap.
+    in_scan = bool(index.isColumnar(session, read_as))
+    index.begin(session.sessionState().newHadoopConf(), _java_schema(spark, _KNOWN))
+    for chunk in _chunks(files, bitmaps=in_scan):
+        index.add(chunk)
+    rows = DataFrame(index.rows(session, read_as), spark).selectExpr("*", f"_metadata.row_index AS {POSITION}")
+    if any(each.deleted for each in files):
+        rows = rows.where(_is_live(index)) if in_scan else without_deleted(rows, files)
+    return rows.drop(_DELETED) if placed else rows.drop(_DELETED, FILE, POSITION, ROW_ID_START)
+
+
+@lru_cache(maxsize=1)
+def _compiled(jvm: Any) -> Any:
+    """The class of `ExactFiles.java`."""
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
+    compiler.cook(Path(__file__).with_name("ExactFiles.java").read_text(encoding="utf-8"))
+    return compiler.getClassLoader().loadClass("commitlog.ExactFiles")
+
+
+def _java_schema(spark: SparkSession, schema: st.StructType) -> Any:
+    return spark._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())  # type: ignore[union-attr]
+
+
+def _chunks(files: Iterable[ScanFile], *, bitmaps: bool) -> Iterator[bytes]:
+    """The files as `ExactFiles.add` reads them, a few at a time."""
+    chunk = bytearray()
+    for each in files:
+        chunk += _sized(each.path.encode())
+        chunk += struct.pack(">qq", each.file_size_bytes, each.data_file_id)
+        chunk += b"\0" if each.row_id_start is None else struct.pack(">?q", True, each.row_id_start)
+        chunk += b"\1" + _sized(_bitmap(each.deleted)) if bitmaps and each.deleted else b"\0"
+        if len(chunk) > _CHUNK_BYTES:
+            yield bytes(chunk)
+            chunk.clear()
+    yield bytes(chunk)
+
+
+def _sized(value: bytes) -> bytes:
+    return struct.pack(">i", len(value)) + value
+
+
+def _bitmap(positions: FrozenBitMap64) -> bytes:
+    """A bit for each position up to the last, in whole words."""
+    return words(positions, _WORD_BITS).tobytes()
+
+
+def _is_live(index: Any) -> Expression:
+    """Whether a row's bit is not set: there may be no bitmap, or none so far."""
+    place = sf.expr(f"CAST({POSITION} DIV {_WORD_BITS} * 4 AS INT)")
+    word = ClassicColumn(index.word(sf.col(_DELETED)._jc, place._jc))
+    bit = sf.getbit(word, sf.expr(f"CAST({POSITION} % {_WORD_BITS} AS INT)"))
+    return sf.expr(f"{_DELETED} IS NULL OR {POSITION} >= octet_length({_DELETED}) * 8L") | (bit == 0)
