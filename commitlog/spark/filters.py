@@ -14,9 +14,9 @@ from commitlog.domain.model import Predicate
 from commitlog.errors import InvalidRequestError
 
 Where: TypeAlias = "str | Expression | tuple[Any, ...] | Sequence[tuple[Any, ...]] | None"
-"""SQL, an expression of Spark's, or a conjunction of ``(column, op, value)``, of which one may stand alone. Only tuples tell
-the log which rows were read, and the catalog which files to leave out: with the others every row of the table counts as
-read. None is no filter."""
+"""SQL, an expression of Spark's, or a conjunction of ``(column, op, value)``, of which one may stand alone. Conditions of one
+column and plain values, all of which must hold, tell the log which rows were read, and the catalog which files to leave out:
+with any other SQL or expression every row of the table counts as read. None is no filter."""
 Rows: TypeAlias = "str | Expression | tuple[Any, ...] | Sequence[tuple[Any, ...]] | Literal[True]"
 """Which rows are changed: a filter, or True (or "all") for all of them."""
 

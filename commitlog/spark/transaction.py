@@ -27,7 +27,7 @@ from commitlog.spark.changing.merge import plain_clauses, put_merge
 from commitlog.spark.changing.overwrite import put_overwrite
 from commitlog.spark.changing.update import put_update
 from commitlog.spark.connection import connect
-from commitlog.spark.filters import Rows
+from commitlog.spark.filters import Rows, filter_of
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.reading.snapshots import read_at
 from commitlog.spark.writing.column_fit import fit
@@ -106,15 +106,15 @@ class SparkTransaction:
 
     def delete(self, spark: SparkSession, table: str, where: Rows) -> None:
         """Delete the rows that match; see `commitlog.spark.delete`."""
-        self._change(spark, table, put_deletion(where), "delete from")
+        self._change(spark, table, put_deletion(where), "delete from", where=where)
 
     def update(self, spark: SparkSession, table: str, values: Mapping[str, Expression | Any], where: Rows) -> None:
         """Give columns of the rows that match other values; see `commitlog.spark.update`."""
-        self._change(spark, table, put_update(values, where), "update")
+        self._change(spark, table, put_update(values, where), "update", where=where)
 
     def overwrite(self, df: DataFrame, table: str, where: Rows = True, *, partitions: str | None = None) -> None:
         """Replace rows by those of ``df``; see `commitlog.spark.overwrite`."""
-        self._change(df.sparkSession, table, put_overwrite(df, where, partitions), "overwrite", df)
+        self._change(df.sparkSession, table, put_overwrite(df, where, partitions), "overwrite", df, where)
 
     def merge(
         self,
@@ -130,7 +130,13 @@ class SparkTransaction:
         self._change(source.sparkSession, table, propose, "merge into", source)
 
     def _change(
-        self, spark: SparkSession, table: str, propose: Propose, operation: str, source: DataFrame | None = None
+        self,
+        spark: SparkSession,
+        table: str,
+        propose: Propose,
+        operation: str,
+        source: DataFrame | None = None,
+        where: Rows = True,
     ) -> None:
         name = fold(str(parse_table_name(table)))
         if name in self._changed:
@@ -138,7 +144,7 @@ class SparkTransaction:
                 f"rows of table {table} have been changed in this transaction: it reads the table as it was before, so put "
                 "what is to become of its rows into one call, or into two transactions"
             )
-        base = base_of(spark, table, self._log, self._transaction)
+        base = base_of(spark, table, self._log, self._transaction, filter_of(where))
         seen = None if source is None else read_at(source, self._log, base.definition.table_id)
         if seen is not None and seen < self.base_snapshot_id:
             raise InvalidRequestError(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from commitlog.spark import (
 from commitlog.spark.changing import matching
 from commitlog.spark.changing.base import Base
 from commitlog.spark.filters import Where
+from commitlog.spark.reading.scan_files import ScanFile
 from commitlog.spark.source.data_source import BatchWriter
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.writing import parquet_files
@@ -249,6 +251,53 @@ def test_change_when_it_meets_others_then_reads_again_only_the_files_that_they_t
     expected = [i for i in range(40) if i % 10 != 5 and i != 11] + changed
     head = newest(log)
     assert ids(spark, log, head) == duck_ids(settings, head) == expected
+
+
+@contextmanager
+def _unreadable(*files: ScanFile) -> Iterator[None]:
+    """Whoever opens these meanwhile fails."""
+    for each in files:
+        Path(each.path).rename(f"{each.path}.away")
+    yield
+    for each in files:
+        Path(f"{each.path}.away").rename(each.path)
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    "where", [[("id", ">=", 5), ("id", "<", 20)], "id >= 5 AND id < 20.0 AND 1 = 1"], ids=["tuples", "sql"]
+)
+def test_delete_when_statistics_tell_of_files_then_reads_only_those_of_which_some_rows_go(
+    spark: SparkSession, log: CommitLog, settings: Settings, where: Any
+) -> None:
+    for start in (0, 10, 20):
+        append(rows(spark, *range(start, start + 10)), TABLE, log=log)
+    with _unreadable(*files_now(log)[1:]):
+        snapshot = committed(delete(spark, TABLE, where, log=log))
+    assert ids(spark, log) == duck_ids(settings, snapshot) == [*range(5), *range(20, 30)]
+    kept = files_now(log)
+    with _unreadable(*kept), transaction(log) as tx:
+        tx.overwrite(rows(spark, 7), TABLE, where=[("id", ">", 19)])
+    assert ids(spark, log) == [*range(5), 7]
+    assert [each.data_file_id for each in files_now(log)][:1] == [kept[0].data_file_id]
+
+
+@pytest.mark.usefixtures("people")
+def test_update_when_statistics_tell_of_files_then_reads_none_whose_rows_stay_and_knows_rows_that_came_elsewhere_apart(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    for start in (0, 10, 20):
+        append(rows(spark, *range(start, start + 10)), TABLE, log=log)
+    with _Interrupted.connect(settings=settings) as late, _unreadable(*files_now(log)[1:]):
+        late.meanwhile = lambda: committed(append(rows(spark, 50), TABLE, log=log)) and None
+        update(spark, TABLE, {"age": 99}, "id = 5 OR false", log=late, attempts=1)
+    with _unreadable(*files_now(log)[:2]):
+        update(spark, TABLE, {"age": 98}, "id BETWEEN 20 AND 29", log=log)
+    found = {row.id: row.age for row in read(spark, TABLE, log=log).where("age > 90").collect()}
+    assert found == {5: 99, **dict.fromkeys(range(20, 30), 98)}
+    assert ids(spark, log) == [*range(30), 50]
+    update(spark, TABLE, {"age": 97}, True, log=log)
+    assert {row.age for row in read(spark, TABLE, log=log).collect()} == {97}
 
 
 @pytest.mark.usefixtures("people")

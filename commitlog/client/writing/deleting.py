@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,25 +17,15 @@ from commitlog.client.reading.rows_of_file import RowsOfFile, delete_positions
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.filters import Where, predicates
 from commitlog.client.tables.names import TableName
+from commitlog.client.writing.certain_files import uncertain_files
 from commitlog.client.writing.delete_files import split_deletes, write_delete_file
 from commitlog.client.writing.targets import RowTransaction, table_in_files
-from commitlog.domain.model import FilterOp, LogSettings, Predicate
+from commitlog.domain.model import LogSettings
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogFile, CatalogTable
-
-_OPPOSITES: Mapping[FilterOp, tuple[FilterOp, ...]] = {
-    FilterOp.EQ: (FilterOp.LT, FilterOp.GT, FilterOp.IS_NULL),
-    FilterOp.LT: (FilterOp.GE, FilterOp.IS_NULL),
-    FilterOp.LE: (FilterOp.GT, FilterOp.IS_NULL),
-    FilterOp.GT: (FilterOp.LE, FilterOp.IS_NULL),
-    FilterOp.GE: (FilterOp.LT, FilterOp.IS_NULL),
-    FilterOp.IS_NULL: (FilterOp.IS_NOT_NULL,),
-    FilterOp.IS_NOT_NULL: (FilterOp.IS_NULL,),
-}
-"""What no row of a file may meet if all of them are to meet a condition."""
 
 
 class Deletion:
@@ -74,7 +64,7 @@ class Deletion:
         with self._contents.at_once():
             table = table_in_files(self._contents, self._name, at, self._where)
             files = {each.data_file_id: each for each in self._contents.files_at(table, at, where=self._where)}
-            certain = files.keys() - self._uncertain(table, at)
+            certain = files.keys() - uncertain_files(self._contents, table, at, self._where)
         conditions = [Condition(each, table.definition.column(each.column)) for each in self._where]
         found = {each: matching for each in files.keys() - certain if (matching := _matching(files[each], conditions))}
         if found or certain:
@@ -88,15 +78,6 @@ class Deletion:
         for batch in keys.to_batches():
             for key in batch.to_pylist():
                 transaction.delete_row(str(self._name), key)
-
-    def _uncertain(self, table: CatalogTable, at: int) -> set[int]:
-        """The files of which some row may not match."""
-        return {
-            file.data_file_id
-            for each in self._where
-            for opposite in _opposites(each)
-            for file in self._contents.files_at(table, at, where=[opposite])
-        }
 
     def _put(
         self,
@@ -120,23 +101,6 @@ class Deletion:
             {each: found[each] for each in split.inlined},
             delete_files=delete_files,
             whole_files=[*whole_files, *split.whole],
-        )
-
-
-def _opposites(predicate: Predicate) -> Iterator[Predicate]:
-    if predicate.op is FilterOp.BETWEEN and isinstance(predicate.value, tuple):
-        low, high = predicate.value
-        for op, value in ((FilterOp.LT, low), (FilterOp.GT, high), (FilterOp.IS_NULL, None)):
-            yield Predicate(predicate.column, op, value)
-        return
-    if predicate.op not in _OPPOSITES:
-        # Of a list of values nothing is proved.
-        yield Predicate(predicate.column, FilterOp.IS_NOT_NULL)
-        yield Predicate(predicate.column, FilterOp.IS_NULL)
-        return
-    for op in _OPPOSITES[predicate.op]:
-        yield Predicate(
-            predicate.column, op, None if op in (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL) else predicate.value
         )
 
 

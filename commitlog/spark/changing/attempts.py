@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.domain.model import Reason
 from commitlog.errors import InvalidRequestError, ProposalRejectedError
-from commitlog.spark.changing.base import Base, base_of
+from commitlog.spark.changing.base import Asked, Base, base_of
 from commitlog.spark.changing.isolation import Level
 from commitlog.spark.connection import connect
 from commitlog.spark.jobs import shown_as
@@ -41,10 +41,12 @@ def committed(
     attempts: int,
     isolation: str = Level.SERIALIZABLE,
     source: DataFrame | None = None,
+    where: Asked = None,
 ) -> SubmittedOutcome | None:
     """Commit what ``propose`` puts into a transaction; after a conflict call it again on the new head.
 
-    Where ``source`` was made of the table's own rows, the base is the snapshot at which they were read.
+    Where ``source`` was made of the table's own rows, the base is the snapshot at which they were read. The base has only
+    files that may hold rows that match ``where``.
 
     Returns:
         The answer; None when there was nothing to change.
@@ -60,7 +62,7 @@ def committed(
         seen = None if source is None else read_at(source, to_log, target_of(transaction, table).definition.table_id)
         if seen is not None and seen < transaction.base_snapshot_id:
             transaction = to_log.transaction(isolation=level.of_transaction, message=message, base_snapshot_id=seen)
-        base = base_of(spark, table, to_log, transaction)
+        base = base_of(spark, table, to_log, transaction, where)
         with shown_as(spark, operation, table, base.scan.snapshot_id):
             paths = propose(transaction, base)
         if not transaction.changes:

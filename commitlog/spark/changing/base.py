@@ -2,40 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog, Transaction
+from commitlog.client.tables.names import parse_table_name
+from commitlog.client.writing.certain_files import uncertain_files
+from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.spark.connection import catalog_of
+from commitlog.spark.filters import Where, conjunction
 from commitlog.spark.reading.dataframes import Scan
+from commitlog.spark.reading.derived_filters import NOTHING_SAID, Derived, derived
 from commitlog.spark.reading.scan import scan_at
 from commitlog.spark.writing.target import rows_without_file, target_of
+
+Asked: TypeAlias = "Where | Callable[[TableDefinition], Where]"
+"""Which rows a change is about, or what tells it once the table is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A table at a transaction's base, and where its new files go."""
+    """A table at a transaction's base, and where its new files go.
+
+    Attributes:
+        scan: of the files that may hold rows which the change is about.
+        predicates: what every such row meets.
+        proofs: what of that the catalog can prove of whole files.
+    """
 
     spark: SparkSession
+    log: CommitLog
     table: str
     definition: TableDefinition
     path: str
     scan: Scan
     positions_max: int
     all_positions_max: int
+    predicates: tuple[Predicate, ...] = ()
+    proofs: Derived = NOTHING_SAID
 
 
-def base_of(spark: SparkSession, table: str, log: CommitLog, transaction: Transaction) -> Base:
-    """A table at the transaction's base."""
-    to = target_of(transaction, table)
-    scan = scan_at(catalog_of(log), table, to.snapshot_id)
-    limits = log.settings
+def base_of(spark: SparkSession, table: str, log: CommitLog, transaction: Transaction, where: Asked = None) -> Base:
+    """A table at the transaction's base, for a change of the rows that match ``where``; None says nothing of them."""
+    to, limits = target_of(transaction, table), log.settings
+    asked = where(to.definition) if callable(where) else where
+    proofs = derived(spark, asked, to.definition.columns)
+    scan = scan_at(catalog_of(log), table, to.snapshot_id, where=proofs.predicates)
     return Base(
-        spark, table, to.definition, to.path, scan, limits.inlined_positions_max, limits.changeset_positions_max
+        spark,
+        log,
+        table,
+        to.definition,
+        to.path,
+        scan,
+        limits.inlined_positions_max,
+        limits.changeset_positions_max,
+        conjunction(asked) or proofs.predicates,
+        proofs,
     )
+
+
+def certain_files(base: Base) -> frozenset[int]:
+    """The data files of which all rows match what the base was made for, by their statistics or partition values."""
+    if not base.proofs.is_all or not base.scan.files:
+        return frozenset()
+    name, at, catalog = parse_table_name(base.table), base.scan.snapshot_id, catalog_of(base.log)
+    with catalog.at_once():
+        table = catalog.table_at(name.schema, name.name, at)
+        assert table is not None, "it was there a moment ago"
+        uncertain = uncertain_files(catalog, table, at, base.proofs.predicates)
+    return frozenset(each.data_file_id for each in base.scan.files) - uncertain
 
 
 def names_of(base: Base) -> list[str]:

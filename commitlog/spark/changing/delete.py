@@ -11,7 +11,7 @@ from commitlog.spark.changing.attempts import Propose, committed
 from commitlog.spark.changing.base import Base
 from commitlog.spark.changing.matching import Matches, all_files
 from commitlog.spark.changing.row_replacement import put_delete
-from commitlog.spark.filters import Rows, conjunction, filter_of
+from commitlog.spark.filters import Rows, filter_of
 
 
 def delete(
@@ -33,9 +33,16 @@ def delete(
         ProposalRejectedError: the last attempt was refused too.
     """
 
-    propose = put_deletion(where)
     return committed(
-        spark, table, log, propose, operation="delete from", message=message, attempts=attempts, isolation=isolation
+        spark,
+        table,
+        log,
+        put_deletion(where),
+        operation="delete from",
+        message=message,
+        attempts=attempts,
+        isolation=isolation,
+        where=filter_of(where),
     )
 
 
@@ -46,9 +53,9 @@ def put_deletion(rows: Rows) -> Propose:
 
     def propose(transaction: Transaction, base: Base) -> Sequence[str]:
         if where is None:
-            return put_delete(transaction, base, {}, all_files(transaction, base))
+            return put_delete(transaction, base, all_files(transaction, base))
         found = matches.at(base)
-        transaction.read(base.table, filter=conjunction(where), files=found)
+        transaction.read(base.table, filter=base.predicates, files=found.positions)
         return put_delete(transaction, base, found)
 
     return propose

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame
 
 from commitlog.client import Transaction
 from commitlog.domain.model.definitions import TableDefinition
-from commitlog.spark.changing.base import Base, only, refuse_inlined
+from commitlog.spark.changing.base import Base, certain_files, only, refuse_inlined
 from commitlog.spark.filters import Where, condition, is_spark_only
 from commitlog.spark.reading.dataframes import dataframe, positions, with_positions
+from commitlog.spark.reading.scan_files import ScanFile
 
 
 def matching(base: Base, where: Where) -> DataFrame:
@@ -30,10 +32,23 @@ def found_in(base: Base, where: Where) -> dict[int, tuple[int, ...]]:
     return positions(matching(base, where))
 
 
+class Found(NamedTuple):
+    """Rows that match: where they stand, by data file id, and the data files of which all rows do."""
+
+    positions: Mapping[int, Sequence[int]]
+    whole_files: Sequence[int] = ()
+
+    @property
+    def files(self) -> list[int]:
+        """All files with rows that match."""
+        return [*self.positions, *self.whole_files]
+
+
 class Matches:
     """Where the rows that match a filter stand, for one attempt after another.
 
-    A file that has the same deleted rows as at the attempt before is not read again.
+    A file that has the same deleted rows as at the attempt before is not read again, and one of which all rows are certain
+    to match not at all.
     """
 
     def __init__(self, where: Where) -> None:
@@ -41,39 +56,45 @@ class Matches:
         self._definition: TableDefinition | None = None
         self._known: dict[int, tuple[FrozenBitMap64, tuple[int, ...]]] = {}
 
-    def at(self, base: Base) -> dict[int, tuple[int, ...]]:
-        """Positions by data file id, of files with rows that match."""
+    def at(self, base: Base) -> Found:
+        """The rows that match; DataFileError when one of them is in no file."""
+        if self._where is None:
+            refuse_inlined(base)
+            return Found({}, [each.data_file_id for each in base.scan.files])
         if self._definition != base.definition:
             self._known.clear()
         self._definition = base.definition
-        unread = [each for each in base.scan.files if self._known.get(each.data_file_id, (None,))[0] != each.deleted]
+        whole = certain_files(base)
+        files = [each for each in base.scan.files if each.data_file_id not in whole]
+        unread = [each for each in files if self._known.get(each.data_file_id, (None,))[0] != each.deleted]
         if unread or base.scan.inlined.num_rows:
             part = replace(base.scan, files=tuple(unread))
             found = found_in(replace(base, scan=part), self._where)
             self._known.update({each.data_file_id: (each.deleted, found.get(each.data_file_id, ())) for each in unread})
-        live = [each.data_file_id for each in base.scan.files]
-        return {file: self._known[file][1] for file in live if self._known[file][1]}
+        positions = {each.data_file_id: known for each in files if (known := self._known[each.data_file_id][1])}
+        return Found(positions, sorted(whole))
 
 
-def all_files(transaction: Transaction, base: Base) -> list[int]:
-    """Declare all of the table read; returns its files. DataFileError when it has rows that are in no file."""
-    refuse_inlined(base)
+def all_files(transaction: Transaction, base: Base) -> Found:
+    """Declare all of the table read; returns its rows. DataFileError when it has some that are in no file."""
     transaction.read(base.table)
-    return [each.data_file_id for each in base.scan.files]
+    return Matches(None).at(base)
 
 
-def found_rows(base: Base, found: Mapping[int, Sequence[int]], where: Where) -> DataFrame:
+def found_rows(base: Base, found: Found, where: Where) -> DataFrame:
     """The rows at the places where those that match ``where`` were found.
 
     They are those that match, which Spark finds faster, unless the filter could choose others the second time.
     """
-    part = only(base, found)
+    part = only(base, frozenset(found.files))
     rows = matching(part, where)
     if not is_spark_only(where) or (hasattr(rows, "_jdf") and rows._jdf.queryExecution().analyzed().deterministic()):
         return rows
-    others = {
-        each.data_file_id: FrozenBitMap64(range(each.record_count)) - FrozenBitMap64(found[each.data_file_id])
-        for each in part.scan.files
-    }
-    files = tuple(replace(each, deleted=others[each.data_file_id]) for each in part.scan.files)
+    files = tuple(replace(each, deleted=_others(each, found)) for each in part.scan.files)
     return with_positions(base.spark, replace(part.scan, files=files))
+
+
+def _others(file: ScanFile, found: Found) -> FrozenBitMap64:
+    """The rows of a file that were not found."""
+    rows = found.positions.get(file.data_file_id)
+    return file.deleted if rows is None else FrozenBitMap64(range(file.record_count)) - FrozenBitMap64(rows)

@@ -16,7 +16,7 @@ from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.changing.attempts import Propose, committed
 from commitlog.spark.changing.base import Base, names_of, refuse_inlined
-from commitlog.spark.changing.matching import matching
+from commitlog.spark.changing.matching import Found, matching
 from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
 from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.columns import quoted
@@ -128,7 +128,7 @@ def put_merge(source: DataFrame, on: str | Sequence[str], clauses: Clauses) -> P
         acting = rows.where(f"{_CLAUSE} IS NOT NULL")
         found = positions(acting) if clauses.matched or clauses.not_matched_by_source else {}
         fresh = [*(step.updated(acting) if found else ()), *step.inserted(rows)]
-        return put_replacement(transaction, base, found, reduce(DataFrame.union, fresh) if fresh else None)
+        return put_replacement(transaction, base, Found(found), reduce(DataFrame.union, fresh) if fresh else None)
 
     return propose
 

@@ -13,8 +13,8 @@ from commitlog.spark.changing.attempts import Propose, committed
 from commitlog.spark.changing.base import Base
 from commitlog.spark.changing.matching import Matches, all_files
 from commitlog.spark.changing.overwrite_partitions import put_partitions
-from commitlog.spark.changing.row_replacement import put_append, put_delete, put_replacement
-from commitlog.spark.filters import Rows, Where, condition, conjunction, filter_of
+from commitlog.spark.changing.row_replacement import put_replacement
+from commitlog.spark.filters import Rows, Where, condition, filter_of
 
 
 def overwrite(
@@ -62,6 +62,7 @@ def overwrite(
         attempts=attempts,
         isolation=isolation,
         source=df,
+        where=filter_of(where),
     )
 
 
@@ -83,10 +84,9 @@ def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None, *, check: b
         if partitions is not None:
             return put_partitions(transaction, base, df)
         if where is None:
-            whole = all_files(transaction, base)
-            return [*put_delete(transaction, base, {}, whole), *put_append(transaction, base, df)]
+            return put_replacement(transaction, base, all_files(transaction, base), df)
         found = matches.at(base)
-        transaction.read(base.table, filter=conjunction(where), files=found)
+        transaction.read(base.table, filter=base.predicates, files=found.positions)
         return put_replacement(transaction, base, found, new)
 
     return propose

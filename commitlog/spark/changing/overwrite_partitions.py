@@ -15,6 +15,7 @@ from commitlog.domain.model import DataFile, Scalar
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError
 from commitlog.spark.changing.base import Base, only, refuse_inlined
+from commitlog.spark.changing.matching import Found
 from commitlog.spark.changing.row_replacement import put_delete
 from commitlog.spark.reading.dataframes import positions, with_positions
 from commitlog.spark.writing.column_fit import fit
@@ -46,7 +47,7 @@ def put_partitions(transaction: Transaction, base: Base, df: DataFrame) -> Seque
         found = _rows_of_partitions(only(base, unknown), paths) if unknown else {}
         for where in _identities(base.definition, files):
             transaction.read(base.table, filter=where, files=[*whole, *unknown])
-        delete_files = put_delete(transaction, base, found, whole)
+        delete_files = put_delete(transaction, base, Found(found, whole))
         transaction.append(base.table, files)
     except BaseException:
         remove_files(paths)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
@@ -10,36 +10,34 @@ from commitlog.client import Transaction
 from commitlog.client.files.removing import remove_files
 from commitlog.client.writing.delete_files import split_deletes, write_delete_file
 from commitlog.spark.changing.base import Base
+from commitlog.spark.changing.matching import Found
 from commitlog.spark.writing.column_fit import fit
 from commitlog.spark.writing.partitions import described, write_rows
 
 
-def put_delete(
-    transaction: Transaction, base: Base, found: Mapping[int, Sequence[int]], whole_files: Sequence[int] = ()
-) -> list[str]:
+def put_delete(transaction: Transaction, base: Base, found: Found) -> list[str]:
     """Each file's rows in the form that suits their number: all of them, a delete file, or positions in the catalog.
 
-    All rows of ``whole_files`` go. Returns the paths of the delete files.
+    Returns the paths of the delete files.
     """
-    if not found and not whole_files:
+    if not found.files:
         return []
     files = {each.data_file_id: each for each in base.scan.files}
-    live = {each: files[each].record_count - len(files[each].deleted) for each in found}
-    split = split_deletes(found, live, base.positions_max, base.all_positions_max)
+    positions = found.positions
+    live = {each: files[each].record_count - len(files[each].deleted) for each in positions}
+    split = split_deletes(positions, live, base.positions_max, base.all_positions_max)
     delete_files = [
-        write_delete_file(each, files[each].path, {*found[each], *files[each].in_delete_file}, base.path)
+        write_delete_file(each, files[each].path, {*positions[each], *files[each].in_delete_file}, base.path)
         for each in split.in_files
     ]
-    positions = {each: found[each] for each in split.inlined}
-    whole = [*whole_files, *split.whole]
-    transaction.delete(base.table, positions, delete_files=delete_files, whole_files=whole)
+    inlined = {each: positions[each] for each in split.inlined}
+    whole = [*found.whole_files, *split.whole]
+    transaction.delete(base.table, inlined, delete_files=delete_files, whole_files=whole)
     folder = base.path.rstrip("/")
     return [f"{folder}/{each.path}" if each.path_is_relative else each.path for each in delete_files]
 
 
-def put_replacement(
-    transaction: Transaction, base: Base, found: Mapping[int, Sequence[int]], df: DataFrame | None
-) -> Sequence[str]:
+def put_replacement(transaction: Transaction, base: Base, found: Found, df: DataFrame | None) -> Sequence[str]:
     """Delete the rows that were found and append those of ``df``; returns the files that it has written."""
     delete_files = put_delete(transaction, base, found)
     return delete_files if df is None else [*delete_files, *put_append(transaction, base, df)]

@@ -12,10 +12,10 @@ from pyspark.sql import functions as sf
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.attempts import Propose, committed
-from commitlog.spark.changing.base import Base, names_of, refuse_inlined
+from commitlog.spark.changing.base import Base, names_of
 from commitlog.spark.changing.matching import Matches, found_rows
 from commitlog.spark.changing.row_replacement import put_replacement
-from commitlog.spark.filters import Rows, conjunction, filter_of
+from commitlog.spark.filters import Rows, filter_of
 
 
 def update(
@@ -39,9 +39,16 @@ def update(
         ProposalRejectedError: the last attempt was refused too.
     """
 
-    propose = put_update(values, where)
     return committed(
-        spark, table, log, propose, operation="update", message=message, attempts=attempts, isolation=isolation
+        spark,
+        table,
+        log,
+        put_update(values, where),
+        operation="update",
+        message=message,
+        attempts=attempts,
+        isolation=isolation,
+        where=filter_of(where),
     )
 
 
@@ -53,13 +60,11 @@ def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:
     matches = Matches(where)
 
     def propose(transaction: Transaction, base: Base) -> Sequence[str]:
-        if where is None:
-            refuse_inlined(base)
         found = matches.at(base)
         given = {base.definition.column(name).name: value for name, value in values.items()}
         changed = [_value(given[name]).alias(name) if name in given else sf.col(f"`{name}`") for name in names_of(base)]
-        transaction.read(base.table, filter=conjunction(where), files=found)
-        if not found:
+        transaction.read(base.table, filter=base.predicates, files=found.files)
+        if not found.files:
             return ()
         return put_replacement(transaction, base, found, found_rows(base, found, where).select(*changed))
 

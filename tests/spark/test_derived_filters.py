@@ -1,0 +1,81 @@
+"""What Spark makes of a filter, as far as the catalog can prove it of whole files."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from commitlog.domain.model import ColumnSpec, FilterOp, Predicate
+from commitlog.domain.model.definitions import build_column
+from commitlog.spark.filters import Where
+from commitlog.spark.reading.derived_filters import derived
+
+COLUMNS = tuple(
+    build_column(ColumnSpec(name, data_type), at)
+    for at, (name, data_type) in enumerate(
+        {
+            "id": "int64",
+            "small": "uint64",
+            "name": "varchar",
+            "day": "date",
+            "price": "decimal(9,2)",
+            "at": "timestamptz",
+            "part": "float64",
+            "flag": "boolean",
+        }.items(),
+        start=1,
+    )
+)
+
+
+def said(spark: SparkSession, where: Where) -> tuple[set[tuple[str, str, str]], bool]:
+    """The predicates but for those that only say that a value is there, and whether they are all."""
+    predicates, is_all = derived(spark, where, COLUMNS)
+    named = {
+        (each.column, each.op.value, str(each.value)) for each in predicates if each.op is not FilterOp.IS_NOT_NULL
+    }
+    return named, is_all
+
+
+def test_derived_when_conditions_are_of_one_column_and_plain_values_then_they_are_all(spark: SparkSession) -> None:
+    assert said(spark, "ID >= 2 + 3 AND 7 > id") == ({("id", ">=", "5"), ("id", "<", "7")}, True)
+    assert said(spark, "small < 5.5") == ({("small", "<", "6")}, True)
+    assert said(spark, "name IN ('a', 'b\\'c') AND day >= '2024-1-5'") == (
+        {("name", "in", "('a', \"b'c\")"), ("day", ">=", "2024-01-05")},
+        True,
+    )
+    assert said(spark, [("price", "between", (1, 2)), ("flag", "=", True)]) == (
+        {("price", ">=", "1.00"), ("price", "<=", "2.00"), ("flag", "=", "True")},
+        True,
+    )
+    assert derived(spark, "name IS NULL", COLUMNS) == ((Predicate("name", FilterOp.IS_NULL),), True)
+
+
+@pytest.mark.parametrize(
+    ("where", "known"),
+    [
+        ("id > 5 AND id % 2 = 0", {("id", ">", "5")}),
+        ("id > 5 AND rand() < 0.5", {("id", ">", "5")}),
+        ("id > 5 AND name LIKE 'a%b'", {("id", ">", "5")}),
+        ("id = 5 OR name = 'a'", set()),
+        ("name = 5", set()),
+        ([("name", "=", 5)], set()),
+        ("small * 2 < 5", set()),
+        ("at >= '2024-01-01'", set()),
+        ("part > 0.5", set()),
+        ("day < '1500-01-01'", set()),
+        ("true", set()),
+        ("false", set()),
+        ("NOT (id = 5)", set()),
+    ],
+)
+def test_derived_when_there_is_more_to_it_then_says_so(
+    spark: SparkSession, where: Where, known: set[tuple[str, str, str]]
+) -> None:
+    assert said(spark, where) == (known, False)
+
+
+def test_derived_when_a_subquery_keeps_rows_out_then_says_so(spark: SparkSession) -> None:
+    _, is_all = derived(spark, "id > 5 AND id IN (SELECT id FROM range(9))", COLUMNS)
+    assert not is_all
+    assert derived(spark, None, COLUMNS) == ((), False)
