@@ -20,10 +20,10 @@ from commitlog.domain.model import PartitionSpec
 from commitlog.domain.model.types import fold
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.attempts import Propose
-from commitlog.spark.changing.base import base_of
+from commitlog.spark.changing.base import Asked, base_of
 from commitlog.spark.changing.delete import put_deletion
 from commitlog.spark.changing.isolation import Level
-from commitlog.spark.changing.merge import plain_clauses, put_merge
+from commitlog.spark.changing.merge import Merging, plain_clauses
 from commitlog.spark.changing.overwrite import put_overwrite
 from commitlog.spark.changing.update import put_update
 from commitlog.spark.connection import connect
@@ -106,15 +106,15 @@ class SparkTransaction:
 
     def delete(self, spark: SparkSession, table: str, where: Rows) -> None:
         """Delete the rows that match; see `commitlog.spark.delete`."""
-        self._change(spark, table, put_deletion(where), "delete from", where=where)
+        self._change(spark, table, put_deletion(where), "delete from", where=filter_of(where))
 
     def update(self, spark: SparkSession, table: str, values: Mapping[str, Expression | Any], where: Rows) -> None:
         """Give columns of the rows that match other values; see `commitlog.spark.update`."""
-        self._change(spark, table, put_update(values, where), "update", where=where)
+        self._change(spark, table, put_update(values, where), "update", where=filter_of(where))
 
     def overwrite(self, df: DataFrame, table: str, where: Rows = True, *, partitions: str | None = None) -> None:
         """Replace rows by those of ``df``; see `commitlog.spark.overwrite`."""
-        self._change(df.sparkSession, table, put_overwrite(df, where, partitions), "overwrite", df, where)
+        self._change(df.sparkSession, table, put_overwrite(df, where, partitions), "overwrite", df, filter_of(where))
 
     def merge(
         self,
@@ -126,8 +126,8 @@ class SparkTransaction:
         not_matched: str = "insert",
     ) -> None:
         """Bring rows in line with ``source``; see `commitlog.spark.merge`."""
-        propose = put_merge(source, on, plain_clauses(matched, not_matched))
-        self._change(source.sparkSession, table, propose, "merge into", source)
+        merging = Merging(source, on, plain_clauses(matched, not_matched))
+        self._change(source.sparkSession, table, merging.put, "merge into", source, merging.bounds)
 
     def _change(
         self,
@@ -136,7 +136,7 @@ class SparkTransaction:
         propose: Propose,
         operation: str,
         source: DataFrame | None = None,
-        where: Rows = True,
+        where: Asked = None,
     ) -> None:
         name = fold(str(parse_table_name(table)))
         if name in self._changed:
@@ -144,7 +144,7 @@ class SparkTransaction:
                 f"rows of table {table} have been changed in this transaction: it reads the table as it was before, so put "
                 "what is to become of its rows into one call, or into two transactions"
             )
-        base = base_of(spark, table, self._log, self._transaction, filter_of(where))
+        base = base_of(spark, table, self._log, self._transaction, where)
         seen = None if source is None else read_at(source, self._log, base.definition.table_id)
         if seen is not None and seen < self.base_snapshot_id:
             raise InvalidRequestError(

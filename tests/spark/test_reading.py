@@ -15,9 +15,10 @@ from commitlog.domain.model import ColumnSpec, MappedColumn
 from commitlog.domain.model.definitions import Column, build_column
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import scan_schema
-from commitlog.spark.reading.dataframes import Scan, dataframe, positions, with_positions
+from commitlog.spark.reading.dataframes import Scan, dataframe, with_positions
 from commitlog.spark.reading.exact_files import file_rows
 from commitlog.spark.reading.listed_files import listed_rows, read_files
+from commitlog.spark.reading.positions import positions
 from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
 
 ID = build_column(ColumnSpec("id", "int64"), 1)
@@ -163,7 +164,17 @@ def test_with_positions_when_rows_are_deleted_then_gives_the_place_of_the_others
     of = scan((ID, NAME), file(7, write(tmp_path / "a.parquet", [1, 2, 3]), deleted=FrozenBitMap64([1])))
     rows = with_positions(spark, of)
     assert sorted((row.id, row._commitlog_position) for row in rows.collect()) == [(1, 0), (3, 2)]
-    assert positions(rows.where("id > 1")) == {7: (2,)}
+    assert positions(rows.where("id > 1")) == {7: FrozenBitMap64([2])}
+
+
+def test_positions_when_rows_stand_at_the_edges_of_words_then_are_those_of_each_file(spark: SparkSession) -> None:
+    standing = {3: [0, 63, 64, 127, 6_400_000_063], 2**40: [62], 9: [*range(100, 300, 7)]}
+    rows = spark.createDataFrame(
+        [(file, at) for file, places in standing.items() for at in [*places, *places[:1]]],
+        f"{FILE} bigint, {POSITION} bigint",
+    )
+    assert positions(rows) == {file: FrozenBitMap64(places) for file, places in standing.items()}
+    assert positions(rows.where("false")) == {}
 
 
 @pytest.mark.parametrize("type_", ["int32", "int64"])

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from people import TABLE, Interrupted, committed, duck_ids, files_below, files_now, ids, newest, rows, source_options
+from pyroaring import FrozenBitMap64
+from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -32,6 +34,7 @@ from commitlog.spark import (
 from commitlog.spark.changing import matching
 from commitlog.spark.changing.base import Base
 from commitlog.spark.filters import Where
+from commitlog.spark.reading.dataframes import with_positions
 from commitlog.spark.reading.scan_files import ScanFile
 from commitlog.spark.source.data_source import BatchWriter
 from commitlog.spark.source.options import SourceOptions
@@ -226,7 +229,7 @@ def test_change_when_it_meets_others_then_reads_again_only_the_files_that_they_t
 
     found_in = matching.found_in
 
-    def spy(part: Base, where: Where) -> dict[int, tuple[int, ...]]:
+    def spy(part: Base, where: Where) -> dict[int, FrozenBitMap64]:
         read_files.append([each.data_file_id for each in part.scan.files])
         return found_in(part, where)
 
@@ -276,6 +279,8 @@ def test_delete_when_statistics_tell_of_files_then_reads_only_those_of_which_som
         snapshot = committed(delete(spark, TABLE, where, log=log))
     assert ids(spark, log) == duck_ids(settings, snapshot) == [*range(5), *range(20, 30)]
     kept = files_now(log)
+    with _unreadable(kept[0]):
+        assert [row.id for row in read(spark, TABLE, where="id + 1 > 0 AND id = 25", log=log).collect()] == [25]
     with _unreadable(*kept), transaction(log) as tx:
         tx.overwrite(rows(spark, 7), TABLE, where=[("id", ">", 19)])
     assert ids(spark, log) == [*range(5), 7]
@@ -288,7 +293,7 @@ def test_update_when_statistics_tell_of_files_then_reads_none_whose_rows_stay_an
 ) -> None:
     for start in (0, 10, 20):
         append(rows(spark, *range(start, start + 10)), TABLE, log=log)
-    with _Interrupted.connect(settings=settings) as late, _unreadable(*files_now(log)[1:]):
+    with Interrupted.connect(settings=settings) as late, _unreadable(*files_now(log)[1:]):
         late.meanwhile = lambda: committed(append(rows(spark, 50), TABLE, log=log)) and None
         update(spark, TABLE, {"age": 99}, "id = 5 OR false", log=late, attempts=1)
     with _unreadable(*files_now(log)[:2]):
@@ -330,6 +335,37 @@ def test_merge_when_some_rows_match_then_updates_them_and_inserts_the_rest(spark
     assert ids(spark, log) == [2, 3]
     with pytest.raises(DataFileError, match="two rows of the source have the same id"):
         merge(spark.sql("SELECT id FROM VALUES (2L), (2L) AS t(id)"), TABLE, ["id"], log=log)
+
+
+@pytest.mark.usefixtures("people")
+def test_merge_when_files_cannot_match_then_opens_none_of_them_and_reads_the_others_once(
+    spark: SparkSession, log: CommitLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for start in (0, 10, 20):
+        append(rows(spark, *range(start, start + 10)), TABLE, log=log)
+    rows_read, source_rows_read = spark.sparkContext.accumulator(0), spark.sparkContext.accumulator(0)
+
+    def counting(df: DataFrame, counter: Accumulator[int]) -> DataFrame:
+        return df.where(sf.udf(lambda _: counter.add(1) is None, "boolean").asNondeterministic()("id"))
+
+    standing = with_positions
+    monkeypatch.setattr(
+        "commitlog.spark.changing.merge_step.with_positions", lambda *given: counting(standing(*given), rows_read)
+    )
+    source = counting(rows(spark, 12, 13, 15, 18).withColumn("name", sf.lit("new")), source_rows_read)
+    with Interrupted.connect(settings=settings) as late, _unreadable(*files_now(log)[::2]):
+        late.meanwhile = lambda: committed(append(rows(spark, 50), TABLE, log=log)) and None
+        merge(source.where("id <> 13").drop("age"), TABLE, ["ID"], log=late, attempts=1)
+    assert (rows_read.value, source_rows_read.value) == (10, 4)
+    found = {row.id: row.age for row in read(spark, TABLE, log=log).where("name = 'new'").collect()}
+    assert found == {12: 12, 15: 15, 18: 18}
+    monkeypatch.undo()
+    with Interrupted.connect(settings=settings) as late:
+        late.meanwhile = lambda: committed(append(rows(spark, 45), TABLE, log=log)) and None
+        with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+            merge(rows(spark, 40, 49), TABLE, ["id"], log=late, attempts=1)
+    merge(rows(spark, 60).selectExpr("id", "'a\\nb' AS name"), TABLE, ["name"], log=log)
+    assert ids(spark, log) == [*range(30), 45, 50, 60]
 
 
 @pytest.mark.usefixtures("people")

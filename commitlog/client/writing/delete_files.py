@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import FrozenBitMap64
@@ -55,7 +56,8 @@ def write_delete_file(data_file_id: int, data_path: str, positions: Iterable[int
     rows = FrozenBitMap64(positions)
     path = f"{table_path.rstrip('/')}/{new_name()}-deletes.parquet"
     schema = pa.schema([_field("file_path", pa.string()), _field("pos", pa.int64())])
-    table = pa.table([pa.repeat(pa.scalar(data_path), len(rows)), pa.array(rows, pa.int64())], schema=schema)
+    places = np.frombuffer(rows.to_array(), np.uint64).astype(np.int64)
+    table = pa.table([pa.repeat(pa.scalar(data_path), len(rows)), places], schema=schema)
     filesystem, inner = filesystem_of(normal_path(path))
     pq.write_table(table, inner, filesystem=filesystem, compression="snappy")
     shown, is_relative = relative_to(normal_path(path), table_path)

@@ -13,8 +13,9 @@ from commitlog.client import Transaction
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.spark.changing.base import Base, certain_files, only, refuse_inlined
 from commitlog.spark.filters import Where, condition, is_spark_only
-from commitlog.spark.reading.dataframes import dataframe, positions, with_positions
-from commitlog.spark.reading.scan_files import ScanFile
+from commitlog.spark.reading.dataframes import dataframe, with_positions
+from commitlog.spark.reading.positions import positions
+from commitlog.spark.reading.scan_files import NO_POSITIONS, ScanFile
 
 
 def matching(base: Base, where: Where) -> DataFrame:
@@ -27,7 +28,7 @@ def matching(base: Base, where: Where) -> DataFrame:
     return rows if where is None else rows.where(condition(where))
 
 
-def found_in(base: Base, where: Where) -> dict[int, tuple[int, ...]]:
+def found_in(base: Base, where: Where) -> dict[int, FrozenBitMap64]:
     """Where the rows in files that match stand: positions by data file id."""
     return positions(matching(base, where))
 
@@ -35,7 +36,7 @@ def found_in(base: Base, where: Where) -> dict[int, tuple[int, ...]]:
 class Found(NamedTuple):
     """Rows that match: where they stand, by data file id, and the data files of which all rows do."""
 
-    positions: Mapping[int, Sequence[int]]
+    positions: Mapping[int, FrozenBitMap64]
     whole_files: Sequence[int] = ()
 
     @property
@@ -54,7 +55,7 @@ class Matches:
     def __init__(self, where: Where) -> None:
         self._where = where
         self._definition: TableDefinition | None = None
-        self._known: dict[int, tuple[FrozenBitMap64, tuple[int, ...]]] = {}
+        self._known: dict[int, tuple[FrozenBitMap64, FrozenBitMap64]] = {}
 
     def at(self, base: Base) -> Found:
         """The rows that match; DataFileError when one of them is in no file."""
@@ -70,7 +71,8 @@ class Matches:
         if unread or base.scan.inlined.num_rows:
             part = replace(base.scan, files=tuple(unread))
             found = found_in(replace(base, scan=part), self._where)
-            self._known.update({each.data_file_id: (each.deleted, found.get(each.data_file_id, ())) for each in unread})
+            for each in unread:
+                self._known[each.data_file_id] = (each.deleted, found.get(each.data_file_id, NO_POSITIONS))
         positions = {each.data_file_id: known for each in files if (known := self._known[each.data_file_id][1])}
         return Found(positions, sorted(whole))
 
@@ -97,4 +99,4 @@ def found_rows(base: Base, found: Found, where: Where) -> DataFrame:
 def _others(file: ScanFile, found: Found) -> FrozenBitMap64:
     """The rows of a file that were not found."""
     rows = found.positions.get(file.data_file_id)
-    return file.deleted if rows is None else FrozenBitMap64(range(file.record_count)) - FrozenBitMap64(rows)
+    return file.deleted if rows is None else FrozenBitMap64(range(file.record_count)) - rows

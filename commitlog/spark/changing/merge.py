@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
-from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.arguments import checked_items
-from commitlog.domain.model.types import fold
+from commitlog.client.files.column_statistics import TEXT_BYTES_MAX
+from commitlog.client.tables.partitions import is_storable
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.types import INTEGER_BITS, fold
 from commitlog.errors import DataFileError, InvalidRequestError
-from commitlog.spark.changing.attempts import Propose, committed
-from commitlog.spark.changing.base import Base, names_of, refuse_inlined
-from commitlog.spark.changing.matching import Found, matching
-from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
+from commitlog.spark.changing.attempts import committed
+from commitlog.spark.changing.base import Base, refuse_inlined
+from commitlog.spark.changing.matching import Found
+from commitlog.spark.changing.merge_clauses import Clause, Clauses
+from commitlog.spark.changing.merge_step import CLAUSE, MergeStep
 from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.columns import quoted
-from commitlog.spark.reading.dataframes import positions
-from commitlog.spark.reading.scan_files import FILE, POSITION
-from commitlog.spark.writing.column_fit import conform, fit
+from commitlog.spark.filters import Where
+from commitlog.spark.reading.positions import positions
+from commitlog.spark.writing.column_fit import conform
 
-_CLAUSE, _MATCHED, _KEY = "_commitlog_clause", "_commitlog_matched", "_commitlog_key_"
+_BOUNDED = frozenset({*INTEGER_BITS, "date", "decimal", "varchar"})
 
 
 def merge(
@@ -75,16 +78,18 @@ def merge_by(
     isolation: str = "serializable",
 ) -> SubmittedOutcome | None:
     """`merge` by any clauses."""
+    merging = Merging(source, on, clauses)
     return committed(
         source.sparkSession,
         table,
         log,
-        put_merge(source, on, clauses),
+        merging.put,
         operation="merge into",
         message=message,
         attempts=attempts,
         isolation=isolation,
         source=source,
+        where=merging.bounds,
     )
 
 
@@ -102,7 +107,7 @@ def plain_clauses(matched: str, not_matched: str) -> Clauses:
     )
 
 
-def put_merge(source: DataFrame, on: str | Sequence[str], clauses: Clauses) -> Propose:
+class Merging:
     """Deletes rows that match ``source`` or do not, and appends their new values and the rows that match nothing.
 
     The source is computed once, and its rows kept where they were computed, as are the rows of the table that it changes: what
@@ -113,116 +118,60 @@ def put_merge(source: DataFrame, on: str | Sequence[str], clauses: Clauses) -> P
         DataFileError: two source rows have the same ``on``.
         InvalidRequestError: ``on`` names no columns.
     """
-    keys = (on,) if isinstance(on, str) else checked_items("on", on, str, "names of columns")
-    if not keys:
-        raise InvalidRequestError("on names the columns that are equal in rows that match, such as on='id'")
-    fixed = source.localCheckpoint()
-    if fixed.groupBy(*map(quoted, keys)).count().where("count > 1").limit(1).count():
-        raise DataFileError(f"two rows of the source have the same {', '.join(keys)}: which one counts is not defined")
 
-    def propose(transaction: Transaction, base: Base) -> Sequence[str]:
+    def __init__(self, source: DataFrame, on: str | Sequence[str], clauses: Clauses) -> None:
+        keys = (on,) if isinstance(on, str) else checked_items("on", on, str, "names of columns")
+        if not keys:
+            raise InvalidRequestError("on names the columns that are equal in rows that match, such as on='id'")
+        self._keys = keys
+        self._clauses = clauses
+        self._source = source.localCheckpoint()
+        if self._source.groupBy(*map(quoted, keys)).count().where("count > 1").limit(1).count():
+            raise DataFileError(
+                f"two rows of the source have the same {', '.join(keys)}: which one counts is not defined"
+            )
+
+    def bounds(self, table: TableDefinition) -> Where:
+        """Between which values the table's rows that it is about have the columns ``on``, where their types have bounds."""
+        if self._clauses.not_matched_by_source:
+            return None
+        try:
+            given = conform(self._source.select(*map(quoted, self._keys)), table)
+        except DataFileError:
+            # Spark may compare them nevertheless; it has its own word on those that it does not.
+            return None
+        columns = [column for name in self._keys if (column := table.column(name)).type.name in _BOUNDED]
+        if not columns:
+            return None
+        both = [f(quoted(column.name)) for column in columns for f in (sf.min, sf.max)]
+        values = given.agg(*both).collect()[0]
+        pairs = zip(columns, values[::2], values[1::2], strict=True)
+        return [(column.name, "between", pair) for column, *pair in pairs if all(map(_is_bound, pair))] or None
+
+    def put(self, transaction: Transaction, base: Base) -> Sequence[str]:
+        """Put what becomes of the rows into the transaction."""
         refuse_inlined(base)
-        step = _Step(base, _source_for(base, fixed, clauses), keys, clauses)
-        transaction.read(base.table)
+        clauses = self._clauses
+        step = MergeStep(base, self._source_for(base.definition), self._keys, clauses)
+        transaction.read(base.table, filter=base.predicates)
         rows = step.rows().localCheckpoint()
-        acting = rows.where(f"{_CLAUSE} IS NOT NULL")
-        found = positions(acting) if clauses.matched or clauses.not_matched_by_source else {}
-        fresh = [*(step.updated(acting) if found else ()), *step.inserted(rows)]
-        return put_replacement(transaction, base, Found(found), reduce(DataFrame.union, fresh) if fresh else None)
+        acting = rows.where(f"{CLAUSE} IS NOT NULL")
+        found = Found(positions(acting) if clauses.matched or clauses.not_matched_by_source else {})
+        fresh = [*(step.updated(acting) if found.positions else ()), *step.inserted(rows)]
+        return put_replacement(transaction, base, found, reduce(DataFrame.union, fresh) if fresh else None)
 
-    return propose
-
-
-def _source_for(base: Base, fixed: DataFrame, clauses: Clauses) -> DataFrame:
-    """The source, its columns as those of the table where they are taken for them; others are for expressions only."""
-    if not any(each.values == "*" for each in clauses.all):
-        return fixed
-    known = {fold(name) for name in names_of(base)}
-    others = [name for name in fixed.columns if fold(name) not in known]
-    is_read = any(each.reads_expressions for each in clauses.all)
-    return conform(fixed, base.definition, ignored=others if is_read else ())
+    def _source_for(self, table: TableDefinition) -> DataFrame:
+        """The source, its columns as those of the table where they are taken for them; others are for expressions only."""
+        if not any(each.values == "*" for each in self._clauses.all):
+            return self._source
+        known = {fold(column.name) for column in table.columns}
+        others = [name for name in self._source.columns if fold(name) not in known]
+        is_read = any(each.reads_expressions for each in self._clauses.all)
+        return conform(self._source, table, ignored=others if is_read else ())
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A merge at one base."""
-
-    base: Base
-    source: DataFrame
-    keys: Sequence[str]
-    clauses: Clauses
-
-    def rows(self) -> DataFrame:
-        """The table's rows that a clause is about, each with its place, the number of its clause, itself as ``target`` and what
-        it matches as ``source``; where something may be inserted, also those that match and stay, for their keys."""
-        old = matching(self.base, None).alias("target")
-        new = self.source.withColumn(_MATCHED, sf.lit(True)).alias("source")
-        pairs = [(f"target.{quoted(name)}", f"source.{quoted(name)}") for name in self.keys]
-        same = reduce(Expression.__and__, [sf.col(theirs) == sf.col(given) for theirs, given in pairs])
-        clauses = self.clauses
-        if clauses.not_matched_by_source:
-            unmatched = first_that_holds(clauses.not_matched_by_source, len(clauses.matched))
-            clause = sf.when(sf.col(_MATCHED), first_that_holds(clauses.matched)).otherwise(unmatched)
-        else:
-            clause = first_that_holds(clauses.matched)
-        joined = old.join(new, same, "left" if clauses.not_matched_by_source else "inner").select(
-            FILE,
-            POSITION,
-            _MATCHED,
-            clause.alias(_CLAUSE),
-            *[sf.col(given).alias(f"{_KEY}{at}") for at, (_, given) in enumerate(pairs)],
-            self._whole("target", names_of(self.base)),
-            self._whole("source", self.source.columns),
-        )
-        return joined.where(f"{_CLAUSE} IS NOT NULL OR {_MATCHED}" if clauses.not_matched else f"{_CLAUSE} IS NOT NULL")
-
-    def _whole(self, side: str, names: Sequence[str]) -> Expression:
-        """A row as one value, where an update is to read it."""
-        is_read = any(each.values for each in (*self.clauses.matched, *self.clauses.not_matched_by_source))
-        row = sf.struct(*[sf.col(f"{side}.{quoted(name)}") for name in names])
-        return (row if is_read else sf.lit(None)).alias(side)
-
-    def updated(self, acting: DataFrame) -> list[DataFrame]:
-        """The rows that clauses have given other values."""
-        fresh = []
-        for number, clause in enumerate((*self.clauses.matched, *self.clauses.not_matched_by_source)):
-            if clause.values is not None:
-                chosen = self._values(clause, otherwise="target")
-                fresh.append(self._fitted(acting.where(f"{_CLAUSE} = {number}").select(*chosen)))
-        return fresh
-
-    def inserted(self, rows: DataFrame) -> list[DataFrame]:
-        """The rows of the source that match none, as clauses insert them."""
-        clauses = self.clauses.not_matched
-        if not clauses:
-            return []
-        keys = [sf.col(f"{_KEY}{at}") for at in range(len(self.keys))]
-        same = [sf.col(f"source.{quoted(name)}") == key for name, key in zip(self.keys, keys, strict=True)]
-        matched = rows.where(_MATCHED).select(*keys)
-        unmatched = self.source.alias("source").join(matched, reduce(Expression.__and__, same), "left_anti")
-        numbered = unmatched.select("*", first_that_holds(clauses).alias(_CLAUSE)).alias("source")
-        return [
-            self._fitted(numbered.where(f"{_CLAUSE} = {number}").select(*self._values(each, otherwise=None)))
-            for number, each in enumerate(clauses)
-        ]
-
-    def _values(self, clause: Clause, *, otherwise: str | None) -> list[Expression]:
-        """The table's columns as a clause gives them; those that it does not give come from that side, or are left out."""
-        table, given = self.base.definition, {fold(name): name for name in self.source.columns}
-        if clause.values == "*" or clause.values is None:
-            values = {
-                name: sf.col(f"source.{quoted(given[fold(name)])}")
-                for name in names_of(self.base)
-                if fold(name) in given
-            }
-        else:
-            values = {
-                table.column(name).name: value if isinstance(value, Expression) else sf.lit(value)
-                for name, value in clause.values.items()
-            }
-        if otherwise is not None:
-            values = {name: values.get(name, sf.col(f"{otherwise}.{quoted(name)}")) for name in names_of(self.base)}
-        return [value.alias(name) for name, value in values.items()]
-
-    def _fitted(self, rows: DataFrame) -> DataFrame:
-        return fit(rows, self.base.definition)
+def _is_bound(value: Any) -> bool:
+    """Whether a filter may have the value: there need not be one, and some text stands in none."""
+    if isinstance(value, str):
+        return is_storable(value) and len(value.encode()) <= TEXT_BYTES_MAX
+    return value is not None

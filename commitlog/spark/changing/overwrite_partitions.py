@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -17,7 +18,8 @@ from commitlog.errors import DataFileError
 from commitlog.spark.changing.base import Base, only, refuse_inlined
 from commitlog.spark.changing.matching import Found
 from commitlog.spark.changing.row_replacement import put_delete
-from commitlog.spark.reading.dataframes import positions, with_positions
+from commitlog.spark.reading.dataframes import with_positions
+from commitlog.spark.reading.positions import positions
 from commitlog.spark.writing.column_fit import fit
 from commitlog.spark.writing.partitions import (
     described,
@@ -80,7 +82,7 @@ def _files_of_partitions(base: Base, files: Sequence[DataFile]) -> tuple[list[in
     return whole, [file for file, partition in known.items() if partition is None]
 
 
-def _rows_of_partitions(part: Base, paths: Sequence[str]) -> dict[int, tuple[int, ...]]:
+def _rows_of_partitions(part: Base, paths: Sequence[str]) -> dict[int, FrozenBitMap64]:
     """By data file id the positions of the rows that are in the partitions of the files written."""
     names = directory_columns(part.definition)
     texts = part.spark.createDataFrame(

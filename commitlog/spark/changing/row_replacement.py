@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import DataFrame
 
 from commitlog.client import Transaction
 from commitlog.client.files.removing import remove_files
 from commitlog.client.writing.delete_files import split_deletes, write_delete_file
+from commitlog.domain.model import DeleteFile
 from commitlog.spark.changing.base import Base
 from commitlog.spark.changing.matching import Found
 from commitlog.spark.writing.column_fit import fit
 from commitlog.spark.writing.partitions import described, write_rows
+
+_FILE_WRITERS = 8
 
 
 def put_delete(transaction: Transaction, base: Base, found: Found) -> list[str]:
@@ -26,10 +30,12 @@ def put_delete(transaction: Transaction, base: Base, found: Found) -> list[str]:
     positions = found.positions
     live = {each: files[each].record_count - len(files[each].deleted) for each in positions}
     split = split_deletes(positions, live, base.positions_max, base.all_positions_max)
-    delete_files = [
-        write_delete_file(each, files[each].path, {*positions[each], *files[each].in_delete_file}, base.path)
-        for each in split.in_files
-    ]
+
+    def filed(each: int) -> DeleteFile:
+        return write_delete_file(each, files[each].path, positions[each] | files[each].in_delete_file, base.path)
+
+    with ThreadPoolExecutor(_FILE_WRITERS) as pool:
+        delete_files = list(pool.map(filed, split.in_files))
     inlined = {each: positions[each] for each in split.inlined}
     whole = [*found.whole_files, *split.whole]
     transaction.delete(base.table, inlined, delete_files=delete_files, whole_files=whole)

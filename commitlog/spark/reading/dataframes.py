@@ -79,12 +79,6 @@ def _standing(spark: SparkSession, scan: Scan, *more: str) -> DataFrame:
     return reduce(DataFrame.union, parts)
 
 
-def positions(rows: DataFrame) -> dict[int, tuple[int, ...]]:
-    """Where the rows of ``with_positions``, perhaps filtered, stand: positions by data file id."""
-    found = rows.groupBy(FILE).agg(sf.sort_array(sf.collect_set(POSITION)).alias(POSITION)).collect()
-    return {row[FILE]: tuple(row[POSITION]) for row in found}
-
-
 def _by_mapping(files: Iterable[ScanFile]) -> dict[tuple[MappedColumn, ...] | None, list[ScanFile]]:
     groups: dict[tuple[MappedColumn, ...] | None, list[ScanFile]] = {}
     for each in files:

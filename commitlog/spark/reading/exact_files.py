@@ -42,8 +42,9 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
         return listed_rows(spark, files, schema, placed=placed)
     index = _compiled(spark._jvm).newInstance()
     session, read_as = spark._jsparkSession, _java_schema(spark, schema)
-    # Rows that are not read in columns would each get a copy of the bitmap.
-    in_scan = bool(index.isColumnar(session, read_as))
+    # Rows that are not read in columns, as those of wide tables are not, would each get a copy of the bitmap.
+    all_read = st.StructType([*schema.fields, *_KNOWN.fields, st.StructField(POSITION, st.LongType())])
+    in_scan = bool(index.isColumnar(session, _java_schema(spark, all_read)))
     index.begin(session.sessionState().newHadoopConf(), _java_schema(spark, _KNOWN))
     for chunk in _chunks(files, bitmaps=in_scan):
         index.add(chunk)

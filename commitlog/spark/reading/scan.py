@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,11 +21,14 @@ from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import NESTED
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
 from commitlog.spark.connection import catalog_of, connect
-from commitlog.spark.filters import Where, condition, conjunction
+from commitlog.spark.filters import Where, condition, conjunction, is_spark_only
 from commitlog.spark.reading.arrow_rows import as_text, by_column_id
 from commitlog.spark.reading.dataframes import Scan, dataframe
+from commitlog.spark.reading.derived_filters import derived
 from commitlog.spark.reading.scan_files import NO_POSITIONS, ScanFile
 from commitlog.spark.reading.snapshots import marked, marks
+
+_DELETE_FILE_READERS = 8
 
 
 def read(
@@ -46,8 +50,8 @@ def read(
         table: its name, ``schema.table`` or ``table``.
         snapshot: as of which snapshot; None is the newest, with all that was committed before.
         timestamp: instead, as of which moment (ISO 8601, UTC unless it says otherwise).
-        where: only rows that match. Given as ``(column, op, value)``, files are left out by their statistics and partition
-            values before Spark sees them; given as SQL, Spark filters alone.
+        where: only rows that match, as ``(column, op, value)`` or SQL. Files are left out by their statistics and partition
+            values before Spark sees them, as far as there are conditions of one column and plain values.
         log: the log; None connects by the settings found.
 
     Raises:
@@ -63,13 +67,22 @@ def rows_at(
     spark: SparkSession, table: str, snapshot_id: int, log: CommitLog, *, where: Where = None, is_pinned: bool
 ) -> DataFrame:
     """`read` at a snapshot, which the rows know unless it is the one that was asked for."""
-    scan = scan_at(catalog_of(log), table, snapshot_id, where=conjunction(where))
+    catalog = catalog_of(log)
+    scan = scan_at(catalog, table, snapshot_id, where=_predicates(spark, catalog, table, snapshot_id, where))
     if is_pinned:
         rows = dataframe(spark, scan)
     else:
         read_now = marks(log, scan.table_id, scan.snapshot_id)
         rows = marked(dataframe(spark, scan, read_now), read_now)
     return rows if where is None else rows.where(condition(where))
+
+
+def _predicates(spark: SparkSession, catalog: Catalog, table: str, at: int, where: Where) -> Sequence[Predicate]:
+    if not is_spark_only(where):
+        return conjunction(where)
+    name = parse_table_name(table)
+    found = catalog.table_at(name.schema, name.name, at)
+    return () if found is None else derived(spark, where, found.definition.columns).predicates
 
 
 def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime | str | None) -> int:
@@ -121,12 +134,14 @@ def scan_at(
     if found is None:
         raise TableNotFoundError(str(name), snapshot_id=snapshot_id)
     names = catalog.column_names_ever(found.definition.table_id)
+    with ThreadPoolExecutor(_DELETE_FILE_READERS) as pool:
+        files = tuple(pool.map(_scan_file, catalog.files_at(found, snapshot_id, after=after, where=where)))
     return Scan(
         snapshot_id=snapshot_id,
         table_id=found.definition.table_id,
         columns=found.definition.columns,
         names=names,
-        files=tuple(_scan_file(each) for each in catalog.files_at(found, snapshot_id, after=after, where=where)),
+        files=files,
         inlined=rows_as_text(found.definition, catalog.inlined_rows_at(found.definition.table_id, snapshot_id), names),
     )
 

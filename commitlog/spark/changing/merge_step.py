@@ -1,0 +1,107 @@
+"""A MERGE at one base of its table: the rows that it is about, found by one scan, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from commitlog.domain.model.types import fold
+from commitlog.spark.changing.base import Base, names_of
+from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
+from commitlog.spark.columns import quoted
+from commitlog.spark.reading.dataframes import with_positions
+from commitlog.spark.reading.scan_files import FILE, POSITION
+from commitlog.spark.writing.column_fit import fit
+
+CLAUSE = "_commitlog_clause"
+_MATCHED, _KEY = "_commitlog_matched", "_commitlog_key_"
+
+
+@dataclass(frozen=True)
+class MergeStep:
+    """A merge at one base."""
+
+    base: Base
+    source: DataFrame
+    keys: Sequence[str]
+    clauses: Clauses
+
+    def rows(self) -> DataFrame:
+        """The table's rows that a clause is about, each with its place, the number of its clause, itself as ``target`` and what
+        it matches as ``source``; where something may be inserted, also those that match and stay, for their keys."""
+        old = with_positions(self.base.spark, self.base.scan).alias("target")
+        new = self.source.withColumn(_MATCHED, sf.lit(True)).alias("source")
+        pairs = [(f"target.{quoted(name)}", f"source.{quoted(name)}") for name in self.keys]
+        same = reduce(Expression.__and__, [sf.col(theirs) == sf.col(given) for theirs, given in pairs])
+        clauses = self.clauses
+        if clauses.not_matched_by_source:
+            unmatched = first_that_holds(clauses.not_matched_by_source, len(clauses.matched))
+            clause = sf.when(sf.col(_MATCHED), first_that_holds(clauses.matched)).otherwise(unmatched)
+        else:
+            clause = first_that_holds(clauses.matched)
+        joined = old.join(new, same, "left" if clauses.not_matched_by_source else "inner").select(
+            FILE,
+            POSITION,
+            _MATCHED,
+            clause.alias(CLAUSE),
+            *[sf.col(given).alias(f"{_KEY}{at}") for at, (_, given) in enumerate(pairs)],
+            self._whole("target", names_of(self.base)),
+            self._whole("source", self.source.columns),
+        )
+        return joined.where(f"{CLAUSE} IS NOT NULL OR {_MATCHED}" if clauses.not_matched else f"{CLAUSE} IS NOT NULL")
+
+    def _whole(self, side: str, names: Sequence[str]) -> Expression:
+        """A row as one value, where an update is to read it."""
+        is_read = any(each.values for each in (*self.clauses.matched, *self.clauses.not_matched_by_source))
+        row = sf.struct(*[sf.col(f"{side}.{quoted(name)}") for name in names])
+        return (row if is_read else sf.lit(None)).alias(side)
+
+    def updated(self, acting: DataFrame) -> list[DataFrame]:
+        """The rows that clauses have given other values."""
+        fresh = []
+        for number, clause in enumerate((*self.clauses.matched, *self.clauses.not_matched_by_source)):
+            if clause.values is not None:
+                chosen = self._values(clause, otherwise="target")
+                fresh.append(self._fitted(acting.where(f"{CLAUSE} = {number}").select(*chosen)))
+        return fresh
+
+    def inserted(self, rows: DataFrame) -> list[DataFrame]:
+        """The rows of the source that match none, as clauses insert them."""
+        clauses = self.clauses.not_matched
+        if not clauses:
+            return []
+        keys = [sf.col(f"{_KEY}{at}") for at in range(len(self.keys))]
+        same = [sf.col(f"source.{quoted(name)}") == key for name, key in zip(self.keys, keys, strict=True)]
+        matched = rows.where(_MATCHED).select(*keys)
+        unmatched = self.source.alias("source").join(matched, reduce(Expression.__and__, same), "left_anti")
+        numbered = unmatched.select("*", first_that_holds(clauses).alias(CLAUSE)).alias("source")
+        return [
+            self._fitted(numbered.where(f"{CLAUSE} = {number}").select(*self._values(each, otherwise=None)))
+            for number, each in enumerate(clauses)
+        ]
+
+    def _values(self, clause: Clause, *, otherwise: str | None) -> list[Expression]:
+        """The table's columns as a clause gives them; those that it does not give come from that side, or are left out."""
+        table, given = self.base.definition, {fold(name): name for name in self.source.columns}
+        if clause.values == "*" or clause.values is None:
+            values = {
+                name: sf.col(f"source.{quoted(given[fold(name)])}")
+                for name in names_of(self.base)
+                if fold(name) in given
+            }
+        else:
+            values = {
+                table.column(name).name: value if isinstance(value, Expression) else sf.lit(value)
+                for name, value in clause.values.items()
+            }
+        if otherwise is not None:
+            values = {name: values.get(name, sf.col(f"{otherwise}.{quoted(name)}")) for name in names_of(self.base)}
+        return [value.alias(name) for name, value in values.items()]
+
+    def _fitted(self, rows: DataFrame) -> DataFrame:
+        return fit(rows, self.base.definition)

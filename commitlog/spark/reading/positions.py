@@ -1,0 +1,41 @@
+"""Where rows stand, as one bitmap for each file: tasks make words of them, and the driver never has a number for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import FrozenBitMap64
+from pyspark.sql import DataFrame
+
+from commitlog.spark.reading.scan_files import FILE, POSITION
+
+_WORD_BITS = 64
+_WORDS_AT_ONCE = 1_000_000
+_INDEX, _WORD = "_commitlog_index", "_commitlog_word"
+
+
+def positions(rows: DataFrame) -> dict[int, FrozenBitMap64]:
+    """Where the rows of ``with_positions``, perhaps filtered, stand: positions by data file id."""
+    bit = f"shiftleft(1L, CAST({POSITION} % {_WORD_BITS} AS INT))"
+    words = rows.selectExpr(FILE, f"CAST({POSITION} DIV {_WORD_BITS} AS INT) AS {_INDEX}", f"{bit} AS {_WORD}")
+    found = words.groupBy(FILE, _INDEX).agg({_WORD: "bit_or"}).toArrow()
+    files, indices, values = (column.to_numpy() for column in found.columns)
+    order = np.lexsort((indices, files))
+    files, indices, values = files[order], indices[order].astype(np.int64), values[order]
+    ids, starts = np.unique(files, return_index=True)
+    return {
+        int(file): FrozenBitMap64(np.concatenate([*_set_bits(indices[start:end], values[start:end])]))
+        for file, (start, end) in zip(ids, pairwise([*starts, len(files)]), strict=True)
+    }
+
+
+def _set_bits(indices: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+    """The places of the bits that are set, a part of the words at a time."""
+    for start in range(0, len(words), _WORDS_AT_ONCE):
+        part = slice(start, start + _WORDS_AT_ONCE)
+        bits = np.unpackbits(words[part].astype("<i8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+        at, bit = np.nonzero(bits)
+        yield indices[part][at] * _WORD_BITS + bit
