@@ -34,9 +34,9 @@ class SparkTable:
     """A table of a log, read and written by native DataFrames. Made by `table`; each call asks for it as it is by then.
 
     Which rows a call is about, ``where``, is SQL such as ``"day = 3"``, a Column such as ``sf.col("day") == 3``, one
-    ``(column, op, value)`` such as ``("day", "=", 3)``, or several of these, all of which must hold. Only tuples are known to
-    the log and to the catalog too: files that cannot have such rows are left out, and others' rows that are none of these do
-    not get in the way.
+    ``(column, op, value)`` such as ``("day", "=", 3)``, or several of these, all of which must hold. What compares a column
+    with a plain value is known to the log and to the catalog too: files that cannot have such rows are left out, and others'
+    rows that are none of these do not get in the way.
 
     Changes of rows mind what others commit meanwhile as far as their ``isolation`` says: "serializable" all that touches what
     they have read; "write_serializable" not appends that rely on nothing they have read, as of a stream: it is as if these had

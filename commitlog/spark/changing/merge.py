@@ -25,6 +25,7 @@ from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.columns import quoted
 from commitlog.spark.filters import Where
 from commitlog.spark.reading.positions import positions
+from commitlog.spark.reading.snapshots import read_at
 from commitlog.spark.writing.column_fit import conform
 
 _BOUNDED = frozenset({*INTEGER_BITS, "date", "decimal", "varchar"})
@@ -125,6 +126,7 @@ class Merging:
             raise InvalidRequestError("on names the columns that are equal in rows that match, such as on='id'")
         self._keys = keys
         self._clauses = clauses
+        self._given = source
         self._source = source.localCheckpoint()
         if self._source.groupBy(*map(quoted, keys)).count().where("count > 1").limit(1).count():
             raise DataFileError(
@@ -153,7 +155,9 @@ class Merging:
         refuse_inlined(base)
         clauses = self._clauses
         step = MergeStep(base, self._source_for(base.definition), self._keys, clauses)
-        transaction.read(base.table, filter=base.predicates)
+        # What the source was made of may have been any row.
+        is_own = read_at(self._given, base.log, base.definition.table_id) is not None
+        transaction.read(base.table, filter=() if is_own else base.predicates)
         rows = step.rows().localCheckpoint()
         acting = rows.where(f"{CLAUSE} IS NOT NULL")
         found = Found(positions(acting) if clauses.matched or clauses.not_matched_by_source else {})
