@@ -142,12 +142,14 @@ class Settings:
         return replace(self, **addresses, sources={**self.sources, **dict.fromkeys(addresses, where)})  # type: ignore[arg-type]
 
     def environment(self) -> dict[str, str]:
-        """The process's environment for a child that must see exactly these settings, whatever files it finds."""
+        """The process's environment for a child that must see exactly these settings, whatever files it finds; a port that
+        nobody has chosen does not look chosen to it."""
         kept = (compiled.SWITCH,)
         child = {name: value for name, value in os.environ.items() if name in kept or not name.startswith(PREFIX)}
         for name in _READERS:
             value = getattr(self, name)
-            if value is not None:
+            is_left_out = name.endswith("_port") and self.sources[name].startswith("default")
+            if value is not None and not is_left_out:
                 child[_variable(name)] = str(value)
         child.update({KAFKA_PREFIX + name.upper().replace(".", "_"): value for name, value in self.kafka.items()})
         child[PREFIX + "GENESIS"] = json.dumps(dict(self.genesis))

@@ -14,9 +14,10 @@ from chromium import Page, running_chromium
 from looked_at import busy_log
 
 from commitlog.domain import model as m
+from commitlog.ops.service.listening import address_of, listening
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.app import create_app
-from commitlog.ui.serving import LOCAL_HOSTS, address_of, listening, served
+from commitlog.ui.serving import LOCAL_HOSTS, served
 from commitlog.ui.words import link, table_link
 
 SHAPES = [(scheme, width) for scheme in ("light", "dark") for width in (1180, 390)]
@@ -98,6 +99,16 @@ def test_pages_when_looked_at_then_fit_can_be_read_and_load_nothing_from_elsewhe
     assert dark == (scheme == "dark")
     assert page.complaints() == []
     assert page.asked_elsewhere(address) == []
+
+
+def test_refusal_when_docs_show_it_then_the_picture_is_small(
+    page: Page, address: str, log: InMemoryCommitLog, tmp_path: Path
+) -> None:
+    picture = Path(os.environ.get("COMMITLOG_TEST_PICTURES", tmp_path)) / "page-refusal.png"
+    page.shape(width=900, height=900, scheme="light")
+    page.open(address + paths(log)["refusal"])
+    page.picture(picture, height=590)
+    assert picture.stat().st_size < 150_000
 
 
 def test_overview_when_something_is_decided_then_shows_it_by_itself(

@@ -18,9 +18,9 @@ import pytest
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
+from commitlog.ops.service.listening import listening
 from commitlog.ops.service.page import run_page, running_page
 from commitlog.ops.service.serve import prepare
-from commitlog.ui.serving import listening
 
 DEADLINE_S = 60
 TOKEN = "a-token-of-sixteen-characters"
@@ -109,6 +109,6 @@ def test_running_page_when_its_note_is_torn_then_there_is_none(tmp_path: Path) -
     settings = Settings.load(environment={}, home=tmp_path)
     note = tmp_path / "services" / settings.log / "page.port"
     note.parent.mkdir(parents=True)
-    for text in ("", "{", "[]", '{"port": "x"}', json.dumps({"port": 1})):
+    for text in ("", "{", "[]", '{"port": "x"}', json.dumps({"port": 1}), json.dumps({"host": 1, "port": 1})):
         note.write_text(text)
         assert running_page(settings) is None

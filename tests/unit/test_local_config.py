@@ -84,6 +84,12 @@ def test_environment_when_given_to_a_child_then_it_loads_equal_settings(tmp_path
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 
+def test_environment_when_nobody_has_chosen_a_port_then_it_does_not_look_chosen() -> None:
+    child = Settings.load(environment={}, ui_port=8700).environment()
+    assert child["COMMITLOG_UI_PORT"] == "8700"
+    assert "COMMITLOG_KAFKA_PORT" not in child
+
+
 def test_shown_when_there_are_passwords_then_masks_them() -> None:
     settings = Settings.load(
         environment={},

@@ -8,11 +8,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from commitlog.errors import ConfigurationError
+from commitlog.ops.service.listening import address_of, listening
+from commitlog.ops.service.page import check_reach
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.app import create_app
 from commitlog.ui.guarding import COOKIE
 from commitlog.ui.pulse import Pulse
-from commitlog.ui.serving import LOCAL_HOSTS, address_of, check_reach, listening
+from commitlog.ui.serving import LOCAL_HOSTS
 
 TOKEN = "a-token-of-sixteen-characters"
 
@@ -110,8 +112,10 @@ def test_listening_when_the_port_is_taken_then_says_so() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigurationError, match=f"port {port}"):
             listening("127.0.0.1", port)
+        with listening("127.0.0.1", port, is_chosen=False) as other:
+            assert other.getsockname()[1] != port
 
 
 def test_address_when_shown_then_can_be_opened() -> None:
     assert address_of("127.0.0.1", 8080) == "http://127.0.0.1:8080/"
-    assert address_of("::1", 8080, "t0ken") == "http://[::1]:8080/?token=t0ken"
+    assert address_of("::1", 8080) == address_of("[::1]", 8080) == "http://[::1]:8080/"

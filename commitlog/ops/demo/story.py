@@ -394,6 +394,7 @@ def _say_farewell(console: Console, settings: Settings, wrong: Sequence[str], se
     for command, what in (
         (f"export COMMITLOG_HOME={home}", "the home of this demo, for what follows"),
         (f"{program} up --detach", "start it again"),
+        (f"{program} ui", "the address of the web page: each commit and refusal, drawn"),
         (f"{program} log", "who committed what, and what was refused"),
         (f"{program} status", "where Kafka, PostgreSQL and the lake are"),
         (f"{program} down", "stop it"),

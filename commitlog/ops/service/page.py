@@ -1,24 +1,20 @@
-"""The web page as a service: where it listens, and how others on this machine find it."""
+"""The web page as a service: what it is made of, and who may look."""
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.local.processes import is_listening
 from commitlog.ops.service.health import log_health
+from commitlog.ops.service.listening import is_local, listening, noted, running_at
+from commitlog.ops.service.supervisor import PAGE
 from commitlog.ui.app import create_app
-from commitlog.ui.serving import LOCAL_HOSTS, address_of, check_reach, is_local, listening, served
+from commitlog.ui.serving import LOCAL_HOSTS, served
 
 CATALOG_TIMEOUT_MS = 3_000
 """How long a page waits for a catalog that is not there: a person is looking."""
@@ -41,48 +37,36 @@ def run_page(settings: Settings, *, stop: threading.Event, on_address: Callable[
             token=settings.ui_token,
             hosts=LOCAL_HOSTS if is_local(settings.ui_host) else (),
         )
-        with _listening(settings) as taken, served(app, taken), _noted(settings, taken):
-            on_address(_address(settings, taken.getsockname()[1]))
+        is_chosen = not settings.sources["ui_port"].startswith("default")
+        with (
+            listening(settings.ui_host, settings.ui_port, is_chosen=is_chosen) as taken,
+            served(app, taken),
+            noted(settings, PAGE.name, settings.ui_host, taken) as address,
+        ):
+            on_address(_opened_by(settings, address))
             stop.wait()
 
 
 def running_page(settings: Settings) -> str | None:
-    """The address of the page that runs on this machine; None when none does."""
-    try:
-        port = json.loads(_note_of(settings).read_text(encoding="utf-8"))["port"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return _address(settings, port) if isinstance(port, int) and is_listening(port) else None
+    """The address of the page that runs on this machine, with its token; None when none does."""
+    address = running_at(settings, PAGE.name)
+    return None if address is None else _opened_by(settings, address)
 
 
-def _address(settings: Settings, port: int) -> str:
-    return address_of(settings.ui_host, port, settings.ui_token)
+def check_reach(host: str, token: str | None) -> None:
+    """See that nobody looks from elsewhere without a token.
+
+    Raises:
+        ConfigurationError: others could.
+    """
+    if token is not None and len(token) < 16:
+        raise ConfigurationError("the page's token must have at least 16 characters")
+    if token is None and not is_local(host):
+        raise ConfigurationError(
+            f"the page would be open to everybody who reaches {host}: give a token (--token, or COMMITLOG_UI_TOKEN), or "
+            "listen at 127.0.0.1"
+        )
 
 
-@contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """Where it is to listen, or at a free port when nobody has chosen one."""
-    try:
-        taken = listening(settings.ui_host, settings.ui_port)
-    except ConfigurationError:
-        if not settings.sources["ui_port"].startswith("default"):
-            raise
-        taken = listening(settings.ui_host, 0)
-    with taken:
-        yield taken
-
-
-@contextmanager
-def _noted(settings: Settings, taken: socket.socket) -> Iterator[None]:
-    """While it runs, its port is told in the home."""
-    path = _note_of(settings)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"port": taken.getsockname()[1], "pid": os.getpid()}), encoding="utf-8")
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _note_of(settings: Settings) -> Path:
-    return settings.home / "services" / settings.log / "page.port"
+def _opened_by(settings: Settings, address: str) -> str:
+    return address + (f"?token={settings.ui_token}" if settings.ui_token else "")

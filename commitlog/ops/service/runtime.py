@@ -25,6 +25,7 @@ from commitlog.local.home import (
 )
 from commitlog.local.processes import is_listening
 from commitlog.log.genesis import find_genesis
+from commitlog.ops.service.listening import running_at
 from commitlog.ops.service.serve import prepare
 from commitlog.ops.service.supervisor import (
     COMMITLOG,
@@ -64,6 +65,7 @@ class RuntimeStatus:
         data_path: likewise the lake.
         kafka_answers: whether something listens at the broker's address.
         postgres_answers: likewise at PostgreSQL's.
+        page: where the web page is; None when it does not run.
         services: name, pid and number of starts of each service process; empty when nobody runs the home.
     """
 
@@ -74,6 +76,7 @@ class RuntimeStatus:
     data_path: str | None = None
     kafka_answers: bool = False
     postgres_answers: bool = False
+    page: str | None = None
     services: tuple[Mapping[str, object], ...] = ()
 
     @property
@@ -95,6 +98,8 @@ class RuntimeStatus:
             shown = without_password(self.database_url)
             yield f"PostgreSQL {shown}{'' if self.postgres_answers else ' (no answer)'}"
             yield f"lake       {self.data_path}"
+        if self.page is not None:
+            yield f"page       {self.page}"
         for service in self.services:
             yield f"service    {service['name']}: pid {service['pid']}, started {service['starts']} time(s)"
         if not self.running and (self.kafka_answers or self.postgres_answers):
@@ -181,6 +186,7 @@ def status(settings: Settings) -> RuntimeStatus:
         data_path=str(told["data_path"]),
         kafka_answers=is_listening(_port(bootstrap_servers)),
         postgres_answers=is_listening(_port(database_url.rpartition("/")[0])),
+        page=running_at(settings, PAGE.name),
         services=tuple(services) if pid is not None and isinstance(services, list) else (),
     )
 
@@ -204,11 +210,12 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         supervisor.check()
         for line in status(settings).lines():
             say(line)
-        if PAGE in services:
-            say("page       `commitlog ui` prints its address")
         say(f"ready after {time.monotonic() - started_at:.1f} s; Ctrl-C stops it all")
+        page = None
         while True:
             time.sleep(POLL_S)
+            if page is None and (page := running_at(settings, PAGE.name)):
+                say(f"page       {page}")
             for line in home.revive():
                 say(line)
             supervisor.check()
@@ -220,9 +227,7 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
     log_file = settings.home / "logs" / "up.log"
     log_file.parent.mkdir(parents=True, exist_ok=True)
     rotate(log_file)
-    # A port that nobody chose is not to look chosen to the child, which begins with those of the last `up`.
-    ports = {f"COMMITLOG_{name.upper()}": name for name in ("kafka_port", "postgres_port")}
-    left_out = {*_NOT_USED.values(), *(each for each in ports if settings.sources[ports[each]].startswith("default"))}
+    left_out = _NOT_USED.values()
     with log_file.open("ab") as output, log_file.open("r", encoding="utf-8", errors="replace") as said:
         said.seek(0, os.SEEK_END)
         child = subprocess.Popen(

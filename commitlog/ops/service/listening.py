@@ -1,0 +1,72 @@
+"""Where a service listens, and how others on this machine find it: by a note in the home, as long as it runs."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError
+from commitlog.local.processes import is_listening
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def address_of(host: str, port: int) -> str:
+    """The address to open."""
+    return f"http://[{host.strip('[]')}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def listening(host: str, port: int, *, is_chosen: bool = True) -> socket.socket:
+    """A socket that listens; at a free port when the one that nobody has chosen is taken.
+
+    Raises:
+        ConfigurationError: the address is taken, or is none of this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family)
+    except OSError as error:
+        if not is_chosen and port:
+            return listening(host, 0)
+        raise ConfigurationError(f"the service cannot listen at {host}, port {port}: {error.strerror}") from error
+
+
+@contextmanager
+def noted(settings: Settings, service: str, host: str, taken: socket.socket) -> Iterator[str]:
+    """The address of a socket, which others on this machine are told as long as the block runs."""
+    path, port = _note_of(settings, service), taken.getsockname()[1]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"host": host, "port": port, "pid": os.getpid()}), encoding="utf-8")
+    try:
+        yield address_of(host, port)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def running_at(settings: Settings, service: str) -> str | None:
+    """The address of a service that listens on this machine; None when it does not."""
+    try:
+        note = json.loads(_note_of(settings, service).read_text(encoding="utf-8"))
+        host, port = note["host"], note["port"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    is_whole = isinstance(host, str) and isinstance(port, int)
+    return address_of(host, port) if is_whole and is_listening(port) else None
+
+
+def _note_of(settings: Settings, service: str) -> Path:
+    return settings.home / "services" / settings.log / f"{service}.port"
