@@ -6,6 +6,7 @@ same reading of statistics as that of SERIALIZABLE reads (rules.md 12.14, 12.24)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, LiteralString, TypeAlias
 
@@ -18,7 +19,10 @@ from commitlog.domain.model.types import FLOATS, INTEGER_BITS, canonical_value, 
 
 _NUMBER = r"^-?\d+(\.\d+)?([eE][-+]?\d+)?$"
 _DAY = r"^\d{4}-\d{2}-\d{2}"
-_AS_TEXT = frozenset({"varchar", "date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"})
+_MOMENT = r"^\d{4}-\d{2}-\d{2} .*\d\+00$"
+"""A moment as the log's writers store it; other clients store those of their own zone, which do not sort as text."""
+_ZONED = re.compile(r":\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)$")
+_AS_TEXT = frozenset({"varchar", "date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
 Proof: TypeAlias = "tuple[sql.Composable, list[Any]]"
 """A condition, and its parameters."""
 
@@ -170,7 +174,8 @@ class _Side:
         if name == "boolean":
             return _AS_BOOLEAN.format(bound=bound, operator=sql.SQL(operator))
         as_text = _OF_TEXT.format(bound=bound, operator=sql.SQL(operator))
-        return as_text if name == "varchar" else _OF_DAY.format(bound=bound, form=_DAY, compared=as_text)
+        form = _MOMENT if name == "timestamptz" else _DAY
+        return as_text if name == "varchar" else _OF_DAY.format(bound=bound, form=form, compared=as_text)
 
     def _literal(self, value: Scalar) -> str | None:
         """The literal as DuckLake writes a bound; None when it proves nothing."""
@@ -180,6 +185,9 @@ class _Side:
         if value is None or not (numeric or name in _AS_TEXT or name == "boolean"):
             return None
         if isinstance(value, bool) != (name == "boolean"):
+            return None
+        if name == "timestamptz" and not (isinstance(value, str) and _ZONED.search(value)):
+            # Whose zone is meant, the reader says who looks at the rows.
             return None
         if numeric and not isinstance(value, str):
             return str(value) if value == value and abs(value) != float("inf") else None

@@ -6,7 +6,8 @@ again is not; `scan_schema` puts the ids, and the values of columns younger than
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyspark.sql import types as st
 
@@ -95,8 +96,37 @@ def ducklake_type(data_type: st.DataType) -> str:
 
 
 def column_specs(schema: st.StructType) -> tuple[ColumnSpec, ...]:
-    """The columns of a new table that takes rows of ``schema``."""
-    return tuple(ColumnSpec(each.name, ducklake_type(each.dataType), each.nullable) for each in schema.fields)
+    """The columns of a new table that takes rows of ``schema``; each may be NULL, as in the tables that Spark itself makes:
+    that a DataFrame has no NULL is no promise about the rows of others."""
+    return tuple(ColumnSpec(each.name, ducklake_type(each.dataType)) for each in schema.fields)
+
+
+def is_held(data_type: ColumnType) -> bool:
+    """Whether Spark has a type for it."""
+    try:
+        spark_type(data_type)
+    except DataFileError:
+        return False
+    return True
+
+
+def held_columns(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
+    """The columns of a table that Spark can hold; a warning names the others, which reads leave out.
+
+    Raises:
+        DataFileError: Spark can hold none.
+    """
+    held = tuple(each for each in columns if is_held(each.type))
+    if len(held) == len(columns):
+        return held
+    others = ", ".join(f"{each.name} ({each.type})" for each in columns if not is_held(each.type))
+    if not held:
+        raise DataFileError(f"Spark has no type for any column of table {table}: {others}; read it with DuckDB")
+    warnings.warn(
+        f"table {table} is read without {others}: Spark has no such type. DuckDB, and log.table({table!r}), read them.",
+        stacklevel=3,
+    )
+    return held
 
 
 def table_schema(columns: Iterable[Column]) -> st.StructType:

@@ -22,9 +22,10 @@ VALUES: dict[str, list[Any]] = {
     "n": ["-1.50", "0.00", "2.25", "9.99", "10.00"],
     "b": [False, True],
     "t": ["2024-01-01 00:00:00", "2024-01-01 00:00:00.5", "2024-01-01 12:00:00"],
+    "z": ["2024-01-01 00:00:00+00", "2024-01-01 00:00:00.25+00", "2024-01-01 00:00:00.5+00", "2024-01-01 12:00:00+00"],
     "p": ["", "x", "y", "z"],
 }
-TYPES = ("int64", "float64", "varchar", "date", "decimal(9,2)", "boolean", "timestamp", "varchar")
+TYPES = ("int64", "float64", "varchar", "date", "decimal(9,2)", "boolean", "timestamp", "timestamptz", "varchar")
 COLUMNS = [{"name": name, "type": kind} for name, kind in zip(VALUES, TYPES, strict=True)]
 
 
@@ -96,4 +97,42 @@ def test_files_when_filtered_in_sql_then_as_the_core_reads_their_statistics(lake
         assert found == expected, where
         left_out += len(files) - len(found)
     assert left_out > 2_000
+    catalog.close()
+
+
+def test_files_when_a_moment_is_asked_for_then_its_zone_counts_and_without_one_nothing_is_proved(lake: Lake) -> None:
+    lake.commit(change("CREATE_TABLE", columns=[{"name": "z", "type": "timestamptz"}]))
+    bounds = ["2024-01-01 00:00:00+00", "2024-01-01 02:00:00+02", "2024-01-02 00:00:00+00"]
+    files = [
+        {
+            "path": f"f{number}.parquet",
+            "record_count": 1,
+            "file_size_bytes": 100,
+            "statistics": [{"column": "z", "min": bound, "max": bound, "null_count": 0, "value_count": 1}],
+        }
+        for number, bound in enumerate(bounds)
+    ]
+    head = lake.commit(change("APPEND", files=files))
+    catalog = Catalog(lake.database_url)
+    table = catalog.table_at("main", "t", head)
+    assert table is not None
+    assert [row[0] for row in lake.conn.execute("SELECT min_value FROM ducklake_file_column_stats ORDER BY data_file_id")] == [
+        "2024-01-01 00:00:00+00", "2024-01-01 00:00:00+00", "2024-01-02 00:00:00+00",
+    ]  # fmt: skip
+
+    def kept(op: FilterOp, moment: str) -> str:
+        found = catalog.files_at(table, head, where=[Predicate("z", op, moment)])
+        return "".join(str(number) for number, each in enumerate(bounds) if any(f"f{number}." in f.path for f in found))
+
+    assert kept(FilterOp.GE, "2024-01-02T01:00:00+02:00") == "2"
+    assert kept(FilterOp.LT, "2024-01-01 00:00:00Z") == ""
+    assert kept(FilterOp.EQ, "2024-01-01 01:00:00+0100") == "01"
+    assert kept(FilterOp.GE, "2024-01-03 00:00:00") == kept(FilterOp.GE, "2024-01-03") == "012"
+    # What another client in its own zone had stored in a lake that was taken over.
+    lake.conn.execute(
+        "UPDATE ducklake_file_column_stats SET min_value = '2024-01-01 02:00:00+02', max_value = '2024-01-01 02:00:00+02'"
+        " WHERE data_file_id = (SELECT max(data_file_id) FROM ducklake_file_column_stats)"
+    )
+    lake.conn.commit()
+    assert kept(FilterOp.LT, "2024-01-01 00:00:00Z") == "2"
     catalog.close()

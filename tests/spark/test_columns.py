@@ -45,9 +45,9 @@ def test_types_when_spark_has_none_then_are_named(name: str) -> None:
         spark_type(parse_type(name))
 
 
-def test_column_specs_when_made_of_a_schema_then_keep_what_may_not_be_null() -> None:
+def test_column_specs_when_made_of_a_schema_without_null_then_may_be_null() -> None:
     schema = st.StructType([st.StructField("id", st.LongType(), False), st.StructField("at", st.TimestampType())])
-    assert column_specs(schema) == (ColumnSpec("id", "int64", False), ColumnSpec("at", "timestamptz"))
+    assert column_specs(schema) == (ColumnSpec("id", "int64"), ColumnSpec("at", "timestamptz"))
 
 
 def test_scan_schema_when_columns_nest_then_carries_their_field_ids() -> None:

@@ -15,7 +15,7 @@ from commitlog.client.tables.values import scalar
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import INTEGER_BITS, canonical_value, fold
-from commitlog.spark.columns import scan_schema
+from commitlog.spark.columns import is_held, scan_schema
 from commitlog.spark.filters import Where, condition, conjunction
 from commitlog.spark.reading.exact_files import file_rows
 
@@ -36,6 +36,7 @@ _VALUES: Mapping[str, Callable[[Any], Scalar]] = {
     "boolean": bool,
     "varchar": str,
     "date": str,
+    "timestamptz": str,
     "decimal": scalar,
 }
 """Of these types Spark and the catalog have the same values in the same order."""
@@ -57,7 +58,8 @@ def derived(spark: SparkSession, where: Where, columns: Sequence[Column]) -> Der
         return NOTHING_SAID
     if not hasattr(spark, "_jsparkSession"):
         return Derived(conjunction(where), False)
-    rows = file_rows(spark, (), scan_schema(columns), placed=False).where(condition(where))
+    held = [each for each in columns if is_held(each.type)]
+    rows = file_rows(spark, (), scan_schema(held), placed=False).where(condition(where))
     terms, is_all = _terms(rows._jdf.queryExecution().optimizedPlan())
     known = {fold(column.name): column for column in columns}
     strategies = spark._jvm.org.apache.spark.sql.execution.datasources  # type: ignore[union-attr]
@@ -105,11 +107,18 @@ def _value(given: Any, column: Column) -> Scalar:
     of_type = _VALUES.get(column.type.name)
     if of_type is None or given is None:
         return None
-    value = of_type(given.toString() if column.type.name == "date" else given)
-    if column.type.name == "date" and not _GREGORIAN_SINCE <= str(value) <= "9999":
+    is_time = column.type.name in ("date", "timestamptz")
+    value = of_type(_time_text(given) if is_time else given)
+    if is_time and not _GREGORIAN_SINCE <= str(value) <= "9999":
         return None
     try:
         canonical_value(column.type, value)
     except (ValueError, OverflowError):
         return None
     return value
+
+
+def _time_text(given: Any) -> str:
+    """A day, or a moment of UTC; Spark gives it in one of two classes, as its setting datetime.java8API.enabled says."""
+    moment = given.toInstant() if given.getClass().getSimpleName() == "Timestamp" else given
+    return str(moment.toString())

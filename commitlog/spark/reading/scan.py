@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import NESTED
 from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
+from commitlog.spark.columns import held_columns
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, condition, conjunction, is_spark_only
 from commitlog.spark.reading.arrow_rows import as_text, by_column_id
@@ -45,6 +47,8 @@ def read(
     What is computed from the newest snapshot knows it: `overwrite` and `merge` by such rows are refused when the table has
     changed since. Rows of a ``snapshot`` or ``timestamp`` that was asked for may replace what came later.
 
+    Columns of a type that Spark has not are left out, and a warning names them.
+
     Args:
         spark: the session.
         table: its name, ``schema.table`` or ``table``.
@@ -69,6 +73,7 @@ def rows_at(
     """`read` at a snapshot, which the rows know unless it is the one that was asked for."""
     catalog = catalog_of(log)
     scan = scan_at(catalog, table, snapshot_id, where=_predicates(spark, catalog, table, snapshot_id, where))
+    scan = replace(scan, columns=held_columns(scan.columns, table))
     if is_pinned:
         rows = dataframe(spark, scan)
     else:

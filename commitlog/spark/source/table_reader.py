@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from commitlog.client import CommitLog
 from commitlog.client.tables.names import parse_table_name
 from commitlog.errors import TableNotFoundError
+from commitlog.spark.columns import held_columns
 from commitlog.spark.connection import catalog_of, connect, connect_by, settings_of
 from commitlog.spark.reading.scan import scan_at, snapshot_of
 from commitlog.spark.reading.snapshots import agreed_snapshot, query_of_task
@@ -46,7 +47,7 @@ class Share(InputPartition):
 
 def source_schema(options: SourceOptions, table: str) -> StructType:
     """What a read gives: the table's columns, as of the snapshot that the options name; with the option `changes` also
-    what became of a row, and in which snapshot.
+    what became of a row, and in which snapshot. Columns that Spark cannot hold are left out, with a warning.
 
     Raises:
         TableNotFoundError: there is no such table at the snapshot.
@@ -58,7 +59,7 @@ def source_schema(options: SourceOptions, table: str) -> StructType:
     found = catalog.table_at(name.schema, name.name, snapshot_id)
     if found is None:
         raise TableNotFoundError(str(name), snapshot_id=snapshot_id)
-    return table_schema(found.definition.columns, changes=options.flag("changes"))
+    return table_schema(held_columns(found.definition.columns, str(name)), changes=options.flag("changes"))
 
 
 class TableReader(DataSourceReader):

@@ -17,7 +17,7 @@ from pyspark.sql import types as st
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
-from commitlog.spark.columns import FIELD_ID, default_expression, identified_type, quoted, spark_type
+from commitlog.spark.columns import FIELD_ID, default_expression, identified_type, is_held, quoted, spark_type
 
 _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 
@@ -42,7 +42,11 @@ def _expressions(interface: str, schema: st.StructType, columns: tuple[Column, .
     The ``interface`` is Spark Connect's or the other, whose expressions do not mix.
     """
     given = {fold(each.name): each for each in schema.fields}
-    return tuple(_expression(column, given.get(fold(column.name))) for column in columns)
+    return tuple(
+        _expression(column, given.get(fold(column.name)))
+        for column in columns
+        if fold(column.name) in given or is_held(column.type)
+    )
 
 
 def conform(df: DataFrame, table: TableDefinition, *, ignored: Collection[str] = ()) -> DataFrame:
@@ -76,7 +80,11 @@ def check_fit(schema: st.StructType, table: TableDefinition, *, by_arrow: bool =
         DataFileError: the columns do not fit; the message lists every one that does not.
     """
     given = {fold(each.name) for each in schema.fields}
-    missing = [_missing_problem(column, column.name) for column in table.columns if fold(column.name) not in given]
+    missing = [
+        _missing_problem(column, column.name, by_arrow=by_arrow)
+        for column in table.columns
+        if fold(column.name) not in given
+    ]
     _refuse([*_misfits(schema, table, by_arrow=by_arrow), *[each for each in missing if each]], table)
 
 
@@ -106,17 +114,28 @@ def _unknown(given: st.StructField, table: TableDefinition) -> str:
     return f"column {given.name} is not in the table (it has {', '.join(c.name for c in table.columns[:20])})"
 
 
-def _missing_problem(column: Column, where: str) -> str | None:
-    if column.nullable or column.default is not None:
-        return None
-    return f"column {where} is missing, expected {spark_type(column.type).simpleString()} ({column.type}, never NULL)"
+def _missing_problem(column: Column, where: str, *, by_arrow: bool) -> str | None:
+    may_lack = column.nullable or column.default is not None
+    if is_held(column.type):
+        expected = f"{spark_type(column.type).simpleString()} ({column.type}, never NULL)"
+        return None if may_lack else f"column {where} is missing, expected {expected}"
+    # Spark's files are without it, and are read as if each row had what the column was added with.
+    is_told = by_arrow or column.default == column.initial_default
+    return None if may_lack and is_told else f"column {where} is missing, and {_unheld(column)}"
+
+
+def _unheld(column: Column) -> str:
+    return f"Spark has no type for its {column.type}: append such rows with log.table(...).append"
 
 
 def _problems(column: Column, given: st.DataType, where: str, *, by_arrow: bool) -> Iterator[str]:
     """What does not fit of a column or nested field that is there."""
-    expected = spark_type(column.type)
-    if isinstance(given, st.NullType):
+    if isinstance(given, st.NullType) and is_held(column.type):
         return
+    if not is_held(column.type):
+        yield f"column {where} is there, and {_unheld(column)}"
+        return
+    expected = spark_type(column.type)
     if isinstance(expected, st.StructType) and isinstance(given, st.StructType):
         yield from _field_problems(column, given, where, by_arrow=by_arrow)
     elif isinstance(expected, st.ArrayType) and isinstance(given, st.ArrayType):
@@ -141,7 +160,7 @@ def _field_problems(column: Column, given: st.StructType, where: str, *, by_arro
         name = f"{where}.{child.name}"
         if fold(child.name) in theirs:
             yield from _problems(child, theirs[fold(child.name)].dataType, name, by_arrow=by_arrow)
-        elif problem := _missing_problem(child, name):
+        elif problem := _missing_problem(child, name, by_arrow=by_arrow):
             yield problem
     for folded, each in theirs.items():
         if folded not in known:
