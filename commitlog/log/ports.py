@@ -24,7 +24,7 @@ class ResultsLog(Protocol):
         """
 
     def poll(self, timeout_s: float) -> None:
-        """Lets reports come; returns after the first ones, or when the time is over."""
+        """Lets reports come; returns when all are there, or the time is over. Who can wait sends what still gathers."""
 
     def read(self, start: int, end: int) -> Iterable[tuple[int, bytes | None]]:
         """What every reader sees at the offsets from ``start`` on, without ``end``."""

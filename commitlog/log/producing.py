@@ -30,12 +30,16 @@ APPEND_TIMEOUT_MS = 5_000
 
 TELL_TIMEOUT_MS = 30_000
 
+GATHER_MS = 5
+"""So long an outcome may wait for the rest of its batch, which is handed over one by one; whoever then waits for the reports
+sends them at once. Sent singly, the first would go alone: while more than five records of an idempotent producer are on their
+way, librdkafka sends no other, and looks in a busy loop whether it may."""
+
 
 def _make(settings: Settings, **options: object) -> Producer:
     producer = make_producer(
         settings,
         message_max_bytes=MESSAGE_BYTES_MAX,
-        linger_ms=0,
         retry_backoff_ms=10,
         compression_type="lz4",
         **options,
@@ -49,6 +53,7 @@ def make_results_producer(settings: Settings, *, batch_bytes_max: int) -> Produc
     """What a sequencer appends outcomes by; see `KafkaResults`."""
     return _make(
         settings,
+        linger_ms=GATHER_MS,
         batch_size=min(BATCH_BYTES_MAX, batch_bytes_max - FRAME_BYTES // 2),
         delivery_timeout_ms=APPEND_TIMEOUT_MS,
         batch_num_messages=20_000,
@@ -83,7 +88,10 @@ class KafkaResults:
             raise DoubtError(f"a record could not be queued for {self._topic}: {error}") from None
 
     def poll(self, timeout_s: float) -> None:
-        self._producer.poll(timeout_s)
+        if timeout_s:
+            self._producer.flush(timeout_s)
+        else:
+            self._producer.poll(0)
 
     def read(self, start: int, end: int) -> Iterable[tuple[int, bytes | None]]:
         return read_range(self._settings, start, end)
@@ -112,7 +120,7 @@ class KafkaVoice:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._producer = _make(settings, delivery_timeout_ms=TELL_TIMEOUT_MS)
+        self._producer = _make(settings, linger_ms=0, delivery_timeout_ms=TELL_TIMEOUT_MS)
 
     def send(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
         try:

@@ -45,10 +45,11 @@ POLL_S = 0.05
 IDLE_S = 0.2
 UNHEARD_MAX = 100
 AWAITED_MAX = 20_000
-AT_ONCE_MAX = 8
-TOGETHER_MS = 2
+AT_ONCE_MAX = 4
+TOGETHER_MS = 5
 """Beyond so many unanswered proposals, those that come within so long are sent together: a request costs a broker more than
-what is in it, and a proposal waits longer for its turn than for this."""
+what is in it, and a proposal waits longer for its turn than for this. Of an idempotent producer no more than five records of
+a partition are under way unanswered: for what is beyond, librdkafka waits in a busy loop from the end of this time on."""
 
 LISTEN_S_MIN = 2.0
 LISTEN_S_MAX = 30.0
