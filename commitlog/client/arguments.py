@@ -11,6 +11,7 @@ from commitlog.domain.model import BIGINT_MAX, RowOrigin
 from commitlog.errors import InvalidRequestError
 
 T = TypeVar("T")
+_LISTS = (tuple, list)
 
 
 def checked_count(what: str, given: Any) -> int:
@@ -78,7 +79,9 @@ def checked_items(what: str, given: Any, kinds: type[T] | tuple[type[T], ...], e
     Raises:
         InvalidRequestError: it is no list, or one of its items is of another kind.
     """
-    if isinstance(given, str | bytes | Mapping) or is_frame(given) or not isinstance(given, Iterable):
+    if type(given) not in _LISTS and (
+        isinstance(given, str | bytes | Mapping) or is_frame(given) or not isinstance(given, Iterable)
+    ):
         raise InvalidRequestError(f"{what} must be a list of {each}, not {shown(given)}")
     items = tuple(given)
     for item in items:

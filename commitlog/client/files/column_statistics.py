@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -27,6 +27,7 @@ Bound: TypeAlias = "bool | int | float | Decimal | str | date"
 BoundsReader: TypeAlias = Callable[[Any], tuple[Any, Any]]
 """Takes pyarrow's statistics of a chunk, and gives its least and its greatest value, each None where it is not certain."""
 
+_PLAIN = (bool, float, str)
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _EPOCH = date(1970, 1, 1)
@@ -46,7 +47,7 @@ def column_statistics(
     """
     chunks = [group.column(leaf) for group in groups]
     known = [chunk.statistics for chunk in chunks]
-    null_count = _sum(each.null_count if each is not None and each.has_null_count else None for each in known)
+    null_count = _sum([each.null_count if each is not None and each.has_null_count else None for each in known])
     low, high = (None, None) if bounds is None else _bounds(column.type, bounds, groups, known)
     return ColumnStatistics(
         column.name,
@@ -58,13 +59,8 @@ def column_statistics(
     )
 
 
-def _sum(counts: Iterator[int | None]) -> int | None:
-    total = 0
-    for count in counts:
-        if count is None:
-            return None
-        total += count
-    return total
+def _sum(counts: Sequence[int | None]) -> int | None:
+    return None if None in counts else sum(counts)  # type: ignore[arg-type]
 
 
 def _bounds(
@@ -86,13 +82,13 @@ def _bounds(
 
 
 def _end(data_type: ColumnType, values: list[Bound | None], choose: Callable[[list[Any]], Bound]) -> Scalar:
-    if not values or any(value is None for value in values):
+    if not values or None in values:
         return None
     return _scalar(data_type, choose(values))
 
 
 def _scalar(data_type: ColumnType, value: Bound) -> Scalar:
-    if isinstance(value, bool | float | str):
+    if isinstance(value, _PLAIN):
         return value
     if data_type.name in TIMESTAMPS or data_type.name == "time":
         try:

@@ -6,6 +6,7 @@ Arrow takes longer to load than all else that a client needs: here as in its nei
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -33,10 +34,17 @@ def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:
 
     scheme, separator, rest = place.partition("://")
     if not separator:
-        return fs.LocalFileSystem(), place
+        return _local_files(), place
     host, _, path = rest.partition("/")
     filesystem, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
     return filesystem, f"{root.rstrip('/')}/{path}"
+
+
+@lru_cache(maxsize=1)
+def _local_files() -> fs.FileSystem:
+    from pyarrow import fs
+
+    return fs.LocalFileSystem()
 
 
 def relative_to(place: str, table_path: str | None) -> tuple[str, bool]:

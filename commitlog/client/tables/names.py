@@ -49,6 +49,7 @@ def _parsed(text: str) -> TableName:
     return TableName(_unquoted(first), _unquoted(second))
 
 
+@lru_cache(maxsize=1_000)
 def quote_part(part: str) -> str:
     """A part of a name as ``parse_table_name`` reads it back."""
     return part if _PLAIN.fullmatch(part) else '"' + part.replace('"', '""') + '"'

@@ -24,6 +24,9 @@ from commitlog.domain.model.types import FLOATS
 GROUP_ROWS = 1_048_576
 """Rows of a row group."""
 
+BUFFER_BYTES = 64 * 1024
+"""What is written at once: a small file holds a dozen pieces."""
+
 FEW_VALUES = 100
 """So few are looked through faster by Python than Arrow is called."""
 
@@ -81,15 +84,15 @@ class ParquetFile:
     """
 
     def __init__(self, path: str, fit: Fit) -> None:
-        self.path = path
+        self._place = normal_path(path)
         self._flat = fit.flat
         self._record_count = 0
         self._floats = {each.column.name: _FloatColumn() for each in fit.flat if each.column.type.name in FLOATS}
-        filesystem, inner = filesystem_of(normal_path(path))
+        filesystem, inner = filesystem_of(self._place)
         folder = inner.rpartition("/")[0]
         if not isinstance(filesystem, fs.LocalFileSystem) or not os.path.isdir(folder):
             filesystem.create_dir(folder, recursive=True)
-        self._sink = filesystem.open_output_stream(inner)
+        self._sink = filesystem.open_output_stream(inner, buffer_size=BUFFER_BYTES)
         statistics = bounded_columns(fit.table.columns)
         self._writer = pq.ParquetWriter(self._sink, fit.schema, compression="snappy", write_statistics=statistics)
 
@@ -111,7 +114,7 @@ class ParquetFile:
         self._writer.close()
         metadata, size = self._writer.writer.metadata, self.size_bytes
         self._sink.close()
-        shown, is_relative = relative_to(normal_path(self.path), table_path)
+        shown, is_relative = relative_to(self._place, table_path)
         return DataFile(
             path=shown,
             path_is_relative=is_relative,
