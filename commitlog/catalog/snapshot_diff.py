@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString, NamedTuple
+from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
 from psycopg import sql
 
 from commitlog.catalog.queries import Catalog
-from commitlog.catalog.writing import Connection
+
+if TYPE_CHECKING:
+    # Readers need nothing of what writes the catalog.
+    from commitlog.catalog.writing import Connection
 
 _LIVE: LiteralString = "begin_snapshot <= %(at)s AND (end_snapshot IS NULL OR end_snapshot > %(at)s)"
 

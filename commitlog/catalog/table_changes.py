@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
 from commitlog.catalog.history import HistoryEntry, HistorySearch, WriterTotals, decided, writers
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
-from commitlog.catalog.writing import Connection
+
+if TYPE_CHECKING:
+    # Readers need nothing of what writes the catalog.
+    from commitlog.catalog.writing import Connection
 
 _INSERTS, _DELETES = "inserted_into_table|inlined_insert", "deleted_from_table|inlined_delete"
 _MAINTENANCE = "(^|,)(merge_adjacent|rewrite_delete|compacted_table|inline_flush|flushed_inlined):"

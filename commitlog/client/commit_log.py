@@ -36,7 +36,6 @@ from commitlog.client.files.outside import checked_outside
 from commitlog.client.futures import submitted_future
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
-from commitlog.client.outcomes.explaining import Explanation, explain
 from commitlog.client.outcomes.repeats import check_repeat
 from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answered_before, answered_first
 from commitlog.client.table import Table
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+    from commitlog.client.outcomes.explaining import Explanation
     from commitlog.catalog.queries import CatalogSnapshot
     from commitlog.client.writing.appending import RowAppend
 
@@ -459,6 +459,8 @@ class CommitLog:
 
     def explanation(self, proposal_id: bytes | str | UUID) -> Explanation:
         """The same as a value: what became of the proposal, and each variation with what would have come of it."""
+        from commitlog.client.outcomes.explaining import explain
+
         return explain(self._access, as_proposal_id(proposal_id))
 
     def outcome_at(self, seq: int) -> m.Outcome | None:
