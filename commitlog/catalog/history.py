@@ -1,66 +1,123 @@
-"""Which outcomes there were, by who asked, what for and what became of it: for people who look for one.
-
-What `commitlog.outcomes` holds of each, with what its snapshot says. A table's outcomes are those whose snapshot changed it,
-as far as snapshots are kept, and those that were refused for something in it.
-"""
+"""The history of a log as its catalog knows it: every outcome, the newest first, with what it changed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 from uuid import UUID
 
 from psycopg import sql
 
+from commitlog.catalog.snapshot_diff import Named
+from commitlog.domain.model import Verdict
+
 if TYPE_CHECKING:
-    from commitlog.catalog.queries import Catalog
+    # Readers need nothing of what writes the catalog.
+    from commitlog.catalog.writing import Connection
 
-LIMIT_MAX = 1_000
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_BY_ID = re.compile(r"[a-z_]+:(\d+)")
 
-
-@dataclass(frozen=True, slots=True)
-class HistorySearch:
-    """Which outcomes are asked for, the newest first; None is any.
-
-    Attributes:
-        proposal_id: of the proposal, 16 bytes.
-        writer_id: of its writer.
-        table_id: of a table that it changed, or in which it met something.
-        snapshot_id: which snapshot it made.
-        verdict: COMMITTED, REJECTED or DUPLICATE.
-        before_seq: only outcomes before this one.
-        limit: how many at most.
+_NAMED: LiteralString = """
+    (SELECT t.table_id, t.table_name AS name, t.schema_id, t.begin_snapshot, t.end_snapshot FROM ducklake_table t
+     UNION ALL SELECT v.view_id, v.view_name, v.schema_id, v.begin_snapshot, v.end_snapshot FROM ducklake_view v)"""
+_ENTRIES = sql.SQL("""
+    SELECT o.seq, o.decided_at, o.verdict, o.snapshot_id, o.writer_id, o.proposal_id, o.base_snapshot_id,
+        o.head_snapshot_id, o.reason, o.detail, o.change_kinds, c.author, c.commit_message, o.conflicts, c.changes_made
+    FROM commitlog.outcomes o LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id)
+    WHERE {conditions} ORDER BY o.seq DESC LIMIT %(limit)s""")
+_OF_TABLE: LiteralString = (
     """
-
-    proposal_id: bytes | None = None
-    writer_id: str | None = None
-    table_id: int | None = None
-    snapshot_id: int | None = None
-    verdict: str | None = None
-    before_seq: int | None = None
-    limit: int = 50
+    (EXISTS (
+        SELECT FROM """
+    + _NAMED
+    + """ AS n JOIN ducklake_schema s USING (schema_id)
+        WHERE lower(n.name) = lower(%(name)s) AND lower(s.schema_name) = lower(%(schema)s)
+        AND n.begin_snapshot <= o.snapshot_id AND coalesce(n.end_snapshot, o.snapshot_id) >= o.snapshot_id
+        AND (o.snapshot_id IN (n.begin_snapshot, n.end_snapshot)
+            OR c.changes_made ~ ('(^|,)[a-z_]+:' || n.table_id || '(,|$)')))
+    OR EXISTS (
+        SELECT FROM jsonb_array_elements(o.conflicts) AS met
+        WHERE lower(met -> 'object' ->> 'table') = lower(%(name)s)
+        AND lower(met -> 'object' ->> 'schema') = lower(%(schema)s)))"""
+)
+_CONDITIONS = {
+    "before_seq": sql.SQL("o.seq < %(before_seq)s"),
+    "table": sql.SQL(_OF_TABLE),
+    "table_id": sql.SQL("""
+        (o.snapshot_id IN (
+            SELECT snapshot_id FROM ducklake_snapshot_changes
+            WHERE changes_made ~ ('(^|,)[a-z_]+:' || %(table_id)s::bigint || '(,|$)')
+            UNION SELECT begin_snapshot FROM ducklake_table WHERE table_id = %(table_id)s)
+        OR o.conflicts @> jsonb_build_array(
+            jsonb_build_object('object', jsonb_build_object('table_id', %(table_id)s::bigint))))"""),
+    "proposal_id": sql.SQL("o.proposal_id = %(proposal_id)s"),
+    "writer_id": sql.SQL("o.writer_id = %(writer_id)s"),
+    "since": sql.SQL("o.decided_at >= %(since)s"),
+    "verdict": sql.SQL("o.verdict = %(verdict)s"),
+    "snapshot_id": sql.SQL("o.snapshot_id = %(snapshot_id)s"),
+}
+_NAMES: LiteralString = (
+    """
+    SELECT n.table_id, n.begin_snapshot, n.end_snapshot, s.schema_name, n.name FROM """
+    + _NAMED
+    + """ AS n JOIN ducklake_schema s USING (schema_id)
+    WHERE n.table_id = ANY(%(ids)s) OR n.begin_snapshot = ANY(%(snapshots)s) OR n.end_snapshot = ANY(%(snapshots)s)"""
+)
+_WRITERS: LiteralString = """
+    SELECT writer_id, committed, rejected, duplicates, writer_epoch, last_decided_at, last_snapshot_id
+    FROM commitlog.writers ORDER BY last_decided_at DESC, writer_id LIMIT %s"""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One outcome on one line: see ``Outcome`` for the fields; ``author`` and ``message`` are of the snapshot it made."""
+    """An outcome in the history of a log.
+
+    decided_at: when it was decided. snapshot_id: the snapshot that it made, None when it made none. change_kinds: which kinds
+    of changes it asked for, such as ``("APPEND",)``. conflict_kinds: which kinds of conflicts it met. tables: the tables and
+    views that it changed, by the names that they had before and after; of a refusal those that its conflicts name. author,
+    message: of what was committed.
+    """
 
     seq: int
-    proposal_id: UUID | None
-    writer_id: str | None
-    writer_epoch: int | None
-    base_snapshot_id: int | None
-    change_kinds: tuple[str, ...]
-    verdict: str
+    decided_at: datetime
+    verdict: Verdict
     snapshot_id: int | None
+    writer_id: str | None
+    proposal_id: UUID | None
+    base_snapshot_id: int | None
     head_snapshot_id: int
     reason: str | None
     detail: str | None
+    change_kinds: tuple[str, ...]
     conflict_kinds: tuple[str, ...]
-    decided_at: datetime
-    author: str | None = None
-    message: str | None = None
+    tables: tuple[Named, ...]
+    author: str | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFilter:
+    """Which outcomes are asked for; None is no condition.
+
+    limit: how many at most. before_seq: only those before it. table: that changed it, or that were refused for a conflict
+    about it. table_id: the same, whatever it was called. proposal_id: of this proposal. writer_id: of this writer. since:
+    decided at this moment or later. snapshot_id: what made this one.
+    """
+
+    limit: int | None = None
+    before_seq: int | None = None
+    table: Named | None = None
+    table_id: int | None = None
+    proposal_id: UUID | None = None
+    writer_id: str | None = None
+    since: datetime | None = None
+    verdict: Verdict | None = None
+    snapshot_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,50 +133,73 @@ class WriterTotals:
     last_snapshot_id: int | None
 
 
-_HISTORY = sql.SQL("""
-    SELECT o.seq, o.proposal_id, o.writer_id, o.writer_epoch, o.base_snapshot_id, o.change_kinds, o.verdict, o.snapshot_id,
-        o.head_snapshot_id, o.reason, o.detail,
-        ARRAY(SELECT DISTINCT x.entry ->> 'kind' FROM jsonb_array_elements(coalesce(o.conflicts, '[]')) AS x(entry) ORDER BY 1),
-        o.decided_at, c.author, c.commit_message
-    FROM commitlog.outcomes o LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id)
-    WHERE {conditions} ORDER BY o.seq DESC LIMIT %(limit)s""")
-_CONDITIONS = {
-    "proposal_id": sql.SQL("o.proposal_id = %(proposal_id)s"),
-    "writer_id": sql.SQL("o.writer_id = %(writer_id)s"),
-    "table_id": sql.SQL("""(o.snapshot_id IN (
-        SELECT snapshot_id FROM ducklake_snapshot_changes WHERE changes_made ~ %(entry)s
-        UNION SELECT begin_snapshot FROM ducklake_table WHERE table_id = %(table_id)s)
-        OR o.conflicts @> jsonb_build_array(
-            jsonb_build_object('object', jsonb_build_object('table_id', %(table_id)s::bigint))))"""),
-    "snapshot_id": sql.SQL("o.snapshot_id = %(snapshot_id)s"),
-    "verdict": sql.SQL("o.verdict = %(verdict)s"),
-    "before_seq": sql.SQL("o.seq < %(before_seq)s"),
-}
-_WRITERS = sql.SQL("""
-    SELECT writer_id, committed, rejected, duplicates, writer_epoch, last_decided_at, last_snapshot_id
-    FROM commitlog.writers ORDER BY last_decided_at DESC, writer_id LIMIT %s""")
+def history(conn: Connection, asked: HistoryFilter) -> list[HistoryEntry]:
+    """The outcomes that are asked for, the newest first; of one moment."""
+    parameters = asdict(asked) | {"schema": None, "name": None}
+    if asked.table is not None:
+        parameters |= asked.table._asdict()
+    conditions = [condition for name, condition in _CONDITIONS.items() if getattr(asked, name) is not None]
+    query = _ENTRIES.format(conditions=sql.SQL(" AND ").join([sql.SQL("true"), *conditions]))
+    rows = conn.execute(query, parameters).fetchall()
+    named = _Names(conn, rows)
+    return [_entry(row, named) for row in rows]
 
 
-def decided(catalog: Catalog, asked: HistorySearch) -> list[HistoryEntry]:
-    """The outcomes that are asked for, the newest first."""
-    given = {name: getattr(asked, name) for name in _CONDITIONS}
-    conditions = [_CONDITIONS[name] for name, value in given.items() if value is not None]
-    parameters: dict[str, Any] = {**given, "limit": asked.limit, "entry": f"(^|,)[a-z_]+:{asked.table_id}(,|$)"}
-    if asked.proposal_id is not None:
-        parameters["proposal_id"] = UUID(bytes=asked.proposal_id)
-    query = _HISTORY.format(conditions=sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("true"))
-    with catalog.connected() as conn:
-        return [_entry(row) for row in conn.execute(query, parameters).fetchall()]
-
-
-def _entry(row: tuple[Any, ...]) -> HistoryEntry:
-    values = list(row)
-    values[5] = tuple(row[5].split(",")) if row[5] else ()
-    values[11] = tuple(row[11])
-    return HistoryEntry(*values)
-
-
-def writers(catalog: Catalog, limit: int) -> list[WriterTotals]:
+def writers(conn: Connection, limit: int) -> list[WriterTotals]:
     """The writers whose proposals were decided last."""
-    with catalog.connected() as conn:
-        return [WriterTotals(*row) for row in conn.execute(_WRITERS, (limit,)).fetchall()]
+    return [WriterTotals(*row) for row in conn.execute(_WRITERS, (limit,)).fetchall()]
+
+
+def _entry(row: tuple[Any, ...], named: _Names) -> HistoryEntry:
+    seq, decided_at, verdict, snapshot_id, *asked, kinds, author, message, conflicts, changes_made = row
+    writer_id, proposal_id, base_snapshot_id, head_snapshot_id, reason, detail = asked
+    tables = _met(conflicts) if snapshot_id is None else named.changed(snapshot_id, changes_made)
+    return HistoryEntry(
+        seq=seq,
+        decided_at=decided_at,
+        verdict=Verdict(verdict),
+        snapshot_id=snapshot_id,
+        writer_id=writer_id,
+        proposal_id=proposal_id,
+        base_snapshot_id=base_snapshot_id,
+        head_snapshot_id=head_snapshot_id,
+        reason=reason,
+        detail=detail,
+        change_kinds=tuple(kinds.split(",")) if kinds else (),
+        conflict_kinds=tuple(sorted({each["kind"] for each in conflicts or ()})),
+        tables=tuple(sorted(tables)),
+        author=author,
+        message=message,
+    )
+
+
+class _Names:
+    """What the tables and views that some snapshots changed were called then."""
+
+    def __init__(self, conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        ids = {each for *_, changes_made in rows for each in _ids(changes_made)}
+        asked = {"ids": list(ids), "snapshots": [row[3] for row in rows if row[3] is not None]}
+        self._names: defaultdict[int, list[tuple[int, int | None, Named]]] = defaultdict(list)
+        self._named_at: defaultdict[int | None, set[int]] = defaultdict(set)
+        for table_id, begin, end, schema, name in conn.execute(_NAMES, asked):
+            self._names[table_id].append((begin, end, Named(schema, name)))
+            self._named_at[begin].add(table_id)
+            self._named_at[end].add(table_id)
+
+    def changed(self, snapshot_id: int, changes_made: str | None) -> set[Named]:
+        # What a snapshot drops or renames ends in it.
+        return {
+            named
+            for table_id in self._named_at[snapshot_id] | _ids(changes_made)
+            for begin, end, named in self._names[table_id]
+            if begin <= snapshot_id and (end is None or end >= snapshot_id)
+        }
+
+
+def _ids(changes_made: str | None) -> set[int]:
+    return {int(each) for each in _BY_ID.findall(_QUOTED.sub("", changes_made or ""))}
+
+
+def _met(conflicts: Iterable[Any] | None) -> set[Named]:
+    objects = [each["object"] for each in conflicts or ()]
+    return {Named(each["schema"], each["table"]) for each in objects if each["schema"] and each["table"]}

@@ -440,10 +440,6 @@ class Catalog(CatalogReader):
         found = {partition: self._select(statements.DECIDED_OFFSET, (partition,)) for partition in partitions}
         return {partition: rows[0][0] if rows else 0 for partition, rows in found.items()}
 
-    def history(self, *, limit: int, before_seq: int | None = None) -> list[dict[str, Any]]:
-        """The newest outcomes first, with the time, author and message of the snapshots they made."""
-        return self._records(statements.HISTORY, (before_seq, limit))
-
 
 def _entry_of(table_id: int | None) -> str:
     """What finds a table among the changes that DuckLake names of a snapshot."""

@@ -118,9 +118,3 @@ COMMITTED_AS = sql.SQL("""
     SELECT seq FROM commitlog.outcomes WHERE writer_id = %s AND writer_seq = %s AND verdict = 'COMMITTED'""")
 DECIDED_OFFSET = sql.SQL("""
     SELECT source_offset + 1 FROM commitlog.outcomes WHERE source_partition = %s ORDER BY seq DESC LIMIT 1""")
-HISTORY = sql.SQL("""
-    SELECT o.*, s.snapshot_time, c.author, c.commit_message AS message, c.changes_made
-    FROM commitlog.outcomes o
-    LEFT JOIN ducklake_snapshot s USING (snapshot_id)
-    LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id)
-    WHERE o.seq < coalesce(%s, 9223372036854775807) ORDER BY o.seq DESC LIMIT %s""")

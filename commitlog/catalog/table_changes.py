@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from commitlog.catalog.history import HistoryEntry, HistorySearch, WriterTotals, decided, writers
+from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals, history, writers
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 
 if TYPE_CHECKING:
@@ -201,10 +201,12 @@ class ReadersCatalog(Catalog):
         """What the snapshots after one and up to another changed in a table, which is as of the last of them."""
         return TableChanges(self, table, after, upto)
 
-    def decided(self, asked: HistorySearch) -> list[HistoryEntry]:
-        """The outcomes that are asked for, the newest first."""
-        return decided(self, asked)
+    def history(self, asked: HistoryFilter) -> list[HistoryEntry]:
+        """The outcomes that are asked for, the newest first, with what they changed."""
+        with self.at_once() as conn:
+            return history(conn, asked)
 
     def writers(self, limit: int) -> list[WriterTotals]:
         """The writers whose proposals were decided last."""
-        return writers(self, limit)
+        with self.at_once() as conn:
+            return writers(conn, limit)

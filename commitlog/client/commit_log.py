@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import datetime
 from numbers import Real
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -38,6 +39,7 @@ from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.limits import check_limits
 from commitlog.client.outcomes.repeats import check_repeat
 from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answered_before, answered_first
+from commitlog.client.reading.moments import as_moment
 from commitlog.client.table import Table
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.partitions import partition_specs
@@ -62,8 +64,9 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from commitlog.client.outcomes.explaining import Explanation
+    from commitlog.catalog.history import HistoryEntry
     from commitlog.catalog.queries import CatalogSnapshot
+    from commitlog.client.outcomes.explaining import Explanation
     from commitlog.client.writing.appending import RowAppend
 
 T = TypeVar("T")
@@ -480,6 +483,26 @@ class CommitLog:
         """
         return self._access.subscribe(checked_count("after_seq", after_seq), follow=checked_flag("follow", follow))
 
+    def seq_before(self, moment: datetime | str) -> int:
+        """The ``seq`` of the last outcome that was decided before a moment, from which ``subscribe`` can go on; 0 is none.
+
+        Args:
+            moment: a datetime or ISO 8601, in UTC unless it says otherwise.
+        """
+        from commitlog.catalog.history import HistoryFilter
+
+        wanted = as_moment("moment", moment)
+        self.head_snapshot_id()
+        contents = self.contents()
+        newest = contents.history(HistoryFilter(limit=1))
+        low, high = 0, newest[0].seq if newest else 0
+        # Times never fall from one outcome to the next.
+        while low < high:
+            middle = (low + high + 1) // 2
+            [found] = contents.history(HistoryFilter(limit=1, before_seq=middle + 1))
+            low, high = (middle, high) if found.decided_at < wanted else (low, middle - 1)
+        return low
+
     def last_seq(self) -> int:
         """The ``seq`` of the last outcome: the log's end as it is now; 0 when nothing has been decided."""
         return self._access.last_seq()
@@ -546,6 +569,46 @@ class CommitLog:
         return self.contents().snapshots(
             limit=checked_count_or_none("limit", limit), before=checked_count_or_none("before", before)
         )
+
+    def history(
+        self,
+        limit: int | None = None,
+        *,
+        before: int | None = None,
+        table: str | None = None,
+        writer: str | None = None,
+        since: datetime | str | None = None,
+        verdict: str | m.Verdict | None = None,
+        snapshot: int | None = None,
+    ) -> list[HistoryEntry]:
+        """What was decided, the newest first, refusals too: who asked for which changes of which tables, and the answer.
+
+        Args:
+            limit: how many at most; None is all.
+            before: only outcomes before this ``seq``.
+            table: only what changed this table, or was refused for a conflict about it.
+            writer: only what this ``writer_id`` has sent.
+            since: only what was decided at this moment or later: a datetime or ISO 8601, in UTC unless it says otherwise.
+            verdict: only "committed", "rejected" or "duplicate".
+            snapshot: only what made this snapshot.
+
+        Raises:
+            InvalidRequestError: what is asked for cannot be.
+        """
+        from commitlog.catalog.history import HistoryFilter
+        from commitlog.catalog.snapshot_diff import Named
+
+        asked = HistoryFilter(
+            limit=checked_count_or_none("limit", limit),
+            before_seq=checked_count_or_none("before", before),
+            table=None if table is None else Named(*parse_table_name(table)),
+            writer_id=checked_text_or_none("writer", writer),
+            since=None if since is None else as_moment("since", since),
+            verdict=None if verdict is None else _verdict(verdict),
+            snapshot_id=checked_count_or_none("snapshot", snapshot),
+        )
+        self.head_snapshot_id()
+        return self.contents().history(asked)
 
     def duckdb(self, *, snapshot: int | None = None) -> DuckDBPyConnection:
         """The stock DuckDB client with the lake attached for reading, as ``lake``, which is its default catalog.
@@ -756,6 +819,13 @@ def _handed_over(proposed: Proposed) -> m.Proposal:
 def _check_kind(proposal: m.Proposal) -> None:
     if not isinstance(proposal, m.Proposal):
         raise InvalidRequestError(f"a proposal must be a Proposal, such as tx.proposal(), not {shown(proposal)}")
+
+
+def _verdict(given: str | m.Verdict) -> m.Verdict:
+    try:
+        return m.Verdict(given.upper())
+    except (ValueError, AttributeError):
+        raise InvalidRequestError(f"verdict is 'committed', 'rejected' or 'duplicate', not {given!r}") from None
 
 
 def _isolation(given: str | m.Isolation) -> m.Isolation:

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from commitlog.catalog.history import HistoryEntry, HistorySearch
+from commitlog.catalog.history import HistoryEntry, HistoryFilter
 from commitlog.client.ids import as_proposal_id
 from commitlog.client.outcomes.advising import Advice, advices
 from commitlog.client.outcomes.describing import describe_change, describe_read
@@ -34,7 +35,7 @@ class Asked:
     """What a person has typed into the search: how it was, what it means, and what is wrong with it, by field."""
 
     typed: dict[str, str]
-    search: HistorySearch = field(default_factory=lambda: HistorySearch(limit=SHOWN))
+    search: HistoryFilter = field(default_factory=lambda: HistoryFilter(limit=SHOWN))
     wrong: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -46,7 +47,7 @@ class Asked:
 def log_page(site: Site, request: Request) -> Response:
     """The newest outcomes, or those that are asked for."""
     asked = read_search(site, request.query_params)
-    entries = [] if asked.wrong else site.contents().decided(replace(asked.search, limit=SHOWN + 1))
+    entries = [] if asked.wrong else site.contents().history(replace(asked.search, limit=SHOWN + 1))
     shown = entries[:SHOWN]
     return site.page(
         "log.html",
@@ -78,7 +79,7 @@ def read_search(site: Site, query: Mapping[str, str]) -> Asked:
 def _meaning(site: Site, name: str, text: str) -> dict[str, Any]:
     match name:
         case "proposal":
-            return {"proposal_id": as_proposal_id(text)}
+            return {"proposal_id": UUID(bytes=as_proposal_id(text))}
         case "writer":
             return {"writer_id": text}
         case "snapshot":
@@ -106,11 +107,11 @@ def read_count(text: str) -> int:
     return int(text)
 
 
-def _verdict(text: str) -> str:
+def _verdict(text: str) -> m.Verdict:
     known = [each.value for each in m.Verdict]
     if text.upper() not in known:
         raise InvalidRequestError(f"{text[:40]!r} is no verdict: there are {', '.join(known).lower()}")
-    return text.upper()
+    return m.Verdict(text.upper())
 
 
 def _table_id(site: Site, text: str) -> int:
@@ -133,7 +134,7 @@ def proposal_page(site: Site, request: Request) -> Response:
 def snapshot_page(site: Site, request: Request) -> Response:
     """Leads to the outcome that made a snapshot."""
     snapshot_id = read_count(request.path_params["snapshot_id"])
-    found = site.contents().decided(HistorySearch(snapshot_id=snapshot_id, limit=1))
+    found = site.contents().history(HistoryFilter(snapshot_id=snapshot_id, limit=1))
     if not found:
         raise HTTPException(404, f"no outcome that readers see made snapshot {snapshot_id}")
     return RedirectResponse(f"/outcome/{found[0].seq}", status_code=303)
@@ -174,7 +175,7 @@ class Refusal:
 
 def _refusal(site: Site, outcome: m.Outcome) -> Refusal:
     met = sorted({each.committed_snapshot_id for each in outcome.conflicts})[-MET_DRAWN_MAX:]
-    others = [each for snapshot_id in met for each in site.contents().decided(HistorySearch(snapshot_id=snapshot_id))]
+    others = [each for snapshot_id in met for each in site.contents().history(HistoryFilter(snapshot_id=snapshot_id))]
     tried, unavailable = [], None
     if outcome.reason is m.Reason.CONFLICT and outcome.proposal_id is not None:
         explanation = site.explanation(outcome.proposal_id)

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from commitlog.catalog.history import HistorySearch
+from commitlog.catalog.history import HistoryFilter
 from commitlog.domain import model as m
 from commitlog.ui.drawing.plots import draw_plot
 from commitlog.ui.pulse import BEATS_KEPT, OUTCOMES_KEPT, Beat
@@ -24,7 +24,7 @@ def overview_page(site: Site, request: Request) -> Response:
     return site.page(
         "overview.html",
         newest=NEWEST,
-        entries=contents.decided(HistorySearch(limit=NEWEST)),
+        entries=contents.history(HistoryFilter(limit=NEWEST)),
         head=site.head(),
         **measured(site),
     )
@@ -37,7 +37,7 @@ def overview_part(site: Site) -> str:
 
 def new_rows(site: Site, beat: Beat) -> str:
     """The rows of the log's page for what a beat brought, as far as readers see it."""
-    entries = site.contents().decided(HistorySearch(before_seq=beat.rows[0] + 1, limit=len(beat.rows)))
+    entries = site.contents().history(HistoryFilter(before_seq=beat.rows[0] + 1, limit=len(beat.rows)))
     return site.templates.get_template("new_rows.html").render(entries=entries)
 
 

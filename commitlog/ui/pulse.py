@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from commitlog.catalog.history import HistorySearch
+from commitlog.catalog.history import HistoryFilter
 from commitlog.client import CommitLog
 from commitlog.domain import model as m
 from commitlog.errors import CommitLogError
@@ -135,7 +135,7 @@ class Pulse:
     def begin(self) -> int:
         """Take what was decided before from the catalog; the seq after which to follow."""
         last = self._log.last_seq()
-        known = self._log.contents().decided(HistorySearch(before_seq=last + 1, limit=OUTCOMES_KEPT))
+        known = self._log.contents().history(HistoryFilter(before_seq=last + 1, limit=OUTCOMES_KEPT))
         with self._lock:
             self._kept.clear()
             self._kept.extend((each.verdict, each.conflict_kinds) for each in reversed(known))

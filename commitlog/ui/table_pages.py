@@ -11,7 +11,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from commitlog.catalog.history import HistoryEntry, HistorySearch
+from commitlog.catalog.history import HistoryEntry, HistoryFilter
 from commitlog.catalog.queries import CatalogFile, CatalogTable
 from commitlog.client.outcomes.describing import describe_change
 from commitlog.client.reading.scan import Scan
@@ -61,7 +61,7 @@ def table_page(site: Site, request: Request) -> Response:
     at = read_count(asked["at"]) if asked.get("at") else site.head()
     found = _found(site, name, at)
     contents, table_id = site.contents(), found.definition.table_id
-    entries = contents.decided(HistorySearch(table_id=table_id, limit=HISTORY))
+    entries = contents.history(HistoryFilter(table_id=table_id, limit=HISTORY))
     holding = held(contents.files_at(found, at), len(contents.rows_at(table_id, at)))
     return site.page(
         "table.html",

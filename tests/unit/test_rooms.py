@@ -32,7 +32,9 @@ def _names(text: str) -> frozenset[str]:
 EVERYTHING = _names(
     "domain log catalog client adoption spark local simulation ui errors config machine compiled testing"
 )
-CATALOG_READERS = "catalog.history catalog.queries catalog.watching catalog.table_changes catalog.connecting"
+CATALOG_READERS = (
+    "catalog.queries catalog.history catalog.snapshot_diff catalog.watching catalog.table_changes catalog.connecting"
+)
 SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.table_changes catalog.census "
     "domain log.results log.chain log.codec errors config"
@@ -53,7 +55,7 @@ ROOMS = {
     "log": Room(_names("domain errors config machine"), never=_names("sqlalchemy psycopg pyspark")),
     "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(
-        _names("domain log catalog.history catalog.queries catalog.watching catalog.table_changes errors config"),
+        _names(f"domain log {CATALOG_READERS} errors config"),
         never=_names("pyspark"),
     ),
     "client.tables": Room(_names("client.arguments domain errors")),
@@ -75,7 +77,9 @@ ROOMS = {
             f"client.arguments client.tables client.files client.access.contents domain {CATALOG_READERS} errors config"
         )
     ),
-    "client.outcomes": Room(_names("client.arguments client.tables client.access domain log errors config")),
+    "client.outcomes": Room(
+        _names(f"client.arguments client.tables client.access domain log {CATALOG_READERS} errors config")
+    ),
     **{f"client.{tool}": Room(_names("client.arguments domain errors")) for tool in ("arguments", "ids", "limits")},
     "adoption": Room(_names("domain log.codec errors"), never=_names("confluent_kafka sqlalchemy psycopg pyspark")),
     "spark": Room(SPARK_OUTSIDE, never=_names("sqlalchemy psycopg")),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from looked_at import flights
 
-from commitlog.catalog.history import HistorySearch
+from commitlog.catalog.history import HistoryFilter
 from commitlog.domain import model as m
 from commitlog.errors import ProposalRejectedError
 from commitlog.testing import InMemoryCommitLog
@@ -28,7 +28,7 @@ def drawn(lake: Path, between: int, *, writer: str = "late", rebase_passes: bool
             tx.delete("main.flights", positions={first: [1]})
         with pytest.raises(ProposalRejectedError):
             late.commit()
-        others = log.contents().decided(HistorySearch(writer_id="quick"))
+        others = log.contents().history(HistoryFilter(writer_id="quick"))
         found = draw_refusal(log.outcomes[-1], others, rebase_passes=rebase_passes)
     assert found is not None
     return found

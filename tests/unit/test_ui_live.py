@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from looked_at import busy_log
 
-from commitlog.catalog.history import HistorySearch
+from commitlog.catalog.history import HistoryFilter
 from commitlog.client.access.contents import Contents
 from commitlog.domain import model as m
 from commitlog.errors import CatalogUnavailableError
@@ -190,7 +190,7 @@ def test_nice_above_when_given_a_value_then_1_2_or_5(value: float, above: float)
 
 def test_lanes_when_transactions_overlapped_then_their_bars_do(log: InMemoryCommitLog) -> None:
     table_id = log.table("main.flights").definition.table_id
-    drawing = draw_lanes(log.contents().decided(HistorySearch(table_id=table_id)))
+    drawing = draw_lanes(log.contents().history(HistoryFilter(table_id=table_id)))
     assert drawing is not None
     by_writer = {each.writer: each for each in drawing.lanes}
     refused, met, after = by_writer["reporting"], by_writer["gdpr-erasure"], by_writer["schema-owner"]
@@ -202,7 +202,7 @@ def test_lanes_when_transactions_overlapped_then_their_bars_do(log: InMemoryComm
 
 def test_times_when_drawn_then_refusals_are_below_the_line(log: InMemoryCommitLog) -> None:
     table_id = log.table("main.flights").definition.table_id
-    entries = log.contents().decided(HistorySearch(table_id=table_id))
+    entries = log.contents().history(HistoryFilter(table_id=table_id))
     drawing = draw_times(entries)
     assert drawing is not None
     assert sum(each.committed for each in drawing.stretches) == 8

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from commitlog.catalog.history import HistoryEntry, HistorySearch, WriterTotals
+    from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
     from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
     from commitlog.catalog.table_changes import ChangedFile, ChangedRow
     from commitlog.domain.model import Predicate
@@ -35,6 +35,8 @@ class Contents(Protocol):
         self, *, table_id: int | None = None, limit: int | None = None, before: int | None = None
     ) -> list[CatalogSnapshot]: ...
 
+    def history(self, asked: HistoryFilter) -> list[HistoryEntry]: ...
+
     def schemas(self, snapshot_id: int) -> list[str]: ...
 
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]: ...
@@ -48,8 +50,6 @@ class Contents(Protocol):
     def file_count_at(self, table_id: int, snapshot_id: int) -> int: ...
 
     def rows_at(self, table_id: int, snapshot_id: int) -> Sequence[Mapping[int, Any]]: ...
-
-    def decided(self, asked: HistorySearch) -> list[HistoryEntry]: ...
 
     def writers(self, limit: int) -> list[WriterTotals]: ...
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyroaring import BitMap64, FrozenBitMap64
 
-from commitlog.catalog.history import HistoryEntry, HistorySearch, WriterTotals
+from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
 from commitlog.catalog.projecting.given_ids import AssignedIds, FileIds
 from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
 from commitlog.catalog.table_changes import ChangedFile, ChangedRow
@@ -81,6 +81,7 @@ class MemoryContents:
         self._table_path = table_path
         self._lock = lock
         self._snapshots = [(_FIRST, frozenset[int]())]
+        self._history = MemoryHistory()
         self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
         self._files: dict[int, _File] = {}
         self._rows: defaultdict[int, list[_Row]] = defaultdict(list)
@@ -213,6 +214,10 @@ class MemoryContents:
             ]
         return found[:limit]
 
+    def history(self, asked: HistoryFilter) -> list[HistoryEntry]:
+        with self._lock:
+            return self._history.search(asked)
+
     def schemas(self, snapshot_id: int) -> list[str]:
         schemas = self._state().schemas.values()
         return sorted(
@@ -299,10 +304,6 @@ class MemoryContents:
                 for each in rows
                 if each.since <= snapshot_id and (each.until is None or each.until > snapshot_id)
             ]
-
-    def decided(self, asked: HistorySearch) -> list[HistoryEntry]:
-        with self._lock:
-            return self._history.search(asked)
 
     def writers(self, limit: int) -> list[WriterTotals]:
         with self._lock:

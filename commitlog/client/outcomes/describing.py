@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import quoted
+
+if TYPE_CHECKING:
+    from commitlog.catalog.history import HistoryEntry
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d[\d:.+\-Z]*)?")
 
@@ -18,6 +22,22 @@ def describe_changes(changes: Sequence[m.Change], *, shown_max: int = 3) -> str:
     if len(changes) > shown_max:
         shown.append(f"and {len(changes) - shown_max} more")
     return ", ".join(shown) if shown else "nothing"
+
+
+def describe_entry(entry: HistoryEntry) -> str:
+    """What an outcome of the history came to: the message and what changed, or why it was refused."""
+    kinds = ", ".join(each.replace("_", " ").lower() for each in entry.change_kinds)
+    tables = ", ".join(quoted(str(TableName(*each))) for each in entry.tables)
+    asked = f"{kinds}: {tables}" if kinds and tables else kinds or tables or "open writer"
+    if entry.reason is not None:
+        return one_line(f"{entry.reason}: {entry.detail}")
+    return f"{one_line(entry.message)} ({asked})" if entry.message else asked
+
+
+def one_line(text: str) -> str:
+    """A writer's text as it may be shown: on one line, and without what a terminal would obey."""
+    words = " ".join(text.split())
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in words)
 
 
 def describe_change(change: m.Change) -> str:

@@ -33,10 +33,15 @@ def snapshot_of(log: ReadLog, snapshot: int | None, timestamp: datetime | str | 
     if snapshot is not None:
         log.contents().check_snapshot(checked_count("snapshot", snapshot))
         return snapshot
-    return head if timestamp is None else log.contents().snapshot_at(_moment(timestamp))
+    return head if timestamp is None else log.contents().snapshot_at(as_moment("timestamp", timestamp))
 
 
-def _moment(given: datetime | str) -> datetime:
+def as_moment(what: str, given: datetime | str) -> datetime:
+    """A moment as programs give it: a datetime, or ISO 8601, in UTC unless it says otherwise.
+
+    Raises:
+        InvalidRequestError: it is neither; ``what`` is what the message calls it.
+    """
     try:
         found = datetime.fromisoformat(given) if isinstance(given, str) else given
         if isinstance(found, date) and not isinstance(found, datetime):
@@ -44,6 +49,6 @@ def _moment(given: datetime | str) -> datetime:
         return found if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, AttributeError):
         raise InvalidRequestError(
-            f"timestamp must be a datetime, or a text such as '2026-01-31T12:30:00', in UTC unless it says otherwise, not "
+            f"{what} must be a datetime, or a text such as '2026-01-31T12:30:00', in UTC unless it says otherwise, not "
             f"{shown(given)}"
         ) from None

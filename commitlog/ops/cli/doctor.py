@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from commitlog.config import Settings
+from commitlog.ops.cli.ages import AGE_MS, read_age_ms
 from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
 
 if TYPE_CHECKING:
@@ -16,18 +17,13 @@ if TYPE_CHECKING:
 SHOWN_LETTERS = 70
 
 
-_AGE_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-
-
-AGE_MS_MIN = _AGE_MS["h"]
+AGE_MS_MIN = AGE_MS["h"]
 """Younger files may be those of a writer that is at work."""
 
 
 def age_ms(_: click.Context, __: click.Parameter, text: str) -> int:
     """An age in words, in milliseconds."""
-    if not (text[:-1].isdecimal() and text[-1:] in _AGE_MS):
-        raise click.BadParameter(f"{text!r} is no age: a number and one of s, m, h, d, w, such as 7d")
-    age = int(text[:-1]) * _AGE_MS[text[-1]]
+    age = read_age_ms(text)
     if age < AGE_MS_MIN:
         raise click.BadParameter(f"{text} is too short: a writer may be about to propose younger files; at least 1h")
     return age

@@ -2,45 +2,141 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from textwrap import fill
+from typing import Any, TypeVar
 
 import click
 
+from commitlog.catalog.history import HistoryEntry, HistoryFilter
+from commitlog.catalog.snapshot_diff import Named
 from commitlog.client import CommitLog
-from commitlog.client.outcomes.describing import describe_changes
+from commitlog.client.access.history_entries import entry_of, is_asked
+from commitlog.client.outcomes.describing import describe_entry, one_line
+from commitlog.client.outcomes.graph import graph_lines, in_ascii
+from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.config import Settings
-from commitlog.domain.model import Outcome
-from commitlog.domain.model.ids import format_id
+from commitlog.domain.model import Outcome, Verdict
 from commitlog.domain.model.records.outcome_json import outcome_to_json
-from commitlog.ops.cli.options import current_catalog, json_option, print_json, print_table, settings_options
+from commitlog.ops.cli.ages import AGE_MS, read_age_ms
+from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options, shown_width
+
+F = TypeVar("F", bound=Callable[..., Any])
+WRITER_WIDTH_MAX = 24
+_HEAD = f"{'seq':>6}  {'snapshot':<9}  {'time (UTC)':<19}  "
+_COLOURS = {Verdict.COMMITTED: "green", Verdict.REJECTED: "red", Verdict.DUPLICATE: "yellow"}
+
+
+def _since(_: click.Context, __: click.Parameter, text: str | None) -> datetime | str | None:
+    """A moment, or how long ago; the log reads what is no age."""
+    if text is None or text[-1:] not in AGE_MS or not text[:-1].isdecimal():
+        return text
+    return datetime.now(UTC) - timedelta(milliseconds=read_age_ms(text))
+
+
+def filter_options(command: F) -> F:
+    """Give a command the options that say which outcomes are shown."""
+    verdicts = click.Choice([each.value for each in Verdict], case_sensitive=False)
+    since_help = "Decided since then: 2026-03-02T04:05, in UTC unless it says otherwise, or so long ago: 90m, 12h, 7d."
+    for option in (
+        click.option("--verdict", type=verdicts, help="Only these."),
+        click.option("--since", callback=_since, metavar="TIME", help=since_help),
+        click.option("--writer", metavar="WRITER", help="Only what this writer has sent."),
+        click.option("--table", metavar="TABLE", help="What changed it, or was refused for a conflict about it."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command("log")
 @click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
 @click.option("--before", "before_seq", type=int, metavar="SEQ", help="Only outcomes before this one.")
+@click.option("--graph", is_flag=True, help="Draw which proposals overtook which.")
+@filter_options
 @json_option
 @settings_options
-def log_command(settings: Settings, limit: int, before_seq: int | None, as_json: bool) -> None:
-    """Show the newest outcomes: who asked for what, when, and what became of it."""
-    with current_catalog(settings) as catalog:
-        rows = catalog.history(limit=limit, before_seq=before_seq)
+def log_command(
+    settings: Settings,
+    limit: int,
+    before_seq: int | None,
+    graph: bool,
+    table: str | None,
+    writer: str | None,
+    since: datetime | str | None,
+    verdict: str | None,
+    as_json: bool,
+) -> None:
+    """Show the newest outcomes: who asked for what, when, and what became of it.
+
+    With --graph the snapshots are a line. A lane beside it is a proposal that others overtook: from its base, below, to the
+    snapshot that it made, or to an x where it was refused.
+    """
+    if graph and (as_json or table or writer or verdict):
+        raise click.UsageError("--graph draws all outcomes: leave out --json, --table, --writer and --verdict")
+    with reading_log(settings) as log:
+        entries = log.history(limit, before=before_seq, table=table, writer=writer, since=since, verdict=verdict)
     if as_json:
-        for row in rows:
-            print_json(row)
-        return
-    columns = ["seq", "snapshot", "time (UTC)", "writer", "verdict", "what"]
-    print_table(columns, [_history_row(row) for row in rows])
-    if not rows:
-        click.echo("nothing has been decided yet")
+        for entry in entries:
+            print_json(entry_to_json(entry))
+    elif not entries:
+        click.echo(
+            "nothing like that has been decided"
+            if table or writer or since or verdict
+            else "nothing has been decided yet"
+        )
+    else:
+        _print_entries(entries, graph=graph)
 
 
-def _history_row(row: dict[str, Any]) -> tuple[object, ...]:
-    decided_at = row["decided_at"].astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    what = row["message"] or (row["change_kinds"] or "").replace("_", " ").lower()
-    if row["reason"]:
-        what = f"{row['reason']}: {row['detail']}"
-    return row["seq"], row["snapshot_id"], decided_at, row["writer_id"], row["verdict"], what
+def _print_entries(entries: list[HistoryEntry], *, graph: bool) -> None:
+    drawn = [drawing for _, drawing in graph_lines(entries)] if graph else [""] * len(entries)
+    if graph and not _shows("│╮╯"):
+        drawn = [in_ascii(each) for each in drawn]
+    beside = max(map(len, drawn)) + bool(graph)
+    writers = max(len(each) for each in ("writer", *map(_writer, entries)))
+    click.secho(f"{'':{beside}}{_HEAD}{'writer':<{writers}}  what", bold=True)
+    for entry, drawing in zip(entries, drawn, strict=True):
+        click.echo(entry_lines(entry, f"{drawing:<{beside}}", writers))
+
+
+def _shows(letters: str) -> bool:
+    try:
+        letters.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def entry_lines(entry: HistoryEntry, before: str = "", writer_width: int = 0) -> str:
+    """An entry for people: one line, or as many as the terminal takes."""
+    place = (
+        f"{entry.snapshot_id}"
+        if entry.verdict is Verdict.COMMITTED and entry.snapshot_id is not None
+        else entry.verdict
+    )
+    time = entry.decided_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    head = f"{before}{entry.seq:>6}  {place:<9}  {time}  {_writer(entry):<{writer_width}}  "
+    lines = fill(
+        describe_entry(entry),
+        max(shown_width(), len(head) + 10),
+        initial_indent=head,
+        subsequent_indent=" " * (len(before) + 8),
+        drop_whitespace=True,
+    )
+    return lines.replace(place, click.style(place, fg=_COLOURS[entry.verdict]), 1) if before == "" else lines
+
+
+def _writer(entry: HistoryEntry) -> str:
+    writer = one_line(entry.writer_id or "?")
+    return writer if len(writer) <= WRITER_WIDTH_MAX else f"{writer[: WRITER_WIDTH_MAX - 1]}…"
+
+
+def entry_to_json(entry: HistoryEntry) -> dict[str, Any]:
+    """The JSON form of an entry of the history."""
+    return {**asdict(entry), "tables": [str(TableName(*each)) for each in entry.tables]}
 
 
 @click.command("tail")
@@ -52,26 +148,42 @@ def _history_row(row: dict[str, Any]) -> tuple[object, ...]:
     help="Begin after it (0: at the beginning); else with what comes.",
 )
 @click.option("--no-follow", is_flag=True, help="End where the log ends now.")
+@filter_options
 @json_option
 @settings_options
-def tail_command(settings: Settings, after_seq: int | None, no_follow: bool, as_json: bool) -> None:
+def tail_command(
+    settings: Settings,
+    after_seq: int | None,
+    no_follow: bool,
+    table: str | None,
+    writer: str | None,
+    since: datetime | str | None,
+    verdict: str | None,
+    as_json: bool,
+) -> None:
     """Follow the outcomes as they are decided, until Ctrl-C."""
+    if after_seq is not None and since is not None:
+        raise click.UsageError("--after and --since both say where to begin: give one of them")
+    asked = HistoryFilter(
+        table=None if table is None else Named(*parse_table_name(table)),
+        writer_id=writer,
+        verdict=None if verdict is None else Verdict(verdict.upper()),
+    )
     with CommitLog.connect(settings=settings) as log:
         start = log.last_seq() if after_seq is None else after_seq
-        for outcome in log.subscribe(start, follow=not no_follow):
+        if since is not None:
+            start = log.seq_before(since)
+        for outcome in _asked(log.subscribe(start, follow=not no_follow), asked):
             if as_json:
-                print_json(outcome_to_json(outcome))
+                print_json(shown_outcome(outcome))
             else:
-                click.echo(_tail_line(outcome))
+                click.echo(entry_lines(entry_of(outcome)))
 
 
-def _tail_line(outcome: Outcome) -> str:
-    time = datetime.fromtimestamp(outcome.decided_at_ms / 1000, UTC).strftime("%H:%M:%S")
-    if outcome.reason is not None:
-        end = f"{outcome.reason.value}: {outcome.detail}"
-    elif outcome.proposal is not None:
-        end = describe_changes(outcome.proposal.changes) if outcome.proposal.changes else "open writer"
-    else:
-        end = "" if outcome.proposal_id is None else format_id(outcome.proposal_id)
-    place = "" if outcome.snapshot_id is None else f"snapshot {outcome.snapshot_id}"
-    return f"{time}  {outcome.seq:>8}  {outcome.verdict.value:<9}  {place:<16}  {outcome.writer_id or '?'}  {end}"
+def _asked(outcomes: Iterator[Outcome], asked: HistoryFilter) -> Iterator[Outcome]:
+    return (outcome for outcome in outcomes if is_asked(entry_of(outcome), asked))
+
+
+def shown_outcome(outcome: Outcome) -> dict[str, Any]:
+    """The JSON form of an outcome, with its time also in the form that all commands have."""
+    return {**outcome_to_json(outcome), "decided_at": entry_of(outcome).decided_at}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,8 +20,10 @@ from commitlog.config import Settings
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import Catalog
+    from commitlog.client import CommitLog
 
 REDRAW_S = 0.2
+WIDTH_MAX = 1_000
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SETTINGS = {
@@ -73,10 +77,43 @@ def current_catalog(settings: Settings) -> Iterator[Catalog]:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
 
+@contextmanager
+def reading_log(settings: Settings) -> Iterator[CommitLog]:
+    """A connection to the log for whoever asks what its catalog holds.
+
+    Raises:
+        CatalogUnavailableError, LogUnavailableError: a server does not answer.
+    """
+    from commitlog.catalog.reader import CatalogReader
+    from commitlog.client import CommitLog
+
+    # PostgreSQL says at once that it is not there; Kafka is asked for seconds.
+    catalog = CatalogReader(settings.database_url)
+    try:
+        with catalog.connected():
+            pass
+    finally:
+        catalog.close()
+    with CommitLog.connect(settings=settings) as log:
+        yield log
+
+
 def print_json(value: Any) -> None:
-    """One JSON object on one line, at once."""
-    click.echo(json.dumps(value, default=str))
+    """One JSON object on one line, at once; moments as ``json_time`` writes them."""
+    click.echo(json.dumps(value, default=lambda other: json_time(other) if isinstance(other, datetime) else str(other)))
     sys.stdout.flush()
+
+
+def json_time(moment: datetime) -> str:
+    """A moment in the one form that all ``--json`` has: ISO 8601, in UTC, such as 2026-03-02T04:05:06.789000Z."""
+    if moment.tzinfo is None:
+        return moment.isoformat()
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def shown_width() -> int:
+    """How wide lines may be: as the terminal; without one as long as they need to be."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH_MAX
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
@@ -88,8 +125,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
     table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(Text("" if cell is None else str(cell), style=_style(cell)) for cell in row))
-    width = None if sys.stdout.isatty() else 1_000
-    Console(width=width, highlight=False).print(table)
+    Console(width=shown_width(), highlight=False).print(table)
 
 
 def _style(cell: object) -> str:

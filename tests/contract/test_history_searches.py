@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from making import append, create, rejected
 
-from commitlog.catalog.history import HistoryEntry, HistorySearch
+from commitlog.catalog.history import HistoryEntry, HistoryFilter
 from commitlog.client import CommitLog
 
 
@@ -25,7 +25,7 @@ class Asked:
 
     def found(self, **search: object) -> list[HistoryEntry]:
         self.log.head_snapshot_id()
-        return self.log.contents().decided(HistorySearch(**search))  # type: ignore[arg-type]
+        return self.log.contents().history(HistoryFilter(**search))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def asked(log: CommitLog, table: str, tmp_path: Path) -> Asked:
     return Asked(log, log.table(table).definition.table_id, committer, refused, snapshot_id)
 
 
-def test_decided_when_asked_by_table_then_its_commits_and_refusals_the_newest_first(asked: Asked) -> None:
+def test_history_when_asked_by_table_then_its_commits_and_refusals_the_newest_first(asked: Asked) -> None:
     found = asked.found(table_id=asked.table_id)
     assert [each.verdict for each in found] == ["REJECTED", "COMMITTED", "COMMITTED", "COMMITTED"]
     assert [each.change_kinds for each in found] == [("DELETE",), ("DELETE",), ("APPEND",), ("CREATE_TABLE",)]
@@ -55,14 +55,13 @@ def test_decided_when_asked_by_table_then_its_commits_and_refusals_the_newest_fi
     assert asked.found(table_id=asked.table_id, verdict="REJECTED") == found[:1]
 
 
-def test_decided_when_asked_by_one_thing_then_that_outcome(asked: Asked) -> None:
+def test_history_when_asked_by_one_thing_then_that_outcome(asked: Asked) -> None:
     (by_snapshot,) = asked.found(snapshot_id=asked.committed_snapshot_id)
     assert by_snapshot.writer_id == asked.committer
     (by_writer,) = asked.found(writer_id=asked.refused)
     assert (by_writer.snapshot_id, by_writer.base_snapshot_id) == (None, asked.committed_snapshot_id - 1)
-    assert by_writer.proposal_id is not None
-    assert asked.found(proposal_id=by_writer.proposal_id.bytes) == [by_writer]
-    assert asked.found(proposal_id=uuid.uuid4().bytes) == []
+    assert asked.found(proposal_id=by_writer.proposal_id) == [by_writer]
+    assert asked.found(proposal_id=uuid.uuid4()) == []
 
 
 def test_writers_when_listed_then_what_each_has_proposed(asked: Asked) -> None:

@@ -1,0 +1,76 @@
+"""Outcomes as entries of the history, as the catalog tells them: for a log in memory, and for one that is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from commitlog.catalog.history import HistoryEntry, HistoryFilter
+from commitlog.catalog.snapshot_diff import Named
+from commitlog.domain import model as m
+from commitlog.domain.model.types import fold
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def is_asked(entry: HistoryEntry, asked: HistoryFilter) -> bool:
+    """Whether a filter lets an entry through, whatever ``table_id`` it asks for."""
+    return (
+        (asked.before_seq is None or entry.seq < asked.before_seq)
+        and (asked.proposal_id is None or entry.proposal_id == asked.proposal_id)
+        and (asked.writer_id is None or entry.writer_id == asked.writer_id)
+        and (asked.since is None or entry.decided_at >= asked.since)
+        and (asked.verdict is None or entry.verdict is asked.verdict)
+        and (asked.snapshot_id is None or entry.snapshot_id == asked.snapshot_id)
+        and (asked.table is None or _folded(asked.table) in map(_folded, entry.tables))
+    )
+
+
+def _folded(named: Named) -> tuple[str, str]:
+    return fold(named.schema), fold(named.name)
+
+
+def entry_of(outcome: m.Outcome) -> HistoryEntry:
+    """The entry of an outcome."""
+    asked = outcome.proposal
+    committed = asked if outcome.verdict is m.Verdict.COMMITTED else None
+    return HistoryEntry(
+        seq=outcome.seq,
+        decided_at=_EPOCH + timedelta(milliseconds=outcome.decided_at_ms),
+        verdict=outcome.verdict,
+        snapshot_id=outcome.snapshot_id,
+        writer_id=outcome.writer_id,
+        proposal_id=None if outcome.proposal_id is None else UUID(bytes=outcome.proposal_id),
+        base_snapshot_id=None if asked is None else asked.base_snapshot_id,
+        head_snapshot_id=outcome.head_snapshot_id,
+        reason=None if outcome.reason is None else outcome.reason.value,
+        detail=outcome.detail,
+        change_kinds=() if asked is None else tuple(dict.fromkeys(each.kind.value for each in asked.changes)),
+        conflict_kinds=tuple(sorted({each.kind.value for each in outcome.conflicts})),
+        tables=tuple(sorted(set(_met(outcome) if committed is None else _changed(committed, outcome)))),
+        author=None if committed is None else committed.author,
+        message=None if committed is None else committed.message,
+    )
+
+
+def _changed(proposal: m.Proposal, outcome: m.Outcome) -> Iterator[Named]:
+    for change, effect in zip(proposal.changes, outcome.effects, strict=True):
+        if effect.skipped:
+            continue
+        match change:
+            case m.RenameTable():
+                yield Named(change.schema, change.table)
+                yield Named(change.schema, change.new_table)
+            case m.CreateView() | m.ReplaceView() | m.DropView():
+                yield Named(change.schema, change.view)
+            case m.CreateSchema() | m.DropSchema() | m.ExpireSnapshots() | m.Configure():
+                pass
+            case _:
+                yield Named(change.schema, change.table)
+
+
+def _met(outcome: m.Outcome) -> Iterator[Named]:
+    for conflict in outcome.conflicts:
+        if conflict.object.schema and conflict.object.table:
+            yield Named(conflict.object.schema, conflict.object.table)
