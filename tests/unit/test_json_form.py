@@ -213,3 +213,32 @@ def test_an_outcome_as_json_then_the_fields_of_the_design() -> None:
     assert committed["assigned"]["column_ids"] == [[1, 2], [1, 2]]
     assert committed["reason"] is None
     assert to_json(b"\x01\xff") == "01ff"
+
+
+def test_proposal_when_fields_are_missing_then_all_of_them_are_named_at_once() -> None:
+    with pytest.raises(MalformedRecordError) as raised:
+        proposal_from_json(
+            {
+                "writer_id": "w",
+                "changes": [{"kind": "DROP_TABLE"}, {"kind": "CREATE_SCHEMA", "schema": "s"}, append(data_file(), {})],
+                "reads": [{"kind": "TABLE", "schema": "s", "table": "t", "filter": [{"column": "c", "op": "="}]}],
+            }
+        )
+    assert str(raised.value) == (
+        "these fields are missing: proposal.proposal_id, proposal.base_snapshot_id, proposal.reads[0].filter[0].value, "
+        "proposal.changes[0].schema, proposal.changes[0].table, proposal.changes[2].files[1].path, "
+        "proposal.changes[2].files[1].record_count, proposal.changes[2].files[1].file_size_bytes"
+    )
+
+
+def test_proposal_when_one_field_is_missing_then_it_is_named() -> None:
+    with pytest.raises(MalformedRecordError, match=r"^proposal\.changes\[0\]: the field 'table' is missing$"):
+        proposal_from_json(proposal({"kind": "DROP_TABLE", "schema": "s"}))
+
+
+def test_line_when_it_lacks_what_stands_in_for_it_then_it_is_filled_in() -> None:
+    line = json.dumps({"writer_id": "w", "base_snapshot_id": 7, "changes": []})
+    found = parse_proposal(line, {"proposal_id": make_id(3), "base_snapshot_id": 1})
+    assert isinstance(found, Proposal)
+    assert (to_json(found.proposal_id), found.base_snapshot_id) == (make_id(3), 7)
+    assert isinstance(parse_proposal("[]", {"writer_id": "w"}), MalformedProposal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from commitlog.domain.model.ids import parse_id
@@ -14,12 +15,19 @@ from commitlog.domain.model.values import ProposalId
 from commitlog.errors import MalformedRecordError
 
 
-def parse_proposal(line: bytes | str) -> Proposal | MalformedProposal:
-    """Read one line of a proposals file; what is none comes back as a MalformedProposal, with its ids if they can be read."""
+def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) -> Proposal | MalformedProposal:
+    """Read one line of a proposals file; what is none comes back as a MalformedProposal, with its ids if they can be read.
+
+    Args:
+        line: one object of JSON.
+        missing: what stands in for fields that it does not have.
+    """
     value: Any = None
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
         value = json.loads(text, parse_int=bounded_int, parse_constant=no_constant)
+        if isinstance(value, dict):
+            value = {**(missing or {}), **value}
         return proposal_from_json(value)
     except MalformedRecordError as error:
         detail = str(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
@@ -160,7 +160,16 @@ def listed(read: Reader[T]) -> Reader[tuple[T, ...]]:
     def read_list(value: Any, where: str) -> tuple[T, ...]:
         if not isinstance(value, list):
             raise _wrong(where, value, "a list")
-        return tuple(read(item, f"{where}[{index}]") for index, item in enumerate(value))
+        found: list[T] = []
+        missing: list[str] = []
+        for index, item in enumerate(value):
+            try:
+                found.append(read(item, f"{where}[{index}]"))
+            except _MissingError as error:
+                missing += error.fields
+        if missing:
+            raise _MissingError(missing)
+        return tuple(found)
 
     return read_list
 
@@ -200,14 +209,32 @@ def read_fields(value: Any, where: str, known: Mapping[str, Field], skip: tuple[
         if name not in known and name not in skip:
             raise MalformedRecordError(f"{where}: unknown field {shown(name)}; known are {', '.join(known)}")
     found: dict[str, Any] = {}
+    missing: list[str] = []
     for name, (read, default) in known.items():
         if name in value:
-            found[name] = read(value[name], f"{where}.{name}")
+            try:
+                found[name] = read(value[name], f"{where}.{name}")
+            except _MissingError as error:
+                missing += error.fields
         elif default is _REQUIRED:
-            raise MalformedRecordError(f"{where}: the field {name!r} is missing")
+            missing.append(f"{where}.{name}")
         else:
             found[name] = default
+    if missing:
+        raise _MissingError(missing)
     return found
+
+
+class _MissingError(MalformedRecordError):
+    """Fields are missing: all of them are told at once."""
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self.fields = fields
+        if len(fields) == 1:
+            where, _, name = fields[0].rpartition(".")
+            super().__init__(f"{where}: the field {name!r} is missing")
+        else:
+            super().__init__(f"these fields are missing: {', '.join(fields)}")
 
 
 def record(make: Callable[..., T], known: Mapping[str, Field]) -> Reader[T]:
@@ -253,7 +280,7 @@ def predicate(value: Any, where: str) -> Predicate:
                 raise MalformedRecordError(f"{where}.value: {op} takes no value")
         case _:
             if "value" not in value:
-                raise MalformedRecordError(f"{where}: the field 'value' is missing")
+                raise _MissingError([f"{where}.value"])
             literal = scalar(literal, f"{where}.value")
     return Predicate(found["column"], op, literal)
 

@@ -20,9 +20,9 @@ from commitlog.client.outcomes.graph import graph_lines, in_ascii
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
-from commitlog.domain.model.records.outcome_json import outcome_to_json
 from commitlog.ops.cli.ages import AGE_MS, read_age_ms
 from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options, shown_width
+from commitlog.ops.cli.outcomes import shown_outcome
 
 F = TypeVar("F", bound=Callable[..., Any])
 WRITER_WIDTH_MAX = 24
@@ -182,8 +182,3 @@ def tail_command(
 
 def _asked(outcomes: Iterator[Outcome], asked: HistoryFilter) -> Iterator[Outcome]:
     return (outcome for outcome in outcomes if is_asked(entry_of(outcome), asked))
-
-
-def shown_outcome(outcome: Outcome) -> dict[str, Any]:
-    """The JSON form of an outcome, with its time also in the form that all commands have."""
-    return {**outcome_to_json(outcome), "decided_at": entry_of(outcome).decided_at}

@@ -2,44 +2,69 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 import click
 
 from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome
 from commitlog.client.ids import as_proposal_id
+from commitlog.client.proposal_examples import example_kinds, example_of
+from commitlog.client.proposal_lines import Answer, ProposalLines
 from commitlog.config import Settings
-from commitlog.domain.model import MalformedProposal, Outcome, Proposal
+from commitlog.domain.model import ChangeKind, Outcome
 from commitlog.domain.model.ids import format_id
-from commitlog.domain.model.json_lines import parse_proposal
 from commitlog.domain.model.json_values import to_json
-from commitlog.domain.model.records.outcome_json import conflict_to_json, outcome_to_json
+from commitlog.domain.model.records.outcome_json import conflict_to_json
 from commitlog.domain.model.records.proposal_json import proposal_to_json
-from commitlog.errors import KeyReusedError, MalformedRecordError, OutcomeUnknownError
+from commitlog.errors import KeyReusedError, OutcomeUnknownError
 from commitlog.log.codec import with_statistics_expanded
 from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+from commitlog.ops.cli.outcomes import shown_outcome
 
 EXIT_REJECTED = 3
 EXIT_UNKNOWN = 4
 
 
+def _print_example(context: click.Context, _: click.Parameter, kind: str | None) -> None:
+    """Print the form and end, without looking for a log."""
+    if kind is None:
+        return
+    click.echo(json.dumps(example_of(ChangeKind(kind))))
+    click.echo(f"it can be sent as it is: commitlog submit --example {kind} | commitlog submit -", err=True)
+    context.exit()
+
+
 @click.command("submit")
 @click.argument("file", type=click.File("rb"))
 @click.option("--timeout", "timeout_s", type=float, help="Seconds to wait for each answer.")
+@click.option(
+    "--example",
+    type=click.Choice([each.value for each in example_kinds()], case_sensitive=False),
+    callback=_print_example,
+    expose_value=False,
+    is_eager=True,
+    metavar="KIND",
+    help=f"Print a proposal of a kind of change to begin with, and end: {', '.join(example_kinds())}.",
+)
 @json_option
 @settings_options
 def submit_command(settings: Settings, file: BinaryIO, timeout_s: float | None, as_json: bool) -> None:
     """Send the proposals in FILE (JSON, one a line; - is standard input) and print their outcomes, in order.
 
+    A line without proposal_id is given one: sent again, it is another proposal. A line without base_snapshot_id is sent
+    when those before it are answered, and its base is the newest snapshot.
+
     The exit code is 3 when one was refused, 4 when the outcome of one is unknown.
     """
     timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
     worst = 0
-    proposals = _ProposalFile(file)
+    proposals = ProposalLines(file)
     with CommitLog.connect(settings=settings) as log:
-        for plain, code in _shown_answers(log.publish_many(proposals, timeout_ms=timeout_ms)):
+        for plain, code in _shown_answers(proposals.submitted_to(log, timeout_ms=timeout_ms)):
             worst = max(worst, code)
             if as_json:
                 print_json(plain)
@@ -50,27 +75,8 @@ def submit_command(settings: Settings, file: BinaryIO, timeout_s: float | None, 
     sys.exit(worst)
 
 
-class _ProposalFile:
-    """The proposals of a file up to the first line that is none, which must not cost the answers to those before."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.problem: MalformedRecordError | None = None
-
-    def __iter__(self) -> Iterator[Proposal]:
-        for number, line in enumerate(self._file, 1):
-            if not line.strip():
-                continue
-            proposal = parse_proposal(line)
-            if isinstance(proposal, MalformedProposal):
-                detail = f"line {number}: {proposal.detail}; it and the lines after it were not sent"
-                self.problem = MalformedRecordError(detail)
-                return
-            yield proposal
-
-
 def _shown_answers(
-    answers: Iterator[SubmittedOutcome | OutcomeUnknownError | KeyReusedError],
+    answers: Iterator[Answer],
 ) -> Iterator[tuple[dict[str, Any], int]]:
     for answer in answers:
         if isinstance(answer, OutcomeUnknownError):
@@ -96,6 +102,7 @@ def submitted_to_json(outcome: SubmittedOutcome) -> dict[str, Any]:
         "conflicts": [conflict_to_json(conflict) for conflict in outcome.conflicts],
         "assigned": to_json(outcome.assigned),
         "decided_at_ms": outcome.decided_at_ms,
+        "decided_at": datetime.fromtimestamp(outcome.decided_at_ms / 1000, UTC),
         "is_repeat": outcome.is_repeat,
     }
 
@@ -168,7 +175,7 @@ def _status_to_json(status: ProposalStatus) -> dict[str, Any]:
         "proposal_id": format_id(status.proposal_id),
         "state": str(status.state),
         "positions": to_json(status.positions),
-        "outcome": None if outcome is None else outcome_to_json(outcome),
+        "outcome": None if outcome is None else shown_outcome(outcome),
         "proposal": None
         if outcome is None or outcome.proposal is None
         else proposal_to_json(with_statistics_expanded(outcome.proposal)),

@@ -1,0 +1,59 @@
+"""`commitlog submit`: forms to begin with, and what is filled in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from cli_logs import CliLog
+
+from commitlog.client.proposal_examples import example_kinds
+from commitlog.errors import MalformedRecordError
+from commitlog.testing import InMemoryCommitLog
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> CliLog:
+    return CliLog(InMemoryCommitLog(), monkeypatch)
+
+
+def line(table: str, **fields: object) -> str:
+    create = {"kind": "CREATE_TABLE", "schema": "main", "table": table, "columns": [{"name": "id", "type": "int64"}]}
+    return json.dumps({"writer_id": "w", "changes": [create], **fields}) + "\n"
+
+
+def test_example_when_sent_one_after_another_then_each_is_committed(cli: CliLog) -> None:
+    for kind in example_kinds():
+        example = cli.run("submit", "--example", kind.lower()).stdout
+        (answer,) = cli.json("submit", "-", given=example)
+        assert answer["verdict"] == "COMMITTED", kind
+        assert cli.log.history(1)[0].changes[-1] == kind
+
+
+def test_submit_when_a_line_has_no_id_and_no_base_then_they_are_filled_in(cli: CliLog) -> None:
+    append = {"kind": "APPEND", "schema": "main", "table": "t", "files": []}
+    append["files"] = [{"path": "a.parquet", "record_count": 1, "file_size_bytes": 9}]
+    given = line("t") + json.dumps({"writer_id": "w", "changes": [append]}) + "\n"
+    first, second = cli.json("submit", "-", given=given)
+    assert first["proposal_id"] != second["proposal_id"]
+    assert [each.base_snapshot_id for each in cli.log.history()] == [1, 0]
+    again = cli.json("submit", "-", given=line("u", base_snapshot_id=2) + line("v", base_snapshot_id=0) + line("w"))
+    assert [each["snapshot_id"] for each in again] == [3, 4, 5]
+    assert [each.base_snapshot_id for each in cli.log.history(3)] == [4, 0, 2]
+
+
+def test_submit_when_fields_are_missing_then_all_are_named_and_what_came_before_was_sent(cli: CliLog) -> None:
+    from commitlog.errors import MalformedRecordError
+
+    with pytest.raises(
+        MalformedRecordError, match="line 2: these fields are missing: proposal.writer_id, proposal.changes;"
+    ):
+        cli.run("submit", "-", given=line("t") + "{}\n" + line("u"))
+    assert cli.log.last_seq() == 1
+
+
+def test_package_when_run_as_a_module_then_is_the_command_line() -> None:
+    done = subprocess.run([sys.executable, "-m", "commitlog", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("commitlog ")
