@@ -34,6 +34,7 @@ CONFIG_FILE = "commitlog.toml"
 RUN_FILE = "run.json"
 PORTS_FILE = "ports.json"
 DEFAULT_LOG = "main"
+HOME = ".commitlog"
 
 SettingValue = str | int | float | bool | None
 
@@ -101,7 +102,7 @@ class Settings:
     ui_token: str | None = field(repr=False)
     cache_dir: Path
     java_home: Path | None
-    maven_url: str | None
+    maven_url: str | None = field(repr=False)
     sources: Mapping[str, str] = field(repr=False, compare=False)
     machine: Machine = field(default=THIS_MACHINE, repr=False, compare=False)
 
@@ -150,7 +151,7 @@ class Settings:
             value = getattr(self, name)
             is_left_out = name.endswith("_port") and self.sources[name].startswith("default")
             if value is not None and not is_left_out:
-                child[_variable(name)] = str(value)
+                child[variable_of(name)] = str(value)
         child.update({KAFKA_PREFIX + name.upper().replace(".", "_"): value for name, value in self.kafka.items()})
         child[PREFIX + "GENESIS"] = json.dumps(dict(self.genesis))
         return child
@@ -159,12 +160,17 @@ class Settings:
         """(name, value, source) of each setting, for people; passwords are masked."""
         for name in _READERS:
             value = getattr(self, name)
-            shown = without_password(value) if name in ("database_url", "reader_url") and value else str(value)
-            shown = "***" if name == "ui_token" and value else shown
+            shown = "***" if name == "ui_token" and value else without_password(str(value))
             yield name, shown, self.sources[name]
         for name, value in self.kafka.items():
-            secret = any(word in name for word in ("password", "secret", "key"))
-            yield f"kafka.{name}", "***" if secret else value, self.sources[f"kafka.{name}"]
+            is_secret = any(word in name for word in _SECRETS)
+            yield f"kafka.{name}", "***" if is_secret else without_password(value), self.sources[f"kafka.{name}"]
+        for name, first in self.genesis.items():
+            yield f"genesis.{name}", str(first), self.sources[f"genesis.{name}"]
+
+
+_SECRETS = ("password", "secret", "key", "token", "jaas", "oauthbearer.config")
+"""What stands in the names of librdkafka's options whose values nobody shows."""
 
 
 def without_password(text: str) -> str:
@@ -185,17 +191,17 @@ class _Layer:
     place: str
 
     def where(self, name: str) -> str:
-        return self.place.format(_variable(name) if self.place.startswith("environment") else name)
+        return self.place.format(variable_of(name) if self.place.startswith("environment") else name)
 
 
 def _environment_layer(environment: Mapping[str, str]) -> _Layer:
     values: dict[str, object] = {
-        name: environment[_variable(name)] for name in _READERS if _variable(name) in environment
+        name: environment[variable_of(name)] for name in _READERS if variable_of(name) in environment
     }
     values["kafka"] = {
         variable.removeprefix(KAFKA_PREFIX).lower().replace("_", "."): value
         for variable, value in environment.items()
-        if variable.startswith(KAFKA_PREFIX) and variable != _variable("kafka_port")
+        if variable.startswith(KAFKA_PREFIX) and variable != variable_of("kafka_port")
     }
     genesis = environment.get(PREFIX + "GENESIS")
     if genesis is not None:
@@ -274,11 +280,22 @@ def _defaults(home: Path, layers: list[_Layer], environment: Mapping[str, str]) 
     }
 
 
+def default_values() -> Mapping[str, object]:
+    """The defaults by setting; one that depends on another, or on the user, names it in angle brackets or by ``~``."""
+    found = _defaults(Path("<home>"), [_Layer({"log": "<log>"}, "")], {"XDG_CACHE_HOME": "~/.cache"})
+    return {**found, "home": HOME}
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
 def _home(layers: list[_Layer]) -> Path:
     for layer in layers:
         if "home" in layer.values:
             return _path(layer.values["home"], layer.where("home"))
-    return Path(".commitlog").absolute()
+    return Path(HOME).absolute()
 
 
 def _settings(layers: list[_Layer]) -> Settings:
@@ -331,10 +348,6 @@ def _json_object(text: str, where: str) -> dict[str, object]:
     if not isinstance(values, dict):
         raise ConfigurationError(f"{where} is no JSON object")
     return values
-
-
-def _variable(name: str) -> str:
-    return PREFIX + name.upper()
 
 
 def _option_text(value: object) -> str:

@@ -45,10 +45,8 @@ def test_submit_when_a_line_has_no_id_and_no_base_then_they_are_filled_in(cli: C
 
 
 def test_submit_when_fields_are_missing_then_all_are_named_and_what_came_before_was_sent(cli: CliLog) -> None:
-    from commitlog.errors import MalformedRecordError
-
     with pytest.raises(
-        MalformedRecordError, match="line 2: these fields are missing: proposal.writer_id, proposal.changes;"
+        MalformedRecordError, match=r"line 2: these fields are missing: proposal\.writer_id, proposal\.changes;"
     ):
         cli.run("submit", "-", given=line("t") + "{}\n" + line("u"))
     assert cli.log.last_seq() == 1

@@ -94,9 +94,12 @@ def test_shown_when_there_are_passwords_then_masks_them() -> None:
     settings = Settings.load(
         environment={},
         database_url="postgresql://me:hush@db:5/c",
-        kafka={"sasl.password": "hush", "ssl.key.pem": "hush"},
+        maven_url="https://me:hush@mirror/maven",
+        kafka={"sasl.password": "hush", "ssl.key.pem": "hush", "sasl.jaas.config": "x y='hush'", "a": "password=hush"},
+        genesis={"on_conflict": "KEEP_EXISTING"},
     )
     assert "hush" not in str(list(settings.shown()))
+    assert ("genesis.on_conflict", "KEEP_EXISTING", "argument genesis") in settings.shown()
     assert "hush" not in repr(settings)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
+from commitlog.config import Settings
+from commitlog.domain.model import LogSettings
 from commitlog.ops.manual import conflict_page, invalid_page
+from commitlog.ops.settings_page import meanings_of, settings_page
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
@@ -17,3 +21,17 @@ def test_what_conflicts_with_what_then_as_the_matrix_prints_it() -> None:
 def test_what_makes_a_change_invalid_then_as_the_codes_print_it() -> None:
     written = (DOCS / "invalid-codes.md").read_text()
     assert written == invalid_page(), "print it anew: commitlog manual invalid > docs/invalid-codes.md"
+
+
+def test_settings_then_as_they_describe_themselves() -> None:
+    written = (DOCS / "settings.md").read_text()
+    assert written == settings_page(), "print it anew: commitlog config reference > docs/settings.md"
+
+
+def test_settings_when_described_then_none_is_left_out() -> None:
+    not_set = {"kafka", "genesis", "sources"}
+    assert meanings_of(Settings).keys() == {each.name for each in dataclasses.fields(Settings)}
+    assert meanings_of(LogSettings).keys() == set(LogSettings.FIELDS)
+    rows = settings_page().splitlines()
+    for name in (meanings_of(Settings).keys() - not_set) | set(LogSettings.FIELDS):
+        assert any(row.startswith(f"| `{name}` |") for row in rows), name

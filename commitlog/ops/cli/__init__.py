@@ -67,6 +67,7 @@ _COMMANDS = {
     "verify": _Place("verify", "Decide the whole log again, and compare it with itself and the catalog."),
     "replay": _Place("replay", "Decide proposals from a file, without Kafka."),
     "catalog": _Place("catalog", "Rebuild the catalog, migrate it, or export it."),
+    "config": _Place("config", "Show the settings, and where each value comes from."),
     "digest": _Place("digest", "Compare two sites' versions of a row."),
     "manual": _Place("manual", "Print what conflicts with what, or what is INVALID."),
     "doctor": _Place("doctor", "Compare the catalog with the log and the files."),
