@@ -67,11 +67,29 @@ class TableDifference(ObjectDifference):
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class TableShape:
+    """A table at a snapshot: its columns by id (name, type, whether they take NULL), its files by id, its rows by count."""
+
     named: Named
     columns: Mapping[int, tuple[str, str, bool]]
     files: frozenset[int]
     rows: int
+
+
+class View(NamedTuple):
+    """A view at a snapshot."""
+
+    named: Named
+    dialect: str
+    text: str
+
+
+class Shape(NamedTuple):
+    """What there is at a snapshot, by id."""
+
+    schemas: Mapping[int, Named]
+    tables: Mapping[int, TableShape]
+    views: Mapping[int, View]
 
 
 def differences(catalog: Catalog, first: int, last: int) -> list[ObjectDifference]:
@@ -82,19 +100,22 @@ def differences(catalog: Catalog, first: int, last: int) -> list[ObjectDifferenc
     """
     for snapshot_id in (first, last):
         catalog.check_snapshot(snapshot_id)
-    with catalog.connected() as conn, conn.transaction():
-        conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        schemas = [_schemas(conn, at) for at in (first, last)]
-        tables = [_tables(conn, at) for at in (first, last)]
-        views = [_views(conn, at) for at in (first, last)]
+    with catalog.at_once() as conn:
+        shapes = [Shape(_schemas(conn, at), _tables(conn, at), _views(conn, at)) for at in (first, last)]
+    return compared(*shapes)
+
+
+def compared(before: Shape, after: Shape) -> list[ObjectDifference]:
+    """The objects that are not the same in both."""
     found: list[ObjectDifference] = [
-        ObjectDifference("schema", *pair) for pair in _pairs(*schemas) if pair[0] != pair[1]
+        ObjectDifference("schema", *pair) for pair in _pairs(before.schemas, after.schemas) if pair[0] != pair[1]
     ]
-    found += [each for before, after in _pairs(*tables) if (each := _of_table(before, after)) is not None]
-    for before, after in _pairs(*views):
-        if before != after:
-            changed = ("another query",) if before and after and before[1:] != after[1:] else ()
-            found.append(ObjectDifference("view", before and before[0], after and after[0], changed))
+    pairs = _pairs(before.tables, after.tables)
+    found += [each for then, now in pairs if (each := _of_table(then, now)) is not None]
+    for then, now in _pairs(before.views, after.views):
+        if then != now:
+            changed = ("another query",) if then and now and then[1:] != now[1:] else ()
+            found.append(ObjectDifference("view", then and then.named, now and now.named, changed))
     return found
 
 
@@ -103,13 +124,11 @@ def _pairs(before: Mapping[int, Any], after: Mapping[int, Any]) -> list[tuple[An
     return sorted(pairs, key=lambda pair: _name_of(pair[1] if pair[1] is not None else pair[0]))
 
 
-def _name_of(value: Any) -> Named:
-    if isinstance(value, _Table):
-        return value.named
-    return value if isinstance(value, Named) else value[0]
+def _name_of(value: Named | TableShape | View) -> Named:
+    return value if isinstance(value, Named) else value.named
 
 
-def _of_table(before: _Table | None, after: _Table | None) -> TableDifference | None:
+def _of_table(before: TableShape | None, after: TableShape | None) -> TableDifference | None:
     if before == after:
         return None
     files = [frozenset[int]() if each is None else each.files for each in (before, after)]
@@ -149,13 +168,13 @@ def _schemas(conn: Connection, at: int) -> dict[int, Named]:
     return {schema_id: Named("", name) for schema_id, name in rows}
 
 
-def _views(conn: Connection, at: int) -> dict[int, tuple[Named, str, str]]:
+def _views(conn: Connection, at: int) -> dict[int, View]:
     schemas = _schemas(conn, at)
     rows = conn.execute(_VIEWS, {"at": at})
-    return {view: (Named(schemas[schema].name, name), dialect, text) for view, schema, name, dialect, text in rows}
+    return {view: View(Named(schemas[schema].name, name), dialect, text) for view, schema, name, dialect, text in rows}
 
 
-def _tables(conn: Connection, at: int) -> dict[int, _Table]:
+def _tables(conn: Connection, at: int) -> dict[int, TableShape]:
     schemas, here = _schemas(conn, at), {"at": at}
     columns: dict[int, dict[int, tuple[str, str, bool]]] = {}
     for table, column, *described in conn.execute(_COLUMNS, here):
@@ -164,12 +183,12 @@ def _tables(conn: Connection, at: int) -> dict[int, _Table]:
     for table, file, rows in conn.execute(_FILES, here):
         files.setdefault(table, []).append((file, rows))
     gone: dict[int, int] = dict(conn.execute(_DELETED, here).fetchall())
-    found: dict[int, _Table] = {}
+    found: dict[int, TableShape] = {}
     for table, schema, name in conn.execute(_TABLES, here).fetchall():
         own = files.get(table, [])
         rows = sum(count for _, count in own) - gone.get(table, 0) + _outside_files(conn, table, at)
         named = Named(schemas[schema].name, name)
-        found[table] = _Table(named, columns.get(table, {}), frozenset(file for file, _ in own), rows)
+        found[table] = TableShape(named, columns.get(table, {}), frozenset(file for file, _ in own), rows)
     return found
 
 

@@ -13,6 +13,7 @@ from psycopg import sql
 
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals, history, writers
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
+from commitlog.catalog.snapshot_diff import ObjectDifference, differences
 
 if TYPE_CHECKING:
     # Readers need nothing of what writes the catalog.
@@ -200,6 +201,10 @@ class ReadersCatalog(Catalog):
     def changes(self, table: CatalogTable, after: int, upto: int) -> TableChanges:
         """What the snapshots after one and up to another changed in a table, which is as of the last of them."""
         return TableChanges(self, table, after, upto)
+
+    def differences(self, first: int, last: int) -> list[ObjectDifference]:
+        """What has become of each object that is not the same at two snapshots: see ``snapshot_diff``."""
+        return differences(self, first, last)
 
     def history(self, asked: HistoryFilter) -> list[HistoryEntry]:
         """The outcomes that are asked for, the newest first, with what they changed."""

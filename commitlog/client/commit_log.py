@@ -66,7 +66,9 @@ if TYPE_CHECKING:
 
     from commitlog.catalog.history import HistoryEntry
     from commitlog.catalog.queries import CatalogSnapshot
+    from commitlog.catalog.snapshot_diff import ObjectDifference
     from commitlog.client.outcomes.explaining import Explanation
+    from commitlog.client.outcomes.snapshot_story import SnapshotStory
     from commitlog.client.writing.appending import RowAppend
 
 T = TypeVar("T")
@@ -569,6 +571,31 @@ class CommitLog:
         return self.contents().snapshots(
             limit=checked_count_or_none("limit", limit), before=checked_count_or_none("before", before)
         )
+
+    def diff(self, first: int, last: int | None = None) -> list[ObjectDifference]:
+        """What has become of each schema, table and view that is not the same at two snapshots; of tables also how many files
+        and rows. ``Table.diff`` has the rows.
+
+        Args:
+            first: a snapshot.
+            last: another one; None is the newest.
+
+        Raises:
+            SnapshotNotFoundError: there is no such snapshot, or not any more.
+        """
+        head = self.head_snapshot_id()
+        upto = head if last is None else checked_count("last", last)
+        return self.contents().differences(checked_count("first", first), upto)
+
+    def show(self, snapshot_id: int) -> SnapshotStory:
+        """A snapshot: who made it, which changes were asked for, and what came of them.
+
+        Raises:
+            SnapshotNotFoundError: there is no such snapshot, or not any more.
+        """
+        from commitlog.client.outcomes.snapshot_story import snapshot_story
+
+        return snapshot_story(self, checked_count("snapshot_id", snapshot_id))
 
     def history(
         self,

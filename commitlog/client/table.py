@@ -154,6 +154,22 @@ class Table:
             raise InvalidRequestError(f"changes go from a snapshot to a later one, not from {first} to {last}")
         return RowChanges(self._log.contents(), self._name, first, last)
 
+    def diff(self, first: int, last: int | None = None) -> pa.Table:
+        """The rows that are not the same at two snapshots, whatever became of them in between: ``rowid`` and ``change_type``
+        (insert, delete, update_preimage, update_postimage), then the columns, as they are at the last snapshot.
+
+        Args:
+            first: the earlier snapshot.
+            last: the later one; None is the newest.
+
+        Raises:
+            TableNotFoundError: there is none of that name at the last snapshot.
+            SnapshotNotFoundError: there is no such snapshot, or not any more.
+        """
+        from commitlog.client.reading.row_diff import net_rows
+
+        return net_rows(self.changes(first, last).to_arrow())
+
     def files(self, snapshot: int | None = None) -> Sequence[CatalogFile]:
         """The data files that it has at a snapshot; None is the newest.
 

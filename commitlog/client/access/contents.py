@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
     from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
+    from commitlog.catalog.snapshot_diff import ObjectDifference
     from commitlog.catalog.table_changes import ChangedFile, ChangedRow
     from commitlog.domain.model import Predicate
 
@@ -34,6 +35,8 @@ class Contents(Protocol):
     def snapshots(
         self, *, table_id: int | None = None, limit: int | None = None, before: int | None = None
     ) -> list[CatalogSnapshot]: ...
+
+    def differences(self, first: int, last: int) -> list[ObjectDifference]: ...
 
     def history(self, asked: HistoryFilter) -> list[HistoryEntry]: ...
 

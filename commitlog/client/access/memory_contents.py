@@ -14,8 +14,10 @@ from pyroaring import BitMap64, FrozenBitMap64
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
 from commitlog.catalog.projecting.given_ids import AssignedIds, FileIds
 from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
+from commitlog.catalog.snapshot_diff import ObjectDifference, compared
 from commitlog.catalog.table_changes import ChangedFile, ChangedRow
 from commitlog.client.access.memory_history import MemoryHistory
+from commitlog.client.access.memory_shapes import MemoryViews, shape_at
 from commitlog.client.tables.table_at import LiveFile
 from commitlog.domain import model as m
 from commitlog.domain.deciding.proofs import excludes
@@ -82,6 +84,7 @@ class MemoryContents:
         self._lock = lock
         self._snapshots = [(_FIRST, frozenset[int]())]
         self._history = MemoryHistory()
+        self._views = MemoryViews()
         self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
         self._files: dict[int, _File] = {}
         self._rows: defaultdict[int, list[_Row]] = defaultdict(list)
@@ -94,6 +97,7 @@ class MemoryContents:
         proposal, snapshot_id = outcome.proposal, outcome.snapshot_id
         with self._lock:
             self._history.take(outcome)
+            self._views.take(outcome)
             if snapshot_id is None or proposal is None:
                 return
             touched = self._define(outcome, snapshot_id)
@@ -213,6 +217,12 @@ class MemoryContents:
                 and (table_id is None or table_id in touched)
             ]
         return found[:limit]
+
+    def differences(self, first: int, last: int) -> list[ObjectDifference]:
+        for snapshot_id in (first, last):
+            self.check_snapshot(snapshot_id)
+        with self._lock:
+            return compared(*(shape_at(self, self._state(), self._views, at) for at in (first, last)))
 
     def history(self, asked: HistoryFilter) -> list[HistoryEntry]:
         with self._lock:

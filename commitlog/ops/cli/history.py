@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from textwrap import fill
 from typing import Any, TypeVar
@@ -17,12 +16,12 @@ from commitlog.client import CommitLog
 from commitlog.client.access.history_entries import entry_of, is_asked
 from commitlog.client.outcomes.describing import describe_entry, one_line
 from commitlog.client.outcomes.graph import graph_lines, in_ascii
-from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.client.tables.names import parse_table_name
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.ops.cli.ages import AGE_MS, read_age_ms
 from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options, shown_width
-from commitlog.ops.cli.outcomes import shown_outcome
+from commitlog.ops.cli.outcomes import entry_to_json, shown_outcome
 
 F = TypeVar("F", bound=Callable[..., Any])
 WRITER_WIDTH_MAX = 24
@@ -132,11 +131,6 @@ def entry_lines(entry: HistoryEntry, before: str = "", writer_width: int = 0) ->
 def _writer(entry: HistoryEntry) -> str:
     writer = one_line(entry.writer_id or "?")
     return writer if len(writer) <= WRITER_WIDTH_MAX else f"{writer[: WRITER_WIDTH_MAX - 1]}…"
-
-
-def entry_to_json(entry: HistoryEntry) -> dict[str, Any]:
-    """The JSON form of an entry of the history."""
-    return {**asdict(entry), "tables": [str(TableName(*each)) for each in entry.tables]}
 
 
 @click.command("tail")

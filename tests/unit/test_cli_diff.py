@@ -1,0 +1,71 @@
+"""`commitlog diff` and `commitlog show`: what changed between snapshots, and in one."""
+
+from __future__ import annotations
+
+import pytest
+from cli_logs import CliLog
+
+from commitlog.errors import InvalidRequestError
+from commitlog.testing import InMemoryCommitLog
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> CliLog:
+    """A keyed table: two rows come, one of them changes and the other goes; then the table goes."""
+    log = InMemoryCommitLog(writer_id="w")
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "v": "varchar"}, primary_key=["id"])
+    log.table("t").insert([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}])
+    with log.transaction(message="night run", author="ann") as tx:
+        tx.update_row("t", {"id": 1}, {"id": 1, "v": "c"})
+        tx.delete_row("t", {"id": 2})
+    with log.transaction() as tx:
+        tx.drop_table("t")
+    return CliLog(log, monkeypatch)
+
+
+def test_diff_when_asked_for_rows_then_counts_first_and_each_row_with_a_sign(cli: CliLog) -> None:
+    lines = cli.lines("diff", "2", "3", "--rows")
+    assert lines[1].split() == ["table", "main.t", "+0", "-0", "2", "->", "1", "(-1)"]
+    assert [line.split() for line in lines[3:]] == [
+        ["main.t"], ["id", "v"], ["-", "1", "a"], ["+", "1", "c"], ["-", "2", "b"],
+    ]  # fmt: skip
+    assert cli.lines("diff", "2", "3") == lines[:2]
+    assert cli.lines("diff", "3", "3") == ["nothing has changed"]
+
+
+def test_diff_when_a_table_was_dropped_then_its_rows_went(cli: CliLog) -> None:
+    counted, gone = cli.json("diff", "3", "--rows")
+    assert (counted["before"], counted["after"], counted["rows_before"]) == ("main.t", None, 1)
+    assert gone == {
+        "kind": "row",
+        "table": "main.t",
+        "change_type": "delete",
+        "rowid": None,
+        "row": {"id": 1, "v": "c"},
+    }
+
+
+def test_diff_when_there_are_more_rows_than_asked_for_then_says_how_many(cli: CliLog) -> None:
+    assert cli.lines("diff", "1", "2", "--rows", "--limit", "1")[-2:] == [
+        "+  1   a", "and 1 more: --limit says how many are shown",
+    ]  # fmt: skip
+
+
+def test_diff_when_rows_are_asked_for_backwards_then_says_how(cli: CliLog) -> None:
+    with pytest.raises(InvalidRequestError, match="diff 2 3 --rows"):
+        cli.run("diff", "3", "2", "--rows")
+    (back,) = cli.json("diff", "3", "2")
+    assert (back["rows_before"], back["rows_after"]) == (1, 2)
+
+
+def test_show_when_a_snapshot_was_made_then_who_when_which_changes_and_what_they_came_to(cli: CliLog) -> None:
+    lines = cli.lines("show", "3")
+    assert lines[0] == "snapshot   3, outcome 3, on snapshot 2"
+    assert lines[2:5] == ["writer     w", "author     ann", "message    night run"]
+    assert lines[6:8] == ["change     update row (id=1) of main.t", "change     delete row (id=2) of main.t"]
+    assert lines[-1].split()[:2] == ["table", "main.t"]
+    (plain,) = cli.json("show", "3")
+    assert (plain["snapshot_id"], plain["changes"], plain["tables"]) == (3, ["UPDATE_ROW", "DELETE_ROW"], ["main.t"])
+    assert plain["differences"][0]["rows_after"] == 1
+    assert plain["decided_at"].endswith("Z")
