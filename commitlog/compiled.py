@@ -17,7 +17,6 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import cache
-from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -79,7 +78,7 @@ def described() -> str:
     return f"{form} ({reason})" if reason else form
 
 
-class _SourcesOnly(MetaPathFinder):
+class _SourcesOnly:
     """Finds this package's modules as if no extension module lay beside them."""
 
     def find_spec(

@@ -62,17 +62,18 @@ class Publisher:
 
     Args:
         settings: which log, and where.
+        genesis: what the log is, for whoever knows it already.
 
     Raises:
         ConfigurationError: there is no such log.
         LogUnavailableError: no broker has answered.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, genesis: Genesis | None = None) -> None:
         self._settings = settings
         self._topics = topics_of(settings.log)
         self._default_timeout_s = settings.receipts_timeout_ms / 1000
-        self.genesis: Genesis = require_genesis(settings)
+        self.genesis: Genesis = require_genesis(settings) if genesis is None else genesis
         self._at_once = self._make_sender(linger_ms=0)
         # Made when it is needed.
         self._together: Sender | None = None

@@ -35,6 +35,7 @@ from commitlog.errors import (
 )
 from commitlog.log.checkpoint import load_checkpoints, state_after
 from commitlog.log.codec import encode_proposal
+from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import Publisher
 from commitlog.log.replica import Replica
 from commitlog.log.results import LogPosition, ResultsReader
@@ -50,14 +51,30 @@ class _Connections:
     """What one process has open to one log."""
 
     def __init__(self, settings: Settings) -> None:
-        self.publisher = Publisher(settings)
+        self._settings = settings
+        self.genesis = require_genesis(settings)
+        # Made for the first proposal: whoever only reads does not wait for what it needs.
+        self._publisher: Publisher | None = None
+        self._making = threading.Lock()
         self.catalog = ReadersCatalog(settings.database_url)
         self.watch = CatalogWatch(Catalog(settings.database_url))
         self.lookup = ResultsLookup(settings, self.catalog)
         self.end = LogEnd(settings)
 
+    @property
+    def publisher(self) -> Publisher:
+        with self._making:
+            if self._publisher is None:
+                self._publisher = Publisher(self._settings, genesis=self.genesis)
+            return self._publisher
+
+    def is_sending(self, proposal_id: ProposalId) -> bool:
+        """Whether a proposal of this process is on its way."""
+        return self._publisher is not None and self._publisher.is_sending(proposal_id)
+
     def close(self) -> None:
-        self.publisher.close()
+        if self._publisher is not None:
+            self._publisher.close()
         self.catalog.close()
         self.watch.close()
         self.lookup.close()
@@ -79,7 +96,7 @@ class KafkaAccess:
         self._settings = settings
         self._handlers = InstalledHandlers()
         self._begin_unconnected()
-        assert self._connections.publisher
+        assert self._connections.genesis
         _accesses.add(self)
 
     def _begin_unconnected(self) -> None:
@@ -117,7 +134,7 @@ class KafkaAccess:
 
     @property
     def settings(self) -> LogSettings:
-        return self._connections.publisher.genesis.settings
+        return self._connections.genesis.settings
 
     def close(self) -> None:
         if self._connected is not None:
@@ -219,7 +236,7 @@ class KafkaAccess:
 
     def claim_data_path(self) -> None:
         if not self._data_path_claimed:
-            claim(self.catalog().data_path(), self._connections.publisher.genesis.log_id, self._settings.log)
+            claim(self.catalog().data_path(), self._connections.genesis.log_id, self._settings.log)
             self._data_path_claimed = True
 
     def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
@@ -250,7 +267,7 @@ class KafkaAccess:
                     raise CatalogUnavailableError(address, waited_ms=self._settings.catalog_timeout_ms, detail=detail)
                 time.sleep(_POLL_S)
             applied = self._connections.catalog.applied()
-            if applied is not None and applied.log_id != self._connections.publisher.genesis.log_id:
+            if applied is not None and applied.log_id != self._connections.genesis.log_id:
                 raise CatalogMismatchError(
                     f"the catalog at {without_password(self._settings.database_url)} is another log's than "
                     f"{self._settings.log} at {self._settings.bootstrap_servers}: check COMMITLOG_DATABASE_URL"
@@ -264,9 +281,8 @@ class KafkaAccess:
         decided = self._decided(proposal_id)
         if decided is not None:
             return ProposalStatus(proposal_id, OutcomeState.DECIDED, decided)
-        publisher = self._connections.publisher
-        sending = publisher.is_sending(proposal_id)
-        searched = find_queued(self._settings, publisher.genesis.partitions, proposal_id)
+        sending = self._connections.is_sending(proposal_id)
+        searched = find_queued(self._settings, self._connections.genesis.partitions, proposal_id)
         if searched.found or sending:
             # It may have been decided while it was looked for.
             decided = self._decided(proposal_id)

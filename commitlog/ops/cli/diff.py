@@ -84,10 +84,8 @@ def _print_rows(name: str, rows: pa.Table, limit: int, as_json: bool) -> None:
     if not shown:
         return
     columns = [each for each in rows.schema.names if each not in ("change_type", "rowid")]
-    click.echo()
-    print_table(
-        ["", *columns], [(_SIGNS[row["change_type"]], *(row[each] for each in columns)) for row in shown], title=name
-    )
+    click.secho(f"\n{name}", bold=True)
+    print_table(["", *columns], [(_SIGNS[row["change_type"]], *(row[each] for each in columns)) for row in shown])
     if rows.num_rows > limit:
         click.echo(f"and {rows.num_rows - limit:,} more: --limit says how many are shown")
 
