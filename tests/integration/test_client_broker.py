@@ -208,6 +208,17 @@ def test_head_when_the_log_ends_with_what_is_no_outcome_then_the_catalog_gets_th
             assert log.head_snapshot_id() == 0
 
 
+def test_connection_when_it_only_reads_then_nothing_is_made_for_sending(made: Settings) -> None:
+    with serving(made), CommitLog.connect(settings=made) as log:
+        project(made)
+        made_so_far = log._access._connections  # type: ignore[attr-defined]
+        assert (log.head_snapshot_id(), log.history(), log.last_seq()) == (0, [], 0)
+        assert made_so_far._publisher is None
+        with log.transaction() as tx:
+            tx.create_table("t", {"id": "int64"})
+        assert made_so_far._publisher is made_so_far.publisher
+
+
 def test_append_when_no_schema_has_changed_then_asks_neither_the_log_nor_the_catalog(
     made: Settings, log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
