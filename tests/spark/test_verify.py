@@ -105,6 +105,8 @@ def test_archive_when_continued_then_holds_each_closed_range_once_and_verify_rea
     assert seqs == list(range(len(seqs)))
     assert next_one["outcomes"] == len(pq.read_table(next_one["path"]))
     assert archived_position(folder) is not None
-    report = verify(spark, log=log, archive=folder)
+    steps: list[tuple[str, int, int]] = []
+    report = verify(spark, log=log, archive=folder, on_step=lambda *step: steps.append(step))
+    assert [(done, count) for _, done, count in steps] == [(0, 3), (1, 3), (2, 3)]
     assert report.ok, str(report)
     assert report.outcomes == 19

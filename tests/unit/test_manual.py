@@ -7,6 +7,7 @@ from pathlib import Path
 
 from commitlog.config import Settings
 from commitlog.domain.model import LogSettings
+from commitlog.ops.cli.commands_page import commands_page
 from commitlog.ops.manual import conflict_page, invalid_page
 from commitlog.ops.settings_page import meanings_of, settings_page
 
@@ -35,3 +36,8 @@ def test_settings_when_described_then_none_is_left_out() -> None:
     rows = settings_page().splitlines()
     for name in (meanings_of(Settings).keys() - not_set) | set(LogSettings.FIELDS):
         assert any(row.startswith(f"| `{name}` |") for row in rows), name
+
+
+def test_commands_then_as_their_help_says() -> None:
+    written = (DOCS / "commands.md").read_text()
+    assert written == commands_page(), "print it anew: commitlog manual commands > docs/commands.md"

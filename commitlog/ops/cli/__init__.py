@@ -25,6 +25,7 @@ from commitlog.errors import (
     ProjectionError,
     ProposalRejectedError,
 )
+from commitlog.ops.cli.examples import epilog_of
 
 EXIT_CODES: dict[type[CommitLogError], int] = {
     ConfigurationError: 2,
@@ -37,6 +38,18 @@ EXIT_CODES: dict[type[CommitLogError], int] = {
     FencedError: 75,
 }
 """Exit codes by error; other errors of ours are 1. 2 is also click's for a wrong command line."""
+
+EXIT_MEANINGS: dict[int, str] = {
+    0: "done; of a check, all is well",
+    1: "it failed, or a check has found something; the message says what",
+    2: "the command line or a setting is wrong",
+    3: "a proposal was refused",
+    4: "the outcome is not known: no answer in time, not decided yet, or never seen",
+    5: "Kafka or PostgreSQL does not answer, or refuses",
+    70: "an outcome cannot be projected: a defect",
+    75: "another sequencer has taken over",
+    130: "interrupted",
+}
 
 
 class _Place(NamedTuple):
@@ -90,6 +103,7 @@ class _LazyGroup(click.Group):
             return None
         command = getattr(import_module(f"commitlog.ops.cli.{place.module}"), f"{cmd_name}_command")
         assert isinstance(command, click.Command)
+        _end_help(command, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -97,7 +111,23 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, place.help) for name, place in _COMMANDS.items()])
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+def _end_help(command: click.Command, words: str) -> None:
+    """Let the help of a command, and of those below it, end with examples."""
+    if "Examples:" not in (command.epilog or ""):
+        command.epilog = "\n\n".join(filter(None, [command.epilog, epilog_of(words)]))
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            _end_help(below, f"{words} {name}")
+
+
+_EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"{code:>5}  {meaning}" for code, meaning in EXIT_MEANINGS.items())
+
+
+@click.group(
+    cls=_LazyGroup,
+    epilog=_EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(package_name="commitlog", message=f"%(prog)s %(version)s, {compiled.described()}")
 def cli() -> None:
     """A commit log service on Kafka for lakehouse tables."""

@@ -52,8 +52,9 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
 
 @catalog_command.command("migrate")
 @click.option("--pre", "only_pre", is_flag=True, help="Only what an older service that still runs does not notice.")
+@json_option
 @settings_options
-def migrate_command(settings: Settings, only_pre: bool) -> None:
+def migrate_command(settings: Settings, only_pre: bool, as_json: bool) -> None:
     """Bring the catalog up to this version of commitlog. The projector and `commitlog init` do it by themselves."""
     from commitlog.catalog.connecting import connect, told_plainly
     from commitlog.catalog.guard import ensure_guard, mark_projector
@@ -65,6 +66,9 @@ def migrate_command(settings: Settings, only_pre: bool) -> None:
         mark_projector(conn)
         steps = migrate(conn, only_pre=only_pre)
         ensure_guard(conn)
+    if as_json:
+        print_json({"version": VERSION, "taken": list(steps)})
+        return
     for step in steps:
         click.echo(f"taken: {step}")
     if not steps:

@@ -9,7 +9,7 @@ import click
 
 from commitlog.config import Settings
 from commitlog.ops.cli.ages import AGE_MS, read_age_ms
-from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options, shown_progress
 
 if TYPE_CHECKING:
     from commitlog.ops.maintenance.doctor import CheckResult
@@ -39,13 +39,16 @@ def doctor_command(settings: Settings, no_storage: bool, footers: int, as_json: 
 
     The exit code is 0 when all is well, else 1.
     """
-    from commitlog.ops.maintenance.doctor import examine
+    from commitlog.ops.maintenance.doctor import checks_of, examine
 
     results: list[CheckResult] = []
-    for result in examine(settings, footers=footers, storage=not no_storage):
-        results.append(result)
-        if as_json:
-            print_json(result.as_dict())
+    count = len(checks_of(storage=not no_storage))
+    with shown_progress("examining", hidden=as_json) as show:
+        for result in examine(settings, footers=footers, storage=not no_storage):
+            results.append(result)
+            show(f"examined {result.check}", len(results), count)
+            if as_json:
+                print_json(result.as_dict())
     if not as_json:
         print_table(["check", "", "found"], [(result.check, _state(result), _first(result)) for result in results])
         for result in results:
@@ -99,7 +102,11 @@ def clean_command(
             chosen += ours
         if foreign and not dry_run and (yes or click.confirm(f"Remove the {len(foreign)} files that others made?")):
             chosen += foreign
-        removed = list(cleaning.remove(chosen)) if chosen else []
+        removed = []
+        with shown_progress("removing", hidden=as_json or not chosen) as show:
+            for each in cleaning.remove(chosen) if chosen else ():
+                removed.append(each)
+                show("removing files", len(removed), len(chosen))
         if as_json:
             for each in found if dry_run else removed:
                 print_json({**each.as_dict(), "removed": not dry_run})

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import click
 
+from commitlog.ops.cli.commands_page import commands_page
 from commitlog.ops.manual import PAGES
+
+_PAGES: Mapping[str, Callable[[], str]] = {**PAGES, "commands": commands_page}
 
 
 @click.command("manual")
-@click.argument("page", type=click.Choice(list(PAGES)), default="conflicts")
+@click.argument("page", type=click.Choice(list(_PAGES)), default="conflicts")
 def manual_command(page: str) -> None:
-    """Print what conflicts with what, or what is INVALID."""
-    click.echo(PAGES[page](), nl=False)
+    """Print what conflicts with what, what is INVALID, or what the commands are."""
+    click.echo(_PAGES[page](), nl=False)

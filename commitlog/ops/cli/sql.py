@@ -46,8 +46,9 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, sna
 
 
 @click.command("duckdb")
+@json_option
 @settings_options
-def duckdb_command(settings: Settings) -> None:
+def duckdb_command(settings: Settings, as_json: bool) -> None:
     """Print the line by which any DuckDB client attaches the lake: duckdb -cmd "$(commitlog duckdb)".
 
     It has no password in it. What `commitlog up` runs has a login for readers, whose password is in a file that the line
@@ -55,7 +56,11 @@ def duckdb_command(settings: Settings) -> None:
     """
     from commitlog.client.reading.duckdb_client import attach_statement
 
-    click.echo(attach_statement(settings.reader_url or settings.database_url))
+    statement = attach_statement(settings.reader_url or settings.database_url)
+    if as_json:
+        print_json({"attach": statement})
+    else:
+        click.echo(statement)
     if settings.reader_url is None:
         click.echo(
             "readers have no login of their own here: this is the catalog's. Make one that is a member of commitlog_reader, "

@@ -11,7 +11,7 @@ import click
 
 from commitlog.client.outcomes.archive import RANGE_SNAPSHOTS, ArchivedRange, archive
 from commitlog.config import Settings
-from commitlog.ops.cli.options import json_option, print_json, settings_options
+from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
 
 
 @click.command("archive")
@@ -46,11 +46,12 @@ def verify_command(settings: Settings, archived: str | None, no_catalog: bool, a
 
     click.echo("starting Spark", err=True)
     with (
+        shown_progress("reading the log, and its chain", hidden=as_json) as show,
         tempfile.TemporaryDirectory() as directory,
         CommitLog.connect(settings=settings) as log,
         local_spark(settings, Path(directory), "commitlog-verify") as spark,
     ):
-        report = verify(spark, log=log, archive=archived, catalog=not no_catalog)
+        report = verify(spark, log=log, archive=archived, catalog=not no_catalog, on_step=show)
     if as_json:
         plain = dataclasses.asdict(report) | {"head_hash": report.head_hash.hex(), "ok": report.ok}
         print_json(plain)

@@ -88,6 +88,11 @@ class _Storage:
         return stored_file(path) if is_local(path) else None
 
 
+def checks_of(*, storage: bool = True) -> list[str]:
+    """The names of the checks that are run, in their order."""
+    return [*ALWAYS, *WITH_STATE, DURABILITY, *(STORAGE if storage else ())]
+
+
 def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool = True) -> Iterator[CheckResult]:
     """Run every check, one after another, on one SQL snapshot.
 

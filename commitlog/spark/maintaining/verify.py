@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from commitlog.spark.connection import catalog_of, connect, wait_for_seq
 from commitlog.spark.source.outcomes import raw_records
 
 FINDINGS_MAX = 100
+STEPS = 3
 APPLIED_TIMEOUT_S = 60.0
 _LOOKED_AT = (
     "seq bigint, hash binary, prev_hash binary, log_id binary, raw binary, thin binary, takeovers array<binary>, "
@@ -89,7 +90,12 @@ class VerifyReport:
 
 
 def verify(
-    spark: SparkSession, *, log: CommitLog | None = None, archive: str | None = None, catalog: bool = True
+    spark: SparkSession,
+    *,
+    log: CommitLog | None = None,
+    archive: str | None = None,
+    catalog: bool = True,
+    on_step: Callable[[str, int, int], None] = lambda doing, done, count: None,
 ) -> VerifyReport:
     """Decide the whole log again and compare it with itself and with the catalog.
 
@@ -98,6 +104,7 @@ def verify(
         log: the log; None connects by the settings found.
         archive: where `commitlog archive` has put the log's closed ranges; what it lacks is read from Kafka.
         catalog: whether the catalog is counted too.
+        on_step: called before each step with what is done now, how many steps are done, and of how many.
 
     Raises:
         LogUnavailableError: no broker has answered.
@@ -106,10 +113,13 @@ def verify(
     looked_at = raw_records(spark, to_log, archive).mapInArrow(_look, _LOOKED_AT).cache()
     try:
         report = VerifyReport()
+        on_step("reading the log, and its chain", 0, STEPS)
         genesis = _check_chain(looked_at, report)
         if genesis is not None:
+            on_step("deciding again", 1, STEPS)
             totals = _decide_again(looked_at, genesis, report)
             if catalog and not report.findings:
+                on_step("comparing the catalog", 2, STEPS)
                 report.catalog = list(_compare_catalog(to_log, report, totals))
         return report
     finally:

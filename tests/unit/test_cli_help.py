@@ -1,0 +1,94 @@
+"""The help of every command: examples that are right, exit codes, completion, and --json wherever there is an answer."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from commitlog.ops.cli import EXIT_CODES, EXIT_MEANINGS, cli
+from commitlog.ops.cli.examples import EXAMPLES
+
+NO_ANSWER = {
+    "commitlog serve", "commitlog sequencer", "commitlog projector", "commitlog checkpointer",  # they log JSON
+    "commitlog manual", "commitlog config reference", "commitlog demo",  # they print pages for people
+}  # fmt: skip
+
+
+def contexts() -> Iterator[click.Context]:
+    """A context for each command, those of groups too."""
+    top = click.Context(cli, info_name="commitlog")
+    for name in cli.list_commands(top):
+        command = cli.get_command(top, name)
+        assert command is not None
+        context = click.Context(command, top, info_name=name)
+        yield context
+        if isinstance(command, click.Group):
+            for below, each in command.commands.items():
+                yield click.Context(each, context, info_name=below)
+
+
+COMMANDS = {context.command_path: context for context in contexts()}
+
+
+def test_examples_when_listed_then_of_every_command_and_no_other() -> None:
+    assert {f"commitlog {words}" for words in EXAMPLES} == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_help_when_shown_then_ends_with_examples_as_they_were_written(path: str) -> None:
+    context = COMMANDS[path]
+    lines = [line.strip() for line in context.command.get_help(context).splitlines()]
+    examples = EXAMPLES[path.removeprefix("commitlog ")]
+    assert lines[-len(examples) - 1 :] == ["Examples:", *examples]
+
+
+@pytest.mark.parametrize("example", [each for examples in EXAMPLES.values() for each in examples])
+def test_example_when_taken_apart_then_the_command_takes_its_options(example: str) -> None:
+    # What another program is given, in $(...), is a command too.
+    words = shlex.split(example.replace('"$(', "").replace(')"', ""))
+    words = words[words.index("commitlog") + 1 :]
+    end = next((number for number, word in enumerate(words) if word in ("|", ">")), len(words))
+    context = click.Context(cli, info_name="commitlog")
+    command: click.Command = cli
+    given = words[:end]
+    assert len(example) <= 76
+    while isinstance(command, click.Group) and given:
+        found = command.get_command(context, given[0])
+        if found is None:
+            break
+        command, given = found, given[1:]
+        context = click.Context(command, context, info_name=found.name)
+    _, left, _ = command.make_parser(context).parse_args(list(given))
+    assert left == [], example
+
+
+def test_commands_when_they_answer_then_have_json() -> None:
+    without = {
+        path
+        for path, context in COMMANDS.items()
+        if not isinstance(context.command, click.Group)
+        and not any("--json" in parameter.opts for parameter in context.command.params)
+    }
+    assert without == NO_ANSWER
+
+
+def test_exit_codes_when_an_error_has_one_then_it_is_in_the_help() -> None:
+    assert set(EXIT_CODES.values()) < EXIT_MEANINGS.keys()
+    shown = cli.get_help(click.Context(cli, info_name="commitlog"))
+    for code, meaning in EXIT_MEANINGS.items():
+        assert f"{code}  {meaning}" in shown
+
+
+def test_completion_when_a_shell_asks_then_names_commands(tmp_path: Path) -> None:
+    asked = {"_COMMITLOG_COMPLETE": "bash_complete", "COMP_WORDS": "commitlog di", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "from commitlog.ops.cli import main; main()"],
+        env={**asked, "PATH": "/usr/bin:/bin"}, cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["plain,diff", "plain,digest"]
