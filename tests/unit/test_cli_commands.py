@@ -31,11 +31,11 @@ def run(*arguments: str, home: Path, **environment: str) -> subprocess.Completed
 
 @pytest.mark.parametrize("name", cli.list_commands(click.Context(cli)))
 def test_command_when_asked_for_help_then_there(name: str) -> None:
-    context = click.Context(cli)
+    context = click.Context(cli, **cli.context_settings)
     command = cli.get_command(context, name)
     assert command is not None
     assert command.name == name
-    assert command.get_help(click.Context(command, info_name=name))
+    assert command.get_help(click.Context(command, context, info_name=name))
 
 
 def test_help_when_shown_then_names_every_command(tmp_path: Path) -> None:

@@ -69,3 +69,11 @@ def test_show_when_a_snapshot_was_made_then_who_when_which_changes_and_what_they
     assert (plain["snapshot_id"], plain["changes"], plain["tables"]) == (3, ["UPDATE_ROW", "DELETE_ROW"], ["main.t"])
     assert plain["differences"][0]["rows_after"] == 1
     assert plain["decided_at"].endswith("Z")
+
+
+def test_diff_when_a_value_would_steer_the_terminal_then_it_is_written_out(cli: CliLog) -> None:
+    with cli.log.transaction() as tx:
+        tx.create_table("u", {"id": "int64", "v": "varchar"}, primary_key=["id"])
+        tx.insert_row("u", {"id": 1, "v": "a\u202eb"})
+    shown = cli.run("diff", "4", "--rows").stdout
+    assert "a\\u202eb" in shown

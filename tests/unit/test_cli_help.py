@@ -22,7 +22,7 @@ NO_ANSWER = {
 
 def contexts() -> Iterator[click.Context]:
     """A context for each command, those of groups too."""
-    top = click.Context(cli, info_name="commitlog")
+    top = click.Context(cli, info_name="commitlog", **cli.context_settings)
     for name in cli.list_commands(top):
         command = cli.get_command(top, name)
         assert command is not None
@@ -54,7 +54,7 @@ def test_example_when_taken_apart_then_the_command_takes_its_options(example: st
     words = shlex.split(example.replace('"$(', "").replace(')"', ""))
     words = words[words.index("commitlog") + 1 :]
     end = next((number for number, word in enumerate(words) if word in ("|", ">")), len(words))
-    context = click.Context(cli, info_name="commitlog")
+    context = click.Context(cli, info_name="commitlog", **cli.context_settings)
     command: click.Command = cli
     given = words[:end]
     assert len(example) <= 76
@@ -80,7 +80,7 @@ def test_commands_when_they_answer_then_have_json() -> None:
 
 def test_exit_codes_when_an_error_has_one_then_it_is_in_the_help() -> None:
     assert set(EXIT_CODES.values()) < EXIT_MEANINGS.keys()
-    shown = cli.get_help(click.Context(cli, info_name="commitlog"))
+    shown = cli.get_help(click.Context(cli, info_name="commitlog", **cli.context_settings))
     for code, meaning in EXIT_MEANINGS.items():
         assert f"{code}  {meaning}" in shown
 

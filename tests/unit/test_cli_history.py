@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
+import click
 import pytest
 from cli_logs import CliLog
 
 from commitlog.client import CommitLog
-from commitlog.client.outcomes.graph import LANES_MAX, graph_lines, in_ascii
+from commitlog.client.outcomes.graph import LANES_MAX, GraphRow, graph_rows
 from commitlog.errors import ProposalRejectedError
+from commitlog.ops.cli.history import entry_lines
 from commitlog.testing import InMemoryCommitLog
 
 START_MS = 4_000_000_000_678
@@ -111,7 +114,7 @@ def commit(log: CommitLog, base: int) -> None:
 
 
 def drawn(log: CommitLog) -> Iterator[str]:
-    return (drawing for _, drawing in graph_lines(log.history()))
+    return (row.drawn for row in graph_rows(log.history()))
 
 
 def test_graph_when_proposals_overtake_each_other_then_lanes_from_their_bases() -> None:
@@ -137,7 +140,24 @@ def test_graph_when_more_overtake_than_there_are_lanes_then_the_line_goes_on() -
 
 
 def test_graph_when_only_ascii_can_be_shown_then_drawn_with_it() -> None:
-    assert in_ascii("*─┼─╮ │ ╯ ┴ ┬").isascii()
+    drawn, below = GraphRow("*─┼─╮ │ ╯ ┴ ┬", "│ │").in_ascii()
+    assert (drawn.isascii(), below) == (True, "| |")
+
+
+def test_graph_when_an_entry_takes_several_lines_then_the_lanes_go_through_all(
+    cli: CliLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commitlog.ops.cli.history.shown_width", lambda: 80)
+    _, refused, *others = cli.lines("log", "--graph")
+    more = list(takewhile(lambda line: not line.startswith("*"), others))
+    assert refused.startswith("│ x ")
+    assert more
+    assert all(line.startswith("│ │ ") for line in more)
+
+
+def test_log_when_on_a_terminal_then_the_verdict_alone_is_coloured(cli: CliLog) -> None:
+    created = entry_lines(cli.log.history()[-1])
+    assert created.startswith(f"     1  {click.style('1', fg='green')}          2096")
 
 
 def test_graph_when_outcomes_would_be_left_out_then_refused(cli: CliLog) -> None:

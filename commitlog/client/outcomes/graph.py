@@ -7,7 +7,7 @@ refused. So a row that a lane passes is what that proposal could not know.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from commitlog.catalog.history import HistoryEntry
@@ -20,22 +20,29 @@ _BEGINS, _ENDS, _CROSSES, _REACHES = "╯", "╮", "┼", "─"
 _ASCII = str.maketrans({"│": "|", "╯": "'", "╮": ".", "┼": "+", "─": "-", "┴": "'", "┬": "."})
 
 
-def graph_lines(entries: Iterable[HistoryEntry]) -> Iterator[tuple[HistoryEntry, str]]:
-    """Each entry with what is drawn beside it.
+class GraphRow(NamedTuple):
+    """What is drawn beside an entry, and beside further lines of it."""
+
+    drawn: str
+    below: str
+
+    def in_ascii(self) -> GraphRow:
+        """The same where only ASCII can be shown."""
+        return GraphRow(self.drawn.translate(_ASCII), self.below.translate(_ASCII))
+
+
+def graph_rows(entries: Iterable[HistoryEntry]) -> Iterator[GraphRow]:
+    """What is drawn beside each entry.
 
     Args:
         entries: of one log, the newest first, without holes.
     """
     lanes: list[int | None] = []
     for entry in entries:
-        yield entry, _row(entry, lanes)
+        drawn = _row(entry, lanes)
         while lanes and lanes[-1] is None:
             lanes.pop()
-
-
-def in_ascii(drawn: str) -> str:
-    """The same where only ASCII can be shown."""
-    return drawn.translate(_ASCII)
+        yield GraphRow(drawn, _LINE + "".join("  " if base is None else f" {_LINE}" for base in lanes))
 
 
 def _row(entry: HistoryEntry, lanes: list[int | None]) -> str:

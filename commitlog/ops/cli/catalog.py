@@ -45,7 +45,7 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
     seconds = time.monotonic() - began
     done = seq - (first[0].began_after if first else 0)
     if as_json:
-        print_json({"applied_seq": seq, "outcomes": done, "seconds": round(seconds, 3)})
+        print_json({"applied_seq": seq, "outcomes": done, "elapsed_s": round(seconds, 3)})
     else:
         click.echo(f"the catalog is rebuilt up to outcome {seq:,} ({seconds:.1f} s)")
 

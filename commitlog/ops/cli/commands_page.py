@@ -43,7 +43,7 @@ def commands_page() -> str:
 
 
 def _helps() -> Iterator[tuple[str, str]]:
-    above = click.Context(cli, info_name="commitlog")
+    above = click.Context(cli, info_name="commitlog", **cli.context_settings)
     for name in cli.list_commands(above):
         command = cli.get_command(above, name)
         assert command is not None
@@ -51,7 +51,7 @@ def _helps() -> Iterator[tuple[str, str]]:
 
 
 def _help_of(command: click.Command, above: click.Context, name: str) -> Iterator[tuple[str, str]]:
-    context = click.Context(command, above, info_name=name, terminal_width=WIDTH, help_option_names=["-h", "--help"])
+    context = click.Context(command, above, info_name=name, terminal_width=WIDTH)
     yield context.command_path, "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
     if isinstance(command, click.Group):
         for below in command.list_commands(context):

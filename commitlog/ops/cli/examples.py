@@ -48,7 +48,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "catalog": ["commitlog catalog rebuild", "commitlog catalog export --to frozen"],
     "catalog rebuild": ["commitlog catalog rebuild", "commitlog catalog rebuild --restart"],
     "catalog migrate": ["commitlog catalog migrate --pre", "commitlog catalog migrate"],
-    "catalog export": ["commitlog catalog export --to frozen --snapshot 42 --format duckdb --copy-files"],
+    "catalog export": [
+        "commitlog catalog export --to frozen",
+        "commitlog catalog export --to frozen --snapshot 42 --copy-files",
+    ],
     "config": ["commitlog config show", "commitlog config reference"],
     "config show": ["commitlog config show", "commitlog config show --log orders --json"],
     "config reference": ["commitlog config reference > settings.md"],

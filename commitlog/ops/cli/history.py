@@ -15,7 +15,7 @@ from commitlog.catalog.snapshot_diff import Named
 from commitlog.client import CommitLog
 from commitlog.client.access.history_entries import entry_of, is_asked
 from commitlog.client.outcomes.describing import describe_entry, one_line
-from commitlog.client.outcomes.graph import graph_lines, in_ascii
+from commitlog.client.outcomes.graph import GraphRow, graph_rows
 from commitlog.client.tables.names import parse_table_name
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
@@ -25,6 +25,8 @@ from commitlog.ops.cli.outcomes import entry_to_json, shown_outcome
 
 F = TypeVar("F", bound=Callable[..., Any])
 WRITER_WIDTH_MAX = 24
+WHAT_WIDTH_MIN = 14
+_NO_GRAPH = GraphRow("", "")
 _HEAD = f"{'seq':>6}  {'snapshot':<9}  {'time (UTC)':<19}  "
 _COLOURS = {Verdict.COMMITTED: "green", Verdict.REJECTED: "red", Verdict.DUPLICATE: "yellow"}
 
@@ -91,14 +93,15 @@ def log_command(
 
 
 def _print_entries(entries: list[HistoryEntry], *, graph: bool) -> None:
-    drawn = [drawing for _, drawing in graph_lines(entries)] if graph else [""] * len(entries)
-    if graph and not _shows("│╮╯"):
-        drawn = [in_ascii(each) for each in drawn]
-    beside = max(map(len, drawn)) + bool(graph)
+    rows = list(graph_rows(entries)) if graph else [_NO_GRAPH] * len(entries)
+    if not _shows("│╮╯"):
+        rows = [row.in_ascii() for row in rows]
+    beside = max(len(row.drawn) for row in rows) + graph
     writers = max(len(each) for each in ("writer", *map(_writer, entries)))
     click.secho(f"{'':{beside}}{_HEAD}{'writer':<{writers}}  what", bold=True)
-    for entry, drawing in zip(entries, drawn, strict=True):
-        click.echo(entry_lines(entry, f"{drawing:<{beside}}", writers))
+    for entry, row in zip(entries, rows, strict=True):
+        padded = GraphRow(f"{row.drawn:<{beside}}", f"{row.below:<{beside}}")
+        click.echo(entry_lines(entry, padded, writers))
 
 
 def _shows(letters: str) -> bool:
@@ -109,23 +112,18 @@ def _shows(letters: str) -> bool:
     return True
 
 
-def entry_lines(entry: HistoryEntry, before: str = "", writer_width: int = 0) -> str:
+def entry_lines(entry: HistoryEntry, graph: GraphRow = _NO_GRAPH, writer_width: int = 0) -> str:
     """An entry for people: one line, or as many as the terminal takes."""
-    place = (
-        f"{entry.snapshot_id}"
-        if entry.verdict is Verdict.COMMITTED and entry.snapshot_id is not None
-        else entry.verdict
-    )
+    place = str(entry.snapshot_id) if entry.verdict is Verdict.COMMITTED and entry.snapshot_id else str(entry.verdict)
     time = entry.decided_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    head = f"{before}{entry.seq:>6}  {place:<9}  {time}  {_writer(entry):<{writer_width}}  "
-    lines = fill(
-        describe_entry(entry),
-        max(shown_width(), len(head) + 10),
-        initial_indent=head,
-        subsequent_indent=" " * (len(before) + 8),
-        drop_whitespace=True,
-    )
-    return lines.replace(place, click.style(place, fg=_COLOURS[entry.verdict]), 1) if before == "" else lines
+    seq = f"{graph.drawn}{entry.seq:>6}  "
+    rest = f"{'':{9 - len(place)}}  {time}  {_writer(entry):<{writer_width}}"
+    head = seq + click.style(place, fg=_COLOURS[entry.verdict]) + rest
+    taken, below = len(seq) + len(place) + len(rest) + 2, f"{graph.below}{'':8}"
+    width = max(shown_width(), len(below) + WHAT_WIDTH_MIN)
+    if width - taken < WHAT_WIDTH_MIN:
+        return head.rstrip() + "\n" + fill(describe_entry(entry), width, initial_indent=below, subsequent_indent=below)
+    return f"{head}  " + fill(describe_entry(entry), width, initial_indent=" " * taken, subsequent_indent=below)[taken:]
 
 
 def _writer(entry: HistoryEntry) -> str:

@@ -124,8 +124,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
     table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        table.add_row(*(Text("" if cell is None else str(cell), style=_style(cell)) for cell in row))
+        table.add_row(*(Text("" if cell is None else _obeyed_by_none(str(cell)), style=_style(cell)) for cell in row))
     Console(width=shown_width(), highlight=False).print(table)
+
+
+def _obeyed_by_none(text: str) -> str:
+    """A text without what a terminal would obey; its lines stay."""
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def _style(cell: object) -> str:
