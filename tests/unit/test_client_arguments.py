@@ -64,6 +64,10 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
     "tables": {},
     "schemas": {},
     "snapshots": {},
+    "history": {},
+    "diff": {"first": 0},
+    "show": {"snapshot_id": 1},
+    "seq_before": {"moment": "2026-01-01"},
     "duckdb": {},
     "live_files": {"table_id": 1, "paths": []},
 }
@@ -78,6 +82,7 @@ HANDLED_BY = {
     "at": {},
     "scan": {},
     "changes": {"after": 0},
+    "diff": {"first": 0},
     "files": {},
     "history": {},
 }
