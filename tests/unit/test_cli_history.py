@@ -90,6 +90,17 @@ def test_tail_when_filtered_then_only_those(cli: CliLog) -> None:
     assert "give one of them" in cli.run("tail", "--after", "1", "--since", "1h", code=2).stderr
 
 
+def test_tail_when_followed_then_each_change_is_told(cli: CliLog) -> None:
+    with cli.log.transaction(message="x", writer_id="w") as tx:
+        tx.create_table("v", {"id": "int64"})
+        tx.drop_table("u")
+    created, renamed, refused, both = cli.lines("tail", "--after", "0", "--no-follow")
+    assert created.endswith("  ddl  create table main.t (1 column)")
+    assert renamed.endswith("  quick  x (rename table main.t to u)")
+    assert "  slow  CONFLICT: alter table main." in refused
+    assert both.endswith("  w  x (create table main.v (1 column), drop table main.u)")
+
+
 def test_json_when_it_tells_a_time_then_in_one_form_everywhere(cli: CliLog) -> None:
     (_, _, created), (followed, *_) = cli.json("log"), cli.json("tail", "--after", "0", "--no-follow")
     assert created["decided_at"] == followed["decided_at"] == START
@@ -156,7 +167,7 @@ def test_graph_when_an_entry_takes_several_lines_then_the_lanes_go_through_all(
 
 
 def test_log_when_on_a_terminal_then_the_verdict_alone_is_coloured(cli: CliLog) -> None:
-    created = entry_lines(cli.log.history()[-1])
+    created = entry_lines(cli.log.history()[-1], "created")
     assert created.startswith(f"     1  {click.style('1', fg='green')}          2096")
 
 

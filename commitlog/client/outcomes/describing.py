@@ -29,9 +29,23 @@ def describe_entry(entry: HistoryEntry) -> str:
     kinds = ", ".join(each.replace("_", " ").lower() for each in entry.change_kinds)
     tables = ", ".join(quoted(str(TableName(*each))) for each in entry.tables)
     asked = f"{kinds}: {tables}" if kinds and tables else kinds or tables or "open writer"
-    if entry.reason is not None:
-        return one_line(f"{entry.reason}: {entry.detail}")
-    return f"{one_line(entry.message)} ({asked})" if entry.message else asked
+    return _what(entry.reason, entry.detail, entry.message, asked)
+
+
+def describe_outcome(outcome: m.Outcome) -> str:
+    """The same of an outcome that is there whole, so that each change is told."""
+    asked = outcome.proposal
+    if asked is None:
+        return _what(outcome.reason, outcome.detail, None, "")
+    changes = describe_changes(asked.changes) if asked.changes else "open writer"
+    message = asked.message if outcome.verdict is m.Verdict.COMMITTED else None
+    return _what(outcome.reason, outcome.detail, message, changes)
+
+
+def _what(reason: str | None, detail: str | None, message: str | None, asked: str) -> str:
+    if reason is not None:
+        return one_line(f"{reason}: {detail}")
+    return f"{one_line(message)} ({asked})" if message else asked
 
 
 def one_line(text: str) -> str:

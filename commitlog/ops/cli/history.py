@@ -14,7 +14,7 @@ from commitlog.catalog.history import HistoryEntry, HistoryFilter
 from commitlog.catalog.snapshot_diff import Named
 from commitlog.client import CommitLog
 from commitlog.client.access.history_entries import entry_of, is_asked
-from commitlog.client.outcomes.describing import describe_entry, one_line
+from commitlog.client.outcomes.describing import describe_entry, describe_outcome, one_line
 from commitlog.client.outcomes.graph import GraphRow, graph_rows
 from commitlog.client.tables.names import parse_table_name
 from commitlog.config import Settings
@@ -101,7 +101,7 @@ def _print_entries(entries: list[HistoryEntry], *, graph: bool) -> None:
     click.secho(f"{'':{beside}}{_HEAD}{'writer':<{writers}}  what", bold=True)
     for entry, row in zip(entries, rows, strict=True):
         padded = GraphRow(f"{row.drawn:<{beside}}", f"{row.below:<{beside}}")
-        click.echo(entry_lines(entry, padded, writers))
+        click.echo(entry_lines(entry, describe_entry(entry), padded, writers))
 
 
 def _shows(letters: str) -> bool:
@@ -112,7 +112,7 @@ def _shows(letters: str) -> bool:
     return True
 
 
-def entry_lines(entry: HistoryEntry, graph: GraphRow = _NO_GRAPH, writer_width: int = 0) -> str:
+def entry_lines(entry: HistoryEntry, what: str, graph: GraphRow = _NO_GRAPH, writer_width: int = 0) -> str:
     """An entry for people: one line, or as many as the terminal takes."""
     place = str(entry.snapshot_id) if entry.verdict is Verdict.COMMITTED and entry.snapshot_id else str(entry.verdict)
     time = entry.decided_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -122,8 +122,8 @@ def entry_lines(entry: HistoryEntry, graph: GraphRow = _NO_GRAPH, writer_width: 
     taken, below = len(seq) + len(place) + len(rest) + 2, f"{graph.below}{'':8}"
     width = max(shown_width(), len(below) + WHAT_WIDTH_MIN)
     if width - taken < WHAT_WIDTH_MIN:
-        return head.rstrip() + "\n" + fill(describe_entry(entry), width, initial_indent=below, subsequent_indent=below)
-    return f"{head}  " + fill(describe_entry(entry), width, initial_indent=" " * taken, subsequent_indent=below)[taken:]
+        return head.rstrip() + "\n" + fill(what, width, initial_indent=below, subsequent_indent=below)
+    return f"{head}  " + fill(what, width, initial_indent=" " * taken, subsequent_indent=below)[taken:]
 
 
 def _writer(entry: HistoryEntry) -> str:
@@ -169,7 +169,7 @@ def tail_command(
             if as_json:
                 print_json(shown_outcome(outcome))
             else:
-                click.echo(entry_lines(entry_of(outcome)))
+                click.echo(entry_lines(entry_of(outcome), describe_outcome(outcome)))
 
 
 def _asked(outcomes: Iterator[Outcome], asked: HistoryFilter) -> Iterator[Outcome]:
