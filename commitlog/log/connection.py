@@ -155,7 +155,7 @@ def assign(settings: Settings, consumer: Consumer, starts: Sequence[TopicPartiti
 
 
 def know_topic(
-    settings: Settings, client: Consumer | AdminClient, topic: str, *, timeout_s: float = REQUEST_TIMEOUT_S
+    settings: Settings, client: Consumer | Producer | AdminClient, topic: str, *, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> None:
     """Have a client learn who leads a topic's partitions: left to itself it may take one to four seconds to ask.
 

@@ -31,7 +31,7 @@ from commitlog.errors import (
 )
 from commitlog.log.answers import Answers, PendingProposal
 from commitlog.log.codec import decode_receipts, encode_proposal
-from commitlog.log.connection import end_offset, make_admin
+from commitlog.log.connection import REQUEST_TIMEOUT_S, end_offset, make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.reports import offset_of
@@ -51,8 +51,8 @@ TOGETHER_MS = 5
 what is in it, and a proposal waits longer for its turn than for this. Of an idempotent producer no more than five records of
 a partition are under way unanswered: for what is beyond, librdkafka waits in a busy loop from the end of this time on."""
 
-LISTEN_S_MIN = 2.0
-LISTEN_S_MAX = 30.0
+PATIENCE_S_MIN = 2.0
+PATIENCE_S_MAX = 30.0
 FETCH_WAIT_MS = 250
 """A partition more is read when the fetch that is on its way has come back."""
 
@@ -63,22 +63,27 @@ class Publisher:
     Args:
         settings: which log, and where.
         genesis: what the log is, for whoever knows it already.
+        timeout_s: how long a broker may take to answer, but two seconds at least.
 
     Raises:
         ConfigurationError: there is no such log.
         LogUnavailableError: no broker has answered.
     """
 
-    def __init__(self, settings: Settings, *, genesis: Genesis | None = None) -> None:
+    def __init__(
+        self, settings: Settings, *, genesis: Genesis | None = None, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
         self._settings = settings
         self._topics = topics_of(settings.log)
         self._default_timeout_s = settings.receipts_timeout_ms / 1000
         self.genesis: Genesis = require_genesis(settings) if genesis is None else genesis
-        self._at_once = self._make_sender(linger_ms=0)
+        self._at_once = self._make_sender(linger_ms=0, timeout_s=timeout_s)
         # Made when it is needed.
         self._together: Sender | None = None
         self._making = threading.Lock()
-        self._reader = TopicReader(settings, self._topics.receipts, fetch_wait_max_ms=FETCH_WAIT_MS)
+        self._reader = TopicReader(
+            settings, self._topics.receipts, timeout_s=_patience_s(timeout_s), fetch_wait_max_ms=FETCH_WAIT_MS
+        )
         self._lock = threading.Lock()
         # The consumer belongs to the one who reads; a call from another thread would wait for it to be idle.
         self._to_read: SimpleQueue[tuple[int, int]] = SimpleQueue()
@@ -178,7 +183,7 @@ class Publisher:
 
     def _listen_to(self, partition: int, timeout_s: float) -> None:
         """Returns when nothing that is answered from now on can be missed."""
-        admin, timeout_s = make_admin(self._settings), max(LISTEN_S_MIN, min(timeout_s, LISTEN_S_MAX))
+        admin, timeout_s = make_admin(self._settings), _patience_s(timeout_s)
         end = end_offset(self._settings, admin, self._topics.receipts, partition, timeout_s=timeout_s)
         with self._lock:
             if partition not in self._listening:
@@ -190,7 +195,7 @@ class Publisher:
         self._unsent[pending] = None
         try:
             delivered = partial(self._delivered, pending)
-            self._sender().send(encoded, key, pending.partition, delivered, timeout_s=timeout_s)
+            self._sender(timeout_s).send(encoded, key, pending.partition, delivered, timeout_s=timeout_s)
         except KafkaException as error:
             del self._unsent[pending]
             raise self._not_sent(error.args[0], len(encoded)) from None
@@ -204,20 +209,26 @@ class Publisher:
         if len(self._unsent) > UNHEARD_MAX and self._settings.machine.now_s() - self._deliveries_heard_at > POLL_S:
             self._hear_deliveries()
 
-    def _sender(self) -> Sender:
+    def _sender(self, timeout_s: float) -> Sender:
         """Whoever sends alone is sent for at once; beside many, what comes next is waited for a little."""
         if self._answers.awaited <= AT_ONCE_MAX:
             return self._at_once
         if self._together is None:
             with self._making:
                 if self._together is None:
-                    self._together = self._make_sender(linger_ms=TOGETHER_MS)
+                    self._together = self._make_sender(linger_ms=TOGETHER_MS, timeout_s=timeout_s)
         return self._together
 
-    def _make_sender(self, *, linger_ms: int) -> Sender:
+    def _make_sender(self, *, linger_ms: int, timeout_s: float) -> Sender:
         proposal_bytes_max = self.genesis.settings.proposal_bytes_max
         topic = self._topics.proposals
-        return Sender(self._settings, topic, proposal_bytes_max=proposal_bytes_max, linger_ms=linger_ms)
+        return Sender(
+            self._settings,
+            topic,
+            proposal_bytes_max=proposal_bytes_max,
+            linger_ms=linger_ms,
+            timeout_s=_patience_s(timeout_s),
+        )
 
     @property
     def _senders(self) -> Sequence[Sender]:
@@ -315,3 +326,8 @@ class Publisher:
             raise LogIntegrityError(f"{self._topics.receipts} holds receipts of another log")
         self._answers.take(receipts.receipts, self._hear_deliveries)
         self._heard_to[partition] = offset + 1
+
+
+def _patience_s(timeout_s: float) -> float:
+    """How long a broker may take to answer for a caller who waits so long."""
+    return max(PATIENCE_S_MIN, min(timeout_s, PATIENCE_S_MAX))

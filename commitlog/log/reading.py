@@ -13,7 +13,14 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.errors import LogLossError, LogUnavailableError
-from commitlog.log.connection import end_offsets, first_offsets, know_topic, make_admin, make_consumer
+from commitlog.log.connection import (
+    REQUEST_TIMEOUT_S,
+    end_offsets,
+    first_offsets,
+    know_topic,
+    make_admin,
+    make_consumer,
+)
 from commitlog.log.triage import Consumed, consumed, in_words
 
 CHECK_TIMEOUT_S = 1.0
@@ -29,6 +36,7 @@ class TopicReader:
         settings: which log, and where.
         topic: the topic.
         starts: the first offset to read, by partition; more can be added.
+        timeout_s: how long a broker may take to say who leads the topic's partitions.
         options: of librdkafka, with underscores.
 
     Raises:
@@ -40,13 +48,19 @@ class TopicReader:
     """
 
     def __init__(
-        self, settings: Settings, topic: str, starts: Mapping[int, int] | None = None, **options: object
+        self,
+        settings: Settings,
+        topic: str,
+        starts: Mapping[int, int] | None = None,
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        **options: object,
     ) -> None:
         self._settings = settings
         self._topic = topic
         self._consumer = make_consumer(settings, enable_partition_eof=True, fetch_error_backoff_ms=50, **options)
         try:
-            know_topic(settings, self._consumer, topic)
+            know_topic(settings, self._consumer, topic, timeout_s=timeout_s)
         except BaseException:
             self._consumer.close()
             raise

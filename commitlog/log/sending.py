@@ -13,7 +13,7 @@ from commitlog.log.connection import (
     FRAME_BYTES,
     MESSAGE_BYTES_MAX,
     REQUEST_TIMEOUT_S,
-    answered,
+    know_topic,
     make_producer,
 )
 
@@ -30,18 +30,30 @@ class Sender:
         topic: what is sent to.
         proposal_bytes_max: the largest value.
         linger_ms: how long more is waited for that may be sent together.
+        timeout_s: how long a broker may take to say who leads the topic's partitions.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
     """
 
-    def __init__(self, settings: Settings, topic: str, *, proposal_bytes_max: int, linger_ms: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        *,
+        proposal_bytes_max: int,
+        linger_ms: int,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> None:
         self._settings = settings
         self._topic = topic
         self._proposal_bytes_max = proposal_bytes_max
         self._linger_ms = linger_ms
         self._replacing = threading.Lock()
         self._retired: list[Producer] = []
-        self._producer = self._make_producer()
+        self._producer = self._make_producer(timeout_s)
 
-    def _make_producer(self) -> Producer:
+    def _make_producer(self, timeout_s: float) -> Producer:
         producer = make_producer(
             self._settings,
             message_max_bytes=MESSAGE_BYTES_MAX,
@@ -52,7 +64,7 @@ class Sender:
             delivery_timeout_ms=120_000,
         )
         # A producer without metadata waits half a second for its first idempotent batch.
-        answered(self._settings, lambda: producer.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S))
+        know_topic(self._settings, producer, self._topic, timeout_s=timeout_s)
         return producer
 
     def send(self, value: bytes, key: bytes, partition: int, on_delivery: OnDelivery, *, timeout_s: float) -> None:
@@ -101,6 +113,6 @@ class Sender:
         """A producer in the place of one that can send no more: the broker has forgotten what it knew of it."""
         with self._replacing:
             if self._producer is broken:
-                self._producer = self._make_producer()
+                self._producer = self._make_producer(REQUEST_TIMEOUT_S)
                 self._retired.append(broken)
             return self._producer

@@ -216,7 +216,7 @@ def test_connection_when_it_only_reads_then_nothing_is_made_for_sending(made: Se
         assert made_so_far._publisher is None
         with log.transaction() as tx:
             tx.create_table("t", {"id": "int64"})
-        assert made_so_far._publisher is made_so_far.publisher
+        assert made_so_far._publisher is made_so_far.publisher()
 
 
 def test_append_when_no_schema_has_changed_then_asks_neither_the_log_nor_the_catalog(

@@ -20,6 +20,7 @@ from live_lakes import live_lake
 from log_running import Ids, all_outcomes, append, create_table, proposal, serving, wait_until, write_raw
 from proxies import KafkaProxy
 
+from commitlog import CommitLog
 from commitlog.client.access.proposals_lookup import find_queued
 from commitlog.client.access.results_lookup import ResultsLookup
 from commitlog.config import Settings
@@ -94,6 +95,17 @@ def test_publisher_when_its_first_send_meets_an_outage_then_says_so_in_time_and_
         assert time.monotonic() - started < 5
         proxy.heal()
         assert publisher.submit(proposal(ids, 0, create_table()), timeout_s=60).snapshot_id == 1
+
+
+def test_log_when_its_broker_dies_before_the_first_write_then_that_waits_no_longer_than_the_caller(
+    settings: Settings, remote: Settings, proxy: KafkaProxy, ids: Ids
+) -> None:
+    with CommitLog.connect(settings=remote) as log:
+        proxy.refuse()
+        started = time.monotonic()
+        with pytest.raises(LogUnavailableError, match="does not answer"):
+            log.submit(proposal(ids, 0, create_table()), timeout_ms=500)
+        assert time.monotonic() - started < 6
 
 
 def test_publisher_when_an_outage_comes_later_then_unknown_in_time_and_the_answer_is_found_afterwards(

@@ -76,7 +76,7 @@ def die_in_commits(death: Death) -> None:
             return submit(log, proposal, timeout_ms=timeout_ms)
         if (death.orders.step, death.orders.batch_id) == ("after publish", death.batch_id):
             log._access.send(proposal, log._access.encode(proposal))
-            log._access._connections.publisher.flush(WAIT_S)  # type: ignore[attr-defined]
+            log._access._connections.publisher().flush(WAIT_S)  # type: ignore[attr-defined]
             death.at("after publish")
         outcome = submit(log, proposal, timeout_ms=timeout_ms)
         death.at("after the verdict")

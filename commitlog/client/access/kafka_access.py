@@ -61,11 +61,11 @@ class _Connections:
         self.lookup = ResultsLookup(settings, self.catalog)
         self.end = LogEnd(settings)
 
-    @property
-    def publisher(self) -> Publisher:
+    def publisher(self, timeout_s: float | None = None) -> Publisher:
         with self._making:
             if self._publisher is None:
-                self._publisher = Publisher(self._settings, genesis=self.genesis)
+                given_s = self._settings.receipts_timeout_ms / 1000 if timeout_s is None else timeout_s
+                self._publisher = Publisher(self._settings, genesis=self.genesis, timeout_s=given_s)
             return self._publisher
 
     def is_sending(self, proposal_id: ProposalId) -> bool:
@@ -148,7 +148,7 @@ class KafkaAccess:
         return encode_proposal(proposal)
 
     def send(self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None) -> PendingAnswer:
-        publisher = self._connections.publisher
+        publisher = self._connections.publisher(timeout_s)
         return publisher.publish_bytes(encoded, proposal.proposal_id, proposal.writer_id, timeout_s=timeout_s)
 
     def decide_unsent(self, proposal: Proposal) -> Outcome:
