@@ -66,7 +66,11 @@ def test_show_when_a_snapshot_was_made_then_who_when_which_changes_and_what_they
     assert lines[6:8] == ["change     update row (id=1) of main.t", "change     delete row (id=2) of main.t"]
     assert lines[-1].split()[:2] == ["table", "main.t"]
     (plain,) = cli.json("show", "3")
-    assert (plain["snapshot_id"], plain["changes"], plain["tables"]) == (3, ["UPDATE_ROW", "DELETE_ROW"], ["main.t"])
+    assert (plain["snapshot_id"], plain["change_kinds"], plain["tables"]) == (
+        3,
+        ["UPDATE_ROW", "DELETE_ROW"],
+        ["main.t"],
+    )
     assert plain["differences"][0]["rows_after"] == 1
     assert plain["decided_at"].endswith("Z")
 

@@ -29,7 +29,7 @@ def test_example_when_sent_one_after_another_then_each_is_committed(cli: CliLog)
         example = cli.run("submit", "--example", kind.lower()).stdout
         (answer,) = cli.json("submit", "-", given=example)
         assert answer["verdict"] == "COMMITTED", kind
-        assert cli.log.history(1)[0].changes[-1] == kind
+        assert cli.log.history(1)[0].change_kinds[-1] == kind
 
 
 def test_submit_when_a_line_has_no_id_and_no_base_then_they_are_filled_in(cli: CliLog) -> None:

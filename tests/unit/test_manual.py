@@ -30,7 +30,7 @@ def test_settings_then_as_they_describe_themselves() -> None:
 
 
 def test_settings_when_described_then_none_is_left_out() -> None:
-    not_set = {"kafka", "genesis", "sources"}
+    not_set = {"kafka", "genesis", "sources", "machine"}
     assert meanings_of(Settings).keys() == {each.name for each in dataclasses.fields(Settings)}
     assert meanings_of(LogSettings).keys() == set(LogSettings.FIELDS)
     rows = settings_page().splitlines()

@@ -21,7 +21,7 @@ def is_asked(entry: HistoryEntry, asked: HistoryFilter) -> bool:
         and (asked.proposal_id is None or entry.proposal_id == asked.proposal_id)
         and (asked.writer_id is None or entry.writer_id == asked.writer_id)
         and (asked.since is None or entry.decided_at >= asked.since)
-        and (asked.verdict is None or entry.verdict is asked.verdict)
+        and (asked.verdict is None or entry.verdict == asked.verdict)
         and (asked.snapshot_id is None or entry.snapshot_id == asked.snapshot_id)
         and (asked.table is None or _folded(asked.table) in map(_folded, entry.tables))
     )

@@ -8,6 +8,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "up": ["commitlog up", "commitlog up --detach", "commitlog up --home /srv/lake --log orders"],
     "down": ["commitlog down", "commitlog down --home /srv/lake"],
     "status": ["commitlog status", "commitlog status --json"],
+    "ui": ["commitlog ui", "commitlog ui --host 0.0.0.0 --port 8642"],
     "init": ["commitlog init", "commitlog init --adopt postgresql://me@db/lake --dry-run"],
     "serve": ["commitlog serve", "commitlog serve --config /etc/commitlog.toml"],
     "sequencer": ["commitlog sequencer", "commitlog sequencer --standby"],

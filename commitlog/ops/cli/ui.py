@@ -30,11 +30,6 @@ def ui_command(settings: Settings, host: str | None, port: int | None, token: st
 
     `commitlog up` and `commitlog serve` run it. It shows the log, refusals and what would have passed, tables, writers and
     how all is; it changes nothing. It needs `pip install 'commitlog[ui]'`.
-
-    \b
-    Examples:
-      commitlog ui
-      COMMITLOG_UI_TOKEN=$(openssl rand -hex 16) commitlog ui --host 0.0.0.0 --port 8642
     """
     settings = _chosen(settings, {"ui_host": host, "ui_port": port, "ui_token": token})
     if service:
