@@ -67,6 +67,7 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
     "history": {},
     "diff": {"first": 0},
     "show": {"snapshot_id": 1},
+    "see": {"snapshot_id": 0},
     "seq_before": {"moment": "2026-01-01"},
     "duckdb": {},
     "live_files": {"table_id": 1, "paths": []},
@@ -166,7 +167,7 @@ def judged(call: Callable[[], object], what: str) -> None:
 
 
 def public(of: type) -> set[str]:
-    return {name for name in vars(of) if not name.startswith("_") and inspect.isfunction(getattr(of, name))}
+    return {name for name in dir(of) if not name.startswith("_") and inspect.isfunction(getattr(of, name))}
 
 
 def test_table_of_calls_then_has_them_all() -> None:

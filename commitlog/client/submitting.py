@@ -1,0 +1,187 @@
+"""Proposals sent, one or many, waited for or not, and what their answers mean to whoever sent them."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import TypeAlias
+
+from commitlog.client.access.log_access import LogAccess, OutcomeState, PendingAnswer
+from commitlog.client.access.unanswered import UnansweredProposals
+from commitlog.client.arguments import checked_count, shown
+from commitlog.client.limits import check_limits
+from commitlog.client.outcomes.repeats import check_repeat
+from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answered_before
+from commitlog.client.transaction import Transaction
+from commitlog.domain import model as m
+from commitlog.errors import CommitLogError, InvalidRequestError, KeyReusedError, OutcomeUnknownError
+
+IN_FLIGHT_MAX = 10_000
+Proposed: TypeAlias = Transaction | m.Proposal
+Answer: TypeAlias = SubmittedOutcome | OutcomeUnknownError | KeyReusedError
+
+
+class Submissions:
+    """What a connection sends. Thread-safe; ``CommitLog``, whose methods these are, says what each is for.
+
+    Args:
+        access: where it is sent.
+        see: is told the snapshot that an answer names.
+    """
+
+    def __init__(self, access: LogAccess, see: Callable[[int | None], None]) -> None:
+        self._access = access
+        self._see = see
+        self._unanswered = UnansweredProposals(self._is_decided)
+
+    def submit(self, proposal: m.Proposal, timeout_s: float) -> SubmittedOutcome:
+        """See ``CommitLog.submit``."""
+        encoded = self._encoded(proposal)
+        deadline = time.monotonic() + timeout_s
+        with self._unanswered.turn(proposal, timeout_s=_left_s(deadline)):
+            pending = self._access.send(proposal, encoded, timeout_s=_left_s(deadline))
+            try:
+                receipt = pending.wait(_left_s(deadline))
+            finally:
+                pending.forget()
+        return self._answered(proposal, receipt)
+
+    def submit_async(self, proposed: Proposed, timeout_s: float) -> Future[SubmittedOutcome]:
+        """See ``CommitLog.submit_async``."""
+        proposal = _handed_over(proposed)
+        encoded = self._encoded(proposal)
+        future: Future[SubmittedOutcome] = Future()
+        # What was sent cannot be taken back.
+        future.set_running_or_notify_cancel()
+        deadline = time.monotonic() + timeout_s
+        with ExitStack() as sending:
+            sending.enter_context(self._unanswered.turn(proposal, timeout_s=timeout_s))
+            pending = self._access.send(proposal, encoded, timeout_s=_left_s(deadline))
+            turn = sending.pop_all()
+
+        def end(_: PendingAnswer) -> None:
+            try:
+                with turn:
+                    receipt = pending.wait(0)
+                outcome = self._answered(proposal, receipt)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(outcome)
+
+        pending.on_answer(end, _left_s(deadline))
+        return future
+
+    def publish_many(self, proposed: Iterable[Proposed], in_flight_max: int, timeout_s: float) -> Iterator[Answer]:
+        """See ``CommitLog.publish_many``."""
+        if not isinstance(proposed, Iterable):
+            raise InvalidRequestError(f"proposals must be a list of Proposals or Transactions, not {shown(proposed)}")
+        checked_count("in_flight_max", in_flight_max)
+        waiting: deque[tuple[m.Proposal, PendingAnswer]] = deque()
+        numbered: set[str] = set()
+
+        def first_answer() -> Answer:
+            first, pending = waiting.popleft()
+            if first.writer_seq is not None:
+                numbered.discard(first.writer_id)
+            return self._awaited(first, pending, timeout_s)
+
+        for each in proposed:
+            proposal = _handed_over(each)
+            encoded = self._encoded(proposal)
+            while waiting and (len(waiting) >= in_flight_max or _follows(proposal, numbered)):
+                yield first_answer()
+            waiting.append((proposal, self._access.send(proposal, encoded, timeout_s=timeout_s)))
+            if proposal.writer_seq is not None:
+                numbered.add(proposal.writer_id)
+        while waiting:
+            yield first_answer()
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _encoded(self, proposal: m.Proposal) -> bytes:
+        """A proposal as it is sent, once it is within the log's limits."""
+        check_kind(proposal)
+        encoded = self._access.encode(proposal)
+        check_limits(proposal, self._access.settings, len(encoded))
+        return encoded
+
+    def _awaited(self, proposal: m.Proposal, pending: PendingAnswer, timeout_s: float) -> Answer:
+        try:
+            return self._answered(proposal, pending.wait(timeout_s))
+        except (OutcomeUnknownError, KeyReusedError) as error:
+            return error
+        finally:
+            pending.forget()
+
+    def _answered(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
+        self._access.hear(receipt)
+        if receipt.verdict is m.Verdict.DUPLICATE:
+            outcome = self._repeated(proposal, receipt)
+        else:
+            # A receipt does not list what the proposal met.
+            conflicts = receipt.reason is m.Reason.CONFLICT
+            outcome = answered(proposal, receipt, self._met(receipt) if conflicts else None)
+        self._see(outcome.snapshot_id)
+        return outcome
+
+    def _repeated(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
+        try:
+            first = self._first(proposal, receipt)
+        except CommitLogError:
+            if receipt.same_content is not True:
+                raise
+            first = None
+        if first is not None and first.proposal is not None:
+            check_repeat(first.proposal, proposal, snapshot_id=first.snapshot_id)
+        return answered_before(proposal, receipt, first)
+
+    def _met(self, receipt: m.Receipt) -> m.Outcome | None:
+        try:
+            return self._access.outcome_at(receipt.seq)
+        except CommitLogError:
+            # The verdict is known, whatever the look-up runs into; what it met can be asked for later.
+            return None
+
+    def _first(self, proposal: m.Proposal, receipt: m.Receipt) -> m.Outcome | None:
+        """What was decided under the key of a repeat."""
+        if receipt.original_seq is not None:
+            return self._access.outcome_at(receipt.original_seq)
+        # The log has forgotten all but that it was; the catalog has not.
+        if proposal.writer_seq is not None:
+            committed = self._access.committed_as(proposal.writer_id, proposal.writer_seq)
+            if committed is not None:
+                return committed
+        return self._access.find(proposal.proposal_id).outcome
+
+    def _is_decided(self, proposal_id: m.ProposalId) -> bool:
+        return self._access.find(proposal_id).state is OutcomeState.DECIDED
+
+
+def check_kind(proposal: m.Proposal) -> None:
+    """See that it is a proposal.
+
+    Raises:
+        InvalidRequestError: it is something else.
+    """
+    if not isinstance(proposal, m.Proposal):
+        raise InvalidRequestError(f"a proposal must be a Proposal, such as tx.proposal(), not {shown(proposal)}")
+
+
+def _handed_over(proposed: Proposed) -> m.Proposal:
+    if isinstance(proposed, Transaction):
+        return proposed.hand_over()
+    check_kind(proposed)
+    return proposed
+
+
+def _follows(proposal: m.Proposal, numbered: Collection[str]) -> bool:
+    """Whether it has a ``writer_seq``, and its writer an unanswered proposal with one."""
+    return proposal.writer_seq is not None and proposal.writer_id in numbered
+
+
+def _left_s(deadline: float) -> float:
+    return max(0, deadline - time.monotonic())
