@@ -9,7 +9,7 @@ from commitlog.client.arguments import checked_count
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.table_at import KnownTable
 from commitlog.client.transaction import Transaction
-from commitlog.client.writing.keys import table_key
+from commitlog.client.writing.keys import parse_key, table_key
 from commitlog.domain.model import Reason
 from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError
 
@@ -95,8 +95,8 @@ def check_attempts(attempts: int) -> None:
         raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
 
 
-def key_options(key: str, table: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The writer and its number that a key of a write to a table stands for, as options of its transaction.
+def key_options(key: str, options: Mapping[str, Any], *, table: str | None = None) -> dict[str, Any]:
+    """The writer and its number that a key of a commit, or of a write to one table, stands for, as options of its transaction.
 
     Raises:
         InvalidRequestError: the options name them too, or the key is none.
@@ -106,4 +106,4 @@ def key_options(key: str, table: str, options: Mapping[str, Any]) -> dict[str, A
             raise InvalidRequestError(
                 f"key={key!r} says by which writer and number the write is known: leave out {name}"
             )
-    return table_key(key, table)._asdict()
+    return (parse_key(key) if table is None else table_key(key, table))._asdict()

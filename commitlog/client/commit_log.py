@@ -114,6 +114,7 @@ class CommitLog(ReadableLog):
         proposal_id: bytes | str | UUID | None = None,
         decide_before_ms: int | None = None,
         timeout_ms: int | None = None,
+        key: str | None = None,
     ) -> Transaction:
         """Begin a transaction; it commits when its ``with`` block ends without an exception.
 
@@ -129,7 +130,19 @@ class CommitLog(ReadableLog):
             proposal_id: the id to send with; else a new one. With the same id, a proposal is decided once.
             decide_before_ms: a proposal that comes to the sequencer later than this is refused.
             timeout_ms: how long to wait for the answer.
+            key: names this commit, such as ``load:1`` or ``nightly:2026-03-02``: when it has been made under this name before,
+                the transaction is a repeat (``tx.is_repeat``), which commits nothing and answers as the first did.
         """
+        first = None
+        if key is not None:
+            given = {
+                "writer_id": writer_id,
+                "writer_seq": writer_seq,
+                "writer_epoch": writer_epoch,
+                "proposal_id": proposal_id,
+            }
+            writer_id, writer_seq = key_options(key, given).values()
+            first = self._committed_as(writer_id, writer_seq)
         options = make_options(
             base_snapshot_id=self.head_snapshot_id()
             if base_snapshot_id is None
@@ -145,13 +158,17 @@ class CommitLog(ReadableLog):
             extra=checked_text_or_none("extra", extra),
             timeout_ms=checked_count_or_none("timeout_ms", timeout_ms),
         )
-        return Transaction(self, options)
+        return Transaction(self, options, first=first)
 
-    def run(self, fn: Callable[[Transaction], object], *, attempts: int = 5, **options: Any) -> SubmittedOutcome:
+    def run(
+        self, fn: Callable[[Transaction], object], *, key: str | None = None, attempts: int = 5, **options: Any
+    ) -> SubmittedOutcome:
         """Commit what ``fn`` puts into a transaction; after a conflict call it again on the new head.
 
         Args:
             fn: reads what it needs at ``tx.base_snapshot_id`` and makes its changes; it may be called several times.
+            key: names this commit: when it has been made under this name before, ``fn`` is not called, and the answer is the
+                first one.
             attempts: how often it is called at most.
             options: see ``transaction``.
 
@@ -161,6 +178,10 @@ class CommitLog(ReadableLog):
         if not callable(fn):
             raise InvalidRequestError(f"fn must be a function of a transaction, not {shown(fn)}")
         check_attempts(attempts)
+        if key is not None:
+            options |= key_options(key, options)
+            if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
+                return first
         return commit_after_conflicts(self, fn, Transaction.commit, attempts, options)
 
     def append(
@@ -219,7 +240,7 @@ class CommitLog(ReadableLog):
             raise InvalidRequestError("partition_by is for a table that is created: add create=True")
         parsed = parse_table_name(table)
         if key is not None:
-            options |= key_options(key, table, options)
+            options |= key_options(key, options, table=table)
             if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
                 return first
         if isinstance(given, tuple):
@@ -264,7 +285,7 @@ class CommitLog(ReadableLog):
             raise InvalidRequestError(f"change must be a function of a transaction, not {shown(change)}")
         check_attempts(attempts)
         if key is not None:
-            options |= key_options(key, table, options)
+            options |= key_options(key, options, table=table)
             if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
                 return first
         options = {"isolation": m.Isolation.SERIALIZABLE, **options}

@@ -40,6 +40,8 @@ class TableLog(Protocol):
     @property
     def settings(self) -> LogSettings: ...
 
+    def claim_data_path(self) -> None: ...
+
     def change_rows(
         self, table: str, change: Callable[[Any], None], *, key: str | None = None, **options: Any
     ) -> SubmittedOutcome | None: ...
@@ -260,6 +262,42 @@ class Table:
 
         change = Deletion(self._name, where, self._log.contents(), self._log.settings)
         return self._log.change_rows(self.name, change.put, key=key, **options)
+
+    def overwrite(
+        self, data: RowData, where: Where | bool, *, key: str | None = None, **options: Any
+    ) -> SubmittedOutcome | None:
+        """Replace the rows that match by others, in one commit: done again, it leaves the same rows.
+
+        After a conflict the rows that go are looked for again, on the newest snapshot; those that come are written once.
+
+        Args:
+            data: the new rows, in any form that ``append`` takes; all of them must match ``where``.
+            where: which rows go, as ``scan`` takes it; True are all of them, and then any rows may come.
+            key: names this write, such as ``nightly:2026-03-02``, so that doing it again commits nothing and answers as the
+                first did.
+            options: see ``CommitLog.transaction``; ``attempts`` is how often it is computed at most. With
+                ``isolation="snapshot"`` rows that come meanwhile do not matter.
+
+        Returns:
+            The answer; None when no row goes and none comes.
+
+        Raises:
+            InvalidRequestError: the filter cannot be read, or says not which rows; ``data`` is no rows.
+            TableNotFoundError: there is no such table.
+            DataFileError: the rows do not fit the table, one does not match ``where``, or the table has a primary key.
+            ProposalRejectedError: the last attempt was refused; what was written is removed.
+            OutcomeUnknownError: no answer in time. What was written stays, for it may yet be accepted.
+        """
+        from commitlog.client.writing.overwriting import Overwrite
+        from commitlog.client.writing.rows import rows_of
+        from commitlog.client.writing.written import WrittenFiles
+
+        written, log = WrittenFiles(), self._log
+        change = Overwrite(self._name, rows_of(data), where, log.contents(), log.settings, written)
+        log.claim_data_path()
+        with written.until_answered():
+            outcome = log.change_rows(self.name, change.put, key=key, **options)
+        return None if outcome is None else written.answered(outcome)
 
     def insert(self, rows: Any, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
         """Insert rows of a keyed table: one as a dict, or several in any form that ``append`` takes.

@@ -98,7 +98,9 @@ class TransactionLog(Protocol):
 class Transaction:
     """A changeset in the making. Made by ``CommitLog.transaction``; committed when its ``with`` block ends well."""
 
-    def __init__(self, log: TransactionLog, options: TransactionOptions) -> None:
+    def __init__(
+        self, log: TransactionLog, options: TransactionOptions, *, first: SubmittedOutcome | None = None
+    ) -> None:
         self._log = log
         self._options = options
         self._changes: list[m.Change] = []
@@ -106,7 +108,7 @@ class Transaction:
         self._named_paths: set[PathKey] = set()
         self._written = WrittenFiles()
         self._at_base: dict[TableName, TableAt | None] = {}
-        self._outcome: SubmittedOutcome | None = None
+        self._first = self._outcome = first
         self._sent: m.Proposal | None = None
         self._is_answered = False
 
@@ -142,6 +144,11 @@ class Transaction:
     def reads(self) -> tuple[m.Read, ...]:
         """The reads declared so far."""
         return tuple(self._reads)
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether this was known, when it began, to have been committed under its key: there is nothing left to do."""
+        return self._first is not None
 
     @property
     def outcome(self) -> SubmittedOutcome:
@@ -188,6 +195,10 @@ class Transaction:
             raise InvalidRequestError(
                 "the transaction has been committed or refused: its answer is final; begin another one"
             )
+        if self._first is not None:
+            self._written.remove()
+            self._is_answered = True
+            return self._first
         proposal = self.proposal() if self._sent is None else self._sent
         try:
             with self._written.until_answered():

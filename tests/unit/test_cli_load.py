@@ -33,8 +33,9 @@ def load(log: InMemoryCommitLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(CommitLog, "connect", lambda **_: nullcontext(log))
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> Result:
-        return CliRunner(env={"COMMITLOG_HOME": str(tmp_path / "home")}).invoke(cli, ["load", *arguments])
+    def run(*arguments: str, stdin: str | None = None) -> Result:
+        runner = CliRunner(env={"COMMITLOG_HOME": str(tmp_path / "home")})
+        return runner.invoke(cli, ["load", *arguments], input=stdin)
 
     return run
 
@@ -96,6 +97,18 @@ def test_load_when_its_key_is_known_then_commits_nothing(log: InMemoryCommitLog,
     assert len(rows(log, "t")) == 3
 
 
+def test_load_when_rows_come_by_standard_input_then_as_those_of_a_file(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path
+) -> None:
+    assert load("t", "-", "--create", stdin=CSV).exit_code == 0
+    lines = '{"id": 4, "name": "d"}\n'
+    assert load("t", "-", "--format", "jsonl", stdin=lines).stdout == "1 rows into t: snapshot 2\n"
+    assert rows(log, "t") == sorted([*ROWS, {"id": 4, "name": "d", "day": None}], key=str)
+    assert "nothing to commit" in load("t", "-", write(tmp_path / "none.csv", "id\n"), stdin="id\n").stdout
+    with pytest.raises(InvalidRequestError, match="once only"):
+        raise load("t", "-", "-", stdin=CSV).exception or AssertionError
+
+
 def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load: Load, tmp_path: Path) -> None:
     write(tmp_path / "rows.csv", CSV)
     load("t", "rows.csv", "--create")
@@ -114,6 +127,7 @@ def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load:
         (["t", "rows.csv", "other.csv", "--create"], DataFileError, "other.csv has the columns x, and rows.csv has id"),
         (["t", "rows.csv", "--partition-by", "day"], InvalidRequestError, "--create"),
         (["t", "rows.csv", "--create", "--key", ""], InvalidRequestError, "key"),
+        (["t", "-", "--create"], DataFileError, "stdin.csv cannot be read as CSV"),
     ],
 )
 def test_load_when_it_cannot_be_then_says_why_and_leaves_nothing(

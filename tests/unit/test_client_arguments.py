@@ -75,6 +75,7 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
 HANDLED_BY = {
     "delete": {"where": ("id", "=", -1)},
     "insert": {"rows": {"id": 1}},
+    "overwrite": {"data": {"id": [1]}, "where": True},
     "update": {"by": {"id": 1}, "row": {"id": 1}},
     "delete_row": {"by": {"id": 1}},
     "upsert": {"rows": {"id": 1}},

@@ -11,7 +11,7 @@ from commitlog.client.tables.schemas import Columns
 from commitlog.client.tables.table_at import TableAt
 from commitlog.client.writing.fitting import fit
 from commitlog.client.writing.rows import PlainRows, Rows
-from commitlog.client.writing.table_writer import write_rows
+from commitlog.client.writing.table_writer import Check, write_rows
 from commitlog.client.writing.written import WrittenFiles
 from commitlog.domain.model import DataFile, PartitionSpec
 from commitlog.domain.model.definitions import TableDefinition
@@ -39,6 +39,7 @@ class RowAppend:
         written: takes charge of the files.
         create: whether a table that is not there is created for them.
         partition_by: what a created table is partitioned by.
+        check: sees the rows as they are written.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class RowAppend:
         *,
         create: bool = False,
         partition_by: Iterable[str | PartitionSpec] = (),
+        check: Check | None = None,
     ) -> None:
+        self._check = check
         self._written = written
         self.is_written = False
         self._name = name
@@ -92,7 +95,7 @@ class RowAppend:
         rows = self._rows.arrow(at.definition) if isinstance(self._rows, PlainRows) else self._rows
         fitting = fit(rows.schema, at.definition)
         self._table, self.is_written = at.definition, True
-        self._files = write_rows(rows.pieces, fitting, folder)
+        self._files = write_rows(rows.pieces, fitting, folder, self._check)
         self._written.add(self._name, folder, [f"{folder}/{file.path}" for file in self._files])
 
     def _describe_again(self, at: TableAt) -> None:

@@ -67,8 +67,8 @@ class Deletion:
             certain = files.keys() - uncertain_files(self._contents, table, at, self._where)
         conditions = [Condition(each, table.definition.column(each.column)) for each in self._where]
         found = {each: matching for each in files.keys() - certain if (matching := _matching(files[each], conditions))}
+        transaction.read(str(self._name), filter=self._where, files=sorted(found))
         if found or certain:
-            transaction.read(str(self._name), filter=self._where, files=sorted(found))
             self._put(transaction, table, files, found, sorted(certain))
 
     def _delete_by_key(self, transaction: RowTransaction, definition: TableDefinition) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from commitlog.client.writing.by_partition import by_partition
 from commitlog.client.writing.fitting import Fit
 from commitlog.client.writing.parquet_file import GROUP_ROWS, ParquetFile
 from commitlog.domain.model import DataFile, Scalar
+from commitlog.domain.model.definitions import TableDefinition
 
 FILE_BYTES = 256 * 2**20
 """A file that is this large is ended."""
@@ -21,20 +23,24 @@ GROUP_BYTES = 128 * 2**20
 WAITING_BYTES = 512 * 2**20
 """What all partitions together may keep in memory."""
 OPEN_FILES = 200
+Check: TypeAlias = Callable[[TableDefinition, pa.Table], None]
 
 
-def write_rows(pieces: Iterable[pa.Table], fitting: Fit, table_path: str) -> tuple[DataFile, ...]:
+def write_rows(
+    pieces: Iterable[pa.Table], fitting: Fit, table_path: str, check: Check | None = None
+) -> tuple[DataFile, ...]:
     """Write rows as files below a table's folder. What a failed write left is removed.
 
     Args:
         pieces: the rows.
         fitting: how they become those of the table.
         table_path: where the table's files are.
+        check: sees each piece as it is written, and raises what stands against it.
 
     Raises:
         DataFileError: a value does not fit its column.
     """
-    writer = _TableWriter(fitting, table_path.rstrip("/"))
+    writer = _TableWriter(fitting, table_path.rstrip("/"), check)
     try:
         for piece in pieces:
             for start in range(0, piece.num_rows, GROUP_ROWS):
@@ -77,8 +83,9 @@ def _size_bytes(rows: pa.Table) -> int:
 class _TableWriter:
     """Writes rows piece by piece."""
 
-    def __init__(self, fitting: Fit, folder: str) -> None:
+    def __init__(self, fitting: Fit, folder: str, check: Check | None) -> None:
         self._fit = fitting
+        self._check = check
         self._folder = folder
         # A folder that is of this write alone, as those of Spark's are.
         self._partitions = f"{folder}/{new_name()}" if fitting.table.partition_by else folder
@@ -89,7 +96,10 @@ class _TableWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Add rows; they are written when enough of them are there."""
-        for partition in by_partition(self._fit.apply(rows), self._fit.table):
+        fitted = self._fit.apply(rows)
+        if self._check is not None:
+            self._check(self._fit.table, fitted)
+        for partition in by_partition(fitted, self._fit.table):
             part = self._parts.get(partition.directory)
             if part is None:
                 part = self._parts[partition.directory] = _Part(partition.directory, partition.values)

@@ -17,6 +17,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "load": [
         "commitlog load main.flights flights.csv --create --partition-by 'month(day)'",
         "commitlog load main.flights 2026-03-02.parquet --key nightly:2026-03-02",
+        "zcat flights.jsonl.gz | commitlog load main.flights - --format jsonl",
     ],
     "submit": [
         "commitlog submit --example CREATE_TABLE > proposals.jsonl",

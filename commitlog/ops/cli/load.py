@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -10,10 +15,16 @@ from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError, TableNotFoundError
 from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
 
+_STDIN = Path("-")
+
 
 @click.command("load")
 @click.argument("table")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option(
+    "--format", "stdin_format", type=click.Choice(["csv", "tsv", "jsonl"]), default="csv", show_default=True,
+    help="What standard input holds.",
+)  # fmt: skip
 @click.option("--create", is_flag=True, help="Create the table for the columns of the first file if there is none.")
 @click.option("--partition-by", multiple=True, metavar="KEY", help="Of a created table: a column, or month(day).")
 @click.option(
@@ -27,6 +38,7 @@ def load_command(
     settings: Settings,
     table: str,
     files: tuple[Path, ...],
+    stdin_format: str,
     create: bool,
     partition_by: tuple[str, ...],
     key: str | None,
@@ -36,6 +48,8 @@ def load_command(
 ) -> None:
     """Append the rows of each FILE (CSV with a header, Parquet, JSON lines) to TABLE, all of them in one commit.
 
+    The FILE - is standard input. It is kept in a temporary file first, for its columns are looked at before its rows.
+
     The exit code is 3 when it was refused, 4 when the outcome is unknown; then --key lets it be done again safely.
     """
     from commitlog.client import CommitLog
@@ -44,7 +58,11 @@ def load_command(
 
     if partition_by and not create:
         raise InvalidRequestError("--partition-by is for a table that is created: add --create")
-    with CommitLog.connect(settings=settings) as log, shown_progress("load", hidden=as_json) as show:
+    with (
+        _without_stdin(files, stdin_format) as files,
+        CommitLog.connect(settings=settings) as log,
+        shown_progress("load", hidden=as_json) as show,
+    ):
         try:
             definition = log.table(table).definition
         except TableNotFoundError:
@@ -66,3 +84,18 @@ def load_command(
         click.echo(f"loaded before, as snapshot {outcome.snapshot_id}: nothing to do")
     else:
         click.echo(f"{rows.row_count:,} rows into {table}: snapshot {outcome.snapshot_id}")
+
+
+@contextmanager
+def _without_stdin(files: tuple[Path, ...], stdin_format: str) -> Iterator[tuple[Path, ...]]:
+    """The files; a temporary one in the place of standard input."""
+    if files.count(_STDIN) > 1:
+        raise InvalidRequestError("standard input (-) can be read once only")
+    if _STDIN not in files:
+        yield files
+        return
+    with TemporaryDirectory() as folder:
+        kept = Path(folder) / f"stdin.{stdin_format}"
+        with kept.open("wb") as file:
+            copyfileobj(sys.stdin.buffer, file)
+        yield tuple(kept if path == _STDIN else path for path in files)

@@ -1,0 +1,76 @@
+"""Commits of several changes that have a name: done again, they commit nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from making import append, create
+
+from commitlog.client import CommitLog, Transaction
+from commitlog.errors import InvalidRequestError
+
+
+def count(log: CommitLog, table: str) -> int:
+    log.wait_for_snapshot()
+    return log.table(table).scan().count()
+
+
+def test_transaction_when_its_key_was_committed_then_is_a_repeat_that_leaves_nothing(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    key = f"nightly:{table}"
+    with log.transaction(key=key) as tx:
+        assert not tx.is_repeat
+        tx.append(table, {"id": [1]})
+    first = tx.outcome
+    files = set(Path(log.table(table).at().path or "").rglob("*.parquet"))
+    with log.transaction(key=key) as again:
+        assert again.is_repeat
+        assert again.outcome.snapshot_id == first.snapshot_id
+        again.append(table, {"id": [2, 3]})
+    assert (again.outcome.snapshot_id, again.outcome.is_repeat) == (first.snapshot_id, True)
+    assert log.head_snapshot_id() == first.snapshot_id
+    assert set(Path(log.table(table).at().path or "").rglob("*.parquet")) == files
+    assert count(log, table) == 1
+    with pytest.raises(InvalidRequestError, match="its answer is final"):
+        again.commit()
+
+
+def test_run_when_its_key_was_committed_then_is_not_called(log: CommitLog, table: str, tmp_path: Path) -> None:
+    create(log, table)
+    append(log, table, tmp_path)
+    calls = []
+
+    def put(tx: Transaction) -> None:
+        calls.append(tx)
+        tx.append(table, {"id": [1]})
+
+    first = log.run(put, key=f"load-{table}:1")
+    again = log.run(put, key=f"load-{table}:1")
+    other = log.run(put, key=f"load-{table}:2")
+    assert (again.snapshot_id, again.is_repeat, len(calls)) == (first.snapshot_id, True, 2)
+    assert (other.snapshot_id, other.is_repeat) == ((first.snapshot_id or 0) + 1, False)
+
+
+def test_key_when_two_commits_have_it_at_once_then_the_second_is_answered_as_the_first(
+    log: CommitLog, table: str
+) -> None:
+    create(log, table)
+    early, late = (log.transaction(key=f"both:{table}") for _ in range(2))
+    for tx in (early, late):
+        tx.append(table, {"id": [1]})
+    assert late.commit().snapshot_id == early.commit().snapshot_id
+    assert count(log, table) == 1
+
+
+@pytest.mark.parametrize("name", ["writer_id", "writer_seq", "writer_epoch", "proposal_id"])
+def test_key_when_the_writer_is_said_as_well_then_says_which_to_leave_out(log: CommitLog, name: str) -> None:
+    given = {name: "w" if name == "writer_id" else 1 if name != "proposal_id" else bytes(16)}
+    for call in (
+        lambda: log.transaction(key="load:1", **given),
+        lambda: log.run(lambda tx: None, key="load:1", **given),
+    ):
+        with pytest.raises(InvalidRequestError, match=f"leave out {name}"):
+            call()
