@@ -9,7 +9,7 @@ COPY commitlog commitlog
 COPY pyspark_commitlog pyspark_commitlog
 RUN pip install --no-cache-dir --constraint constraints.txt uv \
  && python -m venv --without-pip /opt/commitlog \
- && uv pip install --no-cache --python /opt/commitlog --constraint constraints.txt --build-constraint constraints.txt '.[duckdb,ui]'
+ && uv pip install --no-cache --python /opt/commitlog --constraint constraints.txt --build-constraint constraints.txt '.[duckdb,metrics,ui]'
 
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --home-dir /var/lib/commitlog --create-home commitlog

@@ -70,6 +70,9 @@ class Settings:
         ui_host: where the web page listens; at another address than this machine's own it needs a token.
         ui_port: port of the web page; unless it is chosen, another free one is taken if it is in use.
         ui_token: whoever looks at the web page must have it, at least 16 characters; None is anybody on this machine.
+        metrics_host: where services tell their measures and whether they are ready.
+        metrics_port: the sequencer's port for that; projector, checkpointer and web page have the next ones, and a service
+            whose port is taken has another free one.
         cache_dir: where this user's downloaded jars are.
         java_home: the Java to run the broker with; None looks on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
@@ -100,6 +103,8 @@ class Settings:
     ui_host: str
     ui_port: int
     ui_token: str | None = field(repr=False)
+    metrics_host: str
+    metrics_port: int
     cache_dir: Path
     java_home: Path | None
     maven_url: str | None = field(repr=False)
@@ -274,6 +279,8 @@ def _defaults(home: Path, layers: list[_Layer], environment: Mapping[str, str]) 
         "ui_host": "127.0.0.1",
         "ui_port": 8642,
         "ui_token": None,
+        "metrics_host": "127.0.0.1",
+        "metrics_port": 9464,
         "cache_dir": str(caches / "commitlog"),
         "java_home": environment.get("JAVA_HOME") or None,
         "maven_url": None,
@@ -452,6 +459,8 @@ _READERS: Mapping[str, Callable[[object, str], object]] = {
     "ui_host": _text,
     "ui_port": _PORT,
     "ui_token": _optional(_text),
+    "metrics_host": _text,
+    "metrics_port": _whole(0, 65_532),
     "cache_dir": _path,
     "java_home": _optional(_path),
     "maven_url": _optional(_text),

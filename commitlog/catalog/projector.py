@@ -67,11 +67,22 @@ _logger = logging.getLogger("commitlog.projector")
 
 @dataclass(slots=True)
 class ProjectorStatus:
-    """What a projector has done, for those who watch it."""
+    """What a projector has done, for those who watch it.
+
+    Attributes:
+        applied_seq: the last outcome in the catalog; -1 before anything is known of it.
+        next_offset: the first record of the results that it has not heeded; 0 before it is known.
+        head_snapshot_id: the head that readers see.
+        batches: SQL transactions.
+        visible_s: by the clocks, from the decision of each batch's first outcome until it was visible, all together.
+        restarts: how often it began again.
+    """
 
     applied_seq: int = -1
+    next_offset: int = 0
     head_snapshot_id: int = 0
     batches: int = 0
+    visible_s: float = 0.0
     restarts: int = 0
 
 
@@ -196,12 +207,15 @@ class Projector:
         self.catalog_oid, log_id, seq, epoch, digest, offset = row
         return LogPosition(log_id.bytes, seq, epoch, bytes(digest), offset)
 
-    def applied(self, position: LogPosition, outcomes: list[Outcome]) -> None:
+    def applied(self, position: LogPosition, next_offset: int, outcomes: list[Outcome]) -> None:
         """Note a batch that is visible."""
         self.status.applied_seq = position.seq
+        self.status.next_offset = next_offset
         self.status.batches += 1
         if outcomes:
             self.status.head_snapshot_id = outcomes[-1].head_snapshot_id
+            waited_ms = self.settings.machine.now_ms() - outcomes[0].decided_at_ms
+            self.status.visible_s += max(0, waited_ms) / 1000
         self._on_batch(self.status)
 
 
@@ -313,7 +327,7 @@ class Session:
         else:
             position = self._apply_in_transaction(records, outcomes, next_offset)
         self.position, self.next_offset = position, next_offset
-        self.projector.applied(position, outcomes)
+        self.projector.applied(position, next_offset, outcomes)
 
     def _apply_in_transaction(
         self, records: list[ResultRecord], outcomes: list[Outcome], next_offset: int
@@ -359,7 +373,7 @@ class Session:
         with self.conn.transaction():
             self._check_position()
             self._write_position(self.position, next_offset)
-        self.next_offset = next_offset
+        self.next_offset = self.projector.status.next_offset = next_offset
 
     def _begin(self, record: ResultRecord, genesis: Genesis) -> None:
         data_path = self.projector.settings.data_path

@@ -13,7 +13,7 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -222,6 +222,9 @@ class Checkpointer:
         settings: which log, where, and the directory of the checkpoints.
         every_outcomes: write one after so many outcomes,
         every_s: or after so many seconds, if there were any.
+
+    Attributes:
+        saved_seq: the last outcome in the newest checkpoint; that which it has begun with, before it has written one.
     """
 
     def __init__(self, settings: Settings, *, every_outcomes: int = EVERY_OUTCOMES, every_s: float = EVERY_S) -> None:
@@ -231,8 +234,13 @@ class Checkpointer:
         self._every_s = every_s
         self._admin = make_admin(settings)
         self._replica = Replica(settings, checkpoints=load_checkpoints(settings), on_skipped=_skipped, told_only=True)
-        self._written_seq = self._replica.start_seq
+        self.saved_seq = self._replica.start_seq
         self._written_at = self._settings.machine.now_s()
+
+    @property
+    def replayed_seq(self) -> int:
+        """The last outcome that it has replayed; 0 before there is one."""
+        return self._replica.position.seq if self._replica.has_genesis else 0
 
     def run(self, stop: threading.Event) -> None:
         """Works until the event is set.
@@ -261,7 +269,7 @@ class Checkpointer:
             return None
         position = self._replica.position
         path = write_checkpoint(self._directory, self._replica.state, position, self._settings.machine)
-        self._written_seq, self._written_at = position.seq, self._settings.machine.now_s()
+        self.saved_seq, self._written_at = position.seq, self._settings.machine.now_s()
         _logger.info("checkpoint at outcome %d: %s", position.seq, path.name)
         trim_proposals(self._settings, self._replica.state.next_offsets)
         return path
@@ -273,7 +281,7 @@ class Checkpointer:
     def _is_due(self) -> bool:
         if not self._replica.has_genesis:
             return False
-        outcomes = self._replica.position.seq - self._written_seq
+        outcomes = self._replica.position.seq - self.saved_seq
         return outcomes >= self._every_outcomes or (
             outcomes > 0 and self._settings.machine.now_s() - self._written_at >= self._every_s
         )
@@ -301,6 +309,13 @@ def trim_proposals(settings: Settings, next_offsets: dict[int, int]) -> None:
             _logger.warning("%s partition %d could not be trimmed: %s", topic, where.partition, error)
 
 
-def run_checkpointer(settings: Settings, *, stop: threading.Event | None = None) -> None:
-    """Runs a checkpointer until it is stopped."""
-    Checkpointer(settings).run(stop or settings.machine.event())
+def run_checkpointer(
+    settings: Settings,
+    *,
+    stop: threading.Event | None = None,
+    on_made: Callable[[Checkpointer], None] = lambda checkpointer: None,
+) -> None:
+    """Runs a checkpointer until it is stopped; ``on_made`` is told of it before it begins."""
+    checkpointer = Checkpointer(settings)
+    on_made(checkpointer)
+    checkpointer.run(stop or settings.machine.event())

@@ -78,7 +78,8 @@ LEGAL_MOVES: Mapping[Phase, frozenset[Phase]] = {
 class SequencerStatus:
     """What a sequencer has to tell, for health, metrics and tests; `seq` and `head_snapshot_id` are accepted.
 
-    `decided` counts by verdict what of this process was accepted, in how many `batches`, `internal` those of them that were
+    `next_offsets` is by partition where the first proposal without an outcome would be, empty before that is known. `decided`
+    counts by verdict what of this process was accepted, in how many `batches`, `internal` those of them that were
     refused for a defect of this program; `doubts` how often it has loaded again; `skipped` which records of the results did
     not count.
     """
@@ -87,6 +88,7 @@ class SequencerStatus:
     epoch: int = 0
     seq: int = 0
     head_snapshot_id: int = 0
+    next_offsets: Mapping[int, int] = field(default_factory=dict)
     decided: Mapping[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     internal: int = 0
     batches: int = 0
@@ -100,9 +102,14 @@ def run_sequencer(
     standby: bool = False,
     stop: threading.Event | None = None,
     garbage: Garbage | None = None,
+    on_made: Callable[[Sequencer], None] = lambda sequencer: None,
 ) -> int:
-    """Runs a sequencer until it is stopped (exit code 0) or fenced (`EXIT_FENCED`: come back with ``standby``)."""
+    """Runs a sequencer until it is stopped (exit code 0) or fenced (`EXIT_FENCED`: come back with ``standby``).
+
+    ``on_made`` is told of it before it begins.
+    """
     sequencer = Sequencer(settings, handlers=load_row_handlers(), stop=stop, garbage=garbage)
+    on_made(sequencer)
     try:
         sequencer.run(standby=standby)
     except FencedError as error:
@@ -219,6 +226,7 @@ class Sequencer:
                 epoch=replica.chain.epoch,
                 seq=replica.position.seq,
                 head_snapshot_id=replica.state.head_snapshot_id,
+                next_offsets=_next_offsets(replica.state),
                 skipped=Counter(replica.skipped),
             )
 
@@ -392,9 +400,11 @@ class Sequencer:
             allow_proposal_bytes(self._settings, self._allowed_bytes)
         decided = {verdict: count + batch.verdicts[verdict] for verdict, count in self.status.decided.items()}
         head = max(self.status.head_snapshot_id, batch.head_snapshot_id)
+        decided_to = {partition: receipts[-1].source.offset + 1 for partition, receipts in batch.receipts.items()}
         self._tell(
             seq=sent.seq,
             head_snapshot_id=head,
+            next_offsets={**self.status.next_offsets, **decided_to},
             decided=decided,
             internal=self.status.internal + batch.internal,
             batches=self.status.batches + 1,

@@ -124,3 +124,25 @@ def test_json_formatter_when_there_is_an_exception_then_it_is_one_line() -> None
     plain = json.loads(line)
     assert (plain["process"], plain["level"], plain["message"]) == ("projector", "error", "it broke")
     assert "second" in plain["exception"]
+
+
+def test_json_formatter_when_fields_were_logged_then_has_them() -> None:
+    record = logging.makeLogRecord({"msg": "it %s", "args": ("beats",), "seq": 7, "where": Path("x")})
+    plain = json.loads(JsonFormatter("sequencer").format(record))
+    assert (plain["message"], plain["seq"], plain["where"]) == ("it beats", 7, "x")
+    assert not {"msg", "args", "levelno"} & plain.keys()
+
+
+@pytest.mark.parametrize("where", ["", "t = threading.Thread(target=boom, name='worker'); t.start(); t.join(); "])
+def test_log_as_json_when_something_breaks_then_its_traceback_is_in_a_line(where: str) -> None:
+    code = (
+        "import threading, warnings; from commitlog.ops.service.json_logs import log_as_json\n"
+        "def boom(): raise ValueError('first\\nsecond')\n"
+        f"log_as_json('projector'); warnings.warn('old'); {where}boom()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.returncode == 1
+    assert "old" in lines[0]["message"]
+    assert [line["level"] for line in lines[1:]] == ["critical"] * (2 if where else 1)
+    assert all("in boom" in line["exception"] for line in lines[1:])

@@ -112,12 +112,21 @@ def sequencer_command(settings: Settings, standby: bool, handover: bool) -> None
     """
     from commitlog.log.garbage import OwnGarbage
     from commitlog.log.sequencer import run_sequencer
+    from commitlog.ops.service.watched import WatchedSequencer, told_about
 
     if standby and handover:
         raise click.UsageError("--standby waits for the active sequencer to end, --handover takes its place: give one")
     log_as_json("sequencer")
-    with stopped_by_signal() as stop, Kept("sequencer", settings, stop) as kept:
-        sys.exit(kept.run(lambda: run_sequencer(settings, standby=standby, stop=stop, garbage=OwnGarbage())) or 0)
+    watched = WatchedSequencer(settings)
+    with stopped_by_signal() as stop, Kept("sequencer", settings, stop) as kept, told_about(settings, watched):
+        sys.exit(
+            kept.run(
+                lambda: run_sequencer(
+                    settings, standby=standby, stop=stop, garbage=OwnGarbage(), on_made=watched.is_made
+                )
+            )
+            or 0
+        )
 
 
 @click.command("projector")
@@ -126,12 +135,14 @@ def projector_command(settings: Settings) -> None:
     """Write the decided outcomes into the catalog."""
     from commitlog.catalog.projector import Projector
     from commitlog.log.codec import decode_statistics
+    from commitlog.ops.service.watched import WatchedProjector, told_about
 
     log_as_json("projector")
     os.nice(NICE_OF_READERS)
     with stopped_by_signal() as stop, Kept("projector", settings, stop) as kept:
         projector = Projector(settings, decode_statistics=decode_statistics, on_batch=lambda _: kept.is_well())
-        kept.run(lambda: projector.run(stop))
+        with told_about(settings, WatchedProjector(settings, projector)):
+            kept.run(lambda: projector.run(stop))
 
 
 @click.command("checkpointer")
@@ -140,12 +151,15 @@ def projector_command(settings: Settings) -> None:
 def checkpointer_command(settings: Settings, once: bool) -> None:
     """Save the sequencer's state from time to time, and trim the proposals that have been decided."""
     from commitlog.log.checkpoint import Checkpointer, run_checkpointer
+    from commitlog.ops.service.watched import WatchedCheckpointer, told_about
 
     log_as_json("checkpointer")
     os.nice(NICE_OF_READERS)
     with stopped_by_signal() as stop, Kept("checkpointer", settings, stop) as kept:
         if not once:
-            kept.run(lambda: run_checkpointer(settings, stop=stop))
+            watched = WatchedCheckpointer()
+            with told_about(settings, watched):
+                kept.run(lambda: run_checkpointer(settings, stop=stop, on_made=watched.is_made))
             return
         checkpointer = Checkpointer(settings)
         path = checkpointer.checkpoint_now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from dataclasses import replace
 
 import click
@@ -13,6 +14,7 @@ from commitlog.ops.service.json_logs import log_as_json
 from commitlog.ops.service.keep_trying import Kept
 from commitlog.ops.service.page import run_page, running_page
 from commitlog.ops.service.serve import stopped_by_signal
+from commitlog.ops.service.watched import WatchedPage, told_about
 
 _logger = logging.getLogger("commitlog.ui")
 
@@ -37,7 +39,8 @@ def ui_command(settings: Settings, host: str | None, port: int | None, token: st
     elif (address := running_page(settings)) is not None:
         click.echo(address)
         return
-    with stopped_by_signal() as stop, Kept("page", settings, stop) as kept:
+    about = told_about(settings, WatchedPage()) if service else nullcontext()
+    with stopped_by_signal() as stop, Kept("page", settings, stop) as kept, about:
 
         def told(address: str) -> None:
             kept.is_well()

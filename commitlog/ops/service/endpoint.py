@@ -1,0 +1,119 @@
+"""What a service tells those who look after it, by HTTP: measures for Prometheus, that it lives, and whether it is ready."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Protocol
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from commitlog.config import Settings
+from commitlog.ops.service.lag import Lag
+from commitlog.ops.service.listening import address_of, listening
+from commitlog.ops.service.measures import Measures
+
+PORTS = ("sequencer", "projector", "checkpointer", "page")
+"""Each service has the port after the one before it, the first `metrics_port`."""
+
+_logger = logging.getLogger("commitlog.metrics")
+
+
+class Watched(Protocol):
+    """A service that is looked at."""
+
+    @property
+    def service(self) -> str: ...
+
+    @property
+    def lag(self) -> Lag | None:
+        """What it is behind; None for one that reads nothing."""
+        ...
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        """What it tells."""
+        ...
+
+    def problem(self) -> str | None:
+        """Why it is not ready; None when it is."""
+        ...
+
+
+@contextmanager
+def endpoint(settings: Settings, watched: Watched) -> Iterator[str]:
+    """Tell about a service as long as the block runs; gives the address.
+
+    Raises:
+        ConfigurationError: `metrics_host` is no address of this machine.
+    """
+    port = settings.metrics_port and settings.metrics_port + PORTS.index(watched.service)
+    stop = threading.Event()
+    # A port that is taken must not keep a service from its work.
+    with listening(settings.metrics_host, port, is_chosen=False) as taken, _served(_Told(settings.log, watched), taken):
+        address = address_of(settings.metrics_host, taken.getsockname()[1])
+        _logger.info("measures are at %smetrics", address)
+        if watched.lag is not None:
+            threading.Thread(target=watched.lag.watch, args=(stop,), name="lag", daemon=True).start()
+        try:
+            yield address
+        finally:
+            stop.set()
+
+
+class _Told(Collector):
+    """The answers by path."""
+
+    def __init__(self, log: str, watched: Watched) -> None:
+        self._measures = Measures(log)
+        self._watched = watched
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        is_ready = self._watched.problem() is None
+        yield from self._measures.of_service(self._watched.service, is_ready=is_ready)
+        yield from self._watched.measures(self._measures)
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        """Status and text."""
+        if path == "/metrics":
+            return 200, generate_latest(self._registry)
+        if path == "/livez":
+            return 200, b"ok\n"
+        if path == "/readyz":
+            problem = self._watched.problem()
+            return (200, b"ok\n") if problem is None else (503, f"{problem}\n".encode())
+        return 404, b"here are /metrics, /livez and /readyz\n"
+
+
+@contextmanager
+def _served(told: _Told, taken: socket.socket) -> Iterator[None]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, text = told.answer(self.path.partition("?")[0])
+            self.send_response(status)
+            self.send_header("Content-Type", CONTENT_TYPE_LATEST)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(taken.getsockname()[:2], Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = taken
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()

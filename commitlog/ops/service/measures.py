@@ -1,0 +1,91 @@
+"""The measures of a log, by the names that Prometheus knows them by: units last, counters end in `_total`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from commitlog import compiled
+from commitlog.catalog.projector import ProjectorStatus
+from commitlog.log.chain import Skip
+from commitlog.log.sequencer import Phase, SequencerStatus
+from commitlog.ops.service.lag import Lag
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Makes the measures of one log.
+
+    Attributes:
+        log: its name, a label of all of them.
+    """
+
+    log: str
+
+    def of_service(self, service: str, *, is_ready: bool) -> Iterator[Metric]:
+        """What every service tells."""
+        yield self._gauge("ready", "Whether a service has caught up, within a bound.", {service: is_ready}, "service")
+        yield self._gauge("build", "How the core runs, a label; always 1.", {compiled.form: 1}, "core")
+
+    def of_sequencer(self, status: SequencerStatus, lag: Lag) -> Iterator[Metric]:
+        """What a sequencer tells of itself, and what waits for it."""
+        phases = {phase.value: phase is status.phase for phase in Phase}
+        yield self._gauge("sequencer_phase", "Where it is on its way: 1 for that phase.", phases, "phase")
+        yield self._gauge("sequencer_epoch", "The epoch of the active sequencer, as this one knows it.", status.epoch)
+        yield self._gauge("decided_seq", "The last outcome that the log holds.", status.seq)
+        yield self._gauge("decided_snapshot_id", "The head after it.", status.head_snapshot_id)
+        verdicts = {verdict.value: count for verdict, count in status.decided.items()}
+        yield self._counter("decisions", "Outcomes of this process that the log holds.", verdicts, "verdict")
+        yield self._counter("internal_errors", "Proposals refused for a defect of commitlog.", status.internal)
+        yield self._counter("batches", "Appends of this process that the log holds.", status.batches)
+        yield self._counter("doubts", "How often it has loaded the log again.", status.doubts)
+        skipped = {skip.value: status.skipped.get(skip, 0) for skip in Skip}
+        yield self._counter("skipped_records", "Records of the results that do not count.", skipped, "why")
+        yield from self._lag("sequencer", "Proposals that are not decided.", lag)
+
+    def of_projector(self, status: ProjectorStatus, lag: Lag) -> Iterator[Metric]:
+        """What a projector tells of itself, and what waits for it."""
+        if status.applied_seq >= 0:
+            yield self._gauge("applied_seq", "The last outcome in the catalog.", status.applied_seq)
+            yield self._gauge("applied_snapshot_id", "The head that readers see.", status.head_snapshot_id)
+        yield self._counter("projected_batches", "SQL transactions of this process.", status.batches)
+        yield self._counter("projector_restarts", "How often it has begun again.", status.restarts)
+        yield self._visible(status)
+        yield from self._lag("projector", "Records of the results that the catalog does not hold.", lag)
+
+    def of_checkpointer(self, *, replayed_seq: int, saved_seq: int) -> Iterator[Metric]:
+        """What a checkpointer tells of itself."""
+        yield self._gauge("replayed_seq", "The last outcome that the checkpointer has replayed.", replayed_seq)
+        yield self._gauge("checkpoint_seq", "The last outcome in the newest checkpoint.", saved_seq)
+
+    def _visible(self, status: ProjectorStatus) -> Metric:
+        what = "From the decision of a batch's first outcome until readers see it."
+        family = SummaryMetricFamily("commitlog_visible_seconds", what, labels=["log"])
+        family.add_metric([self.log], count_value=status.batches, sum_value=status.visible_s)
+        return family
+
+    def _lag(self, service: str, what: str, lag: Lag) -> Iterator[Metric]:
+        if lag.records is not None and lag.seconds is not None:
+            yield self._gauge(f"{service}_lag_records", what, lag.records)
+            yield self._gauge(f"{service}_lag_seconds", "For how long the first of them has waited.", lag.seconds)
+
+    def _gauge(self, name: str, what: str, values: Mapping[str, float] | float, label: str | None = None) -> Metric:
+        return self._filled(GaugeMetricFamily(f"commitlog_{name}", what, labels=_labels(label)), values)
+
+    def _counter(self, name: str, what: str, values: Mapping[str, int] | int, label: str | None = None) -> Metric:
+        return self._filled(CounterMetricFamily(f"commitlog_{name}", what, labels=_labels(label)), values)
+
+    def _filled(self, family: GaugeMetricFamily | CounterMetricFamily, values: Mapping[str, float] | float) -> Metric:
+        if isinstance(values, Mapping):
+            for key, value in values.items():
+                family.add_metric([self.log, key], value)
+        else:
+            family.add_metric([self.log], values)
+        return family
+
+
+def _labels(label: str | None) -> list[str]:
+    return ["log"] if label is None else ["log", label]

@@ -1,0 +1,126 @@
+"""Who looks at a service while it runs: what it tells, and whether it is ready, found out beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from commitlog.catalog.projector import Projector
+from commitlog.config import Settings
+from commitlog.log.checkpoint import Checkpointer
+from commitlog.log.connection import end_offsets, make_admin
+from commitlog.log.sequencer import Phase, Sequencer, SequencerStatus
+from commitlog.log.topics import topics_of
+from commitlog.log.undecided import has_proposal
+from commitlog.ops.service.lag import LAG_S_MAX, Lag, Offsets
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+    from commitlog.ops.service.endpoint import Watched
+    from commitlog.ops.service.measures import Measures
+
+
+class WatchedSequencer:
+    """A sequencer, which is another one after each outage of its broker."""
+
+    service = "sequencer"
+
+    def __init__(self, settings: Settings) -> None:
+        self._status: Callable[[], SequencerStatus] = SequencerStatus
+        has_any = partial(has_proposal, settings)
+        self.lag = Lag(self._done, _ends_of(settings, topics_of(settings.log).proposals), has_any=has_any)
+
+    def is_made(self, sequencer: Sequencer) -> None:
+        """Look at this one from now on."""
+        self._status = lambda: sequencer.status
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        return measures.of_sequencer(self._status(), self.lag)
+
+    def problem(self) -> str | None:
+        phase = self._status().phase
+        if phase not in (Phase.SERVING, Phase.STANDBY):
+            return f"it is {phase.value}"
+        return _behind(self.lag, "proposals wait")
+
+    def _done(self) -> Offsets:
+        return self._status().next_offsets
+
+
+class WatchedProjector:
+    """A projector."""
+
+    service = "projector"
+
+    def __init__(self, settings: Settings, projector: Projector) -> None:
+        self._projector = projector
+        self.lag = Lag(self._done, _ends_of(settings, topics_of(settings.log).results))
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        return measures.of_projector(self._projector.status, self.lag)
+
+    def problem(self) -> str | None:
+        return _behind(self.lag, "readers do not see what was decided")
+
+    def _done(self) -> Offsets:
+        next_offset = self._projector.status.next_offset
+        return {0: next_offset} if next_offset else {}
+
+
+class WatchedCheckpointer:
+    """A checkpointer, which is another one after each outage of its broker."""
+
+    service = "checkpointer"
+    lag = None
+
+    def __init__(self) -> None:
+        self.checkpointer: Checkpointer | None = None
+
+    def is_made(self, checkpointer: Checkpointer) -> None:
+        """Look at this one from now on."""
+        self.checkpointer = checkpointer
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        if self.checkpointer is not None:
+            yield from measures.of_checkpointer(
+                replayed_seq=self.checkpointer.replayed_seq, saved_seq=self.checkpointer.saved_seq
+            )
+
+    def problem(self) -> str | None:
+        return "it has not begun" if self.checkpointer is None else None
+
+
+class WatchedPage:
+    """The web page: it is ready as soon as it answers."""
+
+    service = "page"
+    lag = None
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        return iter(())
+
+    def problem(self) -> str | None:
+        return None
+
+
+def told_about(settings: Settings, watched: Watched) -> AbstractContextManager[object]:
+    """Tell about a service as long as the block runs, where the extra `metrics` is installed."""
+    if find_spec("prometheus_client") is None:
+        return nullcontext()
+    from commitlog.ops.service.endpoint import endpoint
+
+    return endpoint(settings, watched)
+
+
+def _ends_of(settings: Settings, topic: str) -> Callable[[Offsets], Offsets]:
+    return lambda done: end_offsets(settings, make_admin(settings), topic, done)
+
+
+def _behind(lag: Lag, what: str) -> str | None:
+    if lag.seconds is not None and lag.seconds > LAG_S_MAX:
+        return f"{what} for {lag.seconds:.0f} s: it is slow, or stuck; its log says more"
+    return lag.problem

@@ -1,0 +1,105 @@
+"""Whether services on a real log are ready: one that is stuck is not, though its process lives."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from commitlog import CommitLog
+from commitlog.catalog.projector import Projector
+from commitlog.config import Settings
+from commitlog.log.checkpoint import run_checkpointer
+from commitlog.log.codec import decode_statistics
+from commitlog.log.sequencer import run_sequencer
+from commitlog.ops.service import watched
+from commitlog.ops.service.serve import prepare
+from commitlog.ops.service.watched import WatchedCheckpointer, WatchedProjector, WatchedSequencer
+
+DEADLINE_S = 90
+
+
+@contextmanager
+def running(run: Callable[[threading.Event], object]) -> Iterator[None]:
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(run, stop)
+        try:
+            yield
+        finally:
+            stop.set()
+            done.result(DEADLINE_S)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def problem_of(one: WatchedSequencer | WatchedProjector) -> str | None:
+    one.lag.look()
+    return one.problem()
+
+
+def test_services_when_one_is_stuck_then_it_alone_is_not_ready(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched, "LAG_S_MAX", 0.3)
+    prepare(settings)
+    projector = Projector(settings, decode_statistics=decode_statistics)
+    sequencing, projecting = WatchedSequencer(settings), WatchedProjector(settings, projector)
+    assert problem_of(sequencing) == "it is STARTING"
+    assert problem_of(projecting) == "it does not know yet where it begins"
+    with (
+        running(lambda stop: run_sequencer(settings, stop=stop, on_made=sequencing.is_made)),
+        running(projector.run),
+        CommitLog.connect(settings=settings) as log,
+    ):
+        wait_until(lambda: problem_of(sequencing) is None and problem_of(projecting) is None)
+        with log.transaction() as tx:
+            tx.create_schema("seen")
+        log.wait_for_snapshot(1)
+        wait_until(lambda: problem_of(sequencing) is None and problem_of(projecting) is None)
+        assert (sequencing.lag.records, projecting.lag.records) == (0, 0)
+        assert projector.status.visible_s > 0
+
+        with psycopg.connect(settings.database_url) as connection:
+            connection.execute("LOCK TABLE commitlog.applied")
+            with log.transaction(base_snapshot_id=1) as tx:
+                tx.create_schema("unseen")
+            wait_until(lambda: "readers do not see what was decided" in str(problem_of(projecting)))
+            assert projecting.lag.records == 1
+            assert problem_of(sequencing) is None
+        wait_until(lambda: problem_of(projecting) is None)
+        log.wait_for_snapshot(2)
+
+
+def test_checkpointer_when_it_has_begun_then_tells_what_it_has_replayed(settings: Settings) -> None:
+    prepare(settings)
+    checkpointing = WatchedCheckpointer()
+    assert checkpointing.problem() == "it has not begun"
+    with (
+        running(lambda stop: run_sequencer(settings, stop=stop)),
+        running(lambda stop: run_checkpointer(settings, stop=stop, on_made=checkpointing.is_made)),
+        CommitLog.connect(settings=settings) as log,
+    ):
+        wait_until(lambda: checkpointing.problem() is None)
+        checkpointer = checkpointing.checkpointer
+        assert checkpointer is not None
+
+        def has_replayed() -> bool:
+            # It replays what is told, which the next outcome says.
+            with log.transaction(base_snapshot_id=0) as tx:
+                tx.create_schema(f"s{uuid.uuid4().hex}")
+            return checkpointer.replayed_seq > 0
+
+        wait_until(has_replayed)
+        assert checkpointer.saved_seq == 0

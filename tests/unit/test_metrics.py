@@ -1,0 +1,176 @@
+"""What services tell Prometheus: by names that the dashboard and the alerts know, too; and whether they are ready."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from commitlog.catalog.projector import ProjectorStatus
+from commitlog.config import Settings
+from commitlog.domain.model import Verdict
+from commitlog.log.chain import Skip
+from commitlog.log.sequencer import Phase, SequencerStatus
+from commitlog.ops.service.endpoint import endpoint
+from commitlog.ops.service.lag import LAG_S_MAX, Lag
+from commitlog.ops.service.measures import Measures
+from commitlog.ops.service.supervisor import installed_services
+from commitlog.ops.service.watched import WatchedCheckpointer, WatchedPage, WatchedProjector, WatchedSequencer
+
+ROOT = Path(__file__).resolve().parents[2]
+ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))["groups"]
+DASHBOARD = json.loads((ROOT / "deploy/grafana/commitlog.json").read_text(encoding="utf-8"))
+NAME = re.compile(r"\b(?:commitlog|process)_[a-z_]+")
+SERVING = SequencerStatus(
+    Phase.SERVING,
+    epoch=3,
+    seq=40,
+    head_snapshot_id=30,
+    next_offsets={0: 20, 1: 20},
+    decided={Verdict.COMMITTED: 30, Verdict.REJECTED: 9, Verdict.DUPLICATE: 1},
+    skipped=Counter({Skip.GAP: 2}),
+)
+
+
+class WatchedOne:
+    """A service that says what it is told to."""
+
+    service = "sequencer"
+
+    def __init__(self, problem: str | None = None) -> None:
+        self.lag = Lag(lambda: {0: 1, 1: 0}, lambda done: {0: 3, 1: 1})
+        self.says = problem
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        self.lag.look()
+        yield from measures.of_sequencer(SERVING, self.lag)
+        yield from measures.of_projector(ProjectorStatus(applied_seq=40, head_snapshot_id=30), self.lag)
+        yield from measures.of_checkpointer(replayed_seq=40, saved_seq=20)
+
+    def problem(self) -> str | None:
+        return self.says
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.load(environment={}, home=tmp_path, log="flights", metrics_port=0)
+
+
+def read(address: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.fixture
+def told(settings: Settings) -> dict[tuple[str, ...], float]:
+    """All that is told, by name and the values of its labels but the log's."""
+    with endpoint(settings, WatchedOne()) as address:
+        text = read(f"{address}metrics")[1]
+    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    assert {each.labels["log"] for each in samples if each.name.startswith("commitlog")} == {"flights"}
+    return {(s.name, *(v for k, v in sorted(s.labels.items()) if k != "log")): s.value for s in samples}
+
+
+def test_metrics_when_asked_for_then_tell_what_the_services_know(told: dict[tuple[str, ...], float]) -> None:
+    assert told["commitlog_sequencer_phase", "SERVING"] == 1
+    assert told["commitlog_sequencer_phase", "STANDBY"] == 0
+    assert told["commitlog_decisions_total", "REJECTED"] == 9
+    assert told["commitlog_skipped_records_total", "GAP"] == 2
+    assert told["commitlog_sequencer_lag_records",] == told["commitlog_projector_lag_records",] == 3
+    assert (told["commitlog_applied_seq",], told["commitlog_checkpoint_seq",]) == (40, 20)
+    assert told["commitlog_ready", "sequencer"] == 1
+    assert told["process_resident_memory_bytes",] > 0
+
+
+def test_alerts_when_they_name_measures_then_those_are_told(told: dict[tuple[str, ...], float]) -> None:
+    names = {key[0] for key in told}
+    rules = [rule for group in ALERTS for rule in group["rules"]]
+    assert len(rules) >= 8
+    for rule in rules:
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert set(rule["annotations"]) == {"summary", "action"}
+        used = set(NAME.findall(rule["expr"]))
+        assert used, rule
+        assert used <= names, rule
+
+
+def test_dashboard_when_it_names_measures_then_those_are_told(told: dict[tuple[str, ...], float]) -> None:
+    names = {key[0] for key in told}
+    used = {name for panel in DASHBOARD["panels"] for each in panel["targets"] for name in NAME.findall(each["expr"])}
+    assert len(used) >= 15
+    assert used <= names
+    assert set(NAME.findall(DASHBOARD["templating"]["list"][1]["query"]["query"])) <= names
+
+
+def test_documentation_when_it_lists_measures_then_those_that_are_told(told: dict[tuple[str, ...], float]) -> None:
+    text = (ROOT / "docs/running.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(commitlog_[a-z_]+)", text)) == {
+        key[0] for key in told if key[0].startswith("commitlog_") and not key[0].endswith(("_count", "_sum"))
+    } | {"commitlog_visible_seconds"}
+
+
+@pytest.mark.parametrize(
+    ("path", "problem", "status", "text"),
+    [
+        ("livez", "it is LOADING", 200, "ok"),
+        ("readyz", None, 200, "ok"),
+        ("readyz", "it is LOADING", 503, "it is LOADING"),
+        ("elsewhere", None, 404, "/metrics"),
+    ],
+)
+def test_endpoint_when_asked_then_answers(
+    settings: Settings, path: str, problem: str | None, status: int, text: str
+) -> None:
+    with endpoint(settings, WatchedOne(problem)) as address:
+        found = read(address + path)
+        assert found[0] == status
+        assert text in found[1]
+
+
+def test_endpoint_when_its_port_is_taken_then_the_service_goes_on_at_another(settings: Settings) -> None:
+    with endpoint(settings, WatchedOne()) as first:
+        taken = Settings.load(
+            environment={}, home=settings.home, metrics_port=int(first.rstrip("/").rpartition(":")[2])
+        )
+        with endpoint(taken, WatchedOne()) as second:
+            assert first != second
+            assert read(f"{second}livez")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "problem"),
+    [
+        (SequencerStatus(Phase.LOADING), None, "it is LOADING"),
+        (SERVING, 0.0, None),
+        (SERVING, LAG_S_MAX + 1, "proposals wait for 11 s"),
+    ],
+)
+def test_sequencer_when_it_has_not_caught_up_then_is_not_ready(
+    settings: Settings, status: SequencerStatus, seconds: float | None, problem: str | None
+) -> None:
+    class Made:
+        def __init__(self) -> None:
+            self.status = status
+
+    watched = WatchedSequencer(settings)
+    watched.is_made(Made())  # type: ignore[arg-type]
+    watched.lag.problem, watched.lag.seconds = None, seconds
+    assert (watched.problem() or "").startswith(problem or "")
+    assert (watched.problem() is None) == (problem is None)
+
+
+def test_services_when_they_run_then_each_is_looked_at() -> None:
+    watched = (WatchedSequencer, WatchedProjector, WatchedCheckpointer, WatchedPage)
+    assert [each.name for each in installed_services()] == [each.service for each in watched]
