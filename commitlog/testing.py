@@ -209,6 +209,9 @@ class _InMemoryAccess:
     def last_seq(self) -> int:
         return len(self.outcomes)
 
+    def sent_count(self) -> int:
+        return len(self.outcomes)
+
     def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[m.Outcome]:
         at = after_seq
         if at > len(self.outcomes):

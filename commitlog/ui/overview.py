@@ -54,7 +54,7 @@ def measured(site: Site) -> dict[str, Any]:
         "problem": site.pulse.problem,
         "rate_plot": draw_plot([[float(b.decided) for b in beats], [float(b.visible) for b in beats]], BEATS_KEPT),
         "latency_plot": draw_plot([[b.latency_p50_ms for b in beats], [b.latency_p99_ms for b in beats]], BEATS_KEPT),
-        "lag_plot": draw_plot([[float(b.lag) for b in beats]], BEATS_KEPT),
+        "lag_plot": draw_plot([[float(b.lag) for b in beats], [float(b.undecided) for b in beats]], BEATS_KEPT),
         "verdicts": [(each.value, verdicts[each.value]) for each in m.Verdict],
         "conflicts": conflicts.most_common(8),
         "highest": {"verdicts": _highest(verdicts), "conflicts": _highest(conflicts)},

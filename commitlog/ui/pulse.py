@@ -40,6 +40,8 @@ class Beat:
         latency_p50_ms, latency_p99_ms: from sending, by the writers' clocks, to the decision; None without any.
         lag: snapshots that are decided and that readers do not see yet.
         lag_s: how long ago the first of them was decided, in seconds.
+        undecided: proposals that wait for their decision.
+        undecided_s: for how long the first of them has waited, as far as was looked, in seconds.
         head: the newest snapshot that readers see; None as long as nobody answers.
         rows: the seqs of the newest outcomes in it, the newest first.
     """
@@ -51,6 +53,8 @@ class Beat:
     latency_p99_ms: float | None = None
     lag: int = 0
     lag_s: float = 0.0
+    undecided: int = 0
+    undecided_s: float = 0.0
     head: int | None = None
     rows: tuple[int, ...] = ()
 
@@ -80,6 +84,8 @@ class Pulse:
         self._beats: deque[Beat] = deque(maxlen=BEATS_KEPT)
         self._kept: deque[tuple[str, tuple[str, ...]]] = deque(maxlen=OUTCOMES_KEPT)
         self._unseen: deque[tuple[int, float]] = deque()
+        self._sent: deque[tuple[int, float]] = deque()
+        self._seq: int | None = None
         self._head: int | None = None
         self._problems: dict[str, str] = {}
         self.on_beat: Callable[[Beat], None] = lambda beat: None
@@ -112,10 +118,12 @@ class Pulse:
 
     def _beat_on(self) -> None:
         while not self._stop.wait(BEAT_S):
-            head = None
+            head = sent = None
             with self._said("readers cannot be asked"):
                 head = self._log.contents().snapshots(limit=1)[0].snapshot_id
-            beat = self.beat(head)
+            with self._said("the log cannot be asked"):
+                sent = self._log.sent_count()
+            beat = self.beat(head, sent)
             with self._said("a beat cannot be told"):
                 self.on_beat(beat)
 
@@ -139,6 +147,7 @@ class Pulse:
         with self._lock:
             self._kept.clear()
             self._kept.extend((each.verdict, each.conflict_kinds) for each in reversed(known))
+            self._seq = last
         return last
 
     def take(self, outcome: m.Outcome) -> None:
@@ -149,6 +158,7 @@ class Pulse:
             second = self._second
             second.decided += 1
             second.seqs.append(outcome.seq)
+            self._seq = outcome.seq
             self._kept.append((outcome.verdict.value, tuple({each.kind.value for each in outcome.conflicts})))
             if created_at_ms:
                 second.latencies_ms.append(max(0, outcome.decided_at_ms - created_at_ms))
@@ -156,9 +166,16 @@ class Pulse:
                 second.committed += 1
                 self._unseen.append((outcome.snapshot_id, outcome.decided_at_ms / 1000))
 
-    def beat(self, head: int | None) -> Beat:
-        """Close the second: `head` is the newest snapshot that readers see, None when nobody answers."""
+    def beat(self, head: int | None, sent: int | None = None) -> Beat:
+        """Close the second.
+
+        Args:
+            head: the newest snapshot that readers see; None when nobody answers.
+            sent: how many proposals there were so far; None likewise.
+        """
         with self._lock:
+            now_s = self._clock_s()
+            undecided = self._note_sent(sent, now_s)
             while self._unseen and head is not None and self._unseen[0][0] <= head:
                 self._unseen.popleft()
             second, self._second = self._second, _Second()
@@ -171,12 +188,24 @@ class Pulse:
                 latency_p50_ms=_share(second.latencies_ms, 0.5),
                 latency_p99_ms=_share(second.latencies_ms, 0.99),
                 lag=len(self._unseen),
-                lag_s=max(0.0, self._clock_s() - self._unseen[0][1]) if self._unseen else 0.0,
+                lag_s=max(0.0, now_s - self._unseen[0][1]) if self._unseen else 0.0,
+                undecided=undecided,
+                undecided_s=max(0.0, now_s - self._sent[0][1]) if self._sent else 0.0,
                 head=self._head,
                 rows=tuple(reversed(second.seqs)),
             )
             self._beats.append(found)
             return found
+
+    def _note_sent(self, sent: int | None, now_s: float) -> int:
+        """How many of those that were sent so far wait; 0 before it is known what was decided."""
+        if self._seq is None:
+            return 0
+        if sent is not None and (not self._sent or self._sent[-1][0] < sent):
+            self._sent.append((sent, now_s))
+        while self._sent and self._sent[0][0] <= self._seq:
+            self._sent.popleft()
+        return self._sent[-1][0] - self._seq if self._sent else 0
 
     # --- asking -------------------------------------------------------------------------------------------------------
 

@@ -134,6 +134,7 @@ NOT_ASKED = {
     "change_rows",
     "head_snapshot_id",
     "last_seq",
+    "sent_count",
     "settings",
     "table_at",
     "new_table_path",

@@ -59,6 +59,20 @@ def test_beat_when_readers_are_behind_then_says_how_far_and_for_how_long(log: In
     assert (beat.lag, beat.lag_s) == (len(commits) - 2, pytest.approx(7))
 
 
+def test_beat_when_proposals_wait_then_says_how_many_and_for_how_long(log: InMemoryCommitLog) -> None:
+    now_s = 1_000.0
+    pulse = Pulse(log, clock_s=lambda: now_s)
+    assert pulse.beat(0, 4).undecided == 0, "it does not know yet what was decided"
+    pulse.take(log.outcomes[0])
+    assert (pulse.beat(0, 4).undecided, pulse.beat(0, None).undecided) == (3, 3)
+    now_s += 5
+    assert pulse.beat(0, 5).undecided_s == 5
+    pulse.take(log.outcomes[3])
+    assert (pulse.beat(0, 5).undecided, pulse.beat(0, 5).undecided_s) == (1, 0)
+    pulse.take(log.outcomes[4])
+    assert pulse.beat(0, 5).undecided == 0
+
+
 def test_beat_when_nobody_answers_then_the_head_stays_and_the_lag_grows(log: InMemoryCommitLog) -> None:
     pulse = Pulse(log)
     pulse.beat(3)

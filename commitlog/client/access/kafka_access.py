@@ -35,6 +35,7 @@ from commitlog.errors import (
 )
 from commitlog.log.checkpoint import load_checkpoints, state_after
 from commitlog.log.codec import encode_proposal
+from commitlog.log.connection import end_offsets, make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import Publisher
 from commitlog.log.replica import Replica
@@ -316,6 +317,10 @@ class KafkaAccess:
     def last_seq(self) -> int:
         found = self._connections.lookup.last()
         return 0 if found is None else found.seq
+
+    def sent_count(self) -> int:
+        topic, partitions = topics_of(self._settings.log).proposals, range(self._connections.genesis.partitions)
+        return sum(end_offsets(self._settings, make_admin(self._settings), topic, partitions).values())
 
     def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Outcome]:
         after: LogPosition | None = None

@@ -189,6 +189,14 @@ class LogAccess(Protocol):
         """The seq of the last outcome; 0 when there is none yet."""
         ...
 
+    def sent_count(self) -> int:
+        """How many proposals were sent so far, or a few more: the ends of somebody's Kafka transactions are counted, too.
+
+        Raises:
+            LogUnavailableError: no broker has answered.
+        """
+        ...
+
     def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Outcome]:
         """Outcomes in order, from the one after a seq; with ``follow`` also those to come, for ever.
 
