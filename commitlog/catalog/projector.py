@@ -246,10 +246,11 @@ class Session:
         conn.autocommit = True
         self.own = projector.own
         self.position = reader.position
-        self.next_offset = reader.next_offset
+        self.next_offset = projector.status.next_offset = reader.next_offset
         self.catalog_oid = projector.catalog_oid
         self.projection: Projection | None = None
         if self.position is not None:
+            projector.status.applied_seq = self.position.seq
             self._open(self.position.log_id)
 
     def _open(self, log_id: bytes) -> None:

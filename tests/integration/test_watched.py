@@ -80,6 +80,10 @@ def test_services_when_one_is_stuck_then_it_alone_is_not_ready(
             assert problem_of(sequencing) is None
         wait_until(lambda: problem_of(projecting) is None)
         log.wait_for_snapshot(2)
+    again = Projector(settings, decode_statistics=decode_statistics)
+    with running(again.run):
+        wait_until(lambda: problem_of(WatchedProjector(settings, again)) is None)
+    assert again.status.applied_seq == 2
 
 
 def test_checkpointer_when_it_has_begun_then_tells_what_it_has_replayed(settings: Settings) -> None:

@@ -50,6 +50,7 @@ class Measures:
         """What a projector tells of itself, and what waits for it."""
         if status.applied_seq >= 0:
             yield self._gauge("applied_seq", "The last outcome in the catalog.", status.applied_seq)
+        if status.head_snapshot_id:
             yield self._gauge("applied_snapshot_id", "The head that readers see.", status.head_snapshot_id)
         yield self._counter("projected_batches", "SQL transactions of this process.", status.batches)
         yield self._counter("projector_restarts", "How often it has begun again.", status.restarts)
