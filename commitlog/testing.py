@@ -9,6 +9,10 @@
 
 Every proposal is decided by the real domain, at once. What is not here is what a broker and a catalog do: there are no
 delays and no unknown outcomes, unless a test asks for one with ``lose_next_answer``.
+
+Spark jobs run on it too: the table handle and the functions of ``commitlog.spark``, given ``log=``, ask the log on Spark's
+driver alone; ``data_path`` is then where the job's files are. What Spark's tasks would have to reach needs a real log, such as
+that of ``commitlog up``, and says so: ``outcomes``, ``verify``; ``format("commitlog")`` only knows logs by their settings.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from uuid import UUID
 from commitlog.client.access.contents import Contents
 from commitlog.client.access.dry_run import decided_unsent
 from commitlog.client.access.log_access import OutcomeState, ProposalStatus
-from commitlog.client.access.memory_contents import MemoryContents
+from commitlog.client.access.memory_catalog import MemoryCatalog
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.domain import model as m
@@ -92,7 +96,7 @@ class _InMemoryAccess:
         self._undecidable: dict[m.Position, Exception] = {}
         self.outcomes: list[m.Outcome] = []
         self._decider = self._new_decider()
-        self._contents = MemoryContents(lambda: self._state, self.new_table_path, self._changed)
+        self._contents = MemoryCatalog(lambda: self._state, self.new_table_path, self._changed)
         self._offset = 0
         self._closed = False
         self.answers_to_lose = 0

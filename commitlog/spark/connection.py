@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from commitlog.catalog.queries import Catalog
 from commitlog.client import CommitLog
 from commitlog.client.access.kafka_access import KafkaAccess
 from commitlog.config import Settings
+from commitlog.errors import InvalidRequestError
 
 _SETTINGS = frozenset(Settings.__slots__)
+_KAFKA = "kafka."
+_NO_CATALOG = "postgresql://of-the-driver-alone"
 _lock = Lock()
 _logs: dict[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], CommitLog] = {}
 
 
 def connect(options: Mapping[str, str] | None = None) -> CommitLog:
-    """The log that the settings among ``options`` name; one connection for each, kept for the life of the process."""
-    return connect_by(
-        _loaded(tuple(sorted((name, value) for name, value in (options or {}).items() if name in _SETTINGS)))
-    )
+    """The log that the settings among ``options`` name; one connection for each, kept for the life of the process.
+
+    What begins with ``kafka.`` is passed through to Kafka's client.
+    """
+    given = (options or {}).items()
+    settings = sorted((name, value) for name, value in given if name in _SETTINGS)
+    kafka = sorted((name.removeprefix(_KAFKA), value) for name, value in given if name.startswith(_KAFKA))
+    return connect_by(_loaded(tuple(settings), tuple(kafka)))
 
 
 @lru_cache(maxsize=16)
-def _loaded(given: tuple[tuple[str, Any], ...]) -> Settings:
-    return Settings.load(**dict(given))
+def _loaded(given: tuple[tuple[str, Any], ...], kafka: tuple[tuple[str, str], ...]) -> Settings:
+    return Settings.load(**dict(given), kafka=dict(kafka))
+
+
+def for_tasks(settings: Settings, *, catalog: bool) -> Settings:
+    """The settings that tasks are sent: without secrets that they have no use for; without the catalog unless they ask it."""
+    kept = settings.database_url if catalog else _NO_CATALOG
+    return replace(settings, database_url=kept, reader_url=None, ui_token=None)
 
 
 def connect_by(settings: Settings) -> CommitLog:
@@ -40,21 +54,30 @@ def connect_by(settings: Settings) -> CommitLog:
 
 
 def catalog_of(log: CommitLog) -> Catalog:
-    """The catalog of a log's tables, for the list of their files."""
-    return _kafka(log).catalog()
+    """The catalog of a log's tables, for the list of their files; a testing log's has the same methods."""
+    if isinstance(log._access, KafkaAccess):
+        return log._access.catalog()
+    return cast("Catalog", log._access.contents())
 
 
 def wait_for_seq(log: CommitLog, seq: int, timeout_s: float) -> bool:
     """Wait until the catalog holds an outcome; False when it was not in time."""
-    return _kafka(log).wait_for_seq(seq, timeout_s)
+    return _served(log).wait_for_seq(seq, timeout_s)
 
 
 def settings_of(log: CommitLog) -> Settings:
-    """The settings that a log was connected by, for tasks that read its topics."""
-    return _kafka(log).connected_by
+    """The settings that a log was connected by, for tasks that read its topics.
+
+    Raises:
+        InvalidRequestError: it is a log in memory.
+    """
+    return _served(log).connected_by
 
 
-def _kafka(log: CommitLog) -> KafkaAccess:
-    access = log._access
-    assert isinstance(access, KafkaAccess), "an in-memory log has no topics and no catalog for Spark"
-    return access
+def _served(log: CommitLog) -> KafkaAccess:
+    if not isinstance(log._access, KafkaAccess):
+        raise InvalidRequestError(
+            "a log in memory is in this process alone, and here Spark's tasks would have to read its topics: start a real one "
+            "with `commitlog up`. In memory run the table handle, append, read, stream_into and the other functions"
+        )
+    return log._access

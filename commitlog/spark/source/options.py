@@ -27,6 +27,8 @@ _OF_TABLE = frozenset(
 """Spark's own properties of such a table, which come with its options."""
 _KEPT = "commitlog.options"
 _BETWEEN_KEYS = re.compile(r",(?![^(]*\))")
+_KAFKA = "kafka."
+"""What stands before an option of librdkafka, such as ``kafka.sasl.mechanism``."""
 _KNOWN = {name.lower(): name for name in (*_OWN, *Settings.__slots__)}
 
 
@@ -43,7 +45,7 @@ class SourceOptions:
         ignored = _SPARKS | _OF_TABLE if self.creates_table else _SPARKS
         for name in given:
             folded = name.lower().removeprefix(_IN_TABLE)
-            if folded not in _KNOWN and folded not in ignored:
+            if folded not in _KNOWN and folded not in ignored and not folded.startswith(_KAFKA):
                 near = get_close_matches(folded, _KNOWN, n=1)
                 hint = f"did you mean {_KNOWN[near[0]]}?" if near else "there are " + ", ".join(_OWN)
                 raise ConfigurationError(f"format('commitlog') has no option {name}: {hint}")
@@ -106,7 +108,8 @@ class SourceOptions:
 
     def kept_in(self, schema: StructType) -> StructType:
         """The schema of a table that CREATE TABLE makes, with the options: Spark gives them to no later query."""
-        kept = json.dumps({name: value for name, value in self._given.items() if name in _KNOWN})
+        known = {name: value for name, value in self._given.items() if name in _KNOWN or name.startswith(_KAFKA)}
+        kept = json.dumps(known)
         return StructType(
             [StructField(each.name, each.dataType, each.nullable, {_KEPT: kept}) for each in schema.fields]
         )
@@ -123,5 +126,7 @@ class SourceOptions:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings of commitlog among them."""
-        return {name: value for name, value in self._given.items() if name in Settings.__slots__}
+        """The settings of commitlog among them, and what is passed through to Kafka's client, as ``kafka.sasl.mechanism``."""
+        return {
+            name: value for name, value in self._given.items() if name in Settings.__slots__ or name.startswith(_KAFKA)
+        }

@@ -27,7 +27,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Outcome
 from commitlog.errors import CatalogUnavailableError, ConfigurationError
 from commitlog.log.results import LogPosition, read_accepted, results_end
-from commitlog.spark.connection import connect, settings_of
+from commitlog.spark.connection import connect, for_tasks, settings_of
 from commitlog.spark.reading.listed_files import read_files
 from commitlog.spark.source.options import SourceOptions
 
@@ -50,7 +50,8 @@ def outcomes(spark: SparkSession, *, log: CommitLog | None = None) -> DataFrame:
         LogUnavailableError: no broker has answered.
     """
     settings = settings_of(connect() if log is None else log)
-    return _in_ranges(spark, settings, None, lambda part: _batches(settings, part), OUTCOMES)
+    sent = for_tasks(settings, catalog=False)
+    return _in_ranges(spark, settings, None, lambda part: _batches(sent, part), OUTCOMES)
 
 
 def raw_records(spark: SparkSession, log: CommitLog, archived: str | None = None) -> DataFrame:
@@ -63,9 +64,10 @@ def raw_records(spark: SparkSession, log: CommitLog, archived: str | None = None
         archived: where `commitlog archive` has put closed ranges; the others are read from Kafka.
     """
     settings = settings_of(log)
+    sent = for_tasks(settings, catalog=False)
 
     def read(part: OffsetRange) -> Iterator[pa.RecordBatch]:
-        found = read_accepted(settings, part.after, part.end)
+        found = read_accepted(sent, part.after, part.end)
         while records := list(islice(found, BATCH_ROWS)):
             rows = [{"raw": record.raw, "takeovers": record.takeovers} for record in records]
             yield pa.RecordBatch.from_pylist(rows, _RAW_SCHEMA)
@@ -184,6 +186,10 @@ class OutcomesReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._settings = settings_of(connect(options.settings))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What tasks get: they read Kafka."""
+        return {**vars(self), "_settings": for_tasks(self._settings, catalog=False)}
+
     def partitions(self) -> Sequence[InputPartition]:
         return _ranges(self._settings, 0, results_end(self._settings)) or [OffsetRange(None, 0, 0)]
 
@@ -202,6 +208,10 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._limit = options.number("recordsPerTrigger")
         self._end: tuple[float, int] | None = None
         self._last: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What tasks get: they read Kafka."""
+        return {**vars(self), "_settings": for_tasks(self._settings, catalog=False)}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         end = results_end(self._settings)

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from commitlog.client import CommitLog
 from commitlog.client.tables.names import parse_table_name
 from commitlog.errors import TableNotFoundError
 from commitlog.spark.columns import held_columns
-from commitlog.spark.connection import catalog_of, connect, connect_by, settings_of
+from commitlog.spark.connection import catalog_of, connect, connect_by, for_tasks, settings_of
 from commitlog.spark.reading.scan import scan_at, snapshot_of
 from commitlog.spark.reading.snapshots import agreed_snapshot, query_of_task
 from commitlog.spark.source.options import SourceOptions
@@ -71,6 +72,11 @@ class TableReader(DataSourceReader):
         self._schema = schema
         self._plan_id = str(uuid4())
         self._settings = settings_of(connect(options.settings))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What tasks get: they ask the log and its catalog which snapshot their query reads, unless one was named."""
+        needed = None if self._options.is_pinned else for_tasks(self._settings, catalog=True)
+        return {**vars(self), "_options": None, "_settings": needed}
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options

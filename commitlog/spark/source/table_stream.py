@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -67,6 +67,10 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._head: tuple[float, int] | None = None
         self._last: int | None = None
         self._unchanged = (0, 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What tasks get: they read files, and need no settings for that."""
+        return {**vars(self), "_options": None}
 
     @property
     def _catalog(self) -> Catalog:

@@ -1,0 +1,70 @@
+"""A user's Spark jobs on a log in memory: no broker, no catalog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from people import ids_of, rows
+from pyspark.sql import SparkSession
+
+import commitlog.spark
+from commitlog.errors import InvalidRequestError, KeyReusedError
+from commitlog.spark import create_views, outcomes, stream_into, transaction, verify
+from commitlog.testing import InMemoryCommitLog
+
+TABLE = "main.people"
+
+
+def test_spark_job_when_the_log_is_in_memory_then_does_what_it_does_on_a_real_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    first = t.append(rows(spark, 1, 2, 3, 4), key="load:1", create=True)
+    assert first is not None
+    assert t.append(rows(spark, 1, 2, 3, 4), key="load:1").is_repeat
+    with pytest.raises(KeyReusedError):
+        t.append(rows(spark, 5), key="load:1")
+    t.delete("id = 2")
+    t.update(("id", "=", 3), {"age": 99})
+    t.merge(rows(spark, 4, 9), on="id").when_matched_delete().when_not_matched_insert().commit()
+    assert [(row.id, row.age) for row in t.read().orderBy("id").collect()] == [(1, 1), (3, 99), (9, 9)]
+    assert ids_of(t.read(first.snapshot_id)) == [1, 2, 3, 4]
+    t.compact(rewrite_all=True)
+    assert ids_of(t.read(where="age > 50")) == [3]
+    with transaction(log) as tx:
+        tx.append(rows(spark, 20), TABLE)
+    assert t.history().count() == len(log.outcomes) - [each.verdict.value for each in log.outcomes].count("DUPLICATE")
+    create_views(spark, log=log)
+    assert spark.table("people").count() == 4
+    assert log.outcomes[-1].verdict == "COMMITTED"
+
+
+def test_stream_when_the_log_is_in_memory_then_each_batch_once_and_inlined_rows_are_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    (tmp_path / "feed").mkdir()
+    feed = spark.readStream.schema("id bigint, name string, age int").parquet(str(tmp_path / "feed"))
+    writer = feed.writeStream.foreachBatch(stream_into(TABLE, log=log, create=True))
+    start = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start
+    for number in range(2):
+        pq.write_table(rows(spark, number).toArrow(), tmp_path / "feed" / f"{number}.parquet")
+        start().awaitTermination()
+    assert ids_of(commitlog.spark.table(spark, TABLE, log=log).read()) == [0, 1]
+    with log.transaction() as tx:
+        tx.create_table("main.keyed", {"id": "int64", "data": "blob"}, primary_key=["id"])
+    log.table("main.keyed").insert([{"id": 1, "data": b"a\x00\\"}])
+    found = commitlog.spark.table(spark, "main.keyed", log=log).read().collect()
+    assert [(row.id, bytes(row.data)) for row in found] == [(1, b"a\x00\\")]
+
+
+def test_spark_job_when_its_tasks_would_need_the_log_then_says_what_runs_in_memory(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    for call in (outcomes, verify):
+        with pytest.raises(InvalidRequestError, match=r"in memory is in this process alone.*commitlog up"):
+            call(spark, log=log)
