@@ -18,7 +18,7 @@ from commitlog.spark.changing.merge import merge_by
 from commitlog.spark.changing.merge_clauses import Merge
 from commitlog.spark.changing.overwrite import overwrite
 from commitlog.spark.changing.update import update
-from commitlog.spark.columns import table_schema
+from commitlog.spark.columns import held_columns, table_schema
 from commitlog.spark.connection import connect
 from commitlog.spark.filters import Rows, Where
 from commitlog.spark.maintaining.compact import compact
@@ -63,12 +63,12 @@ class SparkTable:
 
     @property
     def schema(self) -> StructType:
-        """Its columns at the newest snapshot as Spark has them.
+        """Its columns at the newest snapshot as Spark has them, without those that Spark has no type for.
 
         Raises:
             TableNotFoundError: there is none of that name.
         """
-        return table_schema(self._log.table(self.name).definition.columns)
+        return table_schema(held_columns(self._log.table(self.name).definition.columns, self.name))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,7 @@ from uuid import UUID, uuid4
 
 from commitlog.catalog.queries import AppliedPosition
 from commitlog.client.access.memory_contents import MemoryContents
-from commitlog.client.reading.stored_rows import blob_bytes
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SequencerState
 
@@ -73,9 +71,11 @@ class MemoryCatalog(MemoryContents):
 
     def inlined_rows_at(self, table_id: int, snapshot_id: int) -> list[dict[str, Any]]:
         columns = self.definition_at(table_id, snapshot_id).columns if table_id in self._definitions else ()
-        return [
-            {column.name: _stored(column, row) for column in columns} for row in self.rows_at(table_id, snapshot_id)
-        ]
+
+        def named(row: Mapping[int, Any]) -> dict[str, Any]:
+            return {each.name: row.get(each.column_id, each.initial_default) for each in columns}
+
+        return [named(row) for row in self.rows_at(table_id, snapshot_id)]
 
     def only_blind_appends(self, table_id: int, *, after: int, upto: int) -> bool:
         with self._lock:
@@ -88,9 +88,3 @@ class MemoryCatalog(MemoryContents):
 
     def proposal_ending(self, writer_id: str, ending: bytes) -> UUID | None:
         return self._committed.get((writer_id, ending))
-
-
-def _stored(column: Column, row: Mapping[int, Any]) -> Any:
-    """A value as PostgreSQL would have it: a blob is bytes there."""
-    value = row.get(column.column_id, column.initial_default)
-    return blob_bytes(value) if column.type.name == "blob" and value is not None else value

@@ -16,6 +16,7 @@ from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
 from commitlog.client.reading.rows_of_file import delete_positions
+from commitlog.client.reading.stored_rows import blob_bytes
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
@@ -194,5 +195,6 @@ def _check_readable(columns: Iterable[Column], table: str) -> None:
 def _values(column: Column, rows: Sequence[Mapping[int, Any]]) -> pa.Array:
     key = column.column_id
     if column.type.name == "blob":
-        return pa.array([row.get(key) for row in rows], pa.binary())
+        given = [row.get(key) for row in rows]
+        return pa.array([None if each is None else blob_bytes(each) for each in given], pa.binary())
     return pa.array([as_text(row.get(key, column.initial_default)) for row in rows], pa.string())

@@ -12,12 +12,29 @@ from pyspark.sql.types import StructField, StructType
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 
-_OWN = (
-    "table", "topic", "snapshot", "timestamp", "key", "changes", "createTable", "partitionBy", "mergeSchema", "ifExists",
-    "onSchemaChange",
-    "startingSnapshot", "maxFilesPerTrigger", "maxRowsPerTrigger", "snapshotsPerTrigger",
-    "startingOffset", "recordsPerTrigger",
-)  # fmt: skip
+_OWN = {
+    "table": "which table, `schema.table` or `table`; `load` and `save` take it too",
+    "topic": "`results`, instead of a table: every outcome of the log as a row",
+    "snapshot": "read: the snapshot of this id; without it, each query reads the newest at its start",
+    "timestamp": "read: the newest snapshot at this moment (ISO 8601, UTC unless it says otherwise)",
+    "startingSnapshot": "stream from a table: an id (what was committed after it), `latest` (what comes from now on), `full` "
+    "(the table as it is, then what comes), `earliest` (all that the log still knows); without it, all from the beginning",
+    "maxFilesPerTrigger": "stream from a table: files in a batch at most; batches are whole snapshots, and at least one",
+    "maxRowsPerTrigger": "stream from a table: rows in a batch at most, likewise",
+    "snapshotsPerTrigger": "stream from a table: snapshots in a batch at most",
+    "changes": "stream from a table: `true` gives deleted rows too, with the columns `_change` and `_snapshot_id`",
+    "startingOffset": "stream from `results`: a Kafka offset; without it, the first",
+    "recordsPerTrigger": "stream from `results`: about how many outcomes in a batch at most",
+    "key": "batch write: names it, such as `nightly:2026-03-02`, so that doing it again commits nothing",
+    "createTable": "write: `true` creates the table for the rows' columns if there is none; each may be NULL",
+    "partitionBy": "write that creates: the partition keys, such as `day, bucket(16, id)`",
+    "mergeSchema": "batch write: `true` adds the columns that the table has not",
+    "ifExists": "batch write to a table that is there: `append`, `error` or `ignore`; Spark's modes of these names are for no "
+    "source of Python's",
+    "onSchemaChange": "write whose table is altered meanwhile: `fail`, or `retry`, which goes on if the files fit: columns "
+    "that came have their default, or NULL",
+}
+"""Each with what it means, for `docs/spark.md`; beside them are the settings, and what begins with `kafka.`"""
 _SPARKS = frozenset({"path", "checkpointlocation", "queryname"})
 _IN_TABLE = "option."
 """What Spark puts before the options of a table that CREATE TABLE has made."""
@@ -130,3 +147,9 @@ class SourceOptions:
         return {
             name: value for name, value in self._given.items() if name in Settings.__slots__ or name.startswith(_KAFKA)
         }
+
+
+def options_page() -> str:
+    """The table of the options, as `docs/spark.md` has it."""
+    lines = ["| option | meaning |", "|---|---|", *(f"| `{name}` | {meaning} |" for name, meaning in _OWN.items())]
+    return "\n".join(lines) + "\n"
