@@ -10,6 +10,15 @@ from commitlog.ops.bench.spark import run_spark_bench
 def test_bench_spark_when_run_then_compares_every_pair_and_nothing_is_refused(settings: Settings) -> None:
     result = run_spark_bench(settings, rows=20_000, repetitions=1)
     names = [each.name.partition(":")[0] for each in result.comparisons]
-    assert names == ["append", *["read"] * 2, *["read, 8 % deleted"] * 2, *["micro-batch"] * 2, "8 writers"]
+    reads = ("read 64 files", "read, 8 % deleted", "read 4,000 files")
+    assert names == [
+        "append",
+        *[each for name in reads for each in (name, name)],
+        "delete of one partition of 100 / full scan",
+        *["Python"] * 2,
+        "merge of 1 % / full scan",
+        *["micro-batch"] * 2,
+        "8 writers",
+    ]
     assert result.refused == 0
     assert all(each.plain_s > 0 and each.commitlog_s > 0 for each in result.comparisons)

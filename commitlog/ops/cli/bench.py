@@ -332,7 +332,7 @@ def catalog_command(files: int, as_json: bool) -> None:
 
 @bench_command.command("spark")
 @click.option("--rows", "-n", type=click.IntRange(1_000), default=5_000_000, show_default=True)
-@click.option("--repetitions", "-r", type=click.IntRange(1), default=5, show_default=True)
+@click.option("--repetitions", "-r", type=click.IntRange(1), default=3, show_default=True)
 @json_option
 @settings_options
 def spark_command(settings: Settings, rows: int, repetitions: int, as_json: bool) -> None:

@@ -1,0 +1,86 @@
+"""What changes of a large table cost, as ratios to full scans of it; and the same table without Spark, beside plain Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyspark.sql import functions as sf
+
+from commitlog.domain.model import PartitionSpec
+from commitlog.ops.bench.spark_turns import Comparison, Turns, folders_of, take_all, timed
+from commitlog.spark import delete, merge, read
+
+PARTITIONS = 100
+MERGED_FILES = 16
+MERGED_EVERY = 100
+
+
+def changes(turns: Turns) -> Iterator[Comparison]:
+    """All of them."""
+    yield _delete(turns)
+    table, files = turns.filled(turns.made(2 * turns.rows, files=MERGED_FILES))
+    yield from _python(turns, table, files)
+    yield _merge(turns, table, files)
+
+
+def _delete(turns: Turns) -> Comparison:
+    """One partition of a hundred goes, and a scan of all columns."""
+    rows = turns.made(turns.rows).withColumn("k", sf.expr(f"CAST(id % {PARTITIONS} AS INT)"))
+    table, files = turns.filled(rows, [PartitionSpec("k", "identity")])
+    folders, partitions = folders_of(files), count()
+
+    def one() -> float:
+        where = ("k", "=", next(partitions))
+        return timed(lambda: turns.seen(delete(turns.spark, table, where, log=turns.log)))
+
+    return turns.compared(
+        f"delete of one partition of {PARTITIONS} / full scan",
+        lambda: timed(lambda: take_all(turns.spark.read.parquet(*folders))),
+        one,
+        ratio_max=0.2,
+    )
+
+
+def _python(turns: Turns, table: str, files: list[str]) -> Iterator[Comparison]:
+    """Arrow's own readers and writers, and those of a table."""
+    paths = [each.removeprefix("file://") for each in files]
+    yield turns.compared(
+        "Python: scan().to_arrow() / pyarrow.dataset",
+        lambda: timed(lambda: ds.dataset(paths, format="parquet").to_table()),
+        lambda: timed(lambda: turns.log.table(table).scan().to_arrow()),
+        ratio_max=1.2,
+    )
+    rows = ds.dataset(paths, format="parquet").head(turns.rows // 5)
+    turns.plain.mkdir(parents=True, exist_ok=True)
+
+    def appended() -> float:
+        handle = turns.log.table(turns.new_table())
+        return timed(lambda: handle.append(rows))
+
+    yield turns.compared(
+        "Python: append of a table / pq.write_table",
+        lambda: timed(lambda: pq.write_table(rows, f"{turns.new_folder()}.parquet")),
+        appended,
+        ratio_max=1.2,
+    )
+
+
+def _merge(turns: Turns, table: str, files: list[str]) -> Comparison:
+    """1 % of the rows, in all files, get other values."""
+    total, folders = 2 * turns.rows, folders_of(files)
+    source = turns.spark.range(0, total, MERGED_EVERY, 2).selectExpr("id", "CAST(rand() AS DOUBLE) AS amount")
+
+    def merged() -> float:
+        return timed(lambda: turns.seen(merge(source, table, "id", log=turns.log)))
+
+    found = turns.compared(
+        "merge of 1 % / full scan",
+        lambda: timed(lambda: take_all(turns.spark.read.parquet(*folders))),
+        merged,
+        ratio_max=2.0,
+    )
+    assert read(turns.spark, table, log=turns.log).count() == total
+    return found
