@@ -268,7 +268,8 @@ class Transaction:
             primary_key: columns; the table then takes rows (``insert_row``, ...) instead of files.
             unique: further unique constraints of a keyed table.
             foreign_keys: references of a keyed table.
-            properties: ``conflict_granularity`` (TABLE, FILE, ROW), ``on_conflict``, ``foreign_paths`` (true, false).
+            properties: ``conflict_granularity`` (TABLE, FILE, ROW), ``on_conflict``, ``foreign_paths`` (true, false),
+                ``statistics_columns`` (of how many of the first columns the catalog has each file's statistics; 32).
             if_not_exists: do nothing when there is one.
 
         Raises:

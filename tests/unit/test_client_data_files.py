@@ -115,7 +115,7 @@ def test_read_data_file_when_its_footer_is_larger_than_one_look_then_read_whole(
     file = described(tmp_path, data)
     assert file.footer_size > TAIL_BYTES
     assert isinstance(file.statistics, tuple)
-    assert [known.max for known in file.statistics] == list(range(700))
+    assert [known.max for known in file.statistics] == list(range(32))
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -343,3 +343,22 @@ def test_partition_values_when_years_differ_at_the_same_month_then_unknown(tmp_p
 def test_columns_of_when_a_type_has_no_counterpart_then_names_the_column() -> None:
     with pytest.raises(DataFileError, match="column d: the Arrow type duration"):
         columns_of(pa.schema([("d", pa.duration("s"))]))
+
+
+def test_statistics_when_a_table_has_many_columns_then_are_told_of_the_first_and_of_those_it_is_partitioned_by(
+    tmp_path: Path,
+) -> None:
+    data = pa.table({f"c{at}": [1] for at in range(40)})
+    columns = columns_of(data.schema)
+
+    def told(**options: Any) -> list[str]:
+        definition = define_new(CreateTable("main", "t", columns, **options))
+        statistics = described(tmp_path, data, definition).statistics
+        assert isinstance(statistics, tuple)
+        return [each.column for each in statistics]
+
+    assert told() == [f"c{at}" for at in range(32)]
+    by_last = (PartitionSpec("c39", "identity"),)
+    assert told(properties={"statistics_columns": "2"}, partition_by=by_last) == ["c0", "c1", "c39"]
+    assert told(properties={"statistics_columns": "0"}) == []
+    assert len(told(properties={"statistics_columns": "100"})) == 40

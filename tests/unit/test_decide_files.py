@@ -185,6 +185,8 @@ def test_paths_elsewhere_then_only_where_the_table_allows_foreign_ones(log: Deci
     log.commit(alter("SET_PROPERTY", key="foreign_paths", value="false"))
     log.refused("INVALID", foreign)
     log.refused("INVALID", alter("SET_PROPERTY", key="foreign_paths", value="yes"))
+    log.refused("INVALID", alter("SET_PROPERTY", key="statistics_columns", value="-1"))
+    log.commit(alter("SET_PROPERTY", key="statistics_columns", value="40"))
     log.commit(create_table("u", properties={"foreign_paths": "true"}), append(foreign["files"][0], table="u"))
     log.check_replay()
 

@@ -17,7 +17,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from commitlog.domain.model import BIGINT_MAX, ColumnStatistics, Scalar
-from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.definitions import STATISTICS_COLUMNS, STATISTICS_COLUMNS_DEFAULT, Column, TableDefinition
 from commitlog.domain.model.types import TIMESTAMPS, ColumnType, value_text
 
 TEXT_BYTES_MAX = 256
@@ -57,6 +57,17 @@ def column_statistics(
         value_count=None if null_count is None else record_count - null_count,
         size_bytes=sum([chunk.total_compressed_size for chunk in chunks]),
     )
+
+
+def kept(found: Sequence[ColumnStatistics], table: TableDefinition) -> tuple[ColumnStatistics, ...]:
+    """Of all statistics of a file those that go into the proposal: of the table's first columns, as many as its property
+    ``statistics_columns`` says (32), and of those that it is partitioned by."""
+    count = int(table.properties.get(STATISTICS_COLUMNS, STATISTICS_COLUMNS_DEFAULT))
+    if len(found) <= count:
+        return tuple(found)
+    flat = [column.name for column in table.columns if not column.children]
+    chosen = {*flat[:count], *(table.column_by_id(key.column_id).name for key in table.partition_by)}
+    return tuple(each for each in found if each.column in chosen)
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

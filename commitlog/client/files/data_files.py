@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from commitlog.client.files.column_statistics import column_statistics
+from commitlog.client.files.column_statistics import column_statistics, kept
 from commitlog.client.files.file_columns import FileColumns, file_columns
 from commitlog.client.files.footers import Footer, read_footer
 from commitlog.client.files.places import normal_path, relative_to
@@ -50,7 +50,7 @@ def read_data_file(
         record_count=record_count,
         file_size_bytes=footer.file_size_bytes,
         footer_size=footer.footer_size,
-        statistics=statistics,
+        statistics=kept(statistics, table),
         partition_values=None if partition_values is None else tuple(partition_values),
         name_mapping=columns.name_mapping,
     )

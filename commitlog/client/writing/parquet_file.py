@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from commitlog.client.files.column_statistics import column_statistics
+from commitlog.client.files.column_statistics import column_statistics, kept
 from commitlog.client.files.places import filesystem_of, normal_path, relative_to
 from commitlog.client.writing.file_schema import bounded_columns
 from commitlog.client.writing.fitting import Fit
@@ -86,6 +86,7 @@ class ParquetFile:
     def __init__(self, path: str, fit: Fit) -> None:
         self._place = normal_path(path)
         self._flat = fit.flat
+        self._table = fit.table
         self._record_count = 0
         self._floats = {each.column.name: _FloatColumn() for each in fit.flat if each.column.type.name in FLOATS}
         filesystem, inner = filesystem_of(self._place)
@@ -121,7 +122,7 @@ class ParquetFile:
             record_count=self._record_count,
             file_size_bytes=size,
             footer_size=_footer_size(metadata),
-            statistics=self._statistics(metadata),
+            statistics=kept(self._statistics(metadata), self._table),
             partition_values=None if partition_values is None else tuple(partition_values),
         )
 

@@ -43,10 +43,14 @@ POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")
 HANDLER_PREFIX = "handler:"
 FOREIGN_PATHS = "foreign_paths"
 """The table property that lets files of a table lie outside of its folder."""
-PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS)
+STATISTICS_COLUMNS = "statistics_columns"
+"""The table property that says of how many columns, beside those of partition keys, the catalog has each file's statistics."""
+STATISTICS_COLUMNS_DEFAULT = 32
+PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS, STATISTICS_COLUMNS)
 _YEARS = {"date", *TIMESTAMPS}
 _BUCKET = re.compile(r"bucket\(([0-9]{1,9})\)")
 _BUCKETS_MAX = 4096
+_COUNT = re.compile(r"0|[1-9][0-9]{0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +316,11 @@ def check_property(key: str, value: str | None) -> None:
     if key == FOREIGN_PATHS and value not in ("true", "false"):
         raise InvalidChangeError(
             InvalidCode.PROPERTY_VALUE_INVALID, f"{FOREIGN_PATHS} is true or false, as text, not {value!r}"
+        )
+    if key == STATISTICS_COLUMNS and not _COUNT.fullmatch(value):
+        raise InvalidChangeError(
+            InvalidCode.PROPERTY_VALUE_INVALID,
+            f"{STATISTICS_COLUMNS} is a number from 0 to 9999, as text, not {value!r}",
         )
     if key == "on_conflict":
         check_policy(value)
