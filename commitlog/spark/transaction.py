@@ -33,6 +33,7 @@ from commitlog.spark.reading.snapshots import read_at
 from commitlog.spark.writing.column_fit import fit
 from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.partitions import described, write_rows
+from commitlog.spark.writing.proposal_room import few_files
 from commitlog.spark.writing.publish import commit
 from commitlog.spark.writing.stream_runs import fenced
 from commitlog.spark.writing.target import Making, prepared_target
@@ -99,7 +100,8 @@ class SparkTransaction:
         to = prepared_target(self._transaction, table, Making(df.schema, create, partition_by, merge_schema))
         self._table_paths[table] = to.path
         with shown_as(df.sparkSession, "append to", table, to.snapshot_id):
-            paths = write_rows(fit(df, to.definition), to.definition, to.path)
+            rows = few_files(fit(df, to.definition), to.definition, self._log.settings.proposal_bytes_max)
+            paths = write_rows(rows, to.definition, to.path)
         self._paths += paths
         if paths:
             self._transaction.append(table, described(paths, to.definition, to.path))

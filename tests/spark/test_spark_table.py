@@ -167,7 +167,7 @@ def test_changes_when_rows_came_went_and_were_rewritten_then_are_those_that_pyth
         found = t.changes(after, upto).orderBy("snapshot_id", "rowid", sf.desc("change_type")).collect()
         expected = log.table(TABLE).changes(after, upto).to_arrow().to_pylist()
         assert [row.asDict() for row in found] == expected
-    assert t.changes(middle).where("change_type = 'insert'").select("name").collect() == [("three",)]
+    assert t.changes(middle).where("change_type = 'update_postimage'").select("name").collect() == [("three",)]
 
 
 def test_create_views_when_sql_reads_them_then_all_tables_are_of_one_snapshot(

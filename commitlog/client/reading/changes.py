@@ -68,11 +68,11 @@ class RowChanges(Frames):
     def apart(self) -> Iterator[RowChanges]:
         """The same in parts, which can be read by others: of each snapshot one for each file, unless its rows may be updates.
 
-        Rows are updated where a snapshot deletes and inserts one with the same id, which only files that carry ids can have,
-        and rows that are in no file.
+        Rows are updated where a snapshot deletes and inserts one with the same id.
         """
-        carried = {each.snapshot_id for each in self._files if not each.is_delete and each.file.row_id_start is None}
-        together = carried | {each.snapshot_id for each in self._rows}
+        deleting = {each.snapshot_id for each in self._files if each.is_delete}
+        inserting = {each.snapshot_id for each in self._files if not each.is_delete}
+        together = (deleting & inserting) | {each.snapshot_id for each in self._rows}
         for snapshot_id in sorted(together):
             yield self._part(
                 [each for each in self._files if each.snapshot_id == snapshot_id],
@@ -92,7 +92,8 @@ class RowChanges(Frames):
         for each in self._files:
             for batch, positions in reader.placed(rows_of_change(each)):
                 start = each.file.row_id_start
-                row_ids = batch.columns[-1] if start is None else pa.array(positions + start)
+                carried = batch.columns[-1]
+                row_ids = carried if start is None else pc.coalesce(carried, pa.array(positions + start))
                 yield self._marked(each.snapshot_id, each.is_delete, row_ids, batch.columns[:-1])
 
     def _stored(self) -> Iterator[pa.Table]:

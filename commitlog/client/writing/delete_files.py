@@ -14,6 +14,8 @@ from commitlog.client.files.lake import new_name
 from commitlog.client.files.places import filesystem_of, normal_path, relative_to
 from commitlog.domain.model import DeleteFile
 
+INLINED_MAX = 1_000
+"""How many rows of a file go as positions in the catalog, where each is a row: more are a delete file."""
 _FIELD_IDS = {"file_path": 2147483646, "pos": 2147483645}
 
 
@@ -43,7 +45,7 @@ def split_deletes(
     positions = 0
     for each in sorted(parts, key=lambda each: len(found[each])):
         positions += len(found[each])
-        fits = len(found[each]) <= positions_max and positions <= all_positions_max
+        fits = len(found[each]) <= min(positions_max, INLINED_MAX) and positions <= all_positions_max
         (inlined if fits else in_files).append(each)
     return SplitDeletes(whole, inlined, in_files)
 

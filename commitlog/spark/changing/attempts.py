@@ -17,6 +17,7 @@ from commitlog.domain.model import Reason
 from commitlog.errors import InvalidRequestError, ProposalRejectedError
 from commitlog.spark.changing.base import Asked, Base, base_of
 from commitlog.spark.changing.isolation import Level
+from commitlog.spark.changing.setting_apart import ScatteredRowsError, set_apart
 from commitlog.spark.connection import connect
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.reading.snapshots import read_at
@@ -24,6 +25,8 @@ from commitlog.spark.writing.publish import commit
 from commitlog.spark.writing.target import target_of
 
 _logger = logging.getLogger("commitlog.spark")
+_REWRITES_MAX = 3
+"""How often files are rewritten for one change: more than once only where others get in between."""
 
 
 Propose: TypeAlias = "Callable[[Transaction, Base], Sequence[str]]"
@@ -57,19 +60,27 @@ def committed(
     """
     level = Level.of(isolation)
     to_log = connect() if log is None else log
-    for remaining in range(attempts - 1, -1, -1):
+    remaining, rewrites = attempts, _REWRITES_MAX
+    while remaining > 0:
+        remaining -= 1
         transaction = to_log.transaction(isolation=level.of_transaction, message=message)
         seen = None if source is None else read_at(source, to_log, target_of(transaction, table).definition.table_id)
         if seen is not None and seen < transaction.base_snapshot_id:
             transaction = to_log.transaction(isolation=level.of_transaction, message=message, base_snapshot_id=seen)
         base = base_of(spark, table, to_log, transaction, where)
-        with shown_as(spark, operation, table, base.scan.snapshot_id):
-            paths = propose(transaction, base)
-        if not transaction.changes:
-            return None
         try:
+            with shown_as(spark, operation, table, base.scan.snapshot_id):
+                paths = propose(transaction, base)
+            if not transaction.changes:
+                return None
             committing = level.committing(to_log, transaction, [base.definition.table_id])
             return commit(committing, paths, {table: base.path})
+        except ScatteredRowsError as scattered:
+            if seen is not None or rewrites == 0:
+                raise
+            remaining, rewrites = remaining + 1, rewrites - 1
+            with shown_as(spark, "bring together rows of", table, base.scan.snapshot_id):
+                set_apart(scattered)
         except ProposalRejectedError as error:
             if error.outcome.reason is not Reason.CONFLICT:
                 raise

@@ -40,15 +40,13 @@ class Base:
     definition: TableDefinition
     path: str
     scan: Scan
-    positions_max: int
-    all_positions_max: int
     predicates: tuple[Predicate, ...] = ()
     proofs: Derived = NOTHING_SAID
 
 
 def base_of(spark: SparkSession, table: str, log: CommitLog, transaction: Transaction, where: Asked = None) -> Base:
     """A table at the transaction's base, for a change of the rows that match ``where``; None says nothing of them."""
-    to, limits = target_of(transaction, table), log.settings
+    to = target_of(transaction, table)
     asked = where(to.definition) if callable(where) else where
     proofs = derived(spark, asked, to.definition.columns)
     scan = scan_at(catalog_of(log), table, to.snapshot_id, where=proofs.predicates)
@@ -59,8 +57,6 @@ def base_of(spark: SparkSession, table: str, log: CommitLog, transaction: Transa
         to.definition,
         to.path,
         scan,
-        limits.inlined_positions_max,
-        limits.changeset_positions_max,
         conjunction(asked) or proofs.predicates,
         proofs,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -34,10 +34,14 @@ def found_in(base: Base, where: Where) -> dict[int, FrozenBitMap64]:
 
 
 class Found(NamedTuple):
-    """Rows that match: where they stand, by data file id, and the data files of which all rows do."""
+    """Rows that match: where they stand, by data file id, and the data files of which all rows do.
+
+    ``remember`` is told where they stand in files that others were rewritten as.
+    """
 
     positions: Mapping[int, FrozenBitMap64]
     whole_files: Sequence[int] = ()
+    remember: Callable[[Mapping[int, FrozenBitMap64]], None] = lambda positions: None
 
     @property
     def files(self) -> list[int]:
@@ -74,7 +78,10 @@ class Matches:
             for each in unread:
                 self._known[each.data_file_id] = (each.deleted, found.get(each.data_file_id, NO_POSITIONS))
         positions = {each.data_file_id: known for each in files if (known := self._known[each.data_file_id][1])}
-        return Found(positions, sorted(whole))
+        return Found(positions, sorted(whole), self._remember)
+
+    def _remember(self, positions: Mapping[int, FrozenBitMap64]) -> None:
+        self._known.update({file: (NO_POSITIONS, rows) for file, rows in positions.items()})
 
 
 def all_files(transaction: Transaction, base: Base) -> Found:

@@ -161,8 +161,8 @@ class Merging:
         rows = step.rows().localCheckpoint()
         acting = rows.where(f"{CLAUSE} IS NOT NULL")
         found = Found(positions(acting) if clauses.matched or clauses.not_matched_by_source else {})
-        fresh = [*(step.updated(acting) if found.positions else ()), *step.inserted(rows)]
-        return put_replacement(transaction, base, found, reduce(DataFrame.union, fresh) if fresh else None)
+        changed = step.updated(acting) if found.positions else []
+        return put_replacement(transaction, base, found, _together(step.inserted(rows)), _together(changed))
 
     def _source_for(self, table: TableDefinition) -> DataFrame:
         """The source, its columns as those of the table where they are taken for them; others are for expressions only."""
@@ -172,6 +172,10 @@ class Merging:
         others = [name for name in self._source.columns if fold(name) not in known]
         is_read = any(each.reads_expressions for each in self._clauses.all)
         return conform(self._source, table, ignored=others if is_read else ())
+
+
+def _together(parts: Sequence[DataFrame]) -> DataFrame | None:
+    return reduce(DataFrame.union, parts) if parts else None
 
 
 def _is_bound(value: Any) -> bool:

@@ -10,13 +10,14 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from commitlog.client.files.file_columns import ROW_ID
 from commitlog.domain.model.types import fold
 from commitlog.spark.changing.base import Base, names_of
 from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
 from commitlog.spark.columns import quoted
 from commitlog.spark.reading.dataframes import with_positions
 from commitlog.spark.reading.scan_files import FILE, POSITION
-from commitlog.spark.writing.column_fit import fit
+from commitlog.spark.writing.column_fit import fit, fit_with_ids
 
 CLAUSE = "_commitlog_clause"
 _MATCHED, _KEY = "_commitlog_matched", "_commitlog_key_"
@@ -47,6 +48,7 @@ class MergeStep:
         joined = old.join(new, same, "left" if clauses.not_matched_by_source else "inner").select(
             FILE,
             POSITION,
+            ROW_ID,
             _MATCHED,
             clause.alias(CLAUSE),
             *[sf.col(given).alias(f"{_KEY}{at}") for at, (_, given) in enumerate(pairs)],
@@ -62,12 +64,13 @@ class MergeStep:
         return (row if is_read else sf.lit(None)).alias(side)
 
     def updated(self, acting: DataFrame) -> list[DataFrame]:
-        """The rows that clauses have given other values."""
+        """The rows that clauses have given other values, each with its ``ROW_ID``."""
         fresh = []
         for number, clause in enumerate((*self.clauses.matched, *self.clauses.not_matched_by_source)):
             if clause.values is not None:
                 chosen = self._values(clause, otherwise="target")
-                fresh.append(self._fitted(acting.where(f"{CLAUSE} = {number}").select(*chosen)))
+                rows = acting.where(f"{CLAUSE} = {number}").select(*chosen, ROW_ID)
+                fresh.append(fit_with_ids(rows, self.base.definition))
         return fresh
 
     def inserted(self, rows: DataFrame) -> list[DataFrame]:
@@ -81,7 +84,9 @@ class MergeStep:
         unmatched = self.source.alias("source").join(matched, reduce(Expression.__and__, same), "left_anti")
         numbered = unmatched.select("*", first_that_holds(clauses).alias(CLAUSE)).alias("source")
         return [
-            self._fitted(numbered.where(f"{CLAUSE} = {number}").select(*self._values(each, otherwise=None)))
+            fit(
+                numbered.where(f"{CLAUSE} = {number}").select(*self._values(each, otherwise=None)), self.base.definition
+            )
             for number, each in enumerate(clauses)
         ]
 
@@ -102,6 +107,3 @@ class MergeStep:
         if otherwise is not None:
             values = {name: values.get(name, sf.col(f"{otherwise}.{quoted(name)}")) for name in names_of(self.base)}
         return [value.alias(name) for name, value in values.items()]
-
-    def _fitted(self, rows: DataFrame) -> DataFrame:
-        return fit(rows, self.base.definition)

@@ -13,8 +13,10 @@ from commitlog.client.writing.delete_files import split_deletes, write_delete_fi
 from commitlog.domain.model import DeleteFile
 from commitlog.spark.changing.base import Base
 from commitlog.spark.changing.matching import Found
-from commitlog.spark.writing.column_fit import fit
+from commitlog.spark.changing.setting_apart import ScatteredRowsError
+from commitlog.spark.writing.column_fit import fit, fit_with_ids
 from commitlog.spark.writing.partitions import described, write_rows
+from commitlog.spark.writing.proposal_room import beyond_room, few_files
 
 _FILE_WRITERS = 8
 
@@ -23,13 +25,19 @@ def put_delete(transaction: Transaction, base: Base, found: Found) -> list[str]:
     """Each file's rows in the form that suits their number: all of them, a delete file, or positions in the catalog.
 
     Returns the paths of the delete files.
+
+    Raises:
+        ScatteredRowsError: a proposal does not hold the places of so many rows.
     """
     if not found.files:
         return []
     files = {each.data_file_id: each for each in base.scan.files}
     positions = found.positions
     live = {each: files[each].record_count - len(files[each].deleted) for each in positions}
-    split = split_deletes(positions, live, base.positions_max, base.all_positions_max)
+    limits = base.log.settings
+    split = split_deletes(positions, live, limits.inlined_positions_max, limits.changeset_positions_max)
+    if scattered := beyond_room({each: positions[each] for each in split.in_files}, limits.proposal_bytes_max // 2):
+        raise ScatteredRowsError(base, found, scattered)
 
     def filed(each: int) -> DeleteFile:
         return write_delete_file(each, files[each].path, positions[each] | files[each].in_delete_file, base.path)
@@ -43,18 +51,33 @@ def put_delete(transaction: Transaction, base: Base, found: Found) -> list[str]:
     return [f"{folder}/{each.path}" if each.path_is_relative else each.path for each in delete_files]
 
 
-def put_replacement(transaction: Transaction, base: Base, found: Found, df: DataFrame | None) -> Sequence[str]:
-    """Delete the rows that were found and append those of ``df``; returns the files that it has written."""
-    delete_files = put_delete(transaction, base, found)
-    return delete_files if df is None else [*delete_files, *put_append(transaction, base, df)]
+def put_replacement(
+    transaction: Transaction, base: Base, found: Found, new: DataFrame | None = None, changed: DataFrame | None = None
+) -> Sequence[str]:
+    """Delete the rows that were found and append others; returns the files that it has written.
+
+    Those of ``changed`` are rows that were found, which keep their ``ROW_ID``. A reader takes it for that of all rows of a file
+    that has the column, so ``new`` rows are in files of their own.
+    """
+    paths = put_delete(transaction, base, found)
+    try:
+        if changed is not None:
+            paths += _put_append(transaction, base, fit_with_ids(changed, base.definition), keeps_ids=True)
+        if new is not None:
+            paths += _put_append(transaction, base, fit(new, base.definition), keeps_ids=False)
+    except BaseException:
+        remove_files(paths)
+        raise
+    return paths
 
 
-def put_append(transaction: Transaction, base: Base, df: DataFrame) -> Sequence[str]:
-    """Write the rows of ``df`` and append their files; returns these."""
-    paths = write_rows(fit(df, base.definition), base.definition, base.path)
+def _put_append(transaction: Transaction, base: Base, rows: DataFrame, *, keeps_ids: bool) -> Sequence[str]:
+    paths = write_rows(
+        few_files(rows, base.definition, base.log.settings.proposal_bytes_max), base.definition, base.path
+    )
     try:
         if paths:
-            transaction.append(base.table, described(paths, base.definition, base.path))
+            transaction.append(base.table, described(paths, base.definition, base.path, carry_row_ids=keeps_ids))
     except BaseException:
         remove_files(paths)
         raise

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.client.files.file_columns import ROW_ID
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.attempts import Propose, committed
 from commitlog.spark.changing.base import Base, names_of
@@ -30,6 +31,8 @@ def update(
     isolation: str = "serializable",
 ) -> SubmittedOutcome | None:
     """Give columns of the rows that match ``where`` other values (literals, or expressions over the row).
+
+    The rows keep their ids, by which `SparkTable.changes` knows them.
 
     After a conflict the rows to change are looked for only in files that were added or lost rows since; the rows found
     are all read and written again.
@@ -66,7 +69,8 @@ def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:
         transaction.read(base.table, filter=base.predicates, files=found.files)
         if not found.files:
             return ()
-        return put_replacement(transaction, base, found, found_rows(base, found, where).select(*changed))
+        rows = found_rows(base, found, where).select(*changed, ROW_ID)
+        return put_replacement(transaction, base, found, changed=rows)
 
     return propose
 

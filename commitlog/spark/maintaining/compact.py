@@ -13,12 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome
-from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.names import parse_table_name
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.base import Base, base_of, only
-from commitlog.spark.columns import FIELD_ID, quoted
+from commitlog.spark.columns import quoted
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, conjunction, is_spark_only
 from commitlog.spark.jobs import shown_as
@@ -26,7 +25,7 @@ from commitlog.spark.maintaining.compact_bins import bins, live_bytes, worth_rew
 from commitlog.spark.maintaining.z_order import check_columns, morton
 from commitlog.spark.reading.dataframes import with_row_ids
 from commitlog.spark.reading.scan_files import ScanFile
-from commitlog.spark.writing.column_fit import fit
+from commitlog.spark.writing.column_fit import fit_with_ids
 from commitlog.spark.writing.parquet_files import new_directory, write_parquet
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.publish import commit
@@ -147,13 +146,13 @@ def _compact(log: CommitLog, part: Base, by: _Order) -> SubmittedOutcome:
     files, table = part.scan.files, part.definition
     rows = with_row_ids(part.spark, part.scan)
     order = list(by.sort_by)
-    more = [sf.col(ROW_ID).alias(ROW_ID, metadata={FIELD_ID: ROW_ID_FIELD})]
+    more = []
     if by.z_order_by:
         row_count = sum(each.record_count - len(each.deleted) for each in files)
         rows = rows.withColumn(_MORTON, morton(rows, table, by.z_order_by, row_count=row_count))
         order = [_MORTON]
         more.append(sf.col(_MORTON))
-    fitted = fit(rows, table, *more, ignored=(ROW_ID, _MORTON))
+    fitted = fit_with_ids(rows, table, *more, ignored=(_MORTON,))
     if table.partition_by and files[0].partition_values is None:
         paths = write_rows(fitted, table, part.path, order, dropped=[_MORTON])
     else:

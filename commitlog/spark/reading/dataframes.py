@@ -62,8 +62,8 @@ def dataframe(spark: SparkSession, scan: Scan, metadata: Mapping[str, str] = NO_
 
 
 def with_positions(spark: SparkSession, scan: Scan) -> DataFrame:
-    """The rows of ``scan`` that are in files, each with ``FILE`` and ``POSITION``: where it stands."""
-    return _standing(spark, scan, FILE, POSITION)
+    """The rows of ``scan`` that are in files, each with its ``ROW_ID``, and ``FILE`` and ``POSITION``: where it stands."""
+    return _standing(spark, scan, ROW_ID, FILE, POSITION)
 
 
 def with_row_ids(spark: SparkSession, scan: Scan) -> DataFrame:

@@ -16,6 +16,7 @@ from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit, fit
 from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
 from commitlog.spark.writing.partitions import write_rows
+from commitlog.spark.writing.proposal_room import few_files
 from commitlog.spark.writing.publish import WrittenOutcome, publish
 from commitlog.spark.writing.stream_runs import stream_key
 from commitlog.spark.writing.target import NOTHING, Making, Target, create_if_missing, target
@@ -161,5 +162,6 @@ def _write_small(df: DataFrame, to: Target) -> Sequence[str] | None:
 
 def _append(df: DataFrame, to: Target, log: CommitLog, key: Key | None, message: str | None) -> WrittenOutcome | None:
     with shown_as(df.sparkSession, "append to", to.name, to.snapshot_id):
-        paths = write_rows(fit(df, to.definition), to.definition, to.path)
+        rows = few_files(fit(df, to.definition), to.definition, log.settings.proposal_bytes_max)
+        paths = write_rows(rows, to.definition, to.path)
     return publish(log, to, paths, key=key, message=message)

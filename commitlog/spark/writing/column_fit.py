@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
@@ -33,6 +34,12 @@ def fit(df: DataFrame, table: TableDefinition, *more: Expression, ignored: Colle
     schema = st.StructType([each for each in df.schema.fields if each.name not in ignored])
     check_fit(schema, table)
     return df.select(*_expressions(type(df).__module__, schema, table.columns), *more)
+
+
+def fit_with_ids(df: DataFrame, table: TableDefinition, *more: Expression, ignored: Collection[str] = ()) -> DataFrame:
+    """`fit` for rows that have a ``ROW_ID``, which their file carries."""
+    row_id = sf.col(ROW_ID).alias(ROW_ID, metadata={FIELD_ID: ROW_ID_FIELD})
+    return fit(df, table, row_id, *more, ignored=(ROW_ID, *ignored))
 
 
 @lru_cache(maxsize=64)
