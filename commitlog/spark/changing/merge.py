@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.arguments import checked_items
@@ -29,6 +30,7 @@ from commitlog.spark.reading.snapshots import read_at
 from commitlog.spark.writing.column_fit import conform
 
 _BOUNDED = frozenset({*INTEGER_BITS, "date", "decimal", "varchar"})
+_BOUNDED_KEYS = (st.IntegralType, st.DateType, st.DecimalType, st.StringType)
 
 
 def merge(
@@ -127,28 +129,39 @@ class Merging:
         self._keys = keys
         self._clauses = clauses
         self._given = source
-        self._source = source.localCheckpoint()
-        if self._source.groupBy(*map(quoted, keys)).count().where("count > 1").limit(1).count():
+        # What comes first computes it: that is what tells of its keys.
+        self._source = source.localCheckpoint(eager=False)
+        self._least, self._greatest = self._ends()
+
+    def _ends(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The least and the greatest value of each key whose values have bounds; DataFileError where keys are not unique."""
+        names = [*map(quoted, self._keys)]
+        by_key = self._source.groupBy(*names).count()
+        bounded = [name for name in names if isinstance(by_key.select(name).schema[0].dataType, _BOUNDED_KEYS)]
+        ends = [f(name) for f in (sf.min, sf.max) for name in bounded]
+        most, *values = by_key.agg(sf.max("count"), *ends).collect()[0]
+        if most is not None and most > 1:
             raise DataFileError(
-                f"two rows of the source have the same {', '.join(keys)}: which one counts is not defined"
+                f"two rows of the source have the same {', '.join(self._keys)}: which one counts is not defined"
             )
+        columns = [name for name, key in zip(self._keys, names, strict=True) if key in bounded]
+        return dict(zip(columns, values, strict=False)), dict(zip(columns, values[len(bounded) :], strict=True))
 
     def bounds(self, table: TableDefinition) -> Where:
         """Between which values the table's rows that it is about have the columns ``on``, where their types have bounds."""
         if self._clauses.not_matched_by_source:
             return None
         try:
-            given = conform(self._source.select(*map(quoted, self._keys)), table)
+            conform(self._source.select(*map(quoted, self._keys)), table)
         except DataFileError:
             # Spark may compare them nevertheless; it has its own word on those that it does not.
             return None
-        columns = [column for name in self._keys if (column := table.column(name)).type.name in _BOUNDED]
-        if not columns:
-            return None
-        both = [f(quoted(column.name)) for column in columns for f in (sf.min, sf.max)]
-        values = given.agg(*both).collect()[0]
-        pairs = zip(columns, values[::2], values[1::2], strict=True)
-        return [(column.name, "between", pair) for column, *pair in pairs if all(map(_is_bound, pair))] or None
+        pairs = [
+            (column.name, (self._least[name], self._greatest[name]))
+            for name in self._least
+            if (column := table.column(name)).type.name in _BOUNDED
+        ]
+        return [(name, "between", pair) for name, pair in pairs if all(map(_is_bound, pair))] or None
 
     def put(self, transaction: Transaction, base: Base) -> Sequence[str]:
         """Put what becomes of the rows into the transaction."""
@@ -158,7 +171,7 @@ class Merging:
         # What the source was made of may have been any row.
         is_own = read_at(self._given, base.log, base.definition.table_id) is not None
         transaction.read(base.table, filter=() if is_own else base.predicates)
-        rows = step.rows().localCheckpoint()
+        rows = step.rows().localCheckpoint(eager=False)
         acting = rows.where(f"{CLAUSE} IS NOT NULL")
         found = Found(positions(acting) if clauses.matched or clauses.not_matched_by_source else {})
         changed = step.updated(acting) if found.positions else []
