@@ -14,7 +14,7 @@ from commitlog.client.reading.rows_of_file import RowsOfFile
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
-from commitlog.spark.columns import is_held, scan_schema, spark_type
+from commitlog.spark.columns import is_held, scan_schema
 from commitlog.spark.reading.arrow_rows import read_rows, text_array
 from commitlog.spark.reading.dataframes import Scan
 
@@ -90,7 +90,8 @@ def columns_of(schema: StructType, known: Iterable[Column], table: str) -> tuple
         DataFileError: the table has not one of them, or not of that type.
     """
     by_name = {fold(column.name): column for column in known}
-    types = {name: spark_type(column.type) for name, column in by_name.items() if is_held(column.type)}
+    held = table_schema(column for column in by_name.values() if is_held(column.type))
+    types = {fold(each.name): each.dataType for each in held.fields}
     wanted = [each for each in schema.fields if each.name not in (CHANGE, SNAPSHOT)]
     for each in wanted:
         if types.get(fold(each.name)) != each.dataType:
