@@ -3,11 +3,13 @@
 import pytest
 from pyspark.sql import types as st
 
-from commitlog.domain.model import ColumnSpec
-from commitlog.domain.model.definitions import build_column
+from commitlog.domain.model import ColumnSpec, CreateTable
+from commitlog.domain.model.definitions import build_column, define
 from commitlog.domain.model.types import parse_type
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import column_specs, ducklake_type, scan_schema, spark_type
+from commitlog.spark.source.parts import columns_of
+from commitlog.spark.source.parts import table_schema as source_schema
 
 ROUND_TRIP = [
     "boolean",
@@ -68,3 +70,9 @@ def test_scan_schema_when_spark_takes_no_such_default_then_says_so(name: str) ->
     column = build_column(ColumnSpec("c", name), 3, initial_default="1")
     with pytest.raises(DataFileError, match="column c was added with a default"):
         scan_schema([column])
+
+
+def test_columns_of_when_a_nested_column_and_one_that_spark_cannot_hold_are_there_then_finds_the_nested_one() -> None:
+    specs = (ColumnSpec("u", "uuid"), ColumnSpec("tags", "list(struct(k varchar, v int32))"))
+    known = define(CreateTable("main", "t", specs), table_id=1, schema_id=0, partition_id=None).columns
+    assert columns_of(source_schema(known[1:]), known, "t") == known[1:]
