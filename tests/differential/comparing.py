@@ -158,7 +158,10 @@ def _changes_between(
     duck = _arrow(history, asked)
     if duck is not None:
         read = RowChanges(history.ours.contents, TableName(table.schema, table.name), of_ours[0] - 1, of_ours[1])
-        yield from _compare(history, "changes read", asked, _moving(_rows(duck)), _moving(_rows(read.to_arrow())))
+        told, read_here = _rows(duck), _rows(read.to_arrow())
+        if table.compacted:
+            told, read_here = _moving(told), _moving(read_here)
+        yield from _compare(history, "changes read", asked, told, read_here)
 
 
 def _scanned(history: History, table: Table) -> Iterator[str]:
