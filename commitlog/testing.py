@@ -78,6 +78,23 @@ class _Answered:
         pass
 
 
+class _GroupPosition:
+    """How far a group of subscribers has come."""
+
+    def __init__(self, positions: dict[str, int], group: str) -> None:
+        self._positions = positions
+        self._group = group
+
+    def seq(self) -> int | None:
+        return self._positions.get(self._group)
+
+    def store(self, seq: int) -> None:
+        self._positions[self._group] = seq
+
+    def close(self) -> None:
+        pass
+
+
 class _InMemoryAccess:
     """A log whose sequencer is a function call."""
 
@@ -99,6 +116,7 @@ class _InMemoryAccess:
         self._contents = MemoryCatalog(lambda: self._state, self.new_table_path, self._changed)
         self._offset = 0
         self._closed = False
+        self._positions: dict[str, int] = {}
         self.answers_to_lose = 0
 
     @property
@@ -229,6 +247,9 @@ class _InMemoryAccess:
                 outcome = self.outcomes[at]
             at += 1
             yield outcome
+
+    def group_position(self, group: str) -> _GroupPosition:
+        return _GroupPosition(self._positions, group)
 
     def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:
         with self._changed:

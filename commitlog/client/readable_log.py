@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from numbers import Real
 from types import TracebackType
@@ -21,10 +21,11 @@ from commitlog.client.arguments import (
 )
 from commitlog.client.ids import as_proposal_id
 from commitlog.client.reading.moments import as_moment
+from commitlog.client.subscribing import Subscription, changes_one_of
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.domain import model as m
-from commitlog.errors import InvalidRequestError
+from commitlog.errors import InvalidRequestError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -89,18 +90,44 @@ class ReadableLog:
 
         return explain(self._access, as_proposal_id(proposal_id))
 
-    def subscribe(self, after_seq: int = 0, *, follow: bool = True) -> Iterator[m.Outcome]:
+    def subscribe(
+        self,
+        after_seq: int = 0,
+        *,
+        follow: bool = True,
+        tables: Iterable[str] | None = None,
+        from_snapshot: int | None = None,
+        group: str | None = None,
+    ) -> Subscription:
         """Outcomes in the log's order, refusals too, each with its ``seq``, by which one can go on later.
 
         Args:
             after_seq: the ``seq`` of the last outcome that is known already; 0 starts at the beginning.
             follow: wait for outcomes to come, for ever; else stop at the end of the log as it is now.
+            tables: only what changed one of these tables, or was refused for a conflict about one; None is all.
+            from_snapshot: instead of ``after_seq``, the snapshot whose state is known already.
+            group: under this name the position is kept, by Kafka: each outcome that is asked for says that those before it are
+                handled, and so does the end of the ``with`` block unless an exception ends it. The next subscription of the
+                group goes on there, so that none is left out; after a crash those of the last half second may come again.
+                One process at a time. ``after_seq`` and ``from_snapshot`` are for a group that has no position, as a new one,
+                or one that Kafka has forgotten (its ``offsets.retention.minutes``, a week, after the last outcome).
 
         Raises:
-            InvalidRequestError: ``after_seq`` is no seq.
+            InvalidRequestError: ``after_seq`` is no seq, or given beside ``from_snapshot``.
             OutcomeNotFoundError: the log does not reach so far; when the first outcome is asked for.
+            SnapshotNotFoundError: there is no such snapshot.
         """
-        return self._access.subscribe(checked_count("after_seq", after_seq), follow=checked_flag("follow", follow))
+        start, is_followed = checked_count("after_seq", after_seq), checked_flag("follow", follow)
+        if from_snapshot is not None:
+            if start:
+                raise InvalidRequestError("give after_seq or from_snapshot, not both")
+            start = self._seq_of(checked_count("from_snapshot", from_snapshot))
+        is_asked = changes_one_of(None if tables is None else checked_items("tables", tables, str, "names of tables"))
+        kept = checked_text_or_none("group", group)
+        if kept == "":
+            raise InvalidRequestError("group must be a name, not an empty text")
+        position = None if kept is None else self._access.group_position(kept)
+        return Subscription(lambda seq: self._access.subscribe(seq, follow=is_followed), start, is_asked, position)
 
     def seq_before(self, moment: datetime | str) -> int:
         """The ``seq`` of the last outcome that was decided before a moment, from which ``subscribe`` can go on; 0 is none.
@@ -316,6 +343,18 @@ class ReadableLog:
         return self._access.settings
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _seq_of(self, snapshot_id: int) -> int:
+        """The ``seq`` of the outcome that made a snapshot."""
+        from commitlog.catalog.history import HistoryFilter
+
+        if snapshot_id == 0:
+            return 0
+        head = self.head_snapshot_id()
+        found = self.contents().history(HistoryFilter(limit=1, snapshot_id=snapshot_id))
+        if not found:
+            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=head)
+        return found[0].seq
 
     def _contents_at(self, snapshot: int | None) -> tuple[Contents, int]:
         at = self.head_snapshot_id() if snapshot is None else checked_count("snapshot", snapshot)

@@ -75,7 +75,7 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
 HANDLED_BY = {
     "delete": {"where": ("id", "=", -1)},
     "insert": {"rows": {"id": 1}},
-    "overwrite": {"data": {"id": [1]}, "where": True},
+    "overwrite": {"data": [], "where": True},
     "update": {"by": {"id": 1}, "row": {"id": 1}},
     "delete_row": {"by": {"id": 1}},
     "upsert": {"rows": {"id": 1}},
@@ -143,8 +143,8 @@ NOT_ASKED = {
 
 
 @pytest.fixture
-def log() -> InMemoryCommitLog:
-    made = InMemoryCommitLog()
+def log(tmp_path: Path) -> InMemoryCommitLog:
+    made = InMemoryCommitLog(data_path=tmp_path)
     with made.transaction() as tx:
         tx.create_table("t", {"id": "int64"})
         tx.create_table(

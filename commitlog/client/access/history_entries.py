@@ -23,12 +23,13 @@ def is_asked(entry: HistoryEntry, asked: HistoryFilter) -> bool:
         and (asked.since is None or entry.decided_at >= asked.since)
         and (asked.verdict is None or entry.verdict == asked.verdict)
         and (asked.snapshot_id is None or entry.snapshot_id == asked.snapshot_id)
-        and (asked.table is None or _folded(asked.table) in map(_folded, entry.tables))
+        and (asked.table is None or folded(asked.table) in map(folded, entry.tables))
     )
 
 
-def _folded(named: Named) -> tuple[str, str]:
-    return fold(named.schema), fold(named.name)
+def folded(named: tuple[str, str]) -> tuple[str, str]:
+    """A name by which tables are compared."""
+    return fold(named[0]), fold(named[1])
 
 
 def entry_of(outcome: m.Outcome) -> HistoryEntry:
@@ -48,10 +49,16 @@ def entry_of(outcome: m.Outcome) -> HistoryEntry:
         detail=outcome.detail,
         change_kinds=() if asked is None else tuple(dict.fromkeys(each.kind.value for each in asked.changes)),
         conflict_kinds=tuple(sorted({each.kind.value for each in outcome.conflicts})),
-        tables=tuple(sorted(set(_met(outcome) if committed is None else _changed(committed, outcome)))),
+        tables=tables_of(outcome),
         author=None if committed is None else committed.author,
         message=None if committed is None else committed.message,
     )
+
+
+def tables_of(outcome: m.Outcome) -> tuple[Named, ...]:
+    """The tables and views that an outcome changed; of a refusal those that its conflicts name."""
+    committed = outcome.proposal if outcome.verdict is m.Verdict.COMMITTED else None
+    return tuple(sorted(set(_met(outcome) if committed is None else _changed(committed, outcome))))
 
 
 def _changed(proposal: m.Proposal, outcome: m.Outcome) -> Iterator[Named]:

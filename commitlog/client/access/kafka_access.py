@@ -16,6 +16,7 @@ from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.watching import CatalogWatch
 from commitlog.client.access.contents import Contents
 from commitlog.client.access.dry_run import decided_unsent
+from commitlog.client.access.group_position import KafkaGroupPosition
 from commitlog.client.access.log_access import OutcomeState, PendingAnswer, ProposalStatus
 from commitlog.client.access.log_end import LogEnd
 from commitlog.client.access.proposals_lookup import find_queued
@@ -335,6 +336,9 @@ class KafkaAccess:
             while follow:
                 records = reader.read()
                 yield from (record.value for record in records if isinstance(record.value, Outcome))
+
+    def group_position(self, group: str) -> KafkaGroupPosition:
+        return KafkaGroupPosition(self._settings, self._connections.genesis.log_id, group)
 
 
 _accesses: WeakSet[KafkaAccess] = WeakSet()

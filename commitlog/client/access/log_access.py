@@ -62,6 +62,22 @@ class PendingAnswer(Protocol):
         ...
 
 
+class GroupPosition(Protocol):
+    """The last outcome that a group of subscribers has handled."""
+
+    def seq(self) -> int | None:
+        """Its ``seq``; None when nothing is kept."""
+        ...
+
+    def store(self, seq: int) -> None:
+        """Keep another one."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; what was stored is kept by then."""
+        ...
+
+
 class LogAccess(Protocol):
     """A log, wherever it is."""
 
@@ -203,6 +219,10 @@ class LogAccess(Protocol):
         Raises:
             OutcomeNotFoundError: the log does not reach so far.
         """
+        ...
+
+    def group_position(self, group: str) -> GroupPosition:
+        """The position of a group of subscribers."""
         ...
 
     def wait_for_snapshot(self, snapshot_id: int, timeout_ms: int) -> None:

@@ -1,0 +1,67 @@
+"""How far a group of subscribers has come, kept by Kafka as the group's offset of the results topic."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from commitlog.config import Settings
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_consumer
+from commitlog.log.topics import topics_of
+
+STORED_EVERY_MS = 500
+
+
+class KafkaGroupPosition:
+    """The ``seq`` of the last outcome that a group has handled. The offset is the seq, its metadata says of which log.
+
+    Args:
+        settings: which log, and where.
+        log_id: the log's own, so that one that is created anew under its name does not begin in its middle.
+        group: the group's name.
+    """
+
+    def __init__(self, settings: Settings, log_id: bytes, group: str) -> None:
+        self._settings = settings
+        self._log_id = log_id.hex()
+        self._topic = topics_of(settings.log).results
+        self._stored: TopicPartition | None = None
+        # It reads nothing: Kafka keeps offsets of partitions that a consumer is assigned.
+        self._consumer: Consumer = make_consumer(
+            settings,
+            group_id=f"{settings.log}.subscribers.{group}",
+            enable_auto_commit=True,
+            auto_commit_interval_ms=STORED_EVERY_MS,
+        )
+
+    def seq(self) -> int | None:
+        """The last outcome that was handled; None for a group that is new, or that Kafka has forgotten.
+
+        Raises:
+            LogUnavailableError: no broker has answered.
+        """
+        asked = [TopicPartition(self._topic, 0)]
+        [found] = answered(self._settings, lambda: self._consumer.committed(asked, timeout=REQUEST_TIMEOUT_S))
+        self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+        self._consumer.pause(asked)
+        return found.offset if found.offset >= 0 and found.metadata == self._log_id else None
+
+    def store(self, seq: int) -> None:
+        """Take note that an outcome, and all before it, are handled; Kafka is told within half a second, or by ``close``."""
+        self._stored = TopicPartition(self._topic, 0, seq, metadata=self._log_id)
+        self._consumer.store_offsets(offsets=[self._stored])
+
+    def close(self) -> None:
+        """Have Kafka keep what was stored, and let go of the connection.
+
+        Raises:
+            LogUnavailableError: no broker has answered: what was handled last may be told again.
+        """
+        stored, consumer = self._stored, self._consumer
+        try:
+            if stored is not None:
+                answered(self._settings, lambda: consumer.commit(offsets=[stored], asynchronous=False))
+        finally:
+            with suppress(KafkaException):
+                consumer.close()

@@ -1,0 +1,85 @@
+"""Outcomes as they come, for a program that goes on where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+
+from commitlog.client.access.log_access import GroupPosition
+from commitlog.client.tables.names import parse_table_name
+from commitlog.domain.model import Outcome
+
+
+class Subscription(Iterator[Outcome]):
+    """Outcomes in the log's order. Made by ``log.subscribe``; with a ``group`` it keeps the position.
+
+    Whoever asks for the next outcome, or leaves the ``with`` block without an exception, has handled those before.
+
+    Args:
+        begin: gives the outcomes after a seq.
+        after_seq: where a group begins that has no position, and whoever has none.
+        is_asked: which outcomes are given out.
+        position: the group's.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[int], Iterator[Outcome]],
+        after_seq: int,
+        is_asked: Callable[[Outcome], bool],
+        position: GroupPosition | None,
+    ) -> None:
+        self._is_asked = is_asked
+        self._position = position
+        self._given: int | None = None
+        self._is_closed = False
+        stored = None if position is None else position.seq()
+        self._outcomes = begin(after_seq if stored is None else stored)
+
+    def __next__(self) -> Outcome:
+        if self._is_closed:
+            raise StopIteration
+        self._store()
+        for outcome in self._outcomes:
+            self._given = outcome.seq
+            if self._is_asked(outcome):
+                return outcome
+            self._store()
+        self.close()
+        raise StopIteration
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error_type is None and not self._is_closed:
+            self._store()
+        self.close()
+
+    def close(self) -> None:
+        """Give out nothing more; the outcome that was given out last counts as not handled."""
+        if not self._is_closed:
+            self._is_closed = True
+            if self._position is not None:
+                self._position.close()
+
+    def _store(self) -> None:
+        if self._position is not None and self._given is not None:
+            self._position.store(self._given)
+        self._given = None
+
+
+def changes_one_of(tables: Iterable[str] | None) -> Callable[[Outcome], bool]:
+    """Whether an outcome changed one of these tables, or was refused for a conflict about one; None is any outcome.
+
+    Raises:
+        InvalidRequestError: a name cannot be one.
+    """
+    if tables is None:
+        return lambda _: True
+    from commitlog.client.access.history_entries import folded, tables_of
+
+    wanted = {folded(parse_table_name(each)) for each in tables}
+    return lambda outcome: any(folded(each) in wanted for each in tables_of(outcome))

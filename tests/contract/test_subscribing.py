@@ -1,0 +1,94 @@
+"""Outcomes for a program that goes on where it stopped."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from making import create, rejected
+
+from commitlog.client import CommitLog
+from commitlog.errors import InvalidRequestError, SnapshotNotFoundError
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def start(log: CommitLog, table: str) -> int:
+    """The seq before three commits to a table: its creation, and two comments."""
+    before = log.last_seq()
+    create(log, table)
+    comment(log, table, "one", "two")
+    return before
+
+
+def comment(log: CommitLog, table: str, *texts: str) -> None:
+    for text in texts:
+        with log.transaction() as tx:
+            tx.alter(table).set_comment(text)
+
+
+def seqs(outcomes: Iterator[object]) -> list[int]:
+    return [each.seq for each in outcomes]  # type: ignore[attr-defined]
+
+
+def test_subscribe_when_a_group_handled_some_then_the_next_goes_on_behind_them(
+    log: CommitLog, table: str, start: int, group: str
+) -> None:
+    with log.subscribe(start, follow=False, group=group) as outcomes:
+        first, second = next(outcomes).seq, next(outcomes).seq
+    assert (first, second) == (start + 1, start + 2)
+    with log.subscribe(start, follow=False, group=group) as outcomes:
+        assert seqs(outcomes) == [start + 3]
+    comment(log, table, "three")
+    assert seqs(log.subscribe(follow=False, group=group)) == [start + 4]
+    assert seqs(log.subscribe(follow=False, group=group)) == []
+    assert seqs(log.subscribe(start, follow=False, group=f"{group}-other")) == list(range(start + 1, start + 5))
+
+
+def test_subscribe_when_handling_fails_then_the_outcome_comes_again(log: CommitLog, start: int, group: str) -> None:
+    with suppress(ZeroDivisionError), log.subscribe(start, follow=False, group=group) as outcomes:
+        for at, _ in enumerate(outcomes):
+            assert 1 / (1 - at)
+    again = log.subscribe(start, follow=False, group=group)
+    assert next(again).seq == start + 2
+    again.close()
+    assert list(again) == []
+    assert seqs(log.subscribe(start, follow=False, group=group)) == [start + 2, start + 3]
+
+
+def test_subscribe_when_asked_for_tables_then_what_changed_them_or_was_refused_for_them(
+    log: CommitLog, table: str, start: int, group: str
+) -> None:
+    base = log.head_snapshot_id()
+    create(log, f"{table}_b")
+    comment(log, table, "three")
+    late = log.transaction(base_snapshot_id=base)
+    late.rename_table(table, f"{table}_c")
+    rejected(late)
+    comment(log, f"{table}_b", "four")
+    assert seqs(log.subscribe(start + 3, follow=False, tables=[table.upper()])) == [start + 5, start + 6]
+    assert seqs(log.subscribe(start + 3, follow=False, tables=[f"{table}_b", table])) == list(
+        range(start + 4, start + 8)
+    )
+    assert seqs(log.subscribe(start, follow=False, tables=["nothing"], group=group)) == []
+    assert seqs(log.subscribe(start, follow=False, group=group)) == []
+
+
+def test_subscribe_when_a_snapshot_is_known_then_what_came_after_it(log: CommitLog, table: str, start: int) -> None:
+    head = log.head_snapshot_id()
+    assert seqs(log.subscribe(follow=False, from_snapshot=head)) == []
+    assert seqs(log.subscribe(follow=False, from_snapshot=head - 2)) == [start + 2, start + 3]
+    assert seqs(log.subscribe(follow=False, from_snapshot=0))[0] == 1
+    with pytest.raises(SnapshotNotFoundError):
+        log.subscribe(from_snapshot=head + 1)
+    with pytest.raises(InvalidRequestError, match="not both"):
+        log.subscribe(1, from_snapshot=head)
+    for wrong in ({"tables": "main.t"}, {"tables": [1]}, {"group": 3}, {"group": ""}, {"tables": [""]}):
+        with pytest.raises(InvalidRequestError):
+            log.subscribe(**wrong)  # type: ignore[arg-type]
