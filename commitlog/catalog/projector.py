@@ -17,22 +17,17 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import LiteralString
+from functools import partial
 from uuid import UUID
 
 import psycopg
-from psycopg import sql
 
 from commitlog.catalog.connecting import connect, is_too_much, is_weather, plain, told_plainly
-from commitlog.catalog.guard import ensure_guard, mark_projector
-from commitlog.catalog.migrations import catalog_exists, create_catalog, migrate
-from commitlog.catalog.projecting.snapshots import Projection
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.queries import PROJECTOR_NAME
 from commitlog.catalog.shares import shared_out
 from commitlog.catalog.tables import OWN_SCHEMA
-from commitlog.catalog.writing import Connection, to_time
+from commitlog.catalog.written import Milepost, Move, WrittenCatalog, connected
 from commitlog.config import Settings
 from commitlog.domain.model import ChangeKind, Genesis, Outcome, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
@@ -50,17 +45,6 @@ SWITCH_S = 0.000_5
 
 LOSSES_MAX = 5
 """So often may the connection be lost at one outcome before that outcome is taken for the cause."""
-
-_APPLIED = sql.SQL("SELECT tableoid, log_id, seq, epoch, hash, results_offset FROM {own}.applied")
-_LOCK_APPLIED = sql.SQL("SELECT tableoid, seq, hash FROM {own}.applied FOR UPDATE")
-_FIRST_APPLIED = sql.SQL("INSERT INTO {own}.applied VALUES (1, %s, 0, 0, %s, %s, %s, %s)")
-_MOVE_APPLIED = sql.SQL("""
-    UPDATE {own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, next_offset = %s,
-        applied_at = clock_timestamp() RETURNING pg_notify('commitlog_applied', '')""")
-_MOVE_APPLIED_FROM: LiteralString = """
-    UPDATE {own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, next_offset = %s,
-        applied_at = clock_timestamp() WHERE seq = %s AND hash = %s AND tableoid = %s
-        RETURNING pg_notify('commitlog_applied', '')"""
 
 _logger = logging.getLogger("commitlog.projector")
 
@@ -98,6 +82,7 @@ class Projector:
         decode_statistics: expands a data file's opaque statistics.
         on_batch: told after every batch, with the status.
         own: the schema of our own tables; another one than usual holds DuckLake's tables too.
+        connect: makes a connection to the catalog; None is to PostgreSQL.
     """
 
     def __init__(
@@ -107,11 +92,11 @@ class Projector:
         decode_statistics: StatisticsDecoder,
         on_batch: Callable[[ProjectorStatus], None] | None = None,
         own: str = OWN_SCHEMA,
+        connect: Callable[[], WrittenCatalog] | None = None,
     ) -> None:
         self.settings = settings
         self.status = ProjectorStatus()
-        self.decode_statistics = decode_statistics
-        self.own = own
+        self.connect = connect or partial(connected, settings, decode_statistics=decode_statistics, own=own)
         self.catalog_oid: int | None = None
         self.losses = Losses()
         self._on_batch = on_batch or (lambda _: None)
@@ -149,63 +134,34 @@ class Projector:
         Raises:
             CatalogUnavailableError: PostgreSQL does not answer; and what ``run`` raises.
         """
-        with told_plainly(self.settings.database_url), self.connect() as conn, self.reader(conn) as reader:
-            session = Session(self, conn, reader)
+        with told_plainly(self.settings.database_url), self.connect() as catalog, self.reader(catalog) as reader:
+            session = Session(self, catalog, reader)
             try:
                 for records in reader.read_to_end(records_max=self.settings.projector_outcomes_max):
                     session.apply(records, reader.next_offset)
             except _CatalogReplaced:
                 # Whoever has made it projects it; but it may be another log's.
-                self.reader(conn).close()
+                self.reader(catalog).close()
 
     def _run_connected(self, stop: threading.Event) -> None:
-        with told_plainly(self.settings.database_url), self.connect() as conn, self.reader(conn) as reader:
-            conn.execute("SELECT set_config('application_name', %s, false)", (PROJECTOR_NAME,))
-            conn.commit()
-            session = Session(self, conn, reader)
+        with told_plainly(self.settings.database_url), self.connect() as catalog, self.reader(catalog) as reader:
+            catalog.name(PROJECTOR_NAME)
+            session = Session(self, catalog, reader)
             records_max = self.settings.projector_outcomes_max
             ahead = ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX, machine=self.settings.machine)
             with for_batches(), ahead:
                 while not stop.is_set():
                     session.apply(ahead.take(), ahead.next_offset)
 
-    def connect(self) -> Connection:
-        """A connection that may write the catalog, which has this version from now on."""
-        conn = connect(self.settings.database_url)
-        try:
-            if self.own != OWN_SCHEMA:
-                conn.execute("SELECT set_config('search_path', %s, false)", (self.own,))
-            mark_projector(conn)
-            migrate(conn, own=self.own)
-            # Text is sent as UTF-8, whatever the user's libpq is set to.
-            conn.execute("SELECT set_config('client_encoding', 'UTF8', false)")
-            # Rows and position are one SQL transaction, and the log is the truth: after a crash of PostgreSQL the catalog
-            # is a moment older, and goes on from there. Nobody has to wait for its disk.
-            conn.execute("SELECT set_config('synchronous_commit', 'off', false)")
-            conn.commit()
-        except BaseException:
-            conn.close()
-            raise
-        return conn
+    def reader(self, catalog: WrittenCatalog) -> ResultsReader:
+        """The results after what the catalog holds."""
+        return ResultsReader(self.settings, after=self._read_position(catalog))
 
-    def reader(self, conn: Connection) -> ResultsReader:
-        """The results after what the catalog holds; a catalog that is there is guarded from now on, whoever made it."""
-        after = self._read_position(conn)
-        if after is not None:
-            ensure_guard(conn)
-        return ResultsReader(self.settings, after=after)
-
-    def _read_position(self, conn: Connection) -> LogPosition | None:
+    def _read_position(self, catalog: WrittenCatalog) -> LogPosition | None:
         """How far the catalog is; None when there is none yet."""
-        self.catalog_oid = None
-        with conn.transaction():
-            if not catalog_exists(conn, own=self.own):
-                return None
-            row = conn.execute(_APPLIED.format(own=sql.Identifier(self.own))).fetchone()
-        if row is None:
-            return None
-        self.catalog_oid, log_id, seq, epoch, digest, offset = row
-        return LogPosition(log_id.bytes, seq, epoch, bytes(digest), offset)
+        found = catalog.position()
+        self.catalog_oid = None if found is None else found.catalog_oid
+        return None if found is None else LogPosition(*found[1:])
 
     def applied(self, position: LogPosition, next_offset: int, outcomes: list[Outcome]) -> None:
         """Note a batch that is visible."""
@@ -239,23 +195,15 @@ class Losses:
 class Session:
     """One connection's life: what it knows of the catalog ends with it."""
 
-    def __init__(self, projector: Projector, conn: Connection, reader: ResultsReader) -> None:
+    def __init__(self, projector: Projector, catalog: WrittenCatalog, reader: ResultsReader) -> None:
         self.projector = projector
-        self.conn = conn
-        # Every SQL transaction begins and ends here in so many words.
-        conn.autocommit = True
-        self.own = projector.own
+        self.catalog = catalog
         self.position = reader.position
         self.next_offset = projector.status.next_offset = reader.next_offset
         self.catalog_oid = projector.catalog_oid
-        self.projection: Projection | None = None
         if self.position is not None:
             projector.status.applied_seq = self.position.seq
-            self._open(self.position.log_id)
-
-    def _open(self, log_id: bytes) -> None:
-        decode = self.projector.decode_statistics
-        self.projection = Projection(self.conn, log_id=log_id, decode_statistics=decode, own=self.own)
+            catalog.open(self.position.log_id)
 
     def apply(self, records: list[ResultRecord], next_offset: int) -> None:
         """Project verified records, in as many SQL transactions as they need.
@@ -295,9 +243,8 @@ class Session:
             _seq_of(records[-1]),
             plain(cause),
         )
-        self.projection = None
         if self.position is not None:
-            self._open(self.position.log_id)
+            self.catalog.open(self.position.log_id)
         middle = len(records) // 2
         self._apply_or_split(records[:middle], records[middle].offset)
         self._apply_or_split(records[middle:], next_offset)
@@ -305,8 +252,7 @@ class Session:
     def _judge(self, error: Exception, records: list[ResultRecord]) -> None:
         """Return if fewer outcomes at a time may do; else raise the error itself, or what it says of the one outcome."""
         is_alone = len(records) == 1
-        is_lost = self.conn.closed or self.conn.broken
-        if is_lost or (is_too_much(error) and is_alone):
+        if self.catalog.is_lost or (is_too_much(error) and is_alone):
             times = self.projector.losses.add(self._seq)
             if is_alone and times >= LOSSES_MAX:
                 raise _projection_error(records[0], f"{plain(error)} ({times} times)") from error
@@ -333,92 +279,82 @@ class Session:
     def _apply_in_transaction(
         self, records: list[ResultRecord], outcomes: list[Outcome], next_offset: int
     ) -> LogPosition:
-        with self.conn.transaction():
+        with self.catalog.transaction():
             for record in records:
                 if isinstance(record.value, Genesis):
                     self._begin(record, record.value)
-            assert self.projection is not None
             self._check_position()
-            self._add_mileposts(records)
-            self.projection.project(outcomes)
-            position = records[-1].position_in(self.projection.tracker.log_id)
+            self.catalog.project(outcomes, _mileposts(records))
+            position = self._after(records)
             self._write_position(position, next_offset)
         return position
 
     def _apply_at_once(self, records: list[ResultRecord], outcomes: list[Outcome], next_offset: int) -> LogPosition:
         """One statement, which does nothing unless the position is the one that was read before the rows were made."""
-        assert self.projection is not None
         assert self.position is not None
-        position = records[-1].position_in(self.projection.tracker.log_id)
-        buffer = self.projection.buffer
-        with buffer.held():
-            self._add_mileposts(records)
-            self.projection.collect(outcomes)
-        before = self.position.seq, self.position.hash, self.catalog_oid
-        if not buffer.write_at_once(_MOVE_APPLIED_FROM, (*_values(position, next_offset), *before)):
+        assert self.catalog_oid is not None
+        position = self._after(records)
+        seen = self.position.seq, self.position.hash, self.catalog_oid
+        if not self.catalog.project_at_once(outcomes, _mileposts(records), _move(position, next_offset), seen):
             self._check_position()
             raise AssertionError("the position has moved, and back")
         return position
 
+    def _after(self, records: list[ResultRecord]) -> LogPosition:
+        assert self.position is not None
+        return records[-1].position_in(self.position.log_id)
+
     def _go_at_once(self, records: Sequence[ResultRecord]) -> bool:
         """Whether they are few, of a catalog that is known, and make nothing due to be expired."""
-        if self.projection is None or self.catalog_oid is None or not _is_small(records):
+        if self.position is None or self.catalog_oid is None or not _is_small(records):
             return False
-        is_due_after = self.projection.expiry.is_due_after
         made = [(each.outcome.snapshot_id, each.outcome.snapshot_time_us) for each in records]
+        is_due_after = self.catalog.is_due_after
         return not any(is_due_after(at, time_us) for at, time_us in made if at is not None and time_us is not None)
 
     def _note_read(self, next_offset: int) -> None:
         if self.position is None or next_offset <= self.next_offset:
             return
-        with self.conn.transaction():
+        with self.catalog.transaction():
             self._check_position()
             self._write_position(self.position, next_offset)
         self.next_offset = self.projector.status.next_offset = next_offset
 
     def _begin(self, record: ResultRecord, genesis: Genesis) -> None:
-        data_path = self.projector.settings.data_path
-        created_at = to_time(genesis.created_at_ms * 1000)
-        if not create_catalog(
-            self.conn, log_id=genesis.log_id, data_path=data_path, created_at=created_at, own=self.own
-        ):
+        if not self.catalog.create(genesis, self.projector.settings.data_path, record.hash, record.offset):
             raise _CatalogReplaced
-        values = (UUID(bytes=genesis.log_id), record.hash, record.offset, datetime.now(UTC), record.offset + 1)
-        self.conn.execute(_FIRST_APPLIED.format(own=sql.Identifier(self.own)), values)
         self.position = record.position_in(genesis.log_id)
-        self._open(genesis.log_id)
-        assert self.projection is not None
-        self.projection.expiry.configure(genesis.settings.fields())
 
     def _check_position(self) -> None:
-        row = self.conn.execute(_LOCK_APPLIED.format(own=sql.Identifier(self.own))).fetchone()
+        found = self.catalog.locked()
         assert self.position is not None
-        if row is not None:
-            self.catalog_oid = self.catalog_oid or row[0]
-            if row[0] != self.catalog_oid:
+        if found is not None:
+            self.catalog_oid = self.catalog_oid or found[0]
+            if found[0] != self.catalog_oid:
                 raise _CatalogReplaced
-        if row is None or (row[1], bytes(row[2])) != (self.position.seq, self.position.hash):
-            found = None if row is None else row[1]
+        if found is None or found[1:] != (self.position.seq, self.position.hash):
+            seq = None if found is None else found[1]
             raise CatalogMismatchError(
-                f"the catalog is at outcome {found}, this projector left it at {self.position.seq}: another projector "
+                f"the catalog is at outcome {seq}, this projector left it at {self.position.seq}: another projector "
                 "writes it; let one of them run"
             )
 
-    def _add_mileposts(self, records: list[ResultRecord]) -> None:
-        assert self.projection is not None
-        for record in records:
-            seq, epoch, head = 0, 0, 0
-            if isinstance(record.value, Outcome):
-                seq, epoch, head = record.value.seq, record.value.epoch, record.value.head_snapshot_id
-            if seq % MILEPOST_EVERY == 0:
-                self.projection.buffer.add("mileposts", (seq, epoch, record.hash, record.offset, head))
-
     def _write_position(self, position: LogPosition, next_offset: int) -> None:
-        self.conn.execute(_MOVE_APPLIED.format(own=sql.Identifier(self.own)), _values(position, next_offset))
+        self.catalog.move(_move(position, next_offset))
 
 
-def _values(position: LogPosition, next_offset: int) -> tuple[object, ...]:
-    return position.seq, position.epoch, position.hash, position.results_offset, next_offset
+def _move(position: LogPosition, next_offset: int) -> Move:
+    return Move(position.seq, position.epoch, position.hash, position.results_offset, next_offset)
+
+
+def _mileposts(records: Sequence[ResultRecord]) -> list[Milepost]:
+    found = []
+    for record in records:
+        value = record.value
+        seq, epoch, head = (value.seq, value.epoch, value.head_snapshot_id) if isinstance(value, Outcome) else (0, 0, 0)
+        if seq % MILEPOST_EVERY == 0:
+            found.append(Milepost(seq, epoch, record.hash, record.offset, head))
+    return found
 
 
 @contextmanager

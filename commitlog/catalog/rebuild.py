@@ -29,6 +29,7 @@ from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, for_batches
 from commitlog.catalog.tables import DUCKLAKE, OWN_SCHEMA
 from commitlog.catalog.writing import Connection
+from commitlog.catalog.written import connected
 from commitlog.config import Settings, without_password
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, LogIntegrityError
 from commitlog.log.results import ReadAhead, ResultsReader
@@ -138,12 +139,12 @@ class Rebuild:
         with self._connected() as live:
             if restart:
                 _drop_second(live)
-            with for_batches(), self._opened(live) as (session, reader):
+            with for_batches(), self._opened(live) as (session, reader, second):
                 self._began_after = 0 if session.position is None else session.position.seq
                 self._catch_up(live, session, reader)
-                _drop_left_over(session.conn)
-                ensure_readers_indexes(session.conn, own=SECOND_SCHEMA)
-                _analyze(session.conn)
+                _drop_left_over(second)
+                ensure_readers_indexes(second, own=SECOND_SCHEMA)
+                _analyze(second)
                 self._switch_in_time(live, session, reader)
                 assert session.position is not None
                 reached = session.position.seq
@@ -168,22 +169,22 @@ class Rebuild:
             yield live
 
     @contextmanager
-    def _opened(self, live: Connection) -> Iterator[tuple[Session, ResultsReader]]:
-        """The second schema's session, and the results after what it holds."""
+    def _opened(self, live: Connection) -> Iterator[tuple[Session, ResultsReader, Connection]]:
+        """The second schema's session, the results after what it holds, and the session's connection."""
         settings = dataclasses.replace(self.settings, data_path=_data_path(live) or self.settings.data_path)
         projector = Projector(settings, decode_statistics=self._decode_statistics, own=SECOND_SCHEMA)
         if not catalog_exists(live, own=SECOND_SCHEMA):
             _drop_second(live)  # What a rebuild has left that died after it had switched.
         live.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SECOND_SCHEMA)))
-        with projector.connect() as conn:
+        with connected(settings, decode_statistics=self._decode_statistics, own=SECOND_SCHEMA) as catalog:
             try:
-                reader = projector.reader(conn)
+                reader = projector.reader(catalog)
             except LogIntegrityError:
                 _drop_second(live)
                 live.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SECOND_SCHEMA)))
-                reader = projector.reader(conn)
+                reader = projector.reader(catalog)
             with reader:
-                yield Session(projector, conn, reader), reader
+                yield Session(projector, catalog, reader), reader, catalog.conn
 
     def _catch_up(self, live: Connection, session: Session, reader: ResultsReader) -> None:
         """Project until the end of the log is near."""

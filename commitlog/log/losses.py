@@ -18,16 +18,26 @@ READ_TIMEOUT_S = 30.0
 POLL_S = 0.2
 
 
-def check_proposals(settings: Settings, next_offsets: Mapping[int, int]) -> None:
+def first_proposals(settings: Settings, partitions: int) -> dict[int, int]:
+    """Where the proposals begin now, by partition; LogUnavailableError when no broker answers."""
+    return first_offsets(settings, make_admin(settings), topics_of(settings.log).proposals, range(partitions))
+
+
+def check_proposals(settings: Settings, firsts: Mapping[int, int], next_offsets: Mapping[int, int]) -> None:
     """Checks that every proposal that was not decided is there, and every one that was has been.
+
+    Args:
+        settings: which log, and where.
+        firsts: where the proposals began before the log was read to its end: since then more may have been decided and
+            trimmed.
+        next_offsets: the next to decide, by partition, as the log's end says.
 
     Raises:
         LogLossError: which are gone.
         LogUnavailableError: no broker has answered.
     """
-    topic, admin = topics_of(settings.log).proposals, make_admin(settings)
-    firsts = first_offsets(settings, admin, topic, next_offsets)
-    ends = end_offsets(settings, admin, topic, next_offsets)
+    topic = topics_of(settings.log).proposals
+    ends = end_offsets(settings, make_admin(settings), topic, next_offsets)
     for partition, expected in next_offsets.items():
         first, end = firsts[partition], ends[partition]
         if first > expected:

@@ -26,7 +26,7 @@ from commitlog.log.chain import Skip
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.garbage import Garbage
 from commitlog.log.heartbeats import HeartbeatListener
-from commitlog.log.losses import check_proposals, check_told, last_told
+from commitlog.log.losses import check_proposals, check_told, first_proposals, last_told
 from commitlog.log.ports import Ports
 from commitlog.log.producing import APPEND_TIMEOUT_MS, KafkaResults, KafkaVoice
 from commitlog.log.proposals import ProposalSource, read_proposals
@@ -257,9 +257,10 @@ class Sequencer:
             pass
         state = replica.state
         told = last_told(self._settings, state.log_id, state.partitions)
+        firsts = first_proposals(self._settings, state.partitions)
         self._caught_up()
         check_told(self._settings, told, seq=replica.chain.seq)
-        check_proposals(self._settings, _next_offsets(state))
+        check_proposals(self._settings, firsts, _next_offsets(state))
         self._tell_of(replica)
         check_topics(self._settings, state.partitions)
         allow_proposal_bytes(self._settings, state.settings.proposal_bytes_max)

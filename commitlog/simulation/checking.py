@@ -7,10 +7,11 @@ and read it has seen itself. What breaks a promise is a `ViolationError`, in the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from commitlog.catalog.written import AppliedPosition
 from commitlog.domain import model as m
 from commitlog.errors import MalformedRecordError
 from commitlog.log import codec
@@ -69,6 +70,7 @@ class Model:
     _committed_seqs: dict[tuple[str, int], int] = field(default_factory=dict)
     _dead_letters: set[int] = field(default_factory=set)
     _learned: dict[m.ProposalId, tuple[object, ...]] = field(default_factory=dict)
+    _projected: int = 0
     _chain: _Chain = field(default_factory=_Chain)
 
     # --- what is written ----------------------------------------------------------------------------------------------
@@ -198,6 +200,18 @@ class Model:
         require(outcome.seq == count + 1, "a subscriber has missed or repeated an outcome", name, count, outcome.seq)
         require(outcome.seq <= len(self.accepted), "a subscriber has read what does not count", name, outcome.seq)
         require(outcome == self.accepted[count].outcome, "a subscriber has read another outcome", name, outcome.seq)
+
+    def projected(self, outcomes: Sequence[m.Outcome], position: AppliedPosition, next_offset: int) -> None:
+        """A catalog has these outcomes more, and is where it says."""
+        for outcome in outcomes:
+            require(outcome.seq == self._projected + 1, "the catalog misses or repeats", outcome.seq, self._projected)
+            self._projected += 1
+            require(outcome == self.accepted[outcome.seq - 1].outcome, "the catalog has another outcome", outcome.seq)
+        require(position.seq == self._projected, "the catalog is not where it says", position.seq, self._projected)
+        if position.seq:
+            at = self.accepted[position.seq - 1]
+            require((position.hash, position.results_offset) == (at.hash, at.offset), "a wrong position", position.seq)
+        require(next_offset > position.results_offset, "the catalog has read less than it holds", position.seq)
 
     # --- when all is quiet --------------------------------------------------------------------------------------------
 

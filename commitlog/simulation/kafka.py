@@ -22,7 +22,7 @@ from commitlog.simulation.scheduling import Scheduler, SimulatedMachine
 
 REQUEST_TIMEOUT_S = 10.0
 LATENCIES_S = (0.001, 0.001, 0.003, 0.03, 0.3)
-UNUSUAL = 14
+UNUSUAL = 6
 """One record in so many has an unusual fate, where there are such."""
 
 OnDelivery = Callable[[KafkaError | None, Any], None]
@@ -375,7 +375,7 @@ class Consumer:
             self._told_end[at] = offset
             return (Message(topic, number, offset, error=KafkaError(KafkaError._PARTITION_EOF)),)
         start = offset - partition.first
-        if self._broker.is_unusual and start and self._broker.choices.one_in(8 * UNUSUAL):
+        if self._broker.is_unusual and start and self._broker.choices.one_in(4 * UNUSUAL):
             start -= 1
         found = partition.records[start : start + count]
         self._next[at] = partition.first + start + len(found)

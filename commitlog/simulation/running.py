@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 import tempfile
@@ -47,7 +48,7 @@ def _silence() -> Iterator[None]:
 
 def run(source: int | Sequence[int], steps: int = STEPS, trace: list[str] | None = None) -> Broken | None:
     """Runs one schedule: of a seed, or of choices."""
-    choices = Choices(source)
+    choices, thresholds = Choices(source), gc.get_threshold()
     directory = Path(tempfile.mkdtemp(prefix="commitlog-simulation-"))
     try:
         settings = Settings.load(
@@ -58,6 +59,7 @@ def run(source: int | Sequence[int], steps: int = STEPS, trace: list[str] | None
     except Exception as error:
         return Broken(source if isinstance(source, int) else None, tuple(choices.made), error, tuple(trace or ()))
     finally:
+        gc.set_threshold(*thresholds)
         shutil.rmtree(directory, ignore_errors=True)
     return None
 

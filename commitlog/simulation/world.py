@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from commitlog.catalog.projector import Projector
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.state.dumping import state_hash
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
-from commitlog.errors import FencedError, LogUnavailableError, OutcomeUnknownError
+from commitlog.errors import CatalogMismatchError, FencedError, LogUnavailableError, OutcomeUnknownError
 from commitlog.log.checkpoint import Checkpointer, load_checkpoints
-from commitlog.log.codec import encode_genesis
+from commitlog.log.codec import decode_statistics, encode_genesis
 from commitlog.log.publisher import Publisher
 from commitlog.log.results import LogPosition, ResultsReader
 from commitlog.log.sequencer import Sequencer
 from commitlog.log.topic_settings import wanted_topics
 from commitlog.log.topics import topics_of
+from commitlog.simulation.catalog import Database, SimulatedCatalog
 from commitlog.simulation.checking import Model, require
 from commitlog.simulation.choices import Choices
 from commitlog.simulation.kafka import Broker
@@ -32,14 +34,16 @@ LOG = "main"
 PARTITIONS = 2
 START_AGAIN_S = 0.2
 SETTLE_S_MAX = 120.0
-FUSE_MAX = 400
+FUSE_MAX = 150
 ANSWER_S = 2.0
 THINK_S = (0.0, 0.01, 0.1, 0.5)
 OUTAGES_S = (0.05, 0.5, 2.0, 7.0, 20.0)
 CLOCK_JUMPS_MS = (-3_600_000, -1_500, -20, 20, 1_500, 3_600_000)
-FAULTS = ("append", "crash", "freeze", "cut", "clock", "broker", "disk", "retention", "stranger")
+FAULTS = ("append", "crash", "freeze", "cut", "clock", "broker", "disk", "catalog", "retention", "stranger")
+UNUSUAL = ("append", "catalog")
+"""They befall what is sent and written, not a machine."""
 
-_RESTARTED = (FencedError, LogUnavailableError)
+_RESTARTED = (FencedError, LogUnavailableError, CatalogMismatchError)
 Trace = Callable[[str], None]
 Role = Callable[["Process"], None]
 
@@ -102,8 +106,11 @@ class World:
         genesis = m.Genesis(b"L" * 16, partitions=PARTITIONS, created_at_ms=BEGUN_MS)
         self.model = Model(genesis, topics)
         self.broker = Broker(self.scheduler, wanted, self._written, self.model.trimmed)
-        self.faults = frozenset(fault for fault in FAULTS if choices.one_in(2))
-        self.broker.is_unusual = "append" in self.faults
+        faults = [fault for fault in FAULTS if choices.one_in(2)]
+        self.befalls = [fault for fault in faults if fault not in UNUSUAL]
+        self.broker.is_unusual = "append" in faults
+        self.database = Database(self.scheduler, self.model.projected)
+        self.database.is_unusual = "catalog" in faults
         self.broker.append(topics.results, 0, None, encode_genesis(genesis), "init")
         self.writers_left = 0
         self.subscribed: dict[str, list[LogPosition]] = {}
@@ -112,7 +119,9 @@ class World:
     def _roles(self) -> list[tuple[str, Role]]:
         sequencers = [(f"sequencer {name}", run_sequencer) for name in "ABC"[: 1 + self.choices.below(3)]]
         writers = [(f"writer {number}", Writer(self, number)) for number in range(1, 2 + self.choices.below(3))]
-        return [*sequencers, *writers, ("checkpointer", run_checkpointer), ("subscriber", run_subscriber)]
+        projectors = [(f"projector {name}", run_projector) for name in "AB"[: 1 + self.choices.below(2)]]
+        others = [("checkpointer", run_checkpointer), ("subscriber", run_subscriber)]
+        return [*sequencers, *writers, *projectors, *others]
 
     # --- how it goes --------------------------------------------------------------------------------------------------
 
@@ -128,11 +137,9 @@ class World:
     def befall(self, machine: SimulatedMachine) -> None:
         """Something happens to a process, in the middle of what it does."""
         machine.fuse = self.fuse()
-        if self.is_calm:
+        if self.is_calm or not self.befalls:
             return
-        now_s, fault = self.scheduler.now_s, self.choices.pick(FAULTS)
-        if fault not in self.faults:
-            return
+        now_s, fault = self.scheduler.now_s, self.choices.pick(self.befalls)
         self.say(f"{fault} at {machine.name}")
         if fault == "crash":
             process = next(each for each in self.processes if each.machine is machine)
@@ -196,7 +203,7 @@ class World:
     def _settle(self) -> None:
         """Nothing befalls anybody from now on: what is owed must be done."""
         self.say("all is well")
-        self.is_calm, self.broker.is_unusual = True, False
+        self.is_calm, self.broker.is_unusual, self.database.is_unusual = True, False, False
         now_s = self.broker.away_s = self.scheduler.now_s
         for process in self.processes:
             machine = process.machine
@@ -217,6 +224,8 @@ class World:
         owed += [
             f"{name} has read {len(read)} of {count}" for name, read in self.subscribed.items() if len(read) < count
         ]
+        if len(self.database.outcomes) < count:
+            owed.append(f"the catalog has {len(self.database.outcomes)} of {count}")
         if not any(each.sequencer and each.sequencer.status.phase == "SERVING" for each in self.processes):
             owed.append("nobody serves")
         return owed
@@ -250,6 +259,15 @@ def run_checkpointer(process: Process) -> None:
         checkpointer.run(process.machine.event())
     except OSError as error:
         process.world.say(f"the checkpointer's disk: {error}")
+
+
+def run_projector(process: Process) -> None:
+    """A projector; of two at once one ends, as it says, and comes back."""
+    database, machine = process.world.database, process.machine
+    projector = Projector(
+        process.settings, decode_statistics=decode_statistics, connect=lambda: SimulatedCatalog(database, machine)
+    )
+    projector.run(machine.event())
 
 
 def run_subscriber(process: Process) -> None:

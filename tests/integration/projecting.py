@@ -36,12 +36,12 @@ class Projecting:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """A session that begins where the catalog is."""
-        with self.projector.connect() as conn:
-            position = self.projector._read_position(conn)
+        with self.projector.connect() as catalog:
+            position = self.projector._read_position(catalog)
             reader = SimpleNamespace(
                 position=position, next_offset=0 if position is None else position.results_offset + 1
             )
-            yield Session(self.projector, conn, reader)  # type: ignore[arg-type]
+            yield Session(self.projector, catalog, reader)  # type: ignore[arg-type]
 
     def apply_rest(self, records: list[ResultRecord]) -> None:
         """In a session of its own, what the catalog does not have."""

@@ -66,8 +66,8 @@ def test_apply_when_the_connection_is_lost_at_the_same_outcome_again_and_again_t
 
     def dying(session: Session, given: list[ResultRecord], next_offset: int) -> None:
         if any(isinstance(r.value, Outcome) and r.value.seq == deadly for r in given):
-            with session.conn.transaction():
-                session.conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+            with session.catalog.conn.transaction():
+                session.catalog.conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
         project(session, given, next_offset)
 
     monkeypatch.setattr(Session, "_apply_together", dying)
@@ -93,7 +93,7 @@ def test_apply_when_many_small_changesets_make_tables_then_no_sql_transaction_ta
     write_position = Session._write_position
 
     def looking(session: Session, *position: Any) -> None:
-        row = session.conn.execute("SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()").fetchone()
+        row = session.catalog.conn.execute("SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()").fetchone()
         held.append(0 if row is None else row[0])
         write_position(session, *position)
 

@@ -72,9 +72,9 @@ def test_apply_when_one_append_has_come_then_it_takes_one_round_trip(projecting:
     with projecting.session() as session, (tmp_path / "protocol").open("wb") as said:
         # The first one reads what the session knows of the table from then on, and prepares its statement.
         session.apply([first], first.offset + 1)
-        session.conn.pgconn.trace(said.fileno())
+        session.catalog.conn.pgconn.trace(said.fileno())
         session.apply([last], last.offset + 1)
-        session.conn.pgconn.untrace()
+        session.catalog.conn.pgconn.untrace()
     answered = (tmp_path / "protocol").read_text().count("ReadyForQuery")
     assert 0 < answered <= ROUND_TRIPS_MAX
     assert projecting.applied_seq() == log.outcomes[-1].seq

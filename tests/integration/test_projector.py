@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from commitlog.catalog.projector import Projector, Session
+from commitlog.catalog.written import WrittenCatalog
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.model import Append, ColumnSpec, CreateTable, DataFile, Proposal, Verdict
@@ -141,8 +142,8 @@ def test_catalog_when_several_make_it_at_the_same_moment_then_one_does_and_the_o
     init_log(settings)
     read_position, all_have_seen_none = Projector._read_position, threading.Barrier(3, timeout=DEADLINE_S)
 
-    def read_together(self: Projector, conn: psycopg.Connection) -> object:
-        position = read_position(self, conn)
+    def read_together(self: Projector, catalog: WrittenCatalog) -> object:
+        position = read_position(self, catalog)
         if position is None:
             all_have_seen_none.wait()
         return position
@@ -203,14 +204,11 @@ def test_two_projectors_then_one_of_them_stops_and_says_why(settings: Settings) 
         writer.append(5)
         until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
         late = Projector(settings, decode_statistics=decode_statistics)
-        conn = late.connect()
-        reader = late.reader(conn)
-        writer.append(5)
-        until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
-        session = Session(late, conn, reader)
-        batches = [records for records in reader.read_to_end() if records]
-        with pytest.raises(CatalogMismatchError, match="another projector"):
-            session.apply(batches[0], reader.next_offset)
-        reader.close()
-        conn.close()
+        with late.connect() as catalog, late.reader(catalog) as reader:
+            writer.append(5)
+            until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
+            session = Session(late, catalog, reader)
+            batches = [records for records in reader.read_to_end() if records]
+            with pytest.raises(CatalogMismatchError, match="another projector"):
+                session.apply(batches[0], reader.next_offset)
     check_complete(settings.database_url, writer.head)

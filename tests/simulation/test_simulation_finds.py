@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
+from commitlog.catalog.projector import Session
+from commitlog.config import Settings
+from commitlog.domain.deciding import decide
+from commitlog.domain.model import Genesis, Outcome
+from commitlog.domain.state.dumping import dump_state
+from commitlog.domain.state.index import new_state
 from commitlog.errors import FencedError
 from commitlog.log import checkpoint, proposals, replica, sequencer
 from commitlog.log.active import Active
@@ -14,9 +21,11 @@ from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.codec import decode_receipts
 from commitlog.log.publisher import Publisher
 from commitlog.log.reports import Report
+from commitlog.log.results import ReadAhead, ResultRecord
 from commitlog.log.serving import SentBatch, Serving, TakeoverAttempt, Telling
 from commitlog.simulation import running
 
+pytestmark = pytest.mark.interpreted("compiled code calls functions directly: a mistake cannot be put in their place")
 Patch = pytest.MonkeyPatch
 SEEDS = 600
 STEPS = 400
@@ -101,6 +110,15 @@ def a_receipt_that_failed_counts_as_told(patch: Patch) -> None:
         self._ports.voice.send(topic, partition, value, lambda error: on_said())
 
     patch.setattr(Active, "_say", say)
+
+
+def what_was_trimmed_meanwhile_is_taken_for_lost(patch: Patch) -> None:
+    real = sequencer.check_proposals
+
+    def check(settings: Settings, firsts: Mapping[int, int], next_offsets: Mapping[int, int]) -> None:
+        real(settings, sequencer.first_proposals(settings, len(firsts)), next_offsets)
+
+    patch.setattr(sequencer, "check_proposals", check)
 
 
 def a_proposal_that_comes_again_is_decided_again(patch: Patch) -> None:
@@ -191,6 +209,63 @@ def a_checkpoint_says_a_later_place(patch: Patch) -> None:
     patch.setattr(Checkpointer, "checkpoint", save)
 
 
+# --- the projector ----------------------------------------------------------------------------------------------------
+
+
+def the_catalogs_position_is_not_checked(patch: Patch) -> None:
+    patch.setattr(Session, "_check_position", lambda self: None)
+    patch.setattr(Session, "_go_at_once", lambda self, records: False)
+
+
+def the_position_is_written_before_the_rows(patch: Patch) -> None:
+    def apply(self: Session, records: list[ResultRecord], outcomes: list[Outcome], next_offset: int) -> object:
+        with self.catalog.transaction():
+            for record in records:
+                if not isinstance(record.value, Outcome):
+                    self._begin(record, record.value)
+            position = self._after(records)
+            self._write_position(position, next_offset)
+        with self.catalog.transaction():
+            self.catalog.project(outcomes, [])
+            self._write_position(position, next_offset)
+        return position
+
+    patch.setattr(Session, "_apply_in_transaction", apply)
+    patch.setattr(Session, "_go_at_once", lambda self, records: False)
+
+
+def the_position_is_not_written(patch: Patch) -> None:
+    patch.setattr(Session, "_write_position", lambda self, position, next_offset: None)
+    patch.setattr(Session, "_go_at_once", lambda self, records: False)
+
+
+def a_projector_begins_after_what_it_has_not_seen(patch: Patch) -> None:
+    real = ReadAhead.take
+
+    def take(self: ReadAhead, **options: float) -> list[ResultRecord]:
+        records = real(self, **options)
+        return records[1:] if len(records) > 1 and isinstance(records[0].value, Outcome) else records
+
+    patch.setattr(ReadAhead, "take", take)
+
+
+# --- the core ---------------------------------------------------------------------------------------------------------
+
+
+def what_was_read_is_not_checked(patch: Patch) -> None:
+    patch.setattr(decide, "find_read_hits", lambda *args: ())
+
+
+def a_loaded_state_has_forgotten_what_was_decided(patch: Patch) -> None:
+    real = checkpoint.load_state
+
+    def load(plain: dict[str, Any]) -> object:
+        empty = dump_state(new_state(Genesis(bytes(16))))
+        return real({**plain, "duplicates": empty["duplicates"]})
+
+    patch.setattr(checkpoint, "load_state", load)
+
+
 # --- the client -------------------------------------------------------------------------------------------------------
 
 
@@ -220,12 +295,19 @@ BUGS = [
     a_receipt_that_failed_counts_as_told,
     a_proposal_that_comes_again_is_decided_again,
     proposals_are_read_from_where_they_begin,
+    what_was_trimmed_meanwhile_is_taken_for_lost,
     what_is_decided_outlives_doubt,
     a_zombie_is_believed,
     what_is_sent_again_is_given_out_again,
     a_checkpoint_holds_what_is_not_told,
     proposals_are_trimmed_to_their_end,
     a_checkpoint_says_a_later_place,
+    the_catalogs_position_is_not_checked,
+    the_position_is_written_before_the_rows,
+    the_position_is_not_written,
+    a_projector_begins_after_what_it_has_not_seen,
+    what_was_read_is_not_checked,
+    a_loaded_state_has_forgotten_what_was_decided,
     any_receipt_is_the_answer,
 ]
 
@@ -233,4 +315,6 @@ BUGS = [
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_planted_bug_then_a_seed_finds_it(bug: Callable[[Patch], None], monkeypatch: Patch) -> None:
     bug(monkeypatch)
-    assert running.first_broken(0, SEEDS, STEPS) is not None, "no seed has found it"
+    broken = running.first_broken(0, SEEDS, STEPS)
+    assert broken is not None, "no seed has found it"
+    print(broken.seed, repr(broken.error))

@@ -96,7 +96,10 @@ ROOMS = {
         _names("client domain catalog.history catalog.queries errors"),
         never=_names("confluent_kafka fastavro sqlalchemy psycopg pyspark"),
     ),
-    "simulation": Room(_names("domain log errors config machine"), never=_names("time sqlalchemy psycopg pyspark")),
+    "simulation": Room(
+        _names("domain log catalog.projector catalog.written errors config machine"),
+        never=_names("time sqlalchemy pyspark"),
+    ),
     "ops": Room(EVERYTHING),
     "ops.service": Room(EVERYTHING),
     "ops.maintenance": Room(OPS_TOOLS | EVERYTHING),

@@ -80,6 +80,7 @@ _COMMANDS = {
     "archive": _Place("verify", "Write the log's closed ranges as Parquet files."),
     "verify": _Place("verify", "Decide the whole log again, and compare it with itself and the catalog."),
     "replay": _Place("replay", "Decide proposals from a file, without Kafka."),
+    "simulate": _Place("simulate", "Run a whole log in memory, and have everything happen to it."),
     "catalog": _Place("catalog", "Rebuild the catalog, migrate it, or export it."),
     "config": _Place("config", "Show the settings, and where each value comes from."),
     "digest": _Place("digest", "Compare two sites' versions of a row."),
