@@ -305,6 +305,7 @@ class Consumer:
         self._broker, self._machine = broker, machine
         self._tells_end = bool(options.get("enable.partition.eof", False))
         self._next: dict[tuple[str, int], int] = {}
+        self._starts: dict[tuple[str, int], int] = {}
         self._told_end: dict[tuple[str, int], int] = {}
         self._stopped: set[tuple[str, int]] = set()
 
@@ -319,7 +320,7 @@ class Consumer:
         for each in partitions:
             at = each.topic, each.partition
             end = self._broker.topics[each.topic][each.partition].end
-            self._next[at] = end if each.offset == OFFSET_END else each.offset
+            self._next[at] = self._starts[at] = end if each.offset == OFFSET_END else each.offset
 
     def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
@@ -352,21 +353,23 @@ class Consumer:
         return given
 
     def _has_some(self) -> bool:
-        return self._broker.is_reached_by(self._machine) and any(self._is_due(at) for at in self._next)
+        if not self._broker.is_reached_by(self._machine):
+            return False
+        return any(self._is_due(at, offset) for at, offset in self._next.items())
 
-    def _is_due(self, at: tuple[str, int]) -> bool:
+    def _is_due(self, at: tuple[str, int], offset: int) -> bool:
         if at in self._stopped:
             return False
-        partition, offset = self._broker.topics[at[0]][at[1]], self._next[at]
-        if offset == partition.end:
+        partition = self._broker.topics[at[0]][at[1]]
+        if offset == partition.first + len(partition.records):
             return self._tells_end and self._told_end.get(at) != offset
         return True
 
     def _taken(self, at: tuple[str, int], count: int) -> Sequence[Message]:
-        if not self._is_due(at):
-            return ()
         topic, number = at
         partition, offset = self._broker.topics[topic][number], self._next[at]
+        if not self._is_due(at, offset):
+            return ()
         if not partition.first <= offset <= partition.end:
             self._stopped.add(at)
             error = KafkaError(KafkaError._AUTO_OFFSET_RESET, "simulated: offset out of range")
@@ -375,7 +378,7 @@ class Consumer:
             self._told_end[at] = offset
             return (Message(topic, number, offset, error=KafkaError(KafkaError._PARTITION_EOF)),)
         start = offset - partition.first
-        if self._broker.is_unusual and start and self._broker.choices.one_in(4 * UNUSUAL):
+        if self._broker.is_unusual and start and offset > self._starts[at] and self._broker.choices.one_in(4 * UNUSUAL):
             start -= 1
         found = partition.records[start : start + count]
         self._next[at] = partition.first + start + len(found)

@@ -107,9 +107,9 @@ class Scheduler:
             if self._timers and self._timers[0][0] <= self.now_s:
                 heapq.heappop(self._timers)[2]()
                 continue
-            ready = [task for task in self._tasks if task.may_run(self.now_s)]
-            if ready:
-                self._step(ready[0] if len(ready) == 1 else self.choices.pick(ready))
+            task = self._next_task()
+            if task is not None:
+                self._step(task)
             elif not self._move_on():
                 return
 
@@ -129,6 +129,16 @@ class Scheduler:
                 task.crash()
         self._tasks.clear()
 
+    def _next_task(self) -> Task | None:
+        """The first that may run, looked for from anywhere on."""
+        tasks, now_s = self._tasks, self.now_s
+        start = self.choices.below(len(tasks)) if tasks else 0
+        for index in range(len(tasks)):
+            task = tasks[start + index - len(tasks)]
+            if task.may_run(now_s):
+                return task
+        return None
+
     def _step(self, task: Task) -> None:
         self.steps += 1
         with self._turn_of(task):
@@ -146,11 +156,11 @@ class Scheduler:
             self.current = None
 
     def _move_on(self) -> bool:
-        times = [max(task.wakes_s, task.machine.frozen_s) for task in self._tasks]
-        times += [task.machine.frozen_s for task in self._tasks if task.machine.frozen_s > self.now_s]
-        if self._timers:
-            times.append(self._timers[0][0])
-        first = min(times, default=float("inf"))
+        first = self._timers[0][0] if self._timers else float("inf")
+        for task in self._tasks:
+            frozen_s = task.machine.frozen_s
+            # Whoever was frozen may find that it need not wait any longer.
+            first = min(first, frozen_s if frozen_s > self.now_s else task.wakes_s)
         if first == float("inf"):
             return False
         self.now_s = max(self.now_s, first)

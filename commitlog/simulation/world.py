@@ -214,7 +214,7 @@ class World:
         require(self._is_quiet(), "not all is well again", *self._owed())
 
     def _is_quiet(self) -> bool:
-        return not self._owed()
+        return not self.writers_left and not self._owed()
 
     def _owed(self) -> list[str]:
         partitions = self.broker.topics[topics_of(LOG).proposals]

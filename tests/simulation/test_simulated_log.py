@@ -13,7 +13,7 @@ from commitlog.simulation import running
 IS_COMPILED = compiled.described().startswith("compiled")
 SEEDS = 2_000 if IS_COMPILED else 200
 PARTS = 4
-STEPS = 200
+STEPS = 300
 SEEDS_NIGHTLY, STEPS_NIGHTLY = 1_000, 1_000
 
 
@@ -36,6 +36,6 @@ def test_simulation_whatever_happens_then_every_promise_is_kept_for_long() -> No
 def test_simulation_when_a_seed_is_run_again_then_the_same_happens() -> None:
     stories: list[list[str]] = [[], []]
     for story in stories:
-        assert running.run(7, 5 * STEPS, story) is None
+        assert running.run(7, 3 * STEPS, story) is None
     assert stories[0] == stories[1]
     assert len(stories[0]) > 50

@@ -47,6 +47,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "archive": ["commitlog archive --to s3://bucket/archive"],
     "verify": ["commitlog verify", "commitlog verify --archive s3://bucket/archive --no-catalog"],
     "replay": ["commitlog replay proposals.jsonl", "commitlog replay --from-log main --granularity ROW"],
+    "simulate": ["commitlog simulate --seed 7 --story", "commitlog simulate --seeds 100 --steps 300"],
     "catalog": ["commitlog catalog rebuild", "commitlog catalog export --to frozen"],
     "catalog rebuild": ["commitlog catalog rebuild", "commitlog catalog rebuild --restart"],
     "catalog migrate": ["commitlog catalog migrate --pre", "commitlog catalog migrate"],
