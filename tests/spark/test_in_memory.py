@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import commitlog.spark
 from commitlog.errors import InvalidRequestError, KeyReusedError
 from commitlog.spark import create_views, outcomes, stream_into, transaction, verify
+from commitlog.spark.connection import catalog_of
 from commitlog.testing import InMemoryCommitLog
 
 TABLE = "main.people"
@@ -37,8 +38,15 @@ def test_spark_job_when_the_log_is_in_memory_then_does_what_it_does_on_a_real_on
     with transaction(log) as tx:
         tx.append(rows(spark, 20), TABLE)
     assert t.history().count() == len(log.outcomes) - [each.verdict.value for each in log.outcomes].count("DUPLICATE")
+    t.append(rows(spark, 21))
+    appended = log.outcomes[-1].snapshot_id
+    assert appended is not None
+    blind = catalog_of(log).only_blind_appends
+    table_id = log.table(TABLE).definition.table_id
+    assert blind(table_id, after=appended - 1, upto=appended)
+    assert not blind(table_id, after=appended - 2, upto=appended)
     create_views(spark, log=log)
-    assert spark.table("people").count() == 4
+    assert spark.table("people").count() == 5
     assert log.outcomes[-1].verdict == "COMMITTED"
 
 
