@@ -178,6 +178,12 @@ _SECRETS = ("password", "secret", "key", "token", "jaas", "oauthbearer.config")
 """What stands in the names of librdkafka's options whose values nobody shows."""
 
 
+def s3_endpoint(environment: Mapping[str, str] | None = None) -> str | None:
+    """Where S3 is when it is not AWS's, by the variable that AWS's own clients and Arrow take."""
+    surroundings = os.environ if environment is None else environment
+    return surroundings.get("AWS_ENDPOINT_URL") or None
+
+
 def without_password(text: str) -> str:
     """A URL, or a text that may hold URLs and connection strings, as it may be shown or logged: ``***`` for passwords."""
     return _NAMED_PASSWORD.sub(r"\1***", _URL_PASSWORD.sub(r"\1:***@", text))

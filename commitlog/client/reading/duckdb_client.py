@@ -6,7 +6,7 @@ The extensions are taken from their wheels and nothing is fetched, so it works w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from commitlog.catalog.connecting import plain
+from commitlog.catalog.queries import Catalog
+from commitlog.client.reading.duckdb_files import reach_files
 from commitlog.config import without_password
 from commitlog.errors import CatalogUnavailableError, ConfigurationError
 
@@ -42,8 +44,11 @@ def lake_connection(database_url: str, snapshot_id: int | None = None) -> duckdb
         ConfigurationError: DuckDB or one of its extensions is not installed.
         CatalogUnavailableError: DuckDB cannot open the catalog.
     """
+    with closing(Catalog(database_url)) as catalog:
+        data_path = catalog.data_path()
     connection = _connection("postgres_scanner", "ducklake")
     try:
+        reach_files(connection, data_path, lambda extension: _load(connection, extension_file(extension)))
         at = "" if snapshot_id is None else f", SNAPSHOT_VERSION {snapshot_id:d}"
         attach(connection, database_url, "ducklake:postgres:", f"{LAKE} (READ_ONLY{at})")
         connection.execute(f"USE {LAKE}")
@@ -86,8 +91,12 @@ def _connection(*extensions: str) -> duckdb.DuckDBPyConnection:
     files = [extension_file(extension) for extension in extensions]
     connection = duckdb.connect(":memory:", config=settings)
     for file in files:
-        connection.execute(f"LOAD '{quoted(str(file))}'")
+        _load(connection, file)
     return connection
+
+
+def _load(connection: duckdb.DuckDBPyConnection, file: Path) -> None:
+    connection.execute(f"LOAD '{quoted(str(file))}'")
 
 
 def extension_file(extension: str) -> Path:
