@@ -91,7 +91,9 @@ def test_archive_when_continued_then_holds_each_closed_range_once_and_verify_rea
 ) -> None:
     folder = str(tmp_path / "archive")
     some_history(spark, log)
-    first = archive(settings, folder, range_snapshots=4)
+    progress: list[tuple[int, int]] = []
+    first = archive(settings, folder, range_snapshots=4, on_progress=lambda *each: progress.append(each))
+    assert progress[-1][0] == progress[-1][1] > 11
     assert [(each.first_snapshot_id, each.last_snapshot_id) for each in first] == [(0, 3), (4, 7), (8, 11)]
     assert archive(settings, folder, range_snapshots=4) == []
     with pytest.raises(ConfigurationError, match="ranges of 4 snapshots"):

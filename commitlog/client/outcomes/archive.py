@@ -52,6 +52,7 @@ def archive(
     *,
     range_snapshots: int = RANGE_SNAPSHOTS,
     on_range: Callable[[ArchivedRange], None] = lambda _: None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[ArchivedRange]:
     """Write every closed range that the archive does not have yet.
 
@@ -60,6 +61,7 @@ def archive(
         to: a folder, or an object store's URL.
         range_snapshots: how many snapshots a file covers; an archive keeps the number that it began with.
         on_range: told after every file.
+        on_progress: told how many records of the log are read, and how many there are.
 
     Raises:
         ConfigurationError: the archive holds ranges of another length.
@@ -70,7 +72,7 @@ def archive(
     after = files.position(done[-1], range_snapshots) if done else None
     written: list[ArchivedRange] = []
     with ResultsReader(settings, after=after) as reader:
-        for first, records in _closed(reader, range_snapshots, len(done)):
+        for first, records in _closed(reader, range_snapshots, len(done), on_progress):
             assert reader.position is not None
             made = files.write(reader.position.log_id, first, range_snapshots, records)
             written.append(made)
@@ -91,11 +93,15 @@ def archived_position(to: str) -> LogPosition | None:
     return files.position(names[-1], None) if names else None
 
 
-def _closed(reader: ResultsReader, length: int, done: int) -> Iterator[tuple[int, list[ResultRecord]]]:
+def _closed(
+    reader: ResultsReader, length: int, done: int, on_progress: Callable[[int, int], None]
+) -> Iterator[tuple[int, list[ResultRecord]]]:
     """Closed ranges by their first snapshot, with their records."""
     waiting: list[ResultRecord] = []
     number = done
-    for records in reader.read_to_end():
+    start, end = reader.next_offset, reader.end()
+    for records in reader.read_to(end):
+        on_progress(min(reader.next_offset, end) - start, end - start)
         for record in records:
             head = 0 if isinstance(record.value, Genesis) else record.value.head_snapshot_id
             while head // length > number:

@@ -29,7 +29,15 @@ def archive_command(settings: Settings, to: str, range_snapshots: int, as_json: 
         else:
             click.echo(f"{made.path}: {made.outcomes:,} records")
 
-    if not archive(settings, to, range_snapshots=range_snapshots, on_range=told) and not as_json:
+    with shown_progress("archiving", hidden=as_json) as show:
+        made = archive(
+            settings,
+            to,
+            range_snapshots=range_snapshots,
+            on_range=told,
+            on_progress=lambda done, total: show("archiving", done, total),
+        )
+    if not made and not as_json:
         click.echo(f"nothing to add: the next range is closed when {range_snapshots:,} more snapshots are there")
 
 
