@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from inspect import getdoc
@@ -9,6 +10,7 @@ from inspect import getdoc
 from commitlog.config import Settings, default_values, variable_of
 from commitlog.domain.model import LogSettings
 from commitlog.domain.model.json_values import to_json
+from commitlog.log.codec.framing import schemas_dir
 
 _HEAD = """\
 # Settings
@@ -38,21 +40,21 @@ def settings_page() -> str:
     """The page "Settings", in Markdown."""
     defaults = default_values()
     lines = [_HEAD, "| setting | variable | default | meaning |", "|---|---|---|---|"]
-    for name, meaning in meanings_of(Settings).items():
+    for name, meaning in meanings_for_processes().items():
         if name in defaults:
             lines.append(f"| `{name}` | `{variable_of(name)}` | {_shown(defaults[name])} | {meaning} |")
     lines += [_KAFKA + _LOG, "| setting | default | meaning |", "|---|---|---|"]
     first = LogSettings()
-    for name, meaning in meanings_of(LogSettings).items():
+    for name, meaning in meanings_for_logs().items():
         lines.append(f"| `{name}` | {_shown(to_json(getattr(first, name)))} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
-def meanings_of(described: type) -> Mapping[str, str]:
-    """What a class says of its attributes: ``name: meaning``, one a line; what goes on on the next is indented."""
+def meanings_for_processes() -> Mapping[str, str]:
+    """What `Settings` says of its attributes: ``name: meaning``, one a line; what goes on on the next is indented."""
     found: dict[str, str] = {}
     last, indent = "", 0
-    for line in (getdoc(described) or "").splitlines():
+    for line in (getdoc(Settings) or "").splitlines():
         entry = re.fullmatch(r"( *)(\w+): (.+)", line)
         if entry is not None and (not found or len(entry[1]) == indent):
             indent, last = len(entry[1]), entry[2]
@@ -60,6 +62,13 @@ def meanings_of(described: type) -> Mapping[str, str]:
         elif last and line.strip():
             found[last] += f" {line.strip()}"
     return found
+
+
+def meanings_for_logs() -> Mapping[str, str]:
+    """What the schema says of the fields of `LogSettings`: the class has no text of its own where it is compiled."""
+    genesis = json.loads((schemas_dir() / "genesis.avsc").read_text(encoding="utf-8"))
+    [settings] = [field["type"] for field in genesis["fields"] if field["name"] == "settings"]
+    return {field["name"]: field["doc"] for field in settings["fields"]}
 
 
 def _shown(value: object) -> str:

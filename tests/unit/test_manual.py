@@ -9,7 +9,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import LogSettings
 from commitlog.ops.cli.commands_page import commands_page
 from commitlog.ops.manual import conflict_page, invalid_page
-from commitlog.ops.settings_page import meanings_of, settings_page
+from commitlog.ops.settings_page import meanings_for_logs, meanings_for_processes, settings_page
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
@@ -31,10 +31,10 @@ def test_settings_then_as_they_describe_themselves() -> None:
 
 def test_settings_when_described_then_none_is_left_out() -> None:
     not_set = {"kafka", "genesis", "sources", "machine"}
-    assert meanings_of(Settings).keys() == {each.name for each in dataclasses.fields(Settings)}
-    assert meanings_of(LogSettings).keys() == set(LogSettings.FIELDS)
+    assert meanings_for_processes().keys() == {each.name for each in dataclasses.fields(Settings)}
+    assert meanings_for_logs().keys() == set(LogSettings.FIELDS)
     rows = settings_page().splitlines()
-    for name in (meanings_of(Settings).keys() - not_set) | set(LogSettings.FIELDS):
+    for name in (meanings_for_processes().keys() - not_set) | set(LogSettings.FIELDS):
         assert any(row.startswith(f"| `{name}` |") for row in rows), name
 
 
