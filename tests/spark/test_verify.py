@@ -20,7 +20,7 @@ from commitlog.config import Settings
 from commitlog.domain.deciding import conflict_matrix
 from commitlog.domain.model import ChangeKind, DataFile
 from commitlog.errors import ConfigurationError, ProposalRejectedError
-from commitlog.ops.cli.verify import archive_command
+from commitlog.ops.cli import cli
 from commitlog.spark import append, delete, verify
 
 
@@ -101,7 +101,7 @@ def test_archive_when_continued_then_holds_each_closed_range_once_and_verify_rea
     for number in range(4):
         with log.transaction() as tx:
             tx.insert_row("main.p", {"id": 100 + number})
-    done = CliRunner().invoke(archive_command, ["--to", folder, "--range", "4", "--json"], env=settings.environment())
+    done = CliRunner().invoke(cli, ["archive", "--to", folder, "--range", "4", "--json"], env=settings.environment())
     next_one = json.loads(done.output)
     seqs = [seq for path in archived_paths(folder) for seq in pq.read_table(path)["seq"].to_pylist()]
     assert seqs == list(range(len(seqs)))

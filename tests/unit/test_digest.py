@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from commitlog.domain.deciding.digest import Comparison, DigestEntry, Newer, Side, Triplet, compare
-from commitlog.ops.cli.digest import digest_command
+from commitlog.ops.cli import cli
 
 D1 = {"N1": DigestEntry(6, 1), "N2": DigestEntry(7, 2), "N3": DigestEntry(9, 3)}
 D2 = {"N1": DigestEntry(5, 1), "N2": DigestEntry(8, 2), "N3": DigestEntry(8, 3)}
@@ -66,6 +66,6 @@ def test_command_then_prints_newer_or_conflict_and_winner() -> None:
 
     n1, n2 = sides(CONFLICT["c"][:2], CONFLICT["c"][2:])
     arguments = ["compare", text("N1", n1.triplet, D1), text("N2", n2.triplet, D2)]
-    assert CliRunner().invoke(digest_command, arguments).output == "conflict: N1 wins (rule 4)\n"
-    answer = json.loads(CliRunner().invoke(digest_command, [*arguments, "--json"]).output)
+    assert CliRunner().invoke(cli, ["digest", *arguments]).output == "conflict: N1 wins (rule 4)\n"
+    answer = json.loads(CliRunner().invoke(cli, ["digest", *arguments, "--json"]).output)
     assert answer == {"conflict": True, "newer": "FIRST", "node": "N1", "rule": 4}
