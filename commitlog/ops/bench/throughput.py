@@ -316,7 +316,7 @@ class _Bench:
         command = [*COMMITLOG, "catalog", "rebuild", "--json"]
         done = subprocess.run(command, env=self._own.environment(), capture_output=True, check=True)
         told = json.loads(done.stdout)
-        return told["outcomes"] / told["seconds"], told["outcomes"]
+        return told["outcomes"] / told["elapsed_s"], told["outcomes"]
 
     # --- how far they are ---------------------------------------------------------------------------------------------
 
