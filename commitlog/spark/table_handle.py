@@ -202,7 +202,8 @@ class SparkTable:
 
         Args:
             where: which rows; True is all.
-            set: by column an expression over the row, such as ``sf.col("age") + 1``, or a plain value.
+            set: by column SQL over the row, such as ``"age + 1"``, a Column, such as ``sf.col("age") + 1``, or a plain value; a
+                text as it is by ``sf.lit("New York")`` or ``"'New York'"``.
             options: as of `delete`.
 
         Raises:

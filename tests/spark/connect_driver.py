@@ -65,7 +65,7 @@ def main() -> None:
 
     append(rows(20, 30), TABLE, log=log)
     delete(spark, TABLE, "id % 10 = 3", log=log)
-    update(spark, TABLE, {"name": "new"}, [("id", "=", 25)], log=log)
+    update(spark, TABLE, {"name": "'new'"}, [("id", "=", 25)], log=log)
     merge(rows(29, 31), TABLE, ["id"], log=log)
     compact(spark, TABLE, log=log)
     found["native"] = ids(read(spark, TABLE, log=log))

@@ -50,7 +50,7 @@ def main() -> None:
     checkpoint = f"{told['settings']['data_path']}/checkpoints/feed"
     writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
     delete(spark, TABLE, "id % 10 = 3", log=log)
-    update(spark, TABLE, {"name": "new"}, [("id", "=", 25)], log=log)
+    update(spark, TABLE, {"name": "'new'"}, [("id", "=", 25)], log=log)
     log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
     compact(spark, TABLE, log=log)
     natively = read(spark, TABLE, log=log)

@@ -48,7 +48,7 @@ def test_changes_when_rows_are_in_more_places_than_a_proposal_names_then_are_bro
     }
 
     middle = log.head_snapshot_id()
-    committed(update(spark, TABLE, {"name": "new"}, "rand(3) < 0.5 AND id % 2 = 1", log=log))
+    committed(update(spark, TABLE, {"name": "'new'"}, "rand(3) < 0.5 AND id % 2 = 1", log=log))
     assert _row_ids(settings) == {each: row_ids[each] for each in left}
     changed = log.table(TABLE).changes(middle).to_arrow().to_pylist()
     assert {each["change_type"] for each in changed} == {"update_preimage", "update_postimage"}
@@ -62,7 +62,7 @@ def test_changed_rows_when_they_are_updated_or_merged_then_keep_their_ids(
 ) -> None:
     append(rows(spark, *range(10)), TABLE, log=log)
     row_ids, before = _row_ids(settings), log.head_snapshot_id()
-    update(spark, TABLE, {"name": "new"}, "id < 2", log=log)
+    update(spark, TABLE, {"name": "'new'"}, "id < 2", log=log)
     merge(rows(spark, 1, 5, 20), TABLE, "id", log=log)
     update(spark, TABLE, {"age": 7}, "id IN (1, 20)", log=log)
     found = _row_ids(settings)

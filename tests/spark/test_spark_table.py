@@ -42,7 +42,7 @@ def test_table_when_it_is_written_read_and_changed_then_each_snapshot_is_as_it_w
     t.delete(sf.col("id") == 2)
     t.delete("id = 3")
     t.append(rows(spark, 5))
-    changed = committed(t.update(sf.col("id") == 5, {"age": sf.col("age") + 1, "name": "five"}))
+    changed = committed(t.update(sf.col("id") == 5, {"age": "age + 1", "name": sf.lit("five")}))
     assert all_of(t) == [(4, "n4", 4), (5, "five", 6)]
     assert t.update(("id", "=", 99), {"age": 0}) is None
     assert ids_of(t, first) == [1, 2, 3, 4]
@@ -91,10 +91,10 @@ def test_merge_when_clauses_have_conditions_then_the_first_that_holds_counts_for
         t.merge(source, on="id")
         .when_matched_delete("source.op = 'D'")
         .when_matched_update("source.op = 'U' AND target.age < 5")
-        .when_matched_update(sf.col("target.age") > 50, set={"name": "never"})
+        .when_matched_update(sf.col("target.age") > 50, set={"name": "'never'"})
         .when_not_matched_insert("source.op = 'U' AND source.id IS NOT NULL")
-        .when_not_matched_insert("source.op = 'U'", values={"name": sf.concat("source.op", sf.lit("!"))})
-        .when_not_matched_by_source_update("target.age > 50", {"age": sf.col("target.age") - 50, "name": "old"})
+        .when_not_matched_insert("source.op = 'U'", values={"name": "concat(source.op, '!')"})
+        .when_not_matched_by_source_update("target.age > 50", {"age": sf.col("target.age") - 50, "name": sf.lit("old")})
         .when_not_matched_by_source_delete(sf.col("target.id") == 4)
         .commit(message="merged")
     )
@@ -132,8 +132,6 @@ def test_merge_when_it_is_said_wrongly_then_says_what_to_do(spark: SparkSession,
         merge.commit()
     with pytest.raises(InvalidRequestError, match="put the one without a condition last"):
         merge.when_matched_update().when_matched_delete()
-    with pytest.raises(InvalidRequestError, match=r"write sf\.col\('source\.age'\)"):
-        merge.when_matched_update(set={"age": "source.age"})
     with pytest.raises(InvalidRequestError, match="values are given by name"):
         merge.when_matched_update({"age": 5})  # type: ignore[arg-type]
     with pytest.raises(InvalidRequestError, match="gets values by set="):
@@ -155,7 +153,7 @@ def test_changes_when_rows_came_went_and_were_rewritten_then_are_those_that_pyth
     t.append(rows(spark, 4))
     middle = committed(t.delete("id IN (2, 4)"))
     t.compact()
-    t.update("id = 3", {"name": "three"})
+    t.update("id = 3", {"name": "'three'"})
     with log.transaction() as tx:
         tx.create_table("keyed", {"id": "int64", "name": "varchar"}, primary_key=["id"])
     keyed = log.table("keyed")

@@ -203,7 +203,7 @@ def test_update_when_rows_match_then_gives_them_the_values_and_leaves_the_others
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:
     append(rows(spark, 1, 2, 3), TABLE, log=log)
-    snapshot = committed(update(spark, TABLE, {"name": "new"}, [("id", ">=", 2)], log=log))
+    snapshot = committed(update(spark, TABLE, {"name": "'new'"}, [("id", ">=", 2)], log=log))
     assert [tuple(row) for row in read(spark, TABLE, log=log).orderBy("id").collect()] == [
         (1, "n1", 1),
         (2, "new", 2),

@@ -22,6 +22,7 @@ from commitlog.spark.changing.base import Base, refuse_inlined
 from commitlog.spark.changing.matching import Found
 from commitlog.spark.changing.merge_clauses import Clause, Clauses
 from commitlog.spark.changing.merge_step import CLAUSE, MergeStep
+from commitlog.spark.changing.new_values import explaining_text
 from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.columns import quoted
 from commitlog.spark.filters import Where
@@ -173,9 +174,10 @@ class Merging:
         transaction.read(base.table, filter=() if is_own else base.predicates)
         rows = step.rows().localCheckpoint(eager=False)
         acting = rows.where(f"{CLAUSE} IS NOT NULL")
+        with explaining_text():
+            inserted, changed = _together(step.inserted(rows)), _together(step.updated(acting))
         found = Found(positions(acting) if clauses.matched or clauses.not_matched_by_source else {})
-        changed = step.updated(acting) if found.positions else []
-        return put_replacement(transaction, base, found, _together(step.inserted(rows)), _together(changed))
+        return put_replacement(transaction, base, found, inserted, changed if found.positions else None)
 
     def _source_for(self, table: TableDefinition) -> DataFrame:
         """The source, its columns as those of the table where they are taken for them; others are for expressions only."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -14,9 +13,8 @@ from commitlog.client import SubmittedOutcome
 from commitlog.errors import InvalidRequestError
 
 Values: TypeAlias = "Mapping[str, Any] | Literal['*']"
-"""By column an expression over ``source`` and ``target``, or a plain value; "*" are the columns that the source has."""
+"""By column SQL or a Column over ``source`` and ``target``, or a plain value; "*" are the columns that the source has."""
 Condition: TypeAlias = "Expression | str | None"
-_LIKE_A_COLUMN = re.compile(r"(source|target)\.\w+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +67,6 @@ def _check(values: Values | None) -> None:
         return
     if not isinstance(values, Mapping) or not values:
         raise InvalidRequestError(f"values are a dict by column, such as {{'age': 5}}, or '*', not {values!r}")
-    for column, value in values.items():
-        if isinstance(value, str) and _LIKE_A_COLUMN.fullmatch(value):
-            raise InvalidRequestError(
-                f"the value of column {column} is the text {value!r}: for what that column holds write "
-                f"sf.col({value!r}), for the text itself sf.lit({value!r})"
-            )
 
 
 def first_that_holds(clauses: Sequence[Clause], number: int = 0) -> Expression:
@@ -98,8 +90,10 @@ Commit: TypeAlias = "Callable[..., SubmittedOutcome | None]"
 class Merge:
     """A MERGE in the making. Made by ``SparkTable.merge``: clause after clause, then `commit`.
 
-    Conditions and values name columns as ``source.x`` and ``target.x``. Of the clauses of one kind the first whose condition
-    holds for a row counts, so one without a condition comes last. Each call returns a new merge, and changes none.
+    Conditions and values are SQL or Columns, which name columns as ``source.x`` and ``target.x``: ``{"age": "source.age"}``.
+    Values that are neither stand for themselves; so does a text as ``sf.lit("late")`` or ``"'late'"``. Of the clauses of
+    one kind the first whose condition holds for a row counts, so one without a condition comes last. Each call returns a new
+    merge, and changes none.
     """
 
     _commit: Commit

@@ -14,6 +14,7 @@ from commitlog.client.files.file_columns import ROW_ID
 from commitlog.domain.model.types import fold
 from commitlog.spark.changing.base import Base, names_of
 from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
+from commitlog.spark.changing.new_values import new_value
 from commitlog.spark.columns import quoted
 from commitlog.spark.reading.dataframes import with_positions
 from commitlog.spark.reading.scan_files import FILE, POSITION
@@ -100,10 +101,7 @@ class MergeStep:
                 if fold(name) in given
             }
         else:
-            values = {
-                table.column(name).name: value if isinstance(value, Expression) else sf.lit(value)
-                for name, value in clause.values.items()
-            }
+            values = {table.column(name).name: new_value(value) for name, value in clause.values.items()}
         if otherwise is not None:
             values = {name: values.get(name, sf.col(f"{otherwise}.{quoted(name)}")) for name in names_of(self.base)}
         return [value.alias(name) for name, value in values.items()]

@@ -13,10 +13,13 @@ from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.files.file_columns import ROW_ID
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.attempts import Propose, committed
-from commitlog.spark.changing.base import Base, names_of
+from commitlog.spark.changing.base import Base, names_of, only
 from commitlog.spark.changing.matching import Matches, found_rows
+from commitlog.spark.changing.new_values import explaining_text, new_value
 from commitlog.spark.changing.row_replacement import put_replacement
+from commitlog.spark.columns import quoted
 from commitlog.spark.filters import Rows, filter_of
+from commitlog.spark.reading.dataframes import with_positions
 
 
 def update(
@@ -30,7 +33,8 @@ def update(
     attempts: int = 3,
     isolation: str = "serializable",
 ) -> SubmittedOutcome | None:
-    """Give columns of the rows that match ``where`` other values (literals, or expressions over the row).
+    """Give columns of the rows that match ``where`` other values: SQL over the row such as ``"age + 1"``, a Column, or a plain
+    value; for a text as it is ``sf.lit("New York")`` or ``"'New York'"``.
 
     The rows keep their ids, by which `SparkTable.changes` knows them.
 
@@ -63,9 +67,12 @@ def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:
     matches = Matches(where)
 
     def propose(transaction: Transaction, base: Base) -> Sequence[str]:
-        found = matches.at(base)
         given = {base.definition.column(name).name: value for name, value in values.items()}
-        changed = [_value(given[name]).alias(name) if name in given else sf.col(f"`{name}`") for name in names_of(base)]
+        with explaining_text():
+            new = {name: new_value(value).alias(name) for name, value in given.items()}
+            with_positions(base.spark, only(base, ()).scan).select(*new.values())
+        changed = [new.get(name, sf.col(quoted(name))) for name in names_of(base)]
+        found = matches.at(base)
         transaction.read(base.table, filter=base.predicates, files=found.files)
         if not found.files:
             return ()
@@ -73,7 +80,3 @@ def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:
         return put_replacement(transaction, base, found, changed=rows)
 
     return propose
-
-
-def _value(given: Expression | Any) -> Expression:
-    return given if isinstance(given, Expression) else sf.lit(given)

@@ -1,0 +1,30 @@
+"""The values that UPDATE and MERGE give columns, as programs write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as sf
+
+
+def new_value(given: Any) -> Expression:
+    """A value as Spark's expression: a text is SQL, as conditions are; what is neither that nor a Column is a plain value."""
+    if isinstance(given, Expression):
+        return given
+    return sf.expr(given) if isinstance(given, str) else sf.lit(given)
+
+
+@contextmanager
+def explaining_text() -> Iterator[None]:
+    """Tell whom Spark does not understand what a text among the values is taken for."""
+    try:
+        yield
+    except AnalysisException as error:
+        error.add_note(
+            "Texts given as columns' values are SQL: for the text itself write sf.lit('New York'), or \"'New York'\" in quotes."
+        )
+        raise

@@ -1,0 +1,75 @@
+"""Values that an update or a merge gives columns: SQL, Columns and plain ones, everywhere alike."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from people import rows
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+import commitlog.spark
+from commitlog.spark import SparkTable
+from commitlog.testing import InMemoryCommitLog
+
+
+@pytest.fixture
+def people_table(spark: SparkSession, tmp_path: Path) -> SparkTable:
+    """A table of a log in memory with the people 1, 2 and 3."""
+    t = commitlog.spark.table(spark, "main.people", log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(rows(spark, 1, 2, 3), create=True)
+    return t
+
+
+def all_of(table: SparkTable) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in table.read().orderBy("id").collect()]
+
+
+def test_update_when_values_are_texts_then_takes_them_as_sql(people_table: SparkTable) -> None:
+    t = people_table
+    t.update("id = 1", {"name": "upper(concat(name, '!'))", "age": "age + 1"})
+    t.update("id = 2", {"name": sf.lit("upper(name)"), "age": 40})
+    t.update("id = 3", {"name": "'three'", "age": None})
+    assert all_of(t) == [(1, "N1!", 2), (2, "upper(name)", 40), (3, "three", None)]
+
+
+def test_merge_when_values_are_texts_then_takes_them_as_sql_in_every_clause(
+    spark: SparkSession, people_table: SparkTable
+) -> None:
+    t = people_table
+    source = rows(spark, 2, 9).withColumn("name", sf.lit("new"))
+    (
+        t.merge(source, on="id")
+        .when_matched_update(set={"name": "source.name", "age": "target.age + source.age"})
+        .when_not_matched_insert(values={"id": "source.id", "name": "concat(source.name, '!')", "age": 7})
+        .when_not_matched_by_source_update("target.id = 1", {"name": "upper(target.name)", "age": sf.lit(0)})
+        .commit()
+    )
+    assert all_of(t) == [(1, "N1", 0), (2, "new", 4), (3, "n3", 3), (9, "new!", 7)]
+
+
+@pytest.mark.parametrize("text", ["Boston", "New York", ""])
+def test_update_or_merge_when_a_text_is_no_sql_then_says_how_to_write_text_and_changes_nothing(
+    spark: SparkSession, people_table: SparkTable, text: str
+) -> None:
+    merge = people_table.merge(rows(spark, 2, 9), on="id")
+    for change in (
+        lambda: people_table.update("id = 1", {"name": text}),
+        merge.when_matched_update(set={"name": text}).commit,
+        merge.when_not_matched_insert(values={"name": text}).commit,
+        merge.when_not_matched_by_source_update(set={"name": text}).commit,
+    ):
+        with pytest.raises(AnalysisException) as raised:
+            change()
+        assert "for the text itself write sf.lit('New York')" in raised.value.__notes__[0]
+    assert all_of(people_table) == [(1, "n1", 1), (2, "n2", 2), (3, "n3", 3)]
+
+
+def test_update_when_values_are_of_python_then_stores_them(spark: SparkSession, tmp_path: Path) -> None:
+    t = commitlog.spark.table(spark, "main.days", log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(spark.sql("SELECT 1 AS id, DATE '2026-01-01' AS day, true AS is_late"), create=True)
+    t.update(True, {"day": date(2026, 3, 2), "is_late": False})
+    assert all_of(t) == [(1, date(2026, 3, 2), False)]
