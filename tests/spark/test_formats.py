@@ -75,6 +75,13 @@ def test_format_when_written_in_mode_overwrite_then_replaces_all_rows_unless_som
         late.commit([files])
     assert not [path for path in files.paths if Path(path).exists()]
     assert ids(spark, log, newest(log)) == [3, 5]
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "DYNAMIC")
+    try:
+        with pytest.raises(PySparkException, match=r"replaces all rows.*overwrite\(df, partitions='dynamic'\)"):
+            overwritten(rows(spark, 6))
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert ids(spark, log, newest(log)) == [3, 5]
     overwritten(rows(spark, 6).where("false"))
     assert ids(spark, log, newest(log)) == []
     at_the_end = newest(log)

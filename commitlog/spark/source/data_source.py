@@ -45,6 +45,8 @@ from commitlog.spark.writing.publish import publish
 from commitlog.spark.writing.stream_runs import stream_key
 from commitlog.spark.writing.target import Making, Target, create_if_missing, target
 
+_PARTITION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
+
 # Every worker that has to do with the source imports this module.
 keep_imports()
 
@@ -142,7 +144,10 @@ class BatchWriter(DataSourceArrowWriter):
             raise DataFileError(f"table {table} is there already: leave out the option ifExists to write to it")
         return True
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self._overwrite:
+            _refuse_dynamic_partitions()
         return WrittenFiles((), None, None) if self._is_ignored else _write(iterator, self._target)
 
     @plainly
@@ -207,6 +212,18 @@ def _write(batches: Iterator[pa.RecordBatch], to: Target) -> WrittenFiles:
     query_id, run_id = (context.getLocalProperty(name) if context else None for name in (QUERY_ID, RUN_ID))
     query = query_of_task(str(uuid4())) if context else None
     return WrittenFiles(write_batches(batches, to.definition, to.path), query_id, run_id, query)
+
+
+def _refuse_dynamic_partitions() -> None:
+    """Raise ConfigurationError where Spark is set to replace only partitions that the rows are in. Of the session's settings
+    tasks alone know."""
+    context = TaskContext.get()
+    mode = context.getLocalProperty(_PARTITION_OVERWRITE) if context else None
+    if mode is not None and mode.lower() == "dynamic":
+        raise ConfigurationError(
+            f"mode('overwrite') replaces all rows of the table, and {_PARTITION_OVERWRITE} is dynamic: replace partitions by "
+            "commitlog.spark.table(spark, name).overwrite(df, partitions='dynamic'), or set it to static to replace all rows"
+        )
 
 
 def _paths(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
