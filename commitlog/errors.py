@@ -35,6 +35,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
@@ -370,17 +371,29 @@ class SnapshotNotFoundError(CommitLogError):
     """No such snapshot: not committed or not projected yet, or expired.
 
     Args:
-        snapshot_id: what was asked for.
+        snapshot_id: what was asked for; None where a moment was.
         floor_snapshot_id: the oldest snapshot kept, where known.
         head_snapshot_id: the newest snapshot in the catalog, where known.
+        begins: when the oldest snapshot was made, where a moment before was asked for.
     """
 
     def __init__(
-        self, snapshot_id: int, *, floor_snapshot_id: int | None = None, head_snapshot_id: int | None = None
+        self,
+        snapshot_id: int | None,
+        *,
+        floor_snapshot_id: int | None = None,
+        head_snapshot_id: int | None = None,
+        begins: datetime | None = None,
     ) -> None:
         self.snapshot_id = snapshot_id
         self.floor_snapshot_id = floor_snapshot_id
         self.head_snapshot_id = head_snapshot_id
+        if begins is not None:
+            super().__init__(
+                f"there is no snapshot of a moment so early: the oldest kept, {floor_snapshot_id}, was made at "
+                f"{begins.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
+            )
+            return
         floor = "the oldest kept" if floor_snapshot_id is None else str(floor_snapshot_id)
         head = "the newest" if head_snapshot_id is None else str(head_snapshot_id)
         super().__init__(f"there is no snapshot {snapshot_id}: choose one from {floor} to {head}")

@@ -177,7 +177,8 @@ class Catalog(CatalogReader):
         """The newest snapshot not later than ``moment``; SnapshotNotFoundError when all are."""
         rows = self._select(statements.SNAPSHOT_BEFORE, (moment,))
         if rows[0][0] is None:
-            self.check_snapshot(-1)
+            floor, begins = self._select(statements.OLDEST_SNAPSHOT)[0]
+            raise SnapshotNotFoundError(None, floor_snapshot_id=floor, begins=begins)
         return int(rows[0][0])
 
     def check_snapshot(self, snapshot_id: int) -> None:

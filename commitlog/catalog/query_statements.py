@@ -23,6 +23,8 @@ SHOWN = sql.SQL("""
     (SELECT snapshot_id, schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1) s""")
 SNAPSHOT_BEFORE = sql.SQL("""
     SELECT max(snapshot_id), min(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= %s""")
+OLDEST_SNAPSHOT = sql.SQL("""
+    SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id LIMIT 1""")
 SNAPSHOT_RANGE = sql.SQL("""
     SELECT min(snapshot_id), max(snapshot_id), bool_or(snapshot_id = %s) FROM ducklake_snapshot""")
 SNAPSHOTS = sql.SQL("""

@@ -82,7 +82,8 @@ class SparkTable:
 
         Args:
             version: as of which snapshot, by its id; None is the newest, with all that was committed before.
-            timestamp: instead, as of which moment: a datetime or ISO 8601, in UTC unless it says otherwise.
+            timestamp: instead, as of which moment: ISO 8601, in the session's zone unless it says otherwise; or a datetime,
+                one without a zone as Python has it, in this process's own, such as a ``time`` collected of `history`.
             where: only rows that match.
 
         Raises:

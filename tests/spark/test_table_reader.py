@@ -66,9 +66,13 @@ def test_format_when_read_at_snapshots_then_the_rows_of_each(
     newest = spark.read.format("commitlog").options(**options).load()
     assert newest.columns == ["id", "title", "age", "city"]
     assert newest.orderBy("id").collect() == read(spark, TABLE, log=log).orderBy("id").collect()
-    moment = "2001-01-01T00:00:00"
-    with pytest.raises(PySparkException, match="snapshot"):
-        spark.read.format("commitlog").options(**options, timestamp=moment).load().collect()
+    for moment, words in (
+        ("1969-01-01T00:00:00Z", "no snapshot of a moment so early: the oldest kept, 0, was made at"),
+        ("2001-01-01T00:00:00", r"names its time zone, such as 2001-01-01T00:00:00Z"),
+        ("2301-01-01T00:00:00Z", "a table is read at a moment that has passed"),
+    ):
+        with pytest.raises(PySparkException, match=words):
+            spark.read.format("commitlog").options(**options, timestamp=moment).load()
     with pytest.raises(PySparkException, match="a table is read at a snapshot such as 42"):
         source.option("snapshot", "newest").load().collect()
     with pytest.raises(PySparkException, match="no option snapshott: did you mean snapshot"):

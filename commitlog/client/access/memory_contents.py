@@ -200,8 +200,11 @@ class MemoryContents:
 
     def snapshot_at(self, moment: datetime) -> int:
         with self._lock:
-            before = [each.snapshot_id for each, _ in self._snapshots if each.time <= moment]
-        self.check_snapshot(before[-1] if before else -1)
+            floor = self._state().floor_snapshot_id
+            kept = [each for each, _ in self._snapshots if each.snapshot_id >= floor]
+        before = [each.snapshot_id for each in kept if each.time <= moment]
+        if not before:
+            raise SnapshotNotFoundError(None, floor_snapshot_id=floor, begins=kept[0].time)
         return before[-1]
 
     def snapshots(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from commitlog.spark.filters import Where, condition, conjunction, is_spark_only
 from commitlog.spark.reading.arrow_rows import as_text, by_column_id
 from commitlog.spark.reading.dataframes import Scan, dataframe
 from commitlog.spark.reading.derived_filters import derived
+from commitlog.spark.reading.moments import check_passed, moment_in, parsed
 from commitlog.spark.reading.scan_files import NO_POSITIONS, ScanFile
 from commitlog.spark.reading.snapshots import marked, marks
 
@@ -54,7 +55,8 @@ def read(
         spark: the session.
         table: its name, ``schema.table`` or ``table``.
         snapshot: as of which snapshot; None is the newest, with all that was committed before.
-        timestamp: instead, as of which moment (ISO 8601, UTC unless it says otherwise).
+        timestamp: instead, as of which moment: ISO 8601, in the session's time zone unless it says otherwise; or a datetime,
+            one without a zone as Python has it, in this process's own.
         where: only rows that match, as ``(column, op, value)`` or SQL. Files are left out by their statistics and partition
             values before Spark sees them, as far as there are conditions of one column and plain values.
         log: the log; None connects by the settings found.
@@ -64,7 +66,7 @@ def read(
         TableNotFoundError: there is no such table at the snapshot.
     """
     to_log = connect() if log is None else log
-    at = snapshot_of(to_log, snapshot, timestamp)
+    at = snapshot_of(to_log, snapshot, None if timestamp is None else moment_in(spark, timestamp))
     return rows_at(spark, table, at, to_log, where=where, is_pinned=snapshot is not None or timestamp is not None)
 
 
@@ -95,7 +97,7 @@ def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime 
     """The snapshot that an id or a moment names; without both the newest, with all that was committed before.
 
     Raises:
-        ConfigurationError: both are given, or one of them cannot be read.
+        ConfigurationError: both are given, or one of them cannot be read; or the moment has no time zone, or is to come.
         SnapshotNotFoundError: the moment is before the oldest snapshot.
     """
     if snapshot is not None and timestamp is not None:
@@ -106,15 +108,13 @@ def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime 
                 # What was committed just now may not be there for readers yet: that waits for it.
                 log.head_snapshot_id()
             return int(snapshot)
-        moment = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
     except ValueError as error:
-        raise ConfigurationError(
-            f"a table is read at a snapshot such as 42, or at a timestamp such as 2024-01-31T12:30:00: {error}"
-        ) from None
-    head = log.head_snapshot_id()
+        raise ConfigurationError(f"a table is read at a snapshot such as 42: {error}") from None
+    moment = parsed(timestamp) if isinstance(timestamp, str) else timestamp
     if moment is not None:
-        return catalog_of(log).snapshot_at(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-    return head
+        check_passed(moment)
+    head = log.head_snapshot_id()
+    return head if moment is None else catalog_of(log).snapshot_at(moment)
 
 
 @of_one_moment

@@ -16,7 +16,7 @@ _OWN = {
     "table": "which table, `schema.table` or `table`; `load` and `save` take it too",
     "topic": "`results`, instead of a table: every outcome of the log as a row",
     "snapshot": "read: the snapshot of this id; without it, each query reads the newest at its start",
-    "timestamp": "read: the newest snapshot at this moment (ISO 8601, UTC unless it says otherwise)",
+    "timestamp": "read: the newest snapshot at this moment (ISO 8601 with its time zone, such as `2026-03-01T00:00:00Z`)",
     "startingSnapshot": "stream from a table: an id (what was committed after it), `latest` (what comes from now on), `full` "
     "(the table as it is, then what comes), `earliest` (all that the log still knows); without it, all from the beginning",
     "maxFilesPerTrigger": "stream from a table: files in a batch at most; batches are whole snapshots, and at least one",
