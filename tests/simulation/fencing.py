@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fencing_instance import Instance
-from fencing_world import Choices, World
+from fencing_world import World
 
 from commitlog.errors import CommitLogError
+from commitlog.simulation.choices import Choices
 
 STEPS_MIN, STEPS_MAX = 30, 230
 SHRINKS_MAX = 400

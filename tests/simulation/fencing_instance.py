@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fencing_world import LOG_ID, Choices, Session, World, require
+from fencing_world import LOG_ID, Session, World, require
 
 from commitlog.errors import FencedError
 from commitlog.log.chain import Accepted, Chain, LogPosition
@@ -17,6 +17,7 @@ from commitlog.log.heartbeats import Heard
 from commitlog.log.reports import Report
 from commitlog.log.sequencer import TAKEOVER_AFTER_S
 from commitlog.log.serving import DoubtError, SentBatch, Serving, TakeoverAttempt, Telling
+from commitlog.simulation.choices import Choices
 
 BATCH_MAX = 3
 

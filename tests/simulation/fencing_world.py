@@ -11,12 +11,11 @@ At the end everything becomes well (`settle`), and then every proposal must have
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 from commitlog.domain import model as m
 from commitlog.log import chain as chain_module
@@ -24,43 +23,16 @@ from commitlog.log import codec
 from commitlog.log.chain import Accepted, Chain
 from commitlog.log.codec import Heartbeat, OutcomeHead, Takeover, encode_genesis, encode_outcome, encode_takeover
 from commitlog.log.reports import Report
+from commitlog.simulation.choices import Choices
 
 LOG_ID = b"L" * 16
 GENESIS = encode_genesis(m.Genesis(LOG_ID))
 OTHER_GENESIS = encode_genesis(m.Genesis(b"O" * 16))
 STEPS_S = (0.005, 0.02, 0.1)
 JUMP_S = 2.0
-T = TypeVar("T")
 
 # Every reader decodes the same few records: what is checked here is what follows from them.
 chain_module.decode_head = lru_cache(maxsize=4096)(codec.decode_head)
-
-
-class Choices:
-    """Where chance comes from: a seed, or choices that were noted before (then zeros)."""
-
-    def __init__(self, source: int | Sequence[int]) -> None:
-        self._chance = random.Random(source) if isinstance(source, int) else None
-        self._given: Sequence[int] = () if isinstance(source, int) else source
-        self.made: list[int] = []
-
-    def below(self, count: int) -> int:
-        """A number from 0 on."""
-        if self._chance is not None:
-            chosen = int(self._chance.random() * count)
-        else:
-            at = len(self.made)
-            chosen = self._given[at] % count if at < len(self._given) else 0
-        self.made.append(chosen)
-        return chosen
-
-    def pick(self, options: Sequence[T]) -> T:
-        """One of them."""
-        return options[self.below(len(options))]
-
-    def one_in(self, count: int) -> bool:
-        """Seldom; never where choices have run out."""
-        return self.below(count) == count - 1
 
 
 @dataclass(eq=False, slots=True)

@@ -13,21 +13,26 @@ import fencing_world
 import pytest
 from fencing_instance import Instance
 from fencing_world import World
+from serving_mistakes import (
+    Patch,
+    a_fenced_one_goes_on,
+    a_success_without_an_offset_is_proof,
+    an_error_is_no_doubt,
+    proved_by,
+    the_takeover_is_not_read_back,
+)
 
-from commitlog.errors import FencedError
 from commitlog.log import chain as chain_module
 from commitlog.log.chain import Accepted, Chain, ChainState, LogPosition, Skip
 from commitlog.log.codec import OutcomeHead, Takeover, hash_record
 from commitlog.log.heartbeats import Heard
 from commitlog.log.reports import Report
-from commitlog.log.serving import DoubtError, SentBatch, Serving, TakeoverAttempt, Telling
+from commitlog.log.serving import DoubtError, SentBatch, Serving, Telling
 
 SCHEDULES = 20_000
 PARTS = 4
 SCHEDULES_NIGHTLY = 500_000
 SCHEDULES_TO_FIND = 4_000
-
-Patch = pytest.MonkeyPatch
 
 
 def hold(first: int, count: int) -> None:
@@ -52,27 +57,8 @@ def test_fencing_whatever_happens_then_all_accept_the_same_and_everything_is_tol
 # --- planted bugs -----------------------------------------------------------------------------------------------------
 
 
-def proved_by(patch: Patch, is_proved: Callable[[Serving, list[Report]], bool]) -> None:
-    """Another rule for what the reports of a batch prove."""
-    real = Serving._is_at_the_end
-
-    def is_at_the_end(self: Serving, batch: SentBatch) -> bool:
-        reports = [batch.reports[index] for index in range(len(batch.outcomes))]
-        return is_proved(self, reports) or real(self, batch)
-
-    patch.setattr(Serving, "_is_at_the_end", is_at_the_end)
-
-
 def no_offset_check(patch: Patch) -> None:
     proved_by(patch, lambda serving, reports: all(each.error is None for each in reports))
-
-
-def an_error_is_no_doubt(patch: Patch) -> None:
-    proved_by(patch, lambda serving, reports: any(each.error is not None for each in reports))
-
-
-def an_implicit_acknowledgement_is_proof(patch: Patch) -> None:
-    proved_by(patch, lambda serving, reports: all(each.error is None and each.offset is None for each in reports))
 
 
 def only_the_last_offset_is_looked_at(patch: Patch) -> None:
@@ -122,24 +108,6 @@ def own_records_in_the_log_are_taken_as_accepted(patch: Patch) -> None:
         return [self._sent.popleft()]
 
     patch.setattr(Serving, "read", read)
-
-
-def a_fenced_one_goes_on(patch: Patch) -> None:
-    real = Serving.read
-
-    def read(self: Serving, records: Iterable[tuple[int, bytes | None]]) -> list[SentBatch]:
-        try:
-            return real(self, records)
-        except FencedError:
-            assert self.unread is not None
-            self.next_offset, self.unread = self.unread[1], None
-            return [self._sent.popleft()] if self._sent else []
-
-    patch.setattr(Serving, "read", read)
-
-
-def the_takeover_is_not_read_back(patch: Patch) -> None:
-    patch.setattr(TakeoverAttempt, "has_won", lambda self, state: True)
 
 
 def the_epoch_is_not_raised_after_doubt(patch: Patch) -> None:
@@ -294,7 +262,7 @@ def a_heartbeat_of_a_fenced_one_is_heeded(patch: Patch) -> None:
 BUGS = [
     no_offset_check,
     an_error_is_no_doubt,
-    an_implicit_acknowledgement_is_proof,
+    a_success_without_an_offset_is_proof,
     only_the_last_offset_is_looked_at,
     offsets_below_are_fine,
     a_gap_is_not_read,

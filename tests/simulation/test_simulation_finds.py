@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from serving_mistakes import (
+    Patch,
+    a_fenced_one_goes_on,
+    a_success_without_an_offset_is_proof,
+    an_error_is_no_doubt,
+    proved_by,
+    the_takeover_is_not_read_back,
+)
 
 from commitlog.catalog.projector import Session
 from commitlog.config import Settings
@@ -13,20 +21,17 @@ from commitlog.domain.deciding import decide
 from commitlog.domain.model import Genesis, Outcome
 from commitlog.domain.state.dumping import dump_state
 from commitlog.domain.state.index import new_state
-from commitlog.errors import FencedError
 from commitlog.log import checkpoint, proposals, replica, sequencer
 from commitlog.log.active import Active
 from commitlog.log.chain import Chain
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.codec import decode_receipts
 from commitlog.log.publisher import Publisher
-from commitlog.log.reports import Report
 from commitlog.log.results import ReadAhead, ResultRecord
-from commitlog.log.serving import SentBatch, Serving, TakeoverAttempt, Telling
+from commitlog.log.serving import SentBatch, Serving, Telling
 from commitlog.simulation import running
 
 pytestmark = pytest.mark.interpreted("compiled code calls functions directly: a mistake cannot be put in their place")
-Patch = pytest.MonkeyPatch
 SEEDS = 1_000
 STEPS = 400
 
@@ -45,45 +50,8 @@ def told_before_the_acknowledgement(patch: Patch) -> None:
     patch.setattr(Serving, "judge", judge)
 
 
-def proved_by(patch: Patch, is_proved: Callable[[Serving, Sequence[Report]], bool]) -> None:
-    """Another rule for what the reports of a batch prove."""
-    real = Serving._is_at_the_end
-
-    def is_at_the_end(self: Serving, batch: SentBatch) -> bool:
-        reports = [batch.reports[index] for index in range(len(batch.outcomes))]
-        return is_proved(self, reports) or real(self, batch)
-
-    patch.setattr(Serving, "_is_at_the_end", is_at_the_end)
-
-
-def an_error_is_no_doubt(patch: Patch) -> None:
-    proved_by(patch, lambda serving, reports: any(each.error is not None for each in reports))
-
-
-def a_success_without_an_offset_is_proof(patch: Patch) -> None:
-    proved_by(patch, lambda serving, reports: all(each.error is None and each.offset is None for each in reports))
-
-
 def an_offset_is_not_checked(patch: Patch) -> None:
     proved_by(patch, lambda serving, reports: all(each.offset is not None for each in reports))
-
-
-def a_fence_is_forgotten(patch: Patch) -> None:
-    real = Serving.read
-
-    def read(self: Serving, records: Iterable[tuple[int, bytes | None]]) -> list[SentBatch]:
-        try:
-            return real(self, records)
-        except FencedError:
-            assert self.unread is not None
-            self.next_offset, self.unread = self.unread[1], None
-            return [self._sent.popleft()] if self._sent else []
-
-    patch.setattr(Serving, "read", read)
-
-
-def the_takeover_is_not_read_back(patch: Patch) -> None:
-    patch.setattr(TakeoverAttempt, "has_won", lambda self, state: True)
 
 
 def what_a_predecessor_did_not_tell_is_left(patch: Patch) -> None:
@@ -287,7 +255,7 @@ BUGS = [
     an_error_is_no_doubt,
     a_success_without_an_offset_is_proof,
     an_offset_is_not_checked,
-    a_fence_is_forgotten,
+    a_fenced_one_goes_on,
     the_takeover_is_not_read_back,
     what_a_predecessor_did_not_tell_is_left,
     told_is_what_was_decided,

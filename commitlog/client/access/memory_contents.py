@@ -88,7 +88,6 @@ class MemoryContents:
         self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
         self._files: dict[int, _File] = {}
         self._rows: defaultdict[int, list[_Row]] = defaultdict(list)
-        self._history = MemoryHistory()
 
     # --- taking outcomes ----------------------------------------------------------------------------------------------
 
