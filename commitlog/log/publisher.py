@@ -81,6 +81,7 @@ class Publisher:
         # Made when it is needed.
         self._together: Sender | None = None
         self._making = threading.Lock()
+        self._own = _SentByThread()
         self._reader = TopicReader(
             settings, self._topics.receipts, timeout_s=_patience_s(timeout_s), fetch_wait_max_ms=FETCH_WAIT_MS
         )
@@ -192,10 +193,11 @@ class Publisher:
 
     def _send(self, pending: PendingProposal, encoded: bytes, key: bytes, timeout_s: float) -> None:
         # A dict's single steps need no lock.
+        sender = self._sender(timeout_s)
         self._unsent[pending] = None
         try:
             delivered = partial(self._delivered, pending)
-            self._sender(timeout_s).send(encoded, key, pending.partition, delivered, timeout_s=timeout_s)
+            sender.send(encoded, key, pending.partition, delivered, timeout_s=timeout_s)
         except KafkaException as error:
             del self._unsent[pending]
             raise self._not_sent(error.args[0], len(encoded)) from None
@@ -206,13 +208,29 @@ class Publisher:
         except BaseException:
             del self._unsent[pending]
             raise
+        self._own.last, self._own.sender = pending, sender
         if len(self._unsent) > UNHEARD_MAX and self._settings.machine.now_s() - self._deliveries_heard_at > POLL_S:
             self._hear_deliveries()
 
     def _sender(self, timeout_s: float) -> Sender:
-        """Whoever sends alone is sent for at once; beside many, what comes next is waited for a little."""
-        if self._answers.awaited <= AT_ONCE_MAX:
-            return self._at_once
+        """Whoever sends alone is sent for at once; beside many, what comes next is waited for a little.
+
+        What a thread sends keeps its order. Two producers know nothing of each other, so it goes from one to the other when
+        nothing of its own is on its way.
+        """
+        wanted = self._at_once if self._answers.awaited <= AT_ONCE_MAX else self._sender_together(timeout_s)
+        before = self._own.sender
+        if before is None or before is wanted or not self._is_last_on_its_way():
+            return wanted
+        if wanted is self._together:
+            before.flush(timeout_s)
+        return before if self._is_last_on_its_way() else wanted
+
+    def _is_last_on_its_way(self) -> bool:
+        self._hear_deliveries()
+        return self._own.last in self._unsent
+
+    def _sender_together(self, timeout_s: float) -> Sender:
         if self._together is None:
             with self._making:
                 if self._together is None:
@@ -326,6 +344,13 @@ class Publisher:
             raise LogIntegrityError(f"{self._topics.receipts} holds receipts of another log")
         self._answers.take(receipts.receipts, self._hear_deliveries)
         self._heard_to[partition] = offset + 1
+
+
+class _SentByThread(threading.local):
+    """What the thread that asks has sent last, and through which producer."""
+
+    last: PendingProposal | None = None
+    sender: Sender | None = None
 
 
 def _patience_s(timeout_s: float) -> float:

@@ -56,6 +56,7 @@ from commitlog.log.producing import KafkaResults, KafkaVoice
 from commitlog.log.publisher import Publisher
 from commitlog.log.reports import Report
 from commitlog.log.results import ResultsReader
+from commitlog.log.sending import Sender
 from commitlog.log.sequencer import LEGAL_MOVES, Phase
 from commitlog.log.topics import topics_of
 
@@ -86,6 +87,22 @@ def test_proposals_when_published_then_each_gets_its_own_answer(settings: Settin
     assert {outcome.epoch for outcome in outcomes} == {1}
     by_id = {each.proposal_id: each for each in sent}
     assert all(outcome.proposal == by_id[outcome.proposal_id] for outcome in outcomes[1:])  # type: ignore[index]
+
+
+def test_proposals_when_each_is_from_the_one_before_then_they_come_in_the_order_in_which_a_thread_sent_them(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make_slow_sender(self: Publisher, *, linger_ms: int, timeout_s: float) -> Sender:
+        return make_sender(self, linger_ms=linger_ms or 1_000, timeout_s=timeout_s)
+
+    make_sender = Publisher._make_sender
+    with serving(settings):
+        # What is sent at once is slower than what is sent together, as a machine at work may make it.
+        monkeypatch.setattr(Publisher, "_make_sender", make_slow_sender)
+        with Publisher(settings) as publisher:
+            sent = [proposal(ids, 0, create_table())] + [proposal(ids, n, append(f"f{n}")) for n in range(1, 40)]
+            pending = [publisher.publish(each) for each in sent]
+            assert [each.wait().snapshot_id for each in pending] == list(range(1, 41))
 
 
 def test_proposal_when_sent_again_then_the_first_answer_is_repeated(settings: Settings, ids: Ids) -> None:
