@@ -335,6 +335,14 @@ def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, 
         LogLossError: the range is not in the topic (any more).
         LogUnavailableError: no broker has answered for long.
     """
+    for message in read_messages(settings, start, end):
+        offset = message.offset()
+        assert offset is not None
+        yield offset, message.value()
+
+
+def read_messages(settings: Settings, start: int, end: int) -> Iterator[Message]:
+    """The same with all that a message has beside its value; raises as `read_range`."""
     reader = TopicReader(settings, f"{settings.log}.results", {0: start})
     try:
         deadline = settings.machine.now_s() + END_TIMEOUT_S
@@ -343,7 +351,7 @@ def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, 
                 offset = message.offset()
                 assert offset is not None
                 if offset < end:
-                    yield offset, message.value()
+                    yield message
                 deadline = settings.machine.now_s() + END_TIMEOUT_S
             if settings.machine.now_s() > deadline:
                 raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(END_TIMEOUT_S * 1000))

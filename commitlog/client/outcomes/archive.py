@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
 
 RANGE_SNAPSHOTS = 100_000
 ROW_GROUP_ROWS = 20_000
+BATCH_ROWS = 5_000
 _POSITION = b"commitlog.position"
 _RANGE = b"commitlog.range_snapshots"
 _SCHEMA = pa.schema(
@@ -93,6 +95,23 @@ def archived_position(to: str) -> LogPosition | None:
     return files.position(names[-1], None) if names else None
 
 
+class ArchivedRecord(NamedTuple):
+    """A record that counts, where it was in the results, and the takeovers right before it."""
+
+    raw: bytes
+    takeovers: tuple[bytes, ...]
+    offset: int
+
+
+def archived_records(to: str) -> Iterator[ArchivedRecord]:
+    """What an archive holds, in order, as it is: only the chain tells whether it was changed."""
+    files = _Files(to)
+    for name in files.names():
+        for batch in files.batches(name, ["raw", "takeovers", "results_offset"]):
+            for row in batch.to_pylist():
+                yield ArchivedRecord(row["raw"], tuple(row["takeovers"]), row["results_offset"])
+
+
 def _closed(
     reader: ResultsReader, length: int, done: int, on_progress: Callable[[int, int], None]
 ) -> Iterator[tuple[int, list[ResultRecord]]]:
@@ -136,6 +155,11 @@ class _Files:
             )
         log_id, seq, epoch, digest, offset = json.loads(metadata[_POSITION])
         return LogPosition(bytes.fromhex(log_id), seq, epoch, bytes.fromhex(digest), offset)
+
+    def batches(self, name: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, some at a time."""
+        with self._filesystem.open_input_file(f"{self._folder}/{name}") as opened:
+            yield from pq.ParquetFile(opened).iter_batches(batch_size=BATCH_ROWS, columns=columns)
 
     def write(self, log_id: bytes, first: int, length: int, records: list[ResultRecord]) -> ArchivedRange:
         """Write one range under another name, then give it its own: a file is there whole or not at all."""

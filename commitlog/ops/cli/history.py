@@ -56,6 +56,9 @@ def filter_options(command: F) -> F:
 @click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
 @click.option("--before", "before_seq", type=int, metavar="SEQ", help="Only outcomes before this one.")
 @click.option("--graph", is_flag=True, help="Draw which proposals overtook which.")
+@click.option(
+    "--head-hash", is_flag=True, help="Only the last outcome and its hash, to be noted: `verify --chain --expect`."
+)
 @filter_options
 @json_option
 @settings_options
@@ -64,6 +67,7 @@ def log_command(
     limit: int,
     before_seq: int | None,
     graph: bool,
+    head_hash: bool,
     table: str | None,
     writer: str | None,
     since: datetime | str | None,
@@ -77,6 +81,9 @@ def log_command(
     """
     if graph and (as_json or table or writer or verdict):
         raise click.UsageError("--graph draws all outcomes: leave out --json, --table, --writer and --verdict")
+    if head_hash:
+        _print_head_hash(settings, as_json)
+        return
     with reading_log(settings) as log:
         entries = log.history(limit, before=before_seq, table=table, writer=writer, since=since, verdict=verdict)
     if as_json:
@@ -90,6 +97,16 @@ def log_command(
         )
     else:
         _print_entries(entries, graph=graph)
+
+
+def _print_head_hash(settings: Settings, as_json: bool) -> None:
+    from commitlog.ops.maintenance.verify_chain import head, noted
+
+    found = head(settings)
+    if as_json:
+        print_json({"seq": found.seq, "head_snapshot_id": found.head_snapshot_id, "noted": noted(found.position)})
+    else:
+        click.echo(noted(found.position))
 
 
 def _print_entries(entries: list[HistoryEntry], *, graph: bool) -> None:

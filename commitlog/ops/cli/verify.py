@@ -44,10 +44,53 @@ def archive_command(settings: Settings, to: str, range_snapshots: int, as_json: 
 @click.command("verify")
 @click.option("--archive", "archived", metavar="DIR", help="Read closed ranges from here; the others come from Kafka.")
 @click.option("--no-catalog", is_flag=True, help="Look at the log alone.")
+@click.option("--chain", is_flag=True, help="Only look whether a record was changed since: without Spark, in seconds.")
+@click.option("--expect", metavar="SEQ:HASH", help="With --chain: what `commitlog log --head-hash` printed some day.")
 @json_option
 @settings_options
-def verify_command(settings: Settings, archived: str | None, no_catalog: bool, as_json: bool) -> None:
-    """Decide the whole log again and compare it with itself and the catalog. Exit code 1 when something is wrong."""
+def verify_command(
+    settings: Settings, archived: str | None, no_catalog: bool, chain: bool, expect: str | None, as_json: bool
+) -> None:
+    """Decide the whole log again and compare it with itself and the catalog. Exit code 1 when something is wrong.
+
+    With --chain: read every record's place in the chain of hashes, and compare it with what the catalog, checkpoints and
+    you have noted of it.
+    """
+    if expect is not None and not chain:
+        raise click.UsageError("--expect goes with --chain")
+    looked = _verify_chain if chain else _verify_all
+    sys.exit(0 if looked(settings, archived, not no_catalog, expect, as_json) else 1)
+
+
+def _verify_chain(settings: Settings, archived: str | None, catalog: bool, expect: str | None, as_json: bool) -> bool:
+    from commitlog.ops.maintenance.verify_chain import noted, parse_noted, verify_chain
+
+    expected = None if expect is None else parse_noted(expect)
+    with shown_progress("reading the chain", hidden=as_json) as show:
+        report = verify_chain(
+            settings,
+            archive=archived,
+            catalog=catalog,
+            expected=expected,
+            on_progress=lambda done, total: show("reading the chain", done, total),
+        )
+    if as_json:
+        head = None if report.position is None else noted(report.position)
+        breaks = [each._asdict() for each in report.breaks]
+        print_json({**dataclasses.asdict(report), "position": head, "breaks": breaks, "ok": report.ok})
+        return report.ok
+    for each in report.breaks:
+        click.echo(f"WRONG between results offsets {each.first_offset} and {each.last_offset}: {each.what}")
+    if report.position is not None:
+        click.echo(
+            f"{report.records:,} records, {report.witnesses:,} hashes noted elsewhere; the chain ends with outcome "
+            f"{noted(report.position)}"
+        )
+    click.echo("all as it was written" if report.ok else "NOT as it was written: docs/security.md says what to do")
+    return report.ok
+
+
+def _verify_all(settings: Settings, archived: str | None, catalog: bool, _: str | None, as_json: bool) -> bool:
     from commitlog.client import CommitLog
     from commitlog.ops.local_spark import local_spark
     from commitlog.spark import verify
@@ -59,10 +102,10 @@ def verify_command(settings: Settings, archived: str | None, no_catalog: bool, a
         CommitLog.connect(settings=settings) as log,
         local_spark(settings, Path(directory), "commitlog-verify") as spark,
     ):
-        report = verify(spark, log=log, archive=archived, catalog=not no_catalog, on_step=show)
+        report = verify(spark, log=log, archive=archived, catalog=catalog, on_step=show)
     if as_json:
         plain = dataclasses.asdict(report) | {"head_hash": report.head_hash.hex(), "ok": report.ok}
         print_json(plain)
     else:
         click.echo(str(report))
-    sys.exit(0 if report.ok else 1)
+    return report.ok
