@@ -72,8 +72,10 @@ def test_changes_when_others_rely_on_what_they_read_then_only_snapshot_lets_them
             ("write_serializable", appends_and_deletes),
         ):
             late.other = other
-            with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+            with pytest.raises(ProposalRejectedError, match="CONFLICT") as refused:
                 t.delete("id % 10 = 1", isolation=level, attempts=1)
+            advice = [each for each in refused.value.__notes__ if "isolation='write_serializable' lets" in each]
+            assert len(advice) == (level == "serializable")
         late.other = lambda: merge(rows(spark, 7), TABLE, "id", log=log)
         t.delete("id IN (1, 7)", isolation="Snapshot", attempts=1)
         assert ids(spark, log) == [2, 4, 5, 6, 7]

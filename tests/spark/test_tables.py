@@ -314,7 +314,9 @@ def test_overwrite_when_rows_came_in_meanwhile_then_is_refused_and_without_them_
         late.meanwhile = lambda: committed(append(rows(spark, 3), TABLE, log=log)) and None
         with pytest.raises(ProposalRejectedError, match="CONFLICT") as refused:
             overwrite(rows(spark, 9), TABLE, log=late)
-    assert refused.value.__notes__ == ["Attempts made: 1, each from the newest snapshot on."]
+    advice, note = refused.value.__notes__
+    assert "isolation='write_serializable' lets those pass" in advice
+    assert note == "Attempts made: 1, each from the newest snapshot on."
     assert ids(spark, log) == [1, 2, 3]
     overwrite(rows(spark, 8), TABLE, log=log)
     assert ids(spark, log) == [8]

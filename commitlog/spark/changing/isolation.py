@@ -51,7 +51,32 @@ class Level(StrEnum):
         """What commits a transaction that has changed rows of these tables."""
         if self is Level.WRITE_SERIALIZABLE:
             return _PastBlindAppends(log, transaction, table_ids)
-        return transaction
+        return _Advised(transaction) if self is Level.SERIALIZABLE else transaction
+
+
+class _Advised:
+    """Commits a transaction; one that is refused for appends alone is told which level lets them pass."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    def commit(self) -> SubmittedOutcome:
+        """Commit the transaction; raises what its own ``commit`` does."""
+        try:
+            return self._transaction.commit()
+        except ProposalRejectedError as error:
+            if _is_for_appends_alone(cast("SubmittedOutcome", error.outcome)):
+                error.add_note(
+                    "Only appends got in its way. isolation='write_serializable' lets those pass that rely on nothing they "
+                    "have read, as a stream's: it is as if they had come afterwards."
+                )
+            raise
+
+
+def _is_for_appends_alone(refused: SubmittedOutcome) -> bool:
+    return refused.reason is Reason.CONFLICT and {each.kind for each in refused.conflicts} == {
+        ConflictKind.TABLE_APPENDED
+    }
 
 
 class _PastBlindAppends:
@@ -80,8 +105,7 @@ class _PastBlindAppends:
         return self._log.commit(proposal)
 
     def _is_passable(self, refused: SubmittedOutcome, base: int) -> bool:
-        kinds = {each.kind for each in refused.conflicts}
-        if refused.reason is not Reason.CONFLICT or kinds != {ConflictKind.TABLE_APPENDED}:
+        if not _is_for_appends_alone(refused):
             return False
         self._log.wait_for_snapshot(refused.head_snapshot_id)
         only_blind_appends, upto = catalog_of(self._log).only_blind_appends, refused.head_snapshot_id
