@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.names import parse_table_name
+from commitlog.domain.model import FilterOp
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.base import Base, base_of, only
 from commitlog.spark.columns import quoted
@@ -24,6 +25,7 @@ from commitlog.spark.jobs import shown_as
 from commitlog.spark.maintaining.compact_bins import bins, live_bytes, worth_rewriting
 from commitlog.spark.maintaining.z_order import check_columns, morton
 from commitlog.spark.reading.dataframes import with_row_ids
+from commitlog.spark.reading.derived_filters import derived
 from commitlog.spark.reading.scan_files import ScanFile
 from commitlog.spark.writing.column_fit import fit_with_ids
 from commitlog.spark.writing.parquet_files import new_directory, write_parquet
@@ -68,8 +70,8 @@ def compact(
     Args:
         spark: the session.
         table: its name, ``schema.table`` or ``table``.
-        where: only files that may have rows that match, as statistics and partition values tell: ``(column, op, value)``, or
-            several. They are rewritten whole.
+        where: only files that may have rows that match, as statistics and partition values tell of what it says of single
+            columns. They are rewritten whole.
         rewrite_all: also the files that are large and have lost no rows, such as to sort what has not been sorted.
         parallelism: how many groups are rewritten at once.
         target_bytes: how large a new file is about; files of at least three quarters of it that have lost no rows stay.
@@ -88,10 +90,6 @@ def compact(
     """
     if sort_by and z_order_by:
         raise InvalidRequestError("order the rows by sort_by=[...] or by z_order_by=[...], not both")
-    if is_spark_only(where):
-        raise InvalidRequestError(
-            "files are chosen by what the catalog knows of them: give where=('day', '>=', '2026-01-01'), or several of these"
-        )
     if not isinstance(parallelism, int) or parallelism < 1:
         raise InvalidRequestError(
             f"parallelism is how many groups are rewritten at once, from 1 on, not {parallelism!r}"
@@ -100,7 +98,7 @@ def compact(
     base = base_of(spark, table, to_log, to_log.transaction())
     check_columns(base.definition, [*sort_by, *z_order_by], curve=bool(z_order_by))
     order = _Order(target_bytes, sort_by, z_order_by)
-    chosen = base if where is None else only(base, _files_that_may_match(to_log, base, where))
+    chosen = base if where is None else only(base, _files_that_may_match(base, where))
     groups = [
         only(base, [each.data_file_id for each in group])
         for partition in _by_partition(chosen.scan.files)
@@ -109,11 +107,20 @@ def compact(
     return _compact_all(to_log, groups, order, parallelism) if groups else []
 
 
-def _files_that_may_match(log: CommitLog, base: Base, where: Where) -> set[int]:
-    catalog, name = catalog_of(log), parse_table_name(base.table)
+def _files_that_may_match(base: Base, where: Where) -> set[int]:
+    predicates = conjunction(where)
+    if is_spark_only(where):
+        predicates, is_all = derived(base.spark, where, base.definition.columns)
+        # That a column is not NULL is all that Spark concludes of expressions that the catalog cannot compute.
+        if not is_all and all(each.op is FilterOp.IS_NOT_NULL for each in predicates):
+            raise InvalidRequestError(
+                "files are chosen by what the catalog knows of them, and where says nothing that it could compare: give "
+                "conditions of single columns, such as where=\"day >= '2026-01-01'\" or where=('day', '>=', '2026-01-01')"
+            )
+    catalog, name = catalog_of(base.log), parse_table_name(base.table)
     at = catalog.table_at(name.schema, name.name, base.scan.snapshot_id)
     assert at is not None, "its files have been read"
-    return {each.data_file_id for each in catalog.files_at(at, base.scan.snapshot_id, where=conjunction(where))}
+    return {each.data_file_id for each in catalog.files_at(at, base.scan.snapshot_id, where=predicates)}
 
 
 def _compact_all(log: CommitLog, groups: Sequence[Base], order: _Order, parallelism: int) -> list[SubmittedOutcome]:
