@@ -35,6 +35,26 @@ _OWN = {
     "that came have their default, or NULL",
 }
 """Each with what it means, for `docs/spark.md`; beside them are the settings, and what begins with `kafka.`"""
+_HERE = {
+    "versionasof": "snapshot is that",
+    "snapshot-id": "snapshot is that",
+    "timestampasof": "timestamp is that",
+    "as-of-timestamp": "timestamp is that",
+    "replacewhere": "commitlog.spark.table(spark, name).overwrite(df, where=...) does that",
+    "partitionoverwritemode": "commitlog.spark.table(spark, name).overwrite(df, partitions='dynamic') does that",
+    "overwriteschema": "alter the table before, in a log.transaction()",
+    "startingversion": "startingSnapshot is an id after which it begins",
+    "startingtimestamp": "startingSnapshot is an id after which it begins, and the table's history() has their times",
+    "readchangefeed": "changes is that",
+    "readchangedata": "changes is that",
+    "skipchangecommits": "a row that is changed comes once more, one that is deleted not at all; changes tells them apart",
+    "ignorechanges": "a row that is changed comes once more, one that is deleted not at all; changes tells them apart",
+    "ignoredeletes": "a row that is changed comes once more, one that is deleted not at all; changes tells them apart",
+    "maxbytespertrigger": "maxFilesPerTrigger and maxRowsPerTrigger limit batches",
+    "txnappid": "key names a write, such as load:7",
+    "txnversion": "key names a write, such as load:7",
+}
+"""Options of other table formats, and what is there instead."""
 _SPARKS = frozenset({"path", "checkpointlocation", "queryname"})
 _IN_TABLE = "option."
 """What Spark puts before the options of a table that CREATE TABLE has made."""
@@ -63,9 +83,7 @@ class SourceOptions:
         for name in given:
             folded = name.lower().removeprefix(_IN_TABLE)
             if folded not in _KNOWN and folded not in ignored and not folded.startswith(_KAFKA):
-                near = get_close_matches(folded, _KNOWN, n=1)
-                hint = f"did you mean {_KNOWN[near[0]]}?" if near else "there are " + ", ".join(_OWN)
-                raise ConfigurationError(f"format('commitlog') has no option {name}: {hint}")
+                raise ConfigurationError(f"format('commitlog') has no option {name}: {_hint(folded)}")
 
     def text(self, name: str) -> str | None:
         """An option's text; None when it is not given."""
@@ -147,6 +165,13 @@ class SourceOptions:
         return {
             name: value for name, value in self._given.items() if name in Settings.__slots__ or name.startswith(_KAFKA)
         }
+
+
+def _hint(name: str) -> str:
+    if name in _HERE:
+        return _HERE[name]
+    near = get_close_matches(name, _KNOWN, n=1)
+    return f"did you mean {_KNOWN[near[0]]}?" if near else "there are " + ", ".join(_OWN)
 
 
 def options_page() -> str:
