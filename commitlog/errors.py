@@ -214,7 +214,7 @@ class KeyReusedError(CommitLogError):
 
     Args:
         proposal_id: of this write.
-        key: which id or ``writer_seq``, in words.
+        key: which key or id, in words.
         differences: in what it is another write.
         first: the proposal that was decided under the key; None where it is not known any more.
         snapshot_id: what it made; None when it was refused.

@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 from commitlog.client.arguments import checked_count
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.table_at import KnownTable
+from commitlog.client.tables.write_keys import parse_key, table_key
 from commitlog.client.transaction import Transaction
-from commitlog.client.writing.keys import parse_key, table_key
 from commitlog.domain.model import Reason
 from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError
 

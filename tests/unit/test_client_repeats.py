@@ -11,6 +11,7 @@ from pyroaring import FrozenBitMap64
 from commitlog.client import Transaction
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.outcomes.repeats import differences
+from commitlog.client.tables.write_keys import key_of, parse_key, table_key
 from commitlog.domain import model as m
 from commitlog.errors import InvalidRequestError, KeyReusedError, ProposalRejectedError
 from commitlog.log.codec import decode_proposal, encode_proposal
@@ -147,6 +148,19 @@ def test_commit_when_a_key_is_used_for_another_write_then_raises_and_the_same_wr
     assert (again.is_repeat, again.committed, again.snapshot_id) == (True, True, first.snapshot_id)
     assert again.first is not None
     assert again.assigned == first.assigned
+
+
+@pytest.mark.parametrize("key", ["load:1", "nightly:2026-03-02", "one", "a@b:3"])
+@pytest.mark.parametrize("table", ["main.people", None])
+def test_key_when_it_names_another_write_then_the_message_has_it_as_it_was_given(key: str, table: str | None) -> None:
+    write = parse_key(key) if table is None else table_key(key, table)
+    assert key_of(write) == key
+
+
+def test_commit_when_a_key_is_used_again_then_the_message_says_which(log: InMemoryCommitLog) -> None:
+    keyed(log, "t", [1], writer_seq=7).commit()
+    with pytest.raises(KeyReusedError, match=r"^key 'nightly:7' \(writer_seq 7 of writer nightly\) was used before"):
+        keyed(log, "u", [1], writer_seq=7).commit()
 
 
 def test_publish_many_when_a_key_is_used_again_then_the_others_are_answered(log: InMemoryCommitLog) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from commitlog.client.tables.names import TableName, quote_part
+from commitlog.client.tables.write_keys import WriteKey, key_of
 from commitlog.domain import model as m
 from commitlog.domain.model.types import fold
 from commitlog.errors import KeyReusedError
@@ -60,7 +61,9 @@ def check_repeat(first: m.Proposal, again: m.Proposal, *, snapshot_id: int | Non
 def _key_of(first: m.Proposal, again: m.Proposal) -> str:
     if first.proposal_id == again.proposal_id:
         return f"proposal id {UUID(bytes=again.proposal_id)}"
-    return f"writer_seq {again.writer_seq} of writer {again.writer_id}"
+    assert again.writer_seq is not None, "it repeats an id or a number"
+    write = WriteKey(again.writer_id, again.writer_seq)
+    return f"key {key_of(write)!r} (writer_seq {write.writer_seq} of writer {write.writer_id})"
 
 
 def differences(first: m.Proposal, again: m.Proposal) -> tuple[str, ...]:

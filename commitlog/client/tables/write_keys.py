@@ -12,6 +12,7 @@ from commitlog.domain.model.types import fold
 from commitlog.errors import InvalidRequestError
 
 _NUMBERED = re.compile(r"(.+):([0-9]{1,18})", re.DOTALL)
+_OF_TABLE = re.compile(r"@[^@.]+\.[^@]+$")
 
 
 class WriteKey(NamedTuple):
@@ -41,6 +42,14 @@ def writer_to_table(writer_id: str, table: str) -> str:
     """The writer of a key's part for one table: a name that people choose for a load may be that of each table's part of it."""
     name = parse_table_name(table)
     return f"{writer_id}@{TableName(fold(name.schema), fold(name.name))}"
+
+
+def key_of(write: WriteKey) -> str:
+    """The key that stands for a writer and its number, as `parse_key` takes it, without the table that it is a part for."""
+    name = _OF_TABLE.sub("", write.writer_id)
+    return (
+        name.removeprefix("key:") if name.startswith("key:") and not write.writer_seq else f"{name}:{write.writer_seq}"
+    )
 
 
 def table_key(key: Any, table: str) -> WriteKey:

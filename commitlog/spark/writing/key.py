@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from commitlog.client.writing.keys import parse_key, writer_to_table
+from commitlog.client.tables.write_keys import parse_key, writer_to_table
 from commitlog.errors import ConfigurationError
 
 QUERY_ID = "sql.streaming.queryId"
