@@ -24,10 +24,13 @@ _BUCKETED = frozenset({"int8", "int16", "int32", "int64", "boolean", "date", "ti
 _PARTS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
 
 
-def partition_specs(keys: Iterable[str | PartitionSpec]) -> tuple[PartitionSpec, ...]:
-    """Partition keys from ``"month"`` (a column), ``"month(day)"``, ``"bucket(16, id)"`` or PartitionSpec."""
+def partition_specs(keys: str | Iterable[str | PartitionSpec]) -> tuple[PartitionSpec, ...]:
+    """Partition keys from ``"month"`` (a column), ``"month(day)"``, ``"bucket(16, id)"`` or PartitionSpec, one or several."""
     given: tuple[Any, ...] = checked_items(
-        "partition_by", keys, (str, PartitionSpec), "columns, such as ['day'] or ['month(day)']"
+        "partition_by",
+        (keys,) if isinstance(keys, str) else keys,
+        (str, PartitionSpec),
+        "columns, such as ['day'] or ['month(day)']",
     )
     return tuple(key if isinstance(key, PartitionSpec) else _spec(key) for key in given)
 

@@ -27,12 +27,12 @@ class Making:
     """What a write may make for its rows: a table where there is none, or further columns.
 
     Raises:
-        InvalidRequestError: partitions are given for a table that is not to be created.
+        InvalidRequestError: partitions are given for a table that is not to be created, or is there with others.
     """
 
     schema: StructType
     create: bool = False
-    partition_by: Sequence[str | PartitionSpec] = ()
+    partition_by: str | Sequence[str | PartitionSpec] = ()
     merge_schema: bool = False
 
     def __post_init__(self) -> None:
@@ -45,10 +45,24 @@ class Making:
         """What is to be done to the table, None if there is none, before the rows come."""
         if table is None:
             return Preparation(column_specs(self.schema), partition_specs(self.partition_by))
+        self._check_partitions(table)
         if not self.merge_schema:
             return NOTHING
         new = [each for each in self.schema.fields if fold(each.name) not in table.by_name]
         return Preparation(added=column_specs(StructType(new)))
+
+    def _check_partitions(self, table: TableDefinition) -> None:
+        """See that a table that is there has the partitions that it would be created with, where these are said."""
+        asked = [(fold(each.column), each.transform) for each in partition_specs(self.partition_by)]
+        found = [(table.column_by_id(each.column_id).name, each.transform) for each in table.partition_by]
+        if asked and asked != [(fold(name), transform) for name, transform in found]:
+            there = ", ".join(
+                name if transform == "identity" else f"{transform} of {name}" for name, transform in found
+            )
+            raise InvalidRequestError(
+                f"table {table.name} is there already, partitioned by {there or 'nothing'}: leave out partition_by, or change "
+                "its partitions first by tx.alter(...).set_partition_by(...)"
+            )
 
 
 @dataclass(frozen=True, slots=True)
