@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, cast
 
 from commitlog.catalog.queries import Catalog
-from commitlog.client import CommitLog
+from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.access.kafka_access import KafkaAccess
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
@@ -63,6 +63,11 @@ def catalog_of(log: CommitLog) -> Catalog:
 def wait_for_seq(log: CommitLog, seq: int, timeout_s: float) -> bool:
     """Wait until the catalog holds an outcome; False when it was not in time."""
     return _served(log).wait_for_seq(seq, timeout_s)
+
+
+def committed_as(log: CommitLog, writer_id: str, writer_seq: int) -> SubmittedOutcome | None:
+    """The answer of a commit that was made before under a key, by whichever process."""
+    return log._committed_as(writer_id, writer_seq)
 
 
 def settings_of(log: CommitLog) -> Settings:

@@ -21,11 +21,12 @@ from commitlog.spark.changing.update import update
 from commitlog.spark.columns import held_columns, table_schema
 from commitlog.spark.connection import connect
 from commitlog.spark.filters import Rows, Where
-from commitlog.spark.maintaining.compact import compact
+from commitlog.spark.maintaining.compact import TARGET_BYTES, compact
 from commitlog.spark.reading.changes import row_changes
 from commitlog.spark.reading.history import history
 from commitlog.spark.reading.scan import read
 from commitlog.spark.writing.append import append
+from commitlog.spark.writing.column_fit import check_frame
 from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.publish import WrittenOutcome
 
@@ -163,7 +164,16 @@ class SparkTable:
         )
 
     def overwrite(
-        self, df: DataFrame, where: Rows = True, *, check: bool = True, partitions: str | None = None, **options: Any
+        self,
+        df: DataFrame,
+        where: Rows = True,
+        *,
+        check: bool = True,
+        partitions: str | None = None,
+        key: Key | str | None = None,
+        message: str | None = None,
+        attempts: int = 1,
+        isolation: str = "serializable",
     ) -> SubmittedOutcome | None:
         """Replace the rows that match ``where``, or all, by the rows of ``df``.
 
@@ -172,7 +182,10 @@ class SparkTable:
             where: which rows go; True is all.
             check: each new row must match ``where`` too, or nothing is committed.
             partitions: "dynamic" instead of ``where``: those in the partitions that ``df`` has rows of go, others stay.
-            options: ``message`` for the history; ``attempts``, how often it is computed at most (1); ``isolation``, see above.
+            key: names this write, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
+            message: for the history.
+            attempts: how often it is computed at most, each time from the newest snapshot on.
+            isolation: "serializable", "write_serializable" or "snapshot"; see `SparkTable`.
 
         Returns:
             The answer; None when no row goes or comes, and so there is nothing to commit.
@@ -182,36 +195,90 @@ class SparkTable:
             DataFileError: the columns do not fit, or the table has no partitions that could be told.
             ProposalRejectedError: it was refused, for example because rows came in since the base.
         """
-        return overwrite(df, self.name, where, check=check, partitions=partitions, log=self._log, **options)
+        return overwrite(
+            df,
+            self.name,
+            where,
+            check=check,
+            partitions=partitions,
+            log=self._log,
+            key=key,
+            message=message,
+            attempts=attempts,
+            isolation=isolation,
+        )
 
-    def delete(self, where: Rows, **options: Any) -> SubmittedOutcome | None:
+    def delete(
+        self,
+        where: Rows,
+        *,
+        key: Key | str | None = None,
+        message: str | None = None,
+        attempts: int = 3,
+        isolation: str = "serializable",
+    ) -> SubmittedOutcome | None:
         """Delete the rows that match ``where``, all where that is True; None when there are none.
 
         Args:
             where: which rows.
-            options: ``message`` for the history; ``isolation``, see above; ``attempts``, how often it is computed at most (3):
-                after a conflict only files that were added or lost rows since are read again.
+            key: names this write, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
+            message: for the history.
+            attempts: how often it is computed at most: after a conflict only files that were added or lost rows since are read
+                again.
+            isolation: "serializable", "write_serializable" or "snapshot"; see `SparkTable`.
 
         Raises:
             InvalidRequestError: ``where`` is None or empty, and so says not which rows.
             ProposalRejectedError: the last attempt was refused too.
         """
-        return delete(self._spark, self.name, where, log=self._log, **options)
+        return delete(
+            self._spark,
+            self.name,
+            where,
+            log=self._log,
+            key=key,
+            message=message,
+            attempts=attempts,
+            isolation=isolation,
+        )
 
-    def update(self, where: Rows, set: Mapping[str, Any], **options: Any) -> SubmittedOutcome | None:
+    def update(
+        self,
+        where: Rows,
+        set: Mapping[str, Any],
+        *,
+        key: Key | str | None = None,
+        message: str | None = None,
+        attempts: int = 3,
+        isolation: str = "serializable",
+    ) -> SubmittedOutcome | None:
         """Give columns of the rows that match ``where`` other values; None when there are none.
 
         Args:
             where: which rows; True is all.
             set: by column SQL over the row, such as ``"age + 1"``, a Column, such as ``sf.col("age") + 1``, or a plain value; a
                 text as it is by ``sf.lit("New York")`` or ``"'New York'"``.
-            options: as of `delete`.
+            key: names this write, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
+            message: for the history.
+            attempts: how often it is computed at most: after a conflict rows are looked for only in files that were added or
+                lost rows since.
+            isolation: "serializable", "write_serializable" or "snapshot"; see `SparkTable`.
 
         Raises:
             InvalidRequestError: ``where`` is None or empty, and so says not which rows; or ``set`` gives no values.
             ProposalRejectedError: the last attempt was refused too.
         """
-        return update(self._spark, self.name, set, where, log=self._log, **options)
+        return update(
+            self._spark,
+            self.name,
+            set,
+            where,
+            log=self._log,
+            key=key,
+            message=message,
+            attempts=attempts,
+            isolation=isolation,
+        )
 
     def merge(self, source: DataFrame, on: str | Sequence[str]) -> Merge:
         """Bring its rows in line with ``source``::
@@ -226,20 +293,51 @@ class SparkTable:
         Returns:
             The merge, which clauses say more of; nothing is done before its ``commit()``.
         """
+        check_frame(source)
         return Merge(partial(merge_by, source, self.name, on, log=self._log))
 
     # --- maintenance --------------------------------------------------------------------------------------------------
 
-    def compact(self, **options: Any) -> list[SubmittedOutcome]:
+    def compact(
+        self,
+        *,
+        where: Where = None,
+        rewrite_all: bool = False,
+        parallelism: int = 4,
+        target_bytes: int = TARGET_BYTES,
+        sort_by: Sequence[str] = (),
+        z_order_by: Sequence[str] = (),
+    ) -> list[SubmittedOutcome]:
         """Rewrite small files, and files with deleted rows, as fewer; one commit for each group of files.
 
         Args:
-            options: see `commitlog.spark.compact`.
+            where: only files that may have rows that match, as statistics and partition values tell of what it says of single
+                columns. They are rewritten whole.
+            rewrite_all: also the files that are large and have lost no rows, such as to sort what has not been sorted.
+            parallelism: how many groups are rewritten at once.
+            target_bytes: how large a new file is about; files of at least three quarters of it that have lost no rows stay.
+            sort_by: columns by which the rows are sorted over all new files of a partition.
+            z_order_by: instead, columns along whose Z-order curve they are sorted, for filters on any of them.
 
         Returns:
             The answers; empty when there is nothing to rewrite.
+
+        Raises:
+            DataFileError: a column to order by is not in the table, or has no order.
+            InvalidRequestError: both orders are given, or too many columns; or ``where`` says nothing of whole files.
+            ProposalRejectedError: rows of a group were deleted meanwhile; all other groups are compacted.
         """
-        return compact(self._spark, self.name, log=self._log, **options)
+        return compact(
+            self._spark,
+            self.name,
+            where=where,
+            rewrite_all=rewrite_all,
+            parallelism=parallelism,
+            target_bytes=target_bytes,
+            sort_by=sort_by,
+            z_order_by=z_order_by,
+            log=self._log,
+        )
 
 
 def table(spark: SparkSession, name: str, *, log: CommitLog | None = None) -> SparkTable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,10 +18,12 @@ from commitlog.errors import InvalidRequestError, ProposalRejectedError
 from commitlog.spark.changing.base import Asked, Base, base_of
 from commitlog.spark.changing.isolation import Level
 from commitlog.spark.changing.setting_apart import ScatteredRowsError, set_apart
-from commitlog.spark.connection import connect
+from commitlog.spark.connection import committed_as, connect
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.reading.snapshots import read_at
+from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.publish import commit
+from commitlog.spark.writing.stream_runs import fenced
 from commitlog.spark.writing.target import target_of
 
 _logger = logging.getLogger("commitlog.spark")
@@ -40,6 +42,7 @@ def committed(
     propose: Propose,
     *,
     operation: str,
+    key: Key | str | None,
     message: str | None,
     attempts: int,
     isolation: str = Level.SERIALIZABLE,
@@ -49,7 +52,8 @@ def committed(
     """Commit what ``propose`` puts into a transaction; after a conflict call it again on the new head.
 
     Where ``source`` was made of the table's own rows, the base is the snapshot at which they were read. The base has only
-    files that may hold rows that match ``where``.
+    files that may hold rows that match ``where``. A ``key`` that has been committed for the table is answered with its first
+    commit, and ``propose`` is not called.
 
     Returns:
         The answer; None when there was nothing to change.
@@ -60,13 +64,17 @@ def committed(
     """
     level = Level.of(isolation)
     to_log = connect() if log is None else log
+    named = None if key is None else (Key.parse(key) if isinstance(key, str) else key).of_table(table)
+    if named is not None and (first := committed_as(to_log, named.writer_id, named.writer_seq)) is not None:
+        return first
+    options: dict[str, Any] = {"isolation": level.of_transaction, "message": message, **_writer(to_log, named)}
     remaining, rewrites = attempts, _REWRITES_MAX
     while remaining > 0:
         remaining -= 1
-        transaction = to_log.transaction(isolation=level.of_transaction, message=message)
+        transaction = to_log.transaction(**options)
         seen = None if source is None else read_at(source, to_log, target_of(transaction, table).definition.table_id)
         if seen is not None and seen < transaction.base_snapshot_id:
-            transaction = to_log.transaction(isolation=level.of_transaction, message=message, base_snapshot_id=seen)
+            transaction = to_log.transaction(**options, base_snapshot_id=seen)
         base = base_of(spark, table, to_log, transaction, where)
         try:
             with shown_as(spark, operation, table, base.scan.snapshot_id):
@@ -99,3 +107,11 @@ def committed(
             )  # fmt: skip
             to_log.wait_for_snapshot(head)
     raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
+
+
+def _writer(log: CommitLog, key: Key | None) -> dict[str, Any]:
+    """The options of a transaction that a key stands for."""
+    if key is None:
+        return {}
+    held = fenced(log, key)
+    return {"writer_id": held.writer_id, "writer_seq": held.writer_seq, "writer_epoch": held.epoch}

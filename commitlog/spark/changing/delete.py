@@ -12,6 +12,7 @@ from commitlog.spark.changing.base import Base
 from commitlog.spark.changing.matching import Matches, all_files
 from commitlog.spark.changing.row_replacement import put_delete
 from commitlog.spark.filters import Rows, filter_of
+from commitlog.spark.writing.key import Key
 
 
 def delete(
@@ -20,13 +21,15 @@ def delete(
     where: Rows,
     *,
     log: CommitLog | None = None,
+    key: Key | str | None = None,
     message: str | None = None,
     attempts: int = 3,
     isolation: str = "serializable",
 ) -> SubmittedOutcome | None:
     """Delete the rows that match ``where``, all where that is True; None when there are none.
 
-    After a conflict only files that were added or lost rows since are read again.
+    After a conflict only files that were added or lost rows since are read again. A ``key`` names this write to this table, so
+    that doing it again commits nothing.
 
     Raises:
         InvalidRequestError: ``where`` is None or empty, and so says not which rows.
@@ -39,6 +42,7 @@ def delete(
         log,
         put_deletion(where),
         operation="delete from",
+        key=key,
         message=message,
         attempts=attempts,
         isolation=isolation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -29,6 +29,7 @@ from commitlog.spark.filters import Where
 from commitlog.spark.reading.positions import positions
 from commitlog.spark.reading.snapshots import read_at
 from commitlog.spark.writing.column_fit import conform
+from commitlog.spark.writing.key import Key
 
 _BOUNDED = frozenset({*INTEGER_BITS, "date", "decimal", "varchar"})
 _BOUNDED_KEYS = (st.IntegralType, st.DateType, st.DecimalType, st.StringType)
@@ -42,6 +43,7 @@ def merge(
     matched: str = "update",
     not_matched: str = "insert",
     log: CommitLog | None = None,
+    key: Key | str | None = None,
     message: str | None = None,
     attempts: int = 3,
     isolation: str = "serializable",
@@ -57,6 +59,7 @@ def merge(
         matched: what becomes of rows that match: "update", "delete" or "keep".
         not_matched: what becomes of source rows without a match: "insert" or "ignore".
         log: the log; None connects by the settings found.
+        key: names this write to this table, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
         message: for the history.
         attempts: how often it is computed at most.
         isolation: "serializable", "write_serializable" (others' appends that rely on nothing they have read do not matter) or
@@ -67,7 +70,9 @@ def merge(
         ProposalRejectedError: the last attempt was refused too.
     """
     clauses = plain_clauses(matched, not_matched)
-    return merge_by(source, table, on, clauses, log=log, message=message, attempts=attempts, isolation=isolation)
+    return merge_by(
+        source, table, on, clauses, log=log, key=key, message=message, attempts=attempts, isolation=isolation
+    )
 
 
 def merge_by(
@@ -77,6 +82,7 @@ def merge_by(
     clauses: Clauses,
     *,
     log: CommitLog | None = None,
+    key: Key | str | None = None,
     message: str | None = None,
     attempts: int = 3,
     isolation: str = "serializable",
@@ -89,6 +95,7 @@ def merge_by(
         log,
         merging.put,
         operation="merge into",
+        key=key,
         message=message,
         attempts=attempts,
         isolation=isolation,
@@ -114,9 +121,10 @@ def plain_clauses(matched: str, not_matched: str) -> Clauses:
 class Merging:
     """Deletes rows that match ``source`` or do not, and appends their new values and the rows that match nothing.
 
-    The source is computed once, and its rows kept where they were computed, as are the rows of the table that it changes: what
-    finds rows to delete, and what inserts them again, must be the same even of a source that would give others the next time.
-    When an executor that keeps some of them is lost, the merge fails; they are not computed again.
+    What can be told wrong without computing anything is told first. The source is computed once, and its rows kept where they
+    were computed, as are the rows of the table that it changes: what finds rows to delete, and what inserts them again, must be
+    the same even of a source that would give others the next time. When an executor that keeps some of them is lost, the merge
+    fails; they are not computed again.
 
     Raises:
         DataFileError: two source rows have the same ``on``.
@@ -130,10 +138,13 @@ class Merging:
         self._keys = keys
         self._clauses = clauses
         self._given = source
-        # What comes first computes it: that is what tells of its keys.
-        self._source = source.localCheckpoint(eager=False)
-        self._least, self._greatest = self._ends()
 
+    @cached_property
+    def _source(self) -> DataFrame:
+        # What comes first computes it: that is what tells of its keys.
+        return self._given.localCheckpoint(eager=False)
+
+    @cached_property
     def _ends(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """The least and the greatest value of each key whose values have bounds; DataFileError where keys are not unique."""
         names = [*map(quoted, self._keys)]
@@ -150,6 +161,11 @@ class Merging:
 
     def bounds(self, table: TableDefinition) -> Where:
         """Between which values the table's rows that it is about have the columns ``on``, where their types have bounds."""
+        for values in (each.values for each in self._clauses.all if isinstance(each.values, Mapping)):
+            for name in values:
+                table.column(name)
+        self._fitted(self._given, table)
+        least, greatest = self._ends
         if self._clauses.not_matched_by_source:
             return None
         try:
@@ -158,8 +174,8 @@ class Merging:
             # Spark may compare them nevertheless; it has its own word on those that it does not.
             return None
         pairs = [
-            (column.name, (self._least[name], self._greatest[name]))
-            for name in self._least
+            (column.name, (least[name], greatest[name]))
+            for name in least
             if (column := table.column(name)).type.name in _BOUNDED
         ]
         return [(name, "between", pair) for name, pair in pairs if all(map(_is_bound, pair))] or None
@@ -168,7 +184,7 @@ class Merging:
         """Put what becomes of the rows into the transaction."""
         refuse_inlined(base)
         clauses = self._clauses
-        step = MergeStep(base, self._source_for(base.definition), self._keys, clauses)
+        step = MergeStep(base, self._fitted(self._source, base.definition), self._keys, clauses)
         # What the source was made of may have been any row.
         is_own = read_at(self._given, base.log, base.definition.table_id) is not None
         transaction.read(base.table, filter=() if is_own else base.predicates)
@@ -179,14 +195,14 @@ class Merging:
         found = Found(positions(acting) if clauses.matched or clauses.not_matched_by_source else {})
         return put_replacement(transaction, base, found, inserted, changed if found.positions else None)
 
-    def _source_for(self, table: TableDefinition) -> DataFrame:
+    def _fitted(self, source: DataFrame, table: TableDefinition) -> DataFrame:
         """The source, its columns as those of the table where they are taken for them; others are for expressions only."""
         if not any(each.values == "*" for each in self._clauses.all):
-            return self._source
+            return source
         known = {fold(column.name) for column in table.columns}
-        others = [name for name in self._source.columns if fold(name) not in known]
+        others = [name for name in source.columns if fold(name) not in known]
         is_read = any(each.reads_expressions for each in self._clauses.all)
-        return conform(self._source, table, ignored=others if is_read else ())
+        return conform(source, table, ignored=others if is_read else ())
 
 
 def _together(parts: Sequence[DataFrame]) -> DataFrame | None:

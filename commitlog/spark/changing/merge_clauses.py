@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 
 from commitlog.client import SubmittedOutcome
 from commitlog.errors import InvalidRequestError
+from commitlog.spark.writing.key import Key
 
 Values: TypeAlias = "Mapping[str, Any] | Literal['*']"
 """By column SQL or a Column over ``source`` and ``target``, or a plain value; "*" are the columns that the source has."""
@@ -123,12 +124,21 @@ class Merge:
         """Delete a row that no row of the source matches."""
         return self._with("not_matched_by_source", condition, None)
 
-    def commit(self, **options: Any) -> SubmittedOutcome | None:
+    def commit(
+        self,
+        *,
+        key: Key | str | None = None,
+        message: str | None = None,
+        attempts: int = 3,
+        isolation: str = "serializable",
+    ) -> SubmittedOutcome | None:
         """Compute the merge and commit it; after a conflict it is computed again, but for the source.
 
         Args:
-            options: ``message`` for the history; ``attempts``, how often it is computed at most (3); ``isolation``, see
-                `SparkTable`.
+            key: names this write to the table, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
+            message: for the history.
+            attempts: how often it is computed at most, each time from the newest snapshot on.
+            isolation: "serializable", "write_serializable" or "snapshot"; see `SparkTable`.
 
         Returns:
             The answer; None when no row changes.
@@ -142,7 +152,7 @@ class Merge:
             raise InvalidRequestError(
                 "a merge without a clause changes nothing: add .when_matched_update(), for example"
             )
-        return self._commit(self._clauses, **options)
+        return self._commit(self._clauses, key=key, message=message, attempts=attempts, isolation=isolation)
 
     def _with(self, kind: str, condition: Condition, values: Values | None) -> Merge:
         return replace(self, _clauses=self._clauses.and_then(kind, condition, values))

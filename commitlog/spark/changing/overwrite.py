@@ -15,6 +15,8 @@ from commitlog.spark.changing.matching import Matches, all_files
 from commitlog.spark.changing.overwrite_partitions import put_partitions
 from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.filters import Rows, Where, condition, filter_of
+from commitlog.spark.writing.column_fit import check_frame
+from commitlog.spark.writing.key import Key
 
 
 def overwrite(
@@ -25,6 +27,7 @@ def overwrite(
     check: bool = False,
     partitions: str | None = None,
     log: CommitLog | None = None,
+    key: Key | str | None = None,
     message: str | None = None,
     attempts: int = 1,
     isolation: str = "serializable",
@@ -38,6 +41,7 @@ def overwrite(
         check: each new row must match ``where`` too, or nothing is committed.
         partitions: "dynamic" instead of ``where``: those in the partitions that ``df`` has rows of go, others stay.
         log: the log; None connects by the settings found.
+        key: names this write to this table, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
         message: for the history.
         attempts: how often it is computed at most.
         isolation: "serializable", "write_serializable" (others' appends that rely on nothing they have read do not matter) or
@@ -51,6 +55,7 @@ def overwrite(
         DataFileError: the columns do not fit, or the table has no partitions that could be told.
         ProposalRejectedError: it was refused, for example because rows came in since the base.
     """
+    check_frame(df)
     propose = put_overwrite(df, where, partitions, check=check)
     return committed(
         df.sparkSession,
@@ -58,6 +63,7 @@ def overwrite(
         log,
         propose,
         operation="overwrite",
+        key=key,
         message=message,
         attempts=attempts,
         isolation=isolation,

@@ -20,6 +20,7 @@ from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.columns import quoted
 from commitlog.spark.filters import Rows, filter_of
 from commitlog.spark.reading.dataframes import with_positions
+from commitlog.spark.writing.key import Key
 
 
 def update(
@@ -29,6 +30,7 @@ def update(
     where: Rows,
     *,
     log: CommitLog | None = None,
+    key: Key | str | None = None,
     message: str | None = None,
     attempts: int = 3,
     isolation: str = "serializable",
@@ -39,7 +41,7 @@ def update(
     The rows keep their ids, by which `SparkTable.changes` knows them.
 
     After a conflict the rows to change are looked for only in files that were added or lost rows since; the rows found
-    are all read and written again.
+    are all read and written again. A ``key`` names this write to this table, so that doing it again commits nothing.
 
     Raises:
         InvalidRequestError: ``where`` is None or empty, and so says not which rows; True is all.
@@ -52,6 +54,7 @@ def update(
         log,
         put_update(values, where),
         operation="update",
+        key=key,
         message=message,
         attempts=attempts,
         isolation=isolation,

@@ -32,6 +32,7 @@ from commitlog.spark.writing.parquet_files import new_directory, write_parquet
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.publish import commit
 
+TARGET_BYTES = 128 * 1024 * 1024
 _MORTON = "_commitlog_morton"
 
 
@@ -60,7 +61,7 @@ def compact(
     where: Where = None,
     rewrite_all: bool = False,
     parallelism: int = 4,
-    target_bytes: int = 128 * 1024 * 1024,
+    target_bytes: int = TARGET_BYTES,
     sort_by: Sequence[str] = (),
     z_order_by: Sequence[str] = (),
     log: CommitLog | None = None,

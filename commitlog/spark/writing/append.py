@@ -13,7 +13,7 @@ from commitlog.errors import ConfigurationError, ProposalRejectedError
 from commitlog.spark.connection import connect
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.writing.arrow_files import write_batches
-from commitlog.spark.writing.column_fit import check_fit, fit
+from commitlog.spark.writing.column_fit import check_fit, check_frame, fit
 from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
 from commitlog.spark.writing.partitions import write_rows
 from commitlog.spark.writing.proposal_room import few_files
@@ -58,6 +58,7 @@ def append(
         KeyReusedError: the key has named a write of other rows before; its files are gone.
         OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.
     """
+    check_frame(df)
     to_log = connect() if log is None else log
     given = Key.parse(key) if isinstance(key, str) else key
     named = None if given is None else given.of_table(table)

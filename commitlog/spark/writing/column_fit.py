@@ -17,10 +17,23 @@ from pyspark.sql import types as st
 from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import fold
-from commitlog.errors import DataFileError
+from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.columns import FIELD_ID, default_expression, identified_type, is_held, quoted, spark_type
 
 _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
+
+
+def check_frame(df: DataFrame) -> None:
+    """See that rows are Spark's, and not those of pandas or another library.
+
+    Raises:
+        InvalidRequestError: they are not.
+    """
+    if not isinstance(df, DataFrame):
+        raise InvalidRequestError(
+            f"rows are a DataFrame of Spark, not {type(df).__module__.split('.')[0]}'s {type(df).__name__}: give "
+            "spark.createDataFrame(rows)"
+        )
 
 
 def fit(df: DataFrame, table: TableDefinition, *more: Expression, ignored: Collection[str] = ()) -> DataFrame:
