@@ -147,6 +147,12 @@ class Settings:
         addresses = {"bootstrap_servers": bootstrap_servers, "database_url": database_url, "reader_url": reader_url}
         return replace(self, **addresses, sources={**self.sources, **dict.fromkeys(addresses, where)})  # type: ignore[arg-type]
 
+    def is_stopped(self, address: str) -> bool:
+        """Whether a server of the home is meant, which `up` has run there and does not now: then whoever listens at the default
+        address is another one. ``address`` is the setting, "bootstrap_servers" or "database_url".
+        """
+        return self.sources[address].startswith("default") and (self.home / PORTS_FILE).exists()
+
     def environment(self) -> dict[str, str]:
         """The process's environment for a child that must see exactly these settings, whatever files it finds; a port that
         nobody has chosen does not look chosen to it."""

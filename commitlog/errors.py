@@ -260,7 +260,7 @@ class ProposalTooLargeError(CommitLogError):
 
 
 class CatalogUnavailableError(CommitLogError):
-    """PostgreSQL does not answer. Decisions go on without it; only reading waits.
+    """PostgreSQL does not answer, or takes no connection. Decisions go on without it; only reading waits.
 
     Args:
         address: host, port and database, without a password.
@@ -272,9 +272,12 @@ class CatalogUnavailableError(CommitLogError):
         self.address = address
         self.waited_ms = waited_ms
         self.detail = detail
+        answer, remedy = "does not answer", "Start it (`commitlog up` runs one here), or set"
+        if "FATAL:" in detail:
+            answer, remedy = "refuses the connection", "Check login and database, and whether it is the one meant; set"
         super().__init__(
-            f"PostgreSQL at {address} does not answer{_waited(waited_ms)}{_because(detail)}. Start it "
-            "(`commitlog up` runs one here), or set COMMITLOG_DATABASE_URL to where it is."
+            f"PostgreSQL at {address} {answer}{_waited(waited_ms)}{_because(detail)}. {remedy} COMMITLOG_DATABASE_URL to "
+            "where it is."
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from commitlog.config import without_password
+from commitlog.config import Settings, without_password
 from commitlog.errors import CatalogRefusedError, CatalogUnavailableError
 
 if TYPE_CHECKING:
@@ -20,6 +20,18 @@ CONNECT_TIMEOUT_S = 10
 # By SQLSTATE: the connection, a server that is read only, what other sessions do, PostgreSQL's resources, its locks, its
 # operator, its machine.
 _WEATHER = ("08", "25006", "40", "53", "55", "57", "58")
+
+
+def catalog_url(settings: Settings) -> str:
+    """Where the catalog is.
+
+    Raises:
+        CatalogUnavailableError: the settings mean the embedded runtime of a home, which does not run.
+    """
+    if settings.is_stopped("database_url"):
+        address = without_password(settings.database_url)
+        raise CatalogUnavailableError(address, detail=f"nothing runs in {settings.home}")
+    return settings.database_url
 
 
 def connect(database_url: str, *, autocommit: bool = False, timeout_s: int = CONNECT_TIMEOUT_S) -> Connection:

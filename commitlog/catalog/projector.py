@@ -22,7 +22,7 @@ from uuid import UUID
 
 import psycopg
 
-from commitlog.catalog.connecting import connect, is_too_much, is_weather, plain, told_plainly
+from commitlog.catalog.connecting import catalog_url, connect, is_too_much, is_weather, plain, told_plainly
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.queries import PROJECTOR_NAME
 from commitlog.catalog.shares import shared_out
@@ -409,10 +409,11 @@ def _projection_error(record: ResultRecord, detail: str) -> ProjectionError:
 
 def wait_for_database(settings: Settings, timeout_s: float) -> None:
     """Wait until PostgreSQL answers; raise CatalogUnavailableError when it does not in time."""
+    url = catalog_url(settings)
     deadline = settings.machine.now_s() + timeout_s
     while True:
         try:
-            connect(settings.database_url, timeout_s=2).close()
+            connect(url, timeout_s=2).close()
             return
         except CatalogUnavailableError as error:
             if settings.machine.now_s() > deadline:

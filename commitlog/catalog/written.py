@@ -14,7 +14,7 @@ from uuid import UUID
 
 from psycopg import sql
 
-from commitlog.catalog.connecting import connect
+from commitlog.catalog.connecting import catalog_url, connect
 from commitlog.catalog.guard import ensure_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, create_catalog, migrate
 from commitlog.catalog.projecting.snapshots import Projection
@@ -210,7 +210,7 @@ class SqlCatalog:
 
 def connected(settings: Settings, *, decode_statistics: StatisticsDecoder, own: str = OWN_SCHEMA) -> SqlCatalog:
     """A connection that may write the catalog, which has this version from now on."""
-    conn = connect(settings.database_url)
+    conn = connect(catalog_url(settings))
     try:
         if own != OWN_SCHEMA:
             conn.execute("SELECT set_config('search_path', %s, false)", (own,))

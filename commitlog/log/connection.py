@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from commitlog.config import PORTS_FILE, Settings
+from commitlog.config import Settings
 from commitlog.errors import LogRefusedError, LogUnavailableError
 from commitlog.log.triage import Triage, triage
 
@@ -65,8 +65,7 @@ def client_options(settings: Settings, **options: object) -> dict[str, Any]:
     Raises:
         LogUnavailableError: the settings mean the embedded runtime of a home, which does not run.
     """
-    if settings.sources["bootstrap_servers"].startswith("default") and (settings.home / PORTS_FILE).exists():
-        # Whoever listens at the default address is not the broker that is meant.
+    if settings.is_stopped("bootstrap_servers"):
         raise LogUnavailableError(settings.bootstrap_servers, detail=f"nothing runs in {settings.home}")
     ours = {name.replace("_", "."): value for name, value in options.items()}
     return {

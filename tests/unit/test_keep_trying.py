@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from commitlog.catalog.connecting import catalog_url
 from commitlog.config import PORTS_FILE, Settings
-from commitlog.errors import ConfigurationError, LocalRuntimeError, LogUnavailableError
+from commitlog.errors import CatalogUnavailableError, ConfigurationError, LocalRuntimeError, LogUnavailableError
 from commitlog.local import home as home_module
 from commitlog.local.home import EmbeddedHome
 from commitlog.log.connection import make_consumer
+from commitlog.ops.cli import ui
+from commitlog.ops.cli.options import current_catalog, reading_log
 from commitlog.ops.service import keep_trying as keep_trying_module
 from commitlog.ops.service import notes as notes_module
 from commitlog.ops.service.keep_trying import keep_trying
@@ -137,6 +141,40 @@ def test_client_when_its_home_does_not_run_then_does_not_ask_who_listens_at_the_
     with pytest.raises(LogUnavailableError, match=f"nothing runs in {tmp_path}. Start it .`commitlog up`"):
         make_consumer(settings_of(tmp_path))
     make_consumer(settings_of(tmp_path, bootstrap_servers="127.0.0.1:9")).close()
+
+
+def test_catalog_when_its_home_does_not_run_then_does_not_ask_who_listens_at_the_default_address(
+    tmp_path: Path,
+) -> None:
+    assert catalog_url(settings_of(tmp_path)).endswith("127.0.0.1:5432/commitlog")
+    (tmp_path / PORTS_FILE).write_text("{}")
+    with pytest.raises(CatalogUnavailableError, match=f"nothing runs in {tmp_path}. Start it .`commitlog up`"):
+        catalog_url(settings_of(tmp_path))
+    with pytest.raises(CatalogUnavailableError, match="nothing runs"), current_catalog(settings_of(tmp_path)):
+        pass
+    with pytest.raises(CatalogUnavailableError, match="nothing runs"), reading_log(settings_of(tmp_path)):
+        pass
+    assert catalog_url(settings_of(tmp_path, database_url="postgresql://me@here/c")) == "postgresql://me@here/c"
+
+
+def test_catalog_when_it_refuses_the_connection_then_does_not_say_that_it_does_not_answer() -> None:
+    refused = CatalogUnavailableError("here/c", detail='FATAL:  password authentication failed for user "postgres"')
+    assert str(refused).startswith("PostgreSQL at here/c refuses the connection")
+    assert "commitlog up" not in str(refused)
+    assert str(CatalogUnavailableError("here/c", detail="Connection refused")).startswith(
+        "PostgreSQL at here/c does not answer"
+    )
+
+
+def test_ui_when_kafka_does_not_answer_then_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(settings: Settings, **_: Any) -> None:
+        monkeypatch.setattr(ui, "run_page", lambda settings, **_: pytest.fail("it is tried again"))
+        raise LogUnavailableError(settings.bootstrap_servers)
+
+    monkeypatch.setattr(ui, "run_page", away)
+    monkeypatch.setattr(ui, "running_page", lambda settings: None)
+    result = CliRunner().invoke(ui.ui_command, ["--home", str(tmp_path)])
+    assert isinstance(result.exception, LogUnavailableError)
 
 
 def test_load_when_the_home_says_which_log_it_runs_then_that_one_is_meant(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from weakref import WeakSet
 
+from commitlog.catalog.connecting import catalog_url
 from commitlog.catalog.queries import Catalog, Shown
 from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.watching import CatalogWatch
@@ -58,8 +59,8 @@ class _Connections:
         # Made for the first proposal: whoever only reads does not wait for what it needs.
         self._publisher: Publisher | None = None
         self._making = threading.Lock()
-        self.catalog = ReadersCatalog(settings.database_url)
-        self.watch = CatalogWatch(Catalog(settings.database_url))
+        self.catalog = ReadersCatalog(catalog_url(settings))
+        self.watch = CatalogWatch(Catalog(catalog_url(settings)))
         self.lookup = ResultsLookup(settings, self.catalog)
         self.end = LogEnd(settings)
 

@@ -56,13 +56,13 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
 @settings_options
 def migrate_command(settings: Settings, only_pre: bool, as_json: bool) -> None:
     """Bring the catalog up to this version of commitlog. The projector and `commitlog init` do it by themselves."""
-    from commitlog.catalog.connecting import connect, told_plainly
+    from commitlog.catalog.connecting import catalog_url, connect, told_plainly
     from commitlog.catalog.guard import ensure_guard, mark_projector
     from commitlog.catalog.migrations import VERSION, migrate
     from commitlog.catalog.projector import wait_for_database
 
     wait_for_database(settings, DATABASE_TIMEOUT_S)
-    with told_plainly(settings.database_url), connect(settings.database_url) as conn:
+    with told_plainly(settings.database_url), connect(catalog_url(settings)) as conn:
         mark_projector(conn)
         steps = migrate(conn, only_pre=only_pre)
         ensure_guard(conn)
@@ -93,6 +93,7 @@ def export_command(
 
     Without --copy-files the data files are read where they are, for as long as the live lake keeps them.
     """
+    from commitlog.catalog.connecting import catalog_url
     from commitlog.ops.maintenance.export import ExportFormat, export_catalog
 
     if snapshot_id is None:
@@ -100,7 +101,7 @@ def export_command(
             snapshot_id = catalog.head_snapshot_id()
     with shown_progress("exporting", hidden=as_json) as show:
         made = export_catalog(
-            settings.database_url,
+            catalog_url(settings),
             folder,
             snapshot_id=snapshot_id,
             form=ExportFormat(form),

@@ -60,10 +60,11 @@ def current_catalog(settings: Settings) -> Iterator[Catalog]:
         CatalogBehindError: it does not in time; the message says who is behind.
         CatalogUnavailableError, LogUnavailableError: a server does not answer.
     """
+    from commitlog.catalog.connecting import catalog_url
     from commitlog.catalog.queries import Catalog
     from commitlog.client import CommitLog
 
-    catalog = Catalog(settings.database_url)
+    catalog = Catalog(catalog_url(settings))
     try:
         # PostgreSQL says at once that it is not there; Kafka is asked for seconds.
         catalog.exists()
@@ -84,11 +85,12 @@ def reading_log(settings: Settings) -> Iterator[CommitLog]:
     Raises:
         CatalogUnavailableError, LogUnavailableError: a server does not answer.
     """
+    from commitlog.catalog.connecting import catalog_url
     from commitlog.catalog.reader import CatalogReader
     from commitlog.client import CommitLog
 
     # PostgreSQL says at once that it is not there; Kafka is asked for seconds.
-    catalog = CatalogReader(settings.database_url)
+    catalog = CatalogReader(catalog_url(settings))
     try:
         with catalog.connected():
             pass

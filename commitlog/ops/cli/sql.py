@@ -54,9 +54,10 @@ def duckdb_command(settings: Settings, as_json: bool) -> None:
     It has no password in it. What `commitlog up` runs has a login for readers, whose password is in a file that the line
     names; elsewhere COMMITLOG_READER_URL says which login readers have, and PGPASSWORD or a ~/.pgpass its password.
     """
+    from commitlog.catalog.connecting import catalog_url
     from commitlog.client.reading.duckdb_client import attach_statement
 
-    statement = attach_statement(settings.reader_url or settings.database_url)
+    statement = attach_statement(settings.reader_url or catalog_url(settings))
     if as_json:
         print_json({"attach": statement})
     else:

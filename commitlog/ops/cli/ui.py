@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext
 from dataclasses import replace
 
 import click
@@ -39,15 +38,21 @@ def ui_command(settings: Settings, host: str | None, port: int | None, token: st
     elif (address := running_page(settings)) is not None:
         click.echo(address)
         return
-    about = told_about(settings, WatchedPage()) if service else nullcontext()
-    with stopped_by_signal() as stop, Kept("page", settings, stop) as kept, about:
+    if service:
+        _serve(settings)
+        return
+    # A person waits here: what does not answer is said at once.
+    with stopped_by_signal() as stop:
+        run_page(settings, stop=stop, on_address=lambda address: click.echo(f"{address}\nCtrl-C stops it"))
+
+
+def _serve(settings: Settings) -> None:
+    """Run the page beside the other services, which outlive their servers."""
+    with stopped_by_signal() as stop, Kept("page", settings, stop) as kept, told_about(settings, WatchedPage()):
 
         def told(address: str) -> None:
             kept.is_well()
-            if service:
-                _logger.info("the page is at %s", address.partition("?")[0])
-            else:
-                click.echo(f"{address}\nCtrl-C stops it")
+            _logger.info("the page is at %s", address.partition("?")[0])
 
         kept.run(lambda: run_page(settings, stop=stop, on_address=told))
 

@@ -27,7 +27,7 @@ from uuid import UUID
 
 from commitlog.catalog import places
 from commitlog.catalog.checks import CheckedCatalog, check_live_files, check_position
-from commitlog.catalog.connecting import connect
+from commitlog.catalog.connecting import catalog_url, connect
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import ScheduledFile
@@ -490,6 +490,6 @@ def _sequencer_ms(settings: Settings, log_id: bytes) -> int | None:
 
 
 def _connect(settings: Settings) -> Connection:
-    conn = connect(settings.database_url, autocommit=True)
+    conn = connect(catalog_url(settings), autocommit=True)
     mark_projector(conn)
     return conn

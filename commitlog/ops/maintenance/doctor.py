@@ -11,7 +11,7 @@ from posixpath import basename
 import psycopg
 
 from commitlog.catalog.checks import ALWAYS, WITH_STATE, CheckedCatalog, Finding, shown
-from commitlog.catalog.connecting import connect, told_plainly
+from commitlog.catalog.connecting import catalog_url, connect, told_plainly
 from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.catalog.writing import Connection
@@ -105,7 +105,7 @@ def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool
         CatalogUnavailableError: PostgreSQL does not answer.
         ConfigurationError, LogIntegrityError, LogUnavailableError: the log is not there, broken, or does not answer.
     """
-    with told_plainly(settings.database_url), connect(settings.database_url) as conn:
+    with told_plainly(settings.database_url), connect(catalog_url(settings)) as conn:
         conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         conn.read_only = True
         yield from examine_on(conn, settings, footers=footers, storage=storage)
