@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from commitlog.client.arguments import checked_count
+from commitlog.client.outcomes.repeats import check_repeat
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.table_at import KnownTable
 from commitlog.client.tables.write_keys import parse_key, table_key
 from commitlog.client.transaction import Transaction
 from commitlog.domain.model import Reason
-from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError
+from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError, TableNotFoundError
 
 T = TypeVar("T")
 
@@ -78,6 +79,28 @@ def append_at_known(
                 raise
             attempts -= 1
     return commit_after_conflicts(log, appended.put, commit_if_any, attempts, options)
+
+
+def answered_again(
+    log: AttemptedLog, first: SubmittedOutcome, appended: Appended, options: Mapping[str, Any]
+) -> SubmittedOutcome:
+    """The answer to an append that was committed before, once what is appended is seen to be the same.
+
+    Raises:
+        KeyReusedError: it is something else.
+        DataFileError: it does not even fit the table as it was.
+    """
+    if first.first is None:
+        return first
+    # For the table as the first has left it, whatever has become of it since.
+    transaction = log.transaction(base_snapshot_id=first.snapshot_id, **options)
+    try:
+        appended.put(transaction)
+    except TableNotFoundError:
+        # The catalog has forgotten the table as it was.
+        return first
+    check_repeat(first.first, transaction.proposal(), snapshot_id=first.snapshot_id)
+    return first
 
 
 def commit_if_any(transaction: Transaction) -> SubmittedOutcome | None:

@@ -21,6 +21,7 @@ from commitlog.client.arguments import (
     shown,
 )
 from commitlog.client.attempts import (
+    answered_again,
     append_at_known,
     check_attempts,
     commit_after_conflicts,
@@ -211,7 +212,8 @@ class CommitLog(ReadableLog):
             create: create the table for the columns of the rows, or of the first file, in the same commit, if there is none.
             partition_by: of a table that is created: columns, or ``"month(day)"``, ``"bucket(16, id)"``.
             key: names this write to this table, such as ``load:1`` or ``nightly:2026-03-02``: when it has been committed
-                under this name before, nothing is written, and the answer is the first one.
+                under this name before, nothing is added, and the answer is the first one. Rows are compared with those of
+                the first (how many, between which bounds, with how many NULLs); ``files`` are not looked at again.
             attempts: how often it is sent at most, each time with an id of its own; once if ``proposal_id`` is given.
             options: see ``transaction``; without a base and an isolation, which are about what was read.
 
@@ -226,6 +228,7 @@ class CommitLog(ReadableLog):
             ProposalRejectedError: the last attempt was refused, or for a reason that checking again does not mend. What was
                 written is removed.
             OutcomeUnknownError: no answer in time. What was written stays, for it may yet be accepted.
+            KeyReusedError: ``key`` has named a write of other rows before; nothing of this one is added.
         """
         for name in ("base_snapshot_id", "isolation"):
             if name in options:
@@ -238,12 +241,13 @@ class CommitLog(ReadableLog):
         keys = partition_specs(partition_by)
         if not checked_flag("create", create) and keys:
             raise InvalidRequestError("partition_by is for a table that is created: add create=True")
-        parsed = parse_table_name(table)
+        parsed, first = parse_table_name(table), None
         if key is not None:
             options |= key_options(key, options, table=table)
-            if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
-                return first
+            first = self._committed_as(options["writer_id"], options["writer_seq"])
         if isinstance(given, tuple):
+            if first is not None:
+                return first
             appended = FileAppend(parsed, given, bring_by, create, keys)
             return append_at_known(self, self._newest_known(parsed), appended, attempts, options)
         if bring_by is not None:
@@ -256,7 +260,10 @@ class CommitLog(ReadableLog):
         written = WrittenFiles()
         with written.until_answered():
             rows = RowAppend(parsed, given, written, create=create, partition_by=keys)
-            outcome = append_at_known(self, self._newest_known(parsed), rows, attempts, options)
+            if first is None:
+                outcome = append_at_known(self, self._newest_known(parsed), rows, attempts, options)
+            else:
+                outcome = answered_again(self, first, rows, options)
         return None if outcome is None else written.answered(outcome)
 
     def change_rows(

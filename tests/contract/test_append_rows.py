@@ -17,7 +17,13 @@ import pytest
 from commitlog.client import CommitLog
 from commitlog.client.files.data_files import read_data_file
 from commitlog.domain.model import Append, DataFile, Proposal
-from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError, TableNotFoundError
+from commitlog.errors import (
+    DataFileError,
+    InvalidRequestError,
+    KeyReusedError,
+    ProposalRejectedError,
+    TableNotFoundError,
+)
 from commitlog.log.codec import decode_statistics
 from commitlog.testing import InMemoryCommitLog
 
@@ -261,17 +267,21 @@ def test_append_when_rows_are_repeated_by_number_then_only_the_first_files_stay(
 
 
 @pytest.mark.parametrize("key", ["load:1", "nightly:2026-03-02"])
-def test_append_when_its_key_is_known_then_nothing_is_written_and_the_first_answers(
+def test_append_when_its_key_is_known_then_nothing_is_left_and_the_first_answers(
     log: CommitLog, other: CommitLog, table: str, key: str
 ) -> None:
     first = log.append(table, ROWS, create=True, key=key)
     assert first is not None
-
-    def never() -> Iterator[pa.RecordBatch]:
-        raise AssertionError("rows of a write that is known are not asked for")
-        yield
-
-    again = other.append(table, pa.RecordBatchReader.from_batches(ROWS.schema, never()), key=key)
+    log.wait_for_snapshot()
+    folder = folder_of(log, table)
+    with log.transaction() as tx:
+        tx.alter(table).rename_column(ROWS.schema.names[-1], "renamed")
+    again = other.append(table, pa.RecordBatchReader.from_batches(ROWS.schema, ROWS.to_batches()), create=True, key=key)
+    with log.transaction() as tx:
+        tx.alter(table).rename_column("renamed", ROWS.schema.names[-1])
+    with pytest.raises(KeyReusedError, match=f"{2 * ROWS.num_rows} now"):
+        other.append(table, pa.concat_tables([ROWS, ROWS]), key=key)
+    assert len(list(folder.rglob("*.parquet"))) == 1
     assert again is not None
     assert (again.is_repeat, again.snapshot_id, again.proposal_id) == (True, first.snapshot_id, first.proposal_id)
     assert log.append(table, ROWS, key=f"{key}0") is not None

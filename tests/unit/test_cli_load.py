@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from commitlog.client import CommitLog
-from commitlog.errors import CommitLogError, DataFileError, InvalidRequestError, TableNotFoundError
+from commitlog.errors import CommitLogError, DataFileError, InvalidRequestError, KeyReusedError, TableNotFoundError
 from commitlog.ops.cli import cli
 from commitlog.testing import InMemoryCommitLog
 
@@ -94,6 +94,9 @@ def test_load_when_its_key_is_known_then_commits_nothing(log: InMemoryCommitLog,
     assert load("t", path, "--create", "--key", "nightly:2026-03-02").exit_code == 0
     again = load("t", path, "--create", "--key", "nightly:2026-03-02")
     assert again.stdout == "loaded before, as snapshot 1: nothing to do\n"
+    more = load("t", write(tmp_path / "more.csv", CSV + "4,d,\n"), "--key", "nightly:2026-03-02")
+    assert isinstance(more.exception, KeyReusedError)
+    assert "3 rows came into main.t first, 4 now" in str(more.exception)
     assert len(rows(log, "t")) == 3
 
 
