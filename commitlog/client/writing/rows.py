@@ -88,13 +88,36 @@ def rows_of(data: RowData) -> Rows | PlainRows:
     if isinstance(data, Mapping):
         return PlainRows(_checked_columns(data))
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
-        return rows_of(pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None))
+        table = pa.Table.from_pandas(data, preserve_index=_is_index_kept(data))
+        return rows_of(table.replace_schema_metadata(None))
     if hasattr(data, "__arrow_c_stream__"):
         reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
         return Rows(reader.schema, (pa.Table.from_batches([batch]) for batch in reader))
     if isinstance(data, str | bytes | Path) or not isinstance(data, Iterable):
         raise _no_rows(data)
     return _rows_of_items(data)
+
+
+def _is_index_kept(frame: Any) -> bool:
+    """Whether the index of a pandas frame becomes columns: where it has names. Mere numbers of rows do not.
+
+    Raises:
+        InvalidRequestError: it holds something, but has no name for it, or that of a column.
+    """
+    index = frame.index
+    if any(name in frame.columns for name in index.names if name is not None):
+        raise InvalidRequestError(
+            f"the frame has an index and a column that are both called {', '.join(map(str, index.names))}: call "
+            ".reset_index(drop=True), which leaves the index out, or .rename_axis(...)"
+        )
+    if None not in index.names:
+        return True
+    if index.nlevels > 1 or (len(index) and index.dtype.kind not in "iu"):
+        raise InvalidRequestError(
+            "the frame has an index without a name, and rows are made of columns: call .reset_index(), or with drop=True to "
+            "leave it out"
+        )
+    return False
 
 
 def _rows_of_items(data: Iterable[Any]) -> Rows | PlainRows:
