@@ -27,6 +27,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- DataFileError               a data file that cannot be read, or does not fit its table
     +-- AdoptionError               a lake that cannot be taken over
     +-- SnapshotNotFoundError       no such snapshot: not there yet, or expired
+    |   +-- MomentNotFoundError     there was no snapshot yet at that moment
     +-- OutcomeNotFoundError        no outcome at that place: the log does not reach so far
     +-- TableNotFoundError          no such table at that snapshot
     +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
@@ -377,29 +378,40 @@ class SnapshotNotFoundError(CommitLogError):
         snapshot_id: what was asked for; None where a moment was.
         floor_snapshot_id: the oldest snapshot kept, where known.
         head_snapshot_id: the newest snapshot in the catalog, where known.
-        begins: when the oldest snapshot was made, where a moment before was asked for.
     """
 
     def __init__(
-        self,
-        snapshot_id: int | None,
-        *,
-        floor_snapshot_id: int | None = None,
-        head_snapshot_id: int | None = None,
-        begins: datetime | None = None,
+        self, snapshot_id: int, *, floor_snapshot_id: int | None = None, head_snapshot_id: int | None = None
     ) -> None:
-        self.snapshot_id = snapshot_id
+        self.snapshot_id: int | None = snapshot_id
         self.floor_snapshot_id = floor_snapshot_id
         self.head_snapshot_id = head_snapshot_id
-        if begins is not None:
-            super().__init__(
-                f"there is no snapshot of a moment so early: the oldest kept, {floor_snapshot_id}, was made at "
-                f"{begins.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
-            )
-            return
         floor = "the oldest kept" if floor_snapshot_id is None else str(floor_snapshot_id)
         head = "the newest" if head_snapshot_id is None else str(head_snapshot_id)
         super().__init__(f"there is no snapshot {snapshot_id}: choose one from {floor} to {head}")
+
+
+class MomentNotFoundError(SnapshotNotFoundError):
+    """At that moment there was no snapshot yet, or it has expired.
+
+    Args:
+        moment: what was asked for.
+        floor_snapshot_id: the oldest snapshot kept.
+        began: when that one was made.
+    """
+
+    def __init__(self, moment: datetime, *, floor_snapshot_id: int, began: datetime) -> None:
+        self.snapshot_id, self.floor_snapshot_id, self.head_snapshot_id = None, floor_snapshot_id, None
+        self.moment = moment
+        self.began = began
+        oldest = (
+            "the log began" if floor_snapshot_id == 0 else f"the oldest snapshot kept, {floor_snapshot_id}, was made"
+        )
+        CommitLogError.__init__(
+            self,
+            f"there is no snapshot of {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {oldest} at "
+            f"{began.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC",
+        )
 
 
 class OutcomeNotFoundError(CommitLogError):

@@ -25,7 +25,7 @@ from commitlog.domain.model import MappedColumn, Predicate
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model.types import ColumnType, fold, parse_type
 from commitlog.domain.state.dumping import load_definition
-from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
+from commitlog.errors import CatalogUnavailableError, ConfigurationError, MomentNotFoundError, SnapshotNotFoundError
 
 PROJECTOR_NAME = "commitlog projector"
 """What a projector's session is called, so that others see in PostgreSQL that it lives."""
@@ -174,11 +174,11 @@ class Catalog(CatalogReader):
         return int(self._select("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0])
 
     def snapshot_at(self, moment: datetime) -> int:
-        """The newest snapshot not later than ``moment``; SnapshotNotFoundError when all are."""
+        """The newest snapshot not later than ``moment``; MomentNotFoundError when all are."""
         rows = self._select(statements.SNAPSHOT_BEFORE, (moment,))
         if rows[0][0] is None:
-            floor, begins = self._select(statements.OLDEST_SNAPSHOT)[0]
-            raise SnapshotNotFoundError(None, floor_snapshot_id=floor, begins=begins)
+            ((floor, began),) = self._select(statements.OLDEST_SNAPSHOT)
+            raise MomentNotFoundError(moment, floor_snapshot_id=floor, began=began)
         return int(rows[0][0])
 
     def check_snapshot(self, snapshot_id: int) -> None:

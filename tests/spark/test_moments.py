@@ -11,7 +11,7 @@ from people import rows
 from pyspark.sql import SparkSession
 
 import commitlog.spark
-from commitlog.errors import ConfigurationError, SnapshotNotFoundError
+from commitlog.errors import ConfigurationError, MomentNotFoundError
 from commitlog.spark.reading.moments import moment_in
 from commitlog.testing import InMemoryCommitLog
 
@@ -53,5 +53,5 @@ def test_read_when_asked_as_of_a_time_that_the_history_shows_then_gives_that_sna
     assert t.read(timestamp=first.shown).count() == 1
     with pytest.raises(ConfigurationError, match="a moment that has passed"):
         t.read(timestamp=datetime.now() + timedelta(days=1))
-    with pytest.raises(SnapshotNotFoundError, match=r"the oldest kept, 0, was made at 1970-01-01 .* UTC"):
+    with pytest.raises(MomentNotFoundError, match="no snapshot of 1960-01-01 .* UTC: the log began at 1970-01-01 .* UTC"):
         t.read(timestamp="1960-01-01")

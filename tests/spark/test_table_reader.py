@@ -67,7 +67,7 @@ def test_format_when_read_at_snapshots_then_the_rows_of_each(
     assert newest.columns == ["id", "title", "age", "city"]
     assert newest.orderBy("id").collect() == read(spark, TABLE, log=log).orderBy("id").collect()
     for moment, words in (
-        ("1969-01-01T00:00:00Z", "no snapshot of a moment so early: the oldest kept, 0, was made at"),
+        ("1969-01-01T00:00:00Z", "no snapshot of 1969-01-01 00:00:00 UTC: the log began at"),
         ("2001-01-01T00:00:00", r"names its time zone, such as 2001-01-01T00:00:00Z"),
         ("2301-01-01T00:00:00Z", "a table is read at a moment that has passed"),
     ):

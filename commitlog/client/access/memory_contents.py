@@ -24,7 +24,7 @@ from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.model.definitions import Column, TableDefinition, complete_row, partition_text
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SequencerState, TableState
-from commitlog.errors import SnapshotNotFoundError
+from commitlog.errors import MomentNotFoundError, SnapshotNotFoundError
 from commitlog.log.codec import decode_statistics
 
 _FIRST = CatalogSnapshot(0, datetime.fromtimestamp(0, UTC), None, (), None, None, None)
@@ -203,7 +203,7 @@ class MemoryContents:
             kept = [each for each, _ in self._snapshots if each.snapshot_id >= floor]
         before = [each.snapshot_id for each in kept if each.time <= moment]
         if not before:
-            raise SnapshotNotFoundError(None, floor_snapshot_id=floor, begins=kept[0].time)
+            raise MomentNotFoundError(moment, floor_snapshot_id=floor, began=kept[0].time)
         return before[-1]
 
     def snapshots(

@@ -25,7 +25,8 @@ def snapshot_of(log: ReadLog, snapshot: int | None, timestamp: datetime | str | 
 
     Raises:
         InvalidRequestError: both are given, or one of them cannot be read.
-        SnapshotNotFoundError: there is no such snapshot, or not any more, or the moment is before the oldest one.
+        SnapshotNotFoundError: there is no such snapshot, or not any more.
+        MomentNotFoundError: the moment is before the oldest snapshot.
     """
     if snapshot is not None and timestamp is not None:
         raise InvalidRequestError("give a snapshot or a timestamp to read at, not both")
