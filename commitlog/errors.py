@@ -438,6 +438,7 @@ class TableNotFoundError(CommitLogError):
         table: the name, with its schema.
         snapshot_id: the snapshot it was looked for at; None is the head.
         remedy: what to do about it.
+        meant: which name may have been meant, in words.
     """
 
     def __init__(
@@ -446,11 +447,13 @@ class TableNotFoundError(CommitLogError):
         *,
         snapshot_id: int | None = None,
         remedy: str = "`commitlog diff` shows what each snapshot created and dropped",
+        meant: str = "",
     ) -> None:
         self.table = table
         self.snapshot_id = snapshot_id
+        self.meant = meant
         at = "" if snapshot_id is None else f" at snapshot {snapshot_id}"
-        super().__init__(f"there is no table {table}{at}; {remedy}")
+        super().__init__(f"there is no table {table}{at}{f' - {meant}' if meant else ''}; {remedy}")
 
 
 class LocalRuntimeError(CommitLogError):

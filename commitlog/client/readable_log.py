@@ -22,10 +22,11 @@ from commitlog.client.arguments import (
 from commitlog.client.ids import as_proposal_id
 from commitlog.client.reading.moments import as_moment
 from commitlog.client.subscribing import Subscription, changes_one_of
+from commitlog.client.tables.missing import check_schema, missing_table
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.domain import model as m
-from commitlog.errors import InvalidRequestError, SnapshotNotFoundError
+from commitlog.errors import InvalidRequestError, SnapshotNotFoundError, TableNotFoundError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -343,6 +344,14 @@ class ReadableLog:
         return self._access.settings
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def missing_table(self, name: TableName, snapshot_id: int) -> TableNotFoundError:
+        """The error for a table that is not there."""
+        return missing_table(name, snapshot_id, self.contents())
+
+    def check_schema(self, schema: str, snapshot_id: int) -> None:
+        """See that a schema is there; InvalidRequestError says which are."""
+        check_schema(schema, snapshot_id, self.contents())
 
     def _seq_of(self, snapshot_id: int) -> int:
         """The ``seq`` of the outcome that made a snapshot."""

@@ -37,6 +37,8 @@ class TableLog(Protocol):
 
     def contents(self) -> Contents: ...
 
+    def missing_table(self, name: TableName, snapshot_id: int) -> TableNotFoundError: ...
+
     @property
     def settings(self) -> LogSettings: ...
 
@@ -83,7 +85,7 @@ class Table:
         at = self._log.head_snapshot_id() if snapshot_id is None else checked_count("snapshot_id", snapshot_id)
         found = self._log.table_at(self._name, at)
         if found is None:
-            raise TableNotFoundError(self.name, snapshot_id=at)
+            raise self._log.missing_table(self._name, at)
         return found
 
     @property
@@ -184,7 +186,7 @@ class Table:
         with contents.at_once():
             found = contents.table_at(self._name.schema, self._name.name, at)
             if found is None:
-                raise TableNotFoundError(self.name, snapshot_id=at)
+                raise self._log.missing_table(self._name, at)
             return contents.files_at(found, at)
 
     def history(self, limit: int | None = None) -> list[CatalogSnapshot]:

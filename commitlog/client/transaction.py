@@ -88,6 +88,10 @@ class TransactionLog(Protocol):
 
     def known_table(self, name: TableName, snapshot_id: int) -> TableAt | None: ...
 
+    def missing_table(self, name: TableName, snapshot_id: int) -> TableNotFoundError: ...
+
+    def check_schema(self, schema: str, snapshot_id: int) -> None: ...
+
     def new_table_path(self, name: TableName) -> str | None: ...
 
     def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]: ...
@@ -564,6 +568,16 @@ class Transaction:
         """
         return self._shape(parse_table_name(table))
 
+    def check_schema(self, table: str) -> None:
+        """See that the schema that a table's name has is there, or is created here.
+
+        Raises:
+            InvalidRequestError: it is not; the message says which are.
+        """
+        schema = fold(parse_table_name(table).schema)
+        if schema not in {fold(each.schema) for each in self._changes if isinstance(each, m.CreateSchema)}:
+            self._log.check_schema(schema, self.base_snapshot_id)
+
     def _row(self, name: TableName, values: Mapping[str, Any]) -> m.Row:
         row = row_of(values)
         if naive := naive_times(values):
@@ -585,7 +599,7 @@ class Transaction:
     def _table_by(self, lookup: Callable[[TableName], TableAt | None], name: TableName) -> TableAt:
         found = table_after(self._changes, name, lookup, self._log.new_table_path)
         if found is None:
-            raise TableNotFoundError(str(name), snapshot_id=self.base_snapshot_id)
+            raise self._log.missing_table(name, self.base_snapshot_id)
         return found
 
     def _lookup_shape(self, name: TableName) -> TableAt | None:

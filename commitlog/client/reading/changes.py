@@ -16,10 +16,10 @@ from commitlog.client.reading.frames import Frames
 from commitlog.client.reading.rows_of_file import rows_of_change
 from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.arrow_schemas import arrow_schema
+from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import parse_type
-from commitlog.errors import TableNotFoundError
 
 if TYPE_CHECKING:
     from commitlog.catalog.table_changes import ChangedFile, ChangedRow
@@ -47,7 +47,7 @@ class RowChanges(Frames):
             contents.check_snapshot(upto)
             table = contents.table_at(name.schema, name.name, upto)
             if table is None:
-                raise TableNotFoundError(str(name), snapshot_id=upto)
+                raise missing_table(name, upto, contents)
             found = contents.changes(table, after, upto)
             self._files: Sequence[ChangedFile] = found.files(deletes=True)
             self._rows: Sequence[ChangedRow] = found.rows(deletes=True)

@@ -18,10 +18,11 @@ from commitlog.client.reading.rows_of_file import RowsOfFile, rows_left
 from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.arrow_schemas import arrow_schema
 from commitlog.client.tables.filters import Where, predicates
+from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.errors import InvalidRequestError, TableNotFoundError
+from commitlog.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogFile, CatalogTable
@@ -129,7 +130,7 @@ class Scan(Frames):
     def _table(self) -> CatalogTable:
         found = self._contents.table_at(self._name.schema, self._name.name, self.snapshot_id)
         if found is None:
-            raise TableNotFoundError(str(self._name), snapshot_id=self.snapshot_id)
+            raise missing_table(self._name, self.snapshot_id, self._contents)
         return found
 
     @cached_property

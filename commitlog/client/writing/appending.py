@@ -23,6 +23,8 @@ class AppendTransaction(Protocol):
 
     def shape(self, table: str) -> TableAt: ...
 
+    def check_schema(self, table: str) -> None: ...
+
     def create_table(
         self, table: str, schema: Columns, *, partition_by: Iterable[str | PartitionSpec] = ()
     ) -> None: ...
@@ -84,7 +86,10 @@ class RowAppend:
         except TableNotFoundError as error:
             if not self._create:
                 remedy = "append(..., create=True) creates it for the rows, tx.create_table(...) with other columns"
-                raise TableNotFoundError(error.table, snapshot_id=error.snapshot_id, remedy=remedy) from None
+                raise TableNotFoundError(
+                    error.table, snapshot_id=error.snapshot_id, remedy=remedy, meant=error.meant
+                ) from None
+        transaction.check_schema(table)
         if isinstance(self._rows, PlainRows):
             self._rows = self._rows.arrow(None)
         transaction.create_table(table, self._rows.schema, partition_by=self._partition_by)
@@ -127,8 +132,8 @@ class RowAppend:
             )
         if at.path is None:
             raise DataFileError(
-                f"where the files of table {self._name} will be is not known yet: see that its schema exists, create the "
-                "table by a commit of its own (tx.create_table), then append"
+                f"where the files of table {self._name} will be is not known yet: create it, and its schema, by a commit of "
+                "their own (tx.create_table), then append"
             )
         return at.path.rstrip("/")
 

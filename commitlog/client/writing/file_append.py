@@ -16,6 +16,8 @@ from commitlog.errors import InvalidRequestError, TableNotFoundError
 class FileTransaction(Protocol):
     """What it asks of a transaction."""
 
+    def check_schema(self, table: str) -> None: ...
+
     def create_table(
         self, table: str, schema: Columns, *, partition_by: Iterable[str | PartitionSpec] = ()
     ) -> None: ...
@@ -52,6 +54,7 @@ class FileAppend:
         except TableNotFoundError:
             if not self.create:
                 raise
+            transaction.check_schema(table)
             transaction.create_table(table, self._columns(), partition_by=self.partition_by)
             transaction.append(table, files=self.files, outside=self.outside)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from commitlog.client.access.contents import Contents
 from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
 from commitlog.domain.model import DataFile, DeleteFile, Predicate
-from commitlog.errors import DataFileError, TableNotFoundError
+from commitlog.errors import DataFileError
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogTable
@@ -55,7 +56,7 @@ def table_in_files(contents: Contents, name: TableName, at: int, where: Sequence
     contents.check_snapshot(at)
     table = contents.table_at(name.schema, name.name, at)
     if table is None:
-        raise TableNotFoundError(str(name), snapshot_id=at)
+        raise missing_table(name, at, contents)
     if contents.rows_at(table.definition.table_id, at) and Scan(contents, name, at, where=where).stored_count():
         raise DataFileError(f"table {name} has rows that are in no file: change them one by one, by their key")
     return table

@@ -86,6 +86,9 @@ def log_command(
         return
     with reading_log(settings) as log:
         entries = log.history(limit, before=before_seq, table=table, writer=writer, since=since, verdict=verdict)
+        if table and not entries and not log.history(1, table=table):
+            # No outcome has ever named it: it is there, and young, or a mistake.
+            log.table(table).at()
     if as_json:
         for entry in entries:
             print_json(entry_to_json(entry))

@@ -65,9 +65,9 @@ def load_command(
     ):
         try:
             definition = log.table(table).definition
-        except TableNotFoundError:
+        except TableNotFoundError as error:
             if not create:
-                raise TableNotFoundError(table, snapshot_id=None, remedy="--create creates it") from None
+                raise TableNotFoundError(error.table, remedy="--create creates it", meant=error.meant) from None
             definition = None
         done = {path: number for number, path in enumerate(files)}
         rows = RowFiles(

@@ -155,7 +155,9 @@ def target_of(transaction: Transaction, table: str) -> Target:
     try:
         at = transaction.table(table)
     except TableNotFoundError as error:
-        raise TableNotFoundError(error.table, snapshot_id=error.snapshot_id, remedy=_REMEDY) from None
+        raise TableNotFoundError(
+            error.table, snapshot_id=error.snapshot_id, remedy=_REMEDY, meant=error.meant
+        ) from None
     if at.path is None:
         raise DataFileError(
             f"where the files of table {table} will be is not known yet: see that its schema exists, create the table by a "

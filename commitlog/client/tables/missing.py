@@ -1,0 +1,55 @@
+"""Errors about names that nothing has, with what may have been meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Protocol
+
+from commitlog.client.tables.names import TableName, quote_part
+from commitlog.domain.model.types import fold
+from commitlog.errors import InvalidRequestError, TableNotFoundError
+
+_SHOWN_MAX = 5
+
+
+class Listed(Protocol):
+    """Which names there are at a snapshot."""
+
+    def schemas(self, snapshot_id: int) -> list[str]: ...
+
+    def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]: ...
+
+
+def missing_table(name: TableName, snapshot_id: int, listed: Listed) -> TableNotFoundError:
+    """The error for a table that is not there."""
+    schemas = listed.schemas(snapshot_id)
+    if not _has(schemas, name.schema):
+        return TableNotFoundError(str(name), snapshot_id=snapshot_id, meant=_no_schema(name.schema, schemas))
+    known = {str(TableName(schema, table)): fold(table) for schema, table, _ in listed.tables(snapshot_id)}
+    near = [each for each, table in known.items() if table == fold(name.name)]
+    near += get_close_matches(fold(str(name)), known.keys() - near, n=_SHOWN_MAX)
+    meant = f"did you mean {' or '.join(near[:_SHOWN_MAX])}?" if near else ""
+    return TableNotFoundError(str(name), snapshot_id=snapshot_id, meant=meant)
+
+
+def check_schema(schema: str, snapshot_id: int, listed: Listed) -> None:
+    """See that a schema is there.
+
+    Raises:
+        InvalidRequestError: it is not; the message says which are.
+    """
+    schemas = listed.schemas(snapshot_id)
+    if not _has(schemas, schema):
+        raise InvalidRequestError(f"{_no_schema(schema, schemas)}: tx.create_schema({schema!r}) creates it")
+
+
+def _has(schemas: Sequence[str], schema: str) -> bool:
+    return fold(schema) in map(fold, schemas)
+
+
+def _no_schema(schema: str, schemas: Sequence[str]) -> str:
+    near = get_close_matches(fold(schema), schemas, n=_SHOWN_MAX)
+    shown = [quote_part(each) for each in (*near, *sorted(set(schemas) - set(near)))]
+    more = ", ..." if len(shown) > _SHOWN_MAX else ""
+    return f"there is no schema {quote_part(schema)} (there is {', '.join(shown[:_SHOWN_MAX])}{more})"
