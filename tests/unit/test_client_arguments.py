@@ -114,6 +114,7 @@ BUILT_BY = {
     "read_rows": {"table": "k", "keys": [{"id": 1}]},
     "table": {"table": "t"},
     "shape": {"table": "t"},
+    "check_schema": {"table": "t"},
 }
 STEPS_BY = {
     "add_column": {"name": "a", "type": "int64"},
@@ -139,6 +140,8 @@ NOT_ASKED = {
     "table_at",
     "new_table_path",
     "known_table",
+    "missing_table",
+    "check_schema",
 }
 
 
