@@ -20,7 +20,7 @@ from commitlog.client.arguments import (
     shown,
 )
 from commitlog.client.ids import as_proposal_id
-from commitlog.client.reading.moments import as_moment
+from commitlog.client.reading.moments import Moment, SnapshotGiven, as_moment, snapshot_named, snapshot_of
 from commitlog.client.subscribing import Subscription, changes_one_of
 from commitlog.client.tables.missing import check_schema, missing_table
 from commitlog.client.tables.names import TableName, parse_table_name
@@ -274,20 +274,31 @@ class ReadableLog:
             limit=checked_count_or_none("limit", limit), before=checked_count_or_none("before", before)
         )
 
-    def diff(self, first: int, last: int | None = None) -> list[ObjectDifference]:
+    def snapshot_at(self, moment: Moment) -> int:
+        """The snapshot that was the newest at a moment.
+
+        Args:
+            moment: a datetime; ISO 8601, in UTC unless it says otherwise; or how long ago, such as "90m", "7d" or "yesterday",
+                which begins at 0:00 UTC.
+
+        Raises:
+            MomentNotFoundError: it is before the oldest snapshot.
+        """
+        return snapshot_of(self, None, moment)
+
+    def diff(self, first: SnapshotGiven, last: SnapshotGiven | None = None) -> list[ObjectDifference]:
         """What has become of each schema, table and view that is not the same at two snapshots; of tables also how many files
         and rows. ``Table.diff`` has the rows.
 
         Args:
-            first: a snapshot.
+            first: a snapshot, by its id or a moment (see ``snapshot_at``).
             last: another one; None is the newest.
 
         Raises:
             SnapshotNotFoundError: there is no such snapshot, or not any more.
         """
-        head = self.head_snapshot_id()
-        upto = head if last is None else checked_count("last", last)
-        return self.contents().differences(checked_count("first", first), upto)
+        upto = snapshot_of(self, last, what="last")
+        return self.contents().differences(snapshot_named(self, "first", first), upto)
 
     def duckdb(self, *, snapshot: int | None = None) -> DuckDBPyConnection:
         """The stock DuckDB client with the lake attached for reading, as ``lake``, which is its default catalog.

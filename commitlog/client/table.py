@@ -10,7 +10,7 @@ from commitlog.client.access.contents import Contents
 from commitlog.client.arguments import checked_count, checked_count_or_none
 from commitlog.client.files.given_files import Files
 from commitlog.client.outcomes.submitted import SubmittedOutcome
-from commitlog.client.reading.moments import snapshot_of
+from commitlog.client.reading.moments import SnapshotGiven, snapshot_named, snapshot_of
 from commitlog.client.tables.filters import Where
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.table_at import TableAt
@@ -126,7 +126,8 @@ class Table:
                 to hold none of them are not opened. None is all rows.
             columns: the names of those that are read, in their order; None is all.
             snapshot: as of which snapshot; None is the newest, with all that was committed before.
-            timestamp: instead, as of which moment: a datetime or ISO 8601, in UTC unless it says otherwise.
+            timestamp: instead, as of which moment: a datetime; ISO 8601, in UTC unless it says otherwise; or how long ago,
+                such as "90m", "7d" or "yesterday". Where a snapshot is asked for, a moment does too.
 
         Raises:
             TableNotFoundError: there is none of that name at the snapshot.
@@ -138,13 +139,13 @@ class Table:
         at = snapshot_of(self._log, snapshot, timestamp)
         return Scan(self._log.contents(), self._name, at, where=where, columns=columns)
 
-    def changes(self, after: int, upto: int | None = None) -> RowChanges:
+    def changes(self, after: SnapshotGiven, upto: SnapshotGiven | None = None) -> RowChanges:
         """Which of its rows came and went in the snapshots after one and up to another, as DuckLake's ``table_changes`` has
         them, with ``snapshot_id``, ``rowid`` and ``change_type`` (insert, delete, update_preimage, update_postimage) before
         the columns.
 
         Args:
-            after: the snapshot whose state is known: its own changes are not among them.
+            after: the snapshot whose state is known: its own changes are not among them. An id or a moment, as in ``scan``.
             upto: the last one; None is the newest.
 
         Raises:
@@ -153,17 +154,17 @@ class Table:
         """
         from commitlog.client.reading.changes import RowChanges
 
-        first, last = snapshot_of(self._log, checked_count("after", after), None), snapshot_of(self._log, upto, None)
+        first, last = snapshot_named(self._log, "after", after), snapshot_of(self._log, upto, what="upto")
         if first > last:
             raise InvalidRequestError(f"changes go from a snapshot to a later one, not from {first} to {last}")
         return RowChanges(self._log.contents(), self._name, first, last)
 
-    def diff(self, first: int, last: int | None = None) -> pa.Table:
+    def diff(self, first: SnapshotGiven, last: SnapshotGiven | None = None) -> pa.Table:
         """The rows that are not the same at two snapshots, whatever became of them in between: ``rowid`` and ``change_type``
         (insert, delete, update_preimage, update_postimage), then the columns, as they are at the last snapshot.
 
         Args:
-            first: the earlier snapshot.
+            first: the earlier snapshot; an id or a moment, as in ``scan``.
             last: the later one; None is the newest.
 
         Raises:
@@ -362,13 +363,13 @@ class Table:
         change = Upsert(self._name, plain_rows(rows), self._log.contents())
         return self._log.change_rows(self.name, change.put, key=key, **{"isolation": Isolation.SNAPSHOT, **options})
 
-    def restore(self, snapshot: int, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
+    def restore(self, snapshot: SnapshotGiven, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
         """Make its rows those of an earlier snapshot, by a commit on top; its columns stay as they are now.
 
         Files that have the same rows now as then stay. The rows of others are read and written again, with new row ids.
 
         Args:
-            snapshot: which snapshot's rows.
+            snapshot: which snapshot's rows; an id or a moment, as in ``scan``.
             key: names this write, so that doing it again commits nothing and answers as the first did.
             options: see ``CommitLog.transaction``; ``attempts`` is how often it is computed at most.
 
@@ -381,5 +382,5 @@ class Table:
         """
         from commitlog.client.writing.restoring import Restoration
 
-        change = Restoration(self._name, snapshot_of(self._log, snapshot, None), self._log.contents())
+        change = Restoration(self._name, snapshot_named(self._log, "snapshot", snapshot), self._log.contents())
         return self._log.change_rows(self.name, change.put, key=key, **options)

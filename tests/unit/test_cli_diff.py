@@ -81,3 +81,13 @@ def test_diff_when_a_value_would_steer_the_terminal_then_it_is_written_out(cli: 
         tx.insert_row("u", {"id": 1, "v": "a\u202eb"})
     shown = cli.run("diff", "4", "--rows").stdout
     assert "a\\u202eb" in shown
+
+
+def test_diff_when_snapshots_are_moments_then_those_that_were_the_newest(cli: CliLog) -> None:
+    made = [each.time for each in reversed(cli.log.snapshots())]
+    assert cli.lines("diff", made[2].isoformat(), made[3].isoformat()) == cli.lines("diff", "2", "3")
+    assert cli.log.diff("1h", made[2]) == cli.log.diff(0, 2)
+    assert (cli.log.snapshot_at("1h"), cli.log.snapshot_at(made[3])) == (0, 3)
+    assert cli.log.table("t").changes(made[1], made[2]).to_arrow().num_rows == 2
+    refused = cli.run("diff", "last week", code=2).stderr
+    assert "'last week' is no snapshot: give its id, or a moment such as" in refused

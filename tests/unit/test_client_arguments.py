@@ -69,6 +69,7 @@ STARTED_BY = {  # what each call is called with beside the argument that is wron
     "show": {"snapshot_id": 1},
     "see": {"snapshot_id": 0},
     "seq_before": {"moment": "2026-01-01"},
+    "snapshot_at": {"moment": "2096-01-01"},
     "duckdb": {},
     "live_files": {"table_id": 1, "paths": []},
 }

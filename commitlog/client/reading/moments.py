@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Protocol
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from commitlog.client.arguments import checked_count, shown
 from commitlog.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from commitlog.client.access.contents import Contents
+
+
+Moment: TypeAlias = datetime | str
+"""A datetime; or ISO 8601, an age such as 90m, 12h or 7d, ``today`` or ``yesterday``. UTC unless it says otherwise."""
+SnapshotGiven: TypeAlias = int | Moment
+"""A snapshot by its id, or as the newest of a moment."""
+_AGE = re.compile(r"([0-9]{1,6})([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DAYS_AGO = {"today": 0, "yesterday": 1}
 
 
 class ReadLog(Protocol):
@@ -20,8 +30,12 @@ class ReadLog(Protocol):
     def contents(self) -> Contents: ...
 
 
-def snapshot_of(log: ReadLog, snapshot: int | None, timestamp: datetime | str | None) -> int:
+def snapshot_of(
+    log: ReadLog, snapshot: SnapshotGiven | None, timestamp: Moment | None = None, *, what: str = "snapshot"
+) -> int:
     """The snapshot that an id or a moment names; without both the newest, with all that was committed before.
+
+    ``what`` is what messages call it.
 
     Raises:
         InvalidRequestError: both are given, or one of them cannot be read.
@@ -31,25 +45,43 @@ def snapshot_of(log: ReadLog, snapshot: int | None, timestamp: datetime | str | 
     if snapshot is not None and timestamp is not None:
         raise InvalidRequestError("give a snapshot or a timestamp to read at, not both")
     head = log.head_snapshot_id()
+    if isinstance(snapshot, str | date):
+        return log.contents().snapshot_at(as_moment(what, snapshot))
     if snapshot is not None:
-        log.contents().check_snapshot(checked_count("snapshot", snapshot))
+        log.contents().check_snapshot(checked_count(what, snapshot))
         return snapshot
     return head if timestamp is None else log.contents().snapshot_at(as_moment("timestamp", timestamp))
 
 
-def as_moment(what: str, given: datetime | str) -> datetime:
-    """A moment as programs give it: a datetime, or ISO 8601, in UTC unless it says otherwise.
+def snapshot_named(log: ReadLog, what: str, given: SnapshotGiven) -> int:
+    """The snapshot that an id or a moment names, where one has to be named; errors as of ``snapshot_of``."""
+    if not isinstance(given, int | str | date):
+        raise InvalidRequestError(f"{what} must be a snapshot's id or a moment, not {shown(given)}")
+    return snapshot_of(log, given, what=what)
+
+
+def as_moment(what: str, given: Moment) -> datetime:
+    """A moment as programs and people give it; see ``Moment``.
 
     Raises:
-        InvalidRequestError: it is neither; ``what`` is what the message calls it.
+        InvalidRequestError: it is none; ``what`` is what the message calls it.
     """
     try:
-        found = datetime.fromisoformat(given) if isinstance(given, str) else given
+        found = _moment_of_text(given.strip()) if isinstance(given, str) else given
         if isinstance(found, date) and not isinstance(found, datetime):
             found = datetime(found.year, found.month, found.day)
         return found if found.tzinfo else found.replace(tzinfo=UTC)
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, OverflowError):
         raise InvalidRequestError(
-            f"{what} must be a datetime, or a text such as '2026-01-31T12:30:00', in UTC unless it says otherwise, not "
-            f"{shown(given)}"
+            f"{what} must be a datetime, or a text such as '2026-01-31T12:30:00', in UTC unless it says otherwise, '12h', '7d' "
+            f"or 'yesterday', not {shown(given)}"
         ) from None
+
+
+def _moment_of_text(text: str) -> datetime:
+    now = datetime.now(UTC)
+    if (days := _DAYS_AGO.get(text.lower())) is not None:
+        return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days)
+    if (age := _AGE.fullmatch(text)) is not None:
+        return now - timedelta(**{_UNITS[age[2]]: int(age[1])})
+    return datetime.fromisoformat(text)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from commitlog.catalog.snapshot_diff import Named, ObjectDifference, TableDifference
 from commitlog.client.outcomes.describing import describe_change, one_line
+from commitlog.client.reading.moments import snapshot_named, snapshot_of
 from commitlog.client.tables.names import TableName, quote_part
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
+from commitlog.ops.cli.ages import SnapshotType
 from commitlog.ops.cli.options import json_option, print_json, print_table, reading_log, settings_options
 
 if TYPE_CHECKING:
@@ -26,21 +28,30 @@ _SIGNS = {"insert": "+", "delete": "-", "update_preimage": "-", "update_postimag
 
 
 @click.command("diff")
-@click.argument("first", type=click.IntRange(0), metavar="A")
-@click.argument("last", type=click.IntRange(0), metavar="[B]", required=False)
+@click.argument("first", type=SnapshotType(), metavar="A")
+@click.argument("last", type=SnapshotType(), metavar="[B]", required=False)
 @click.option(
     "--rows", "with_rows", is_flag=True, help="Also the rows that are not the same; A must be the earlier one."
 )
 @click.option("--limit", "-n", type=click.IntRange(1), default=100, show_default=True, help="So many rows of a table.")
 @json_option
 @settings_options
-def diff_command(settings: Settings, first: int, last: int | None, with_rows: bool, limit: int, as_json: bool) -> None:
+def diff_command(
+    settings: Settings,
+    first: int | datetime,
+    last: int | datetime | None,
+    with_rows: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
     """Show what lies between snapshot A and snapshot B (else the newest): tables, columns, files and rows, by counts.
+
+    A snapshot is its id, or the newest of a moment: 2026-03-02T04:05 (UTC unless it says otherwise), 12h, 7d, yesterday.
 
     With --rows each row that came (+) or went (-), whatever became of it in between; one that is another now is both.
     """
     with reading_log(settings) as log:
-        upto = log.head_snapshot_id() if last is None else last
+        first, upto = snapshot_named(log, "A", first), snapshot_of(log, last, what="B")
         if with_rows and first > upto:
             raise InvalidRequestError(f"--rows goes from a snapshot to a later one: diff {upto} {first} --rows")
         found = log.diff(first, upto)

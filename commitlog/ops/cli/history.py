@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
 from textwrap import fill
 from typing import Any, TypeVar
 
@@ -19,7 +19,6 @@ from commitlog.client.outcomes.graph import GraphRow, graph_rows
 from commitlog.client.tables.names import parse_table_name
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
-from commitlog.ops.cli.ages import AGE_MS, read_age_ms
 from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options, shown_width
 from commitlog.ops.cli.outcomes import entry_to_json, shown_outcome
 
@@ -31,20 +30,15 @@ _HEAD = f"{'seq':>6}  {'snapshot':<9}  {'time (UTC)':<19}  "
 _COLOURS = {Verdict.COMMITTED: "green", Verdict.REJECTED: "red", Verdict.DUPLICATE: "yellow"}
 
 
-def _since(_: click.Context, __: click.Parameter, text: str | None) -> datetime | str | None:
-    """A moment, or how long ago; the log reads what is no age."""
-    if text is None or text[-1:] not in AGE_MS or not text[:-1].isdecimal():
-        return text
-    return datetime.now(UTC) - timedelta(milliseconds=read_age_ms(text))
-
-
 def filter_options(command: F) -> F:
     """Give a command the options that say which outcomes are shown."""
     verdicts = click.Choice([each.value for each in Verdict], case_sensitive=False)
-    since_help = "Decided since then: 2026-03-02T04:05, in UTC unless it says otherwise, or so long ago: 90m, 12h, 7d."
+    since_help = (
+        "Decided since then: 2026-03-02T04:05, in UTC unless it says otherwise, or so long ago: 90m, 7d, yesterday."
+    )
     for option in (
         click.option("--verdict", type=verdicts, help="Only these."),
-        click.option("--since", callback=_since, metavar="TIME", help=since_help),
+        click.option("--since", metavar="TIME", help=since_help),
         click.option("--writer", metavar="WRITER", help="Only what this writer has sent."),
         click.option("--table", metavar="TABLE", help="What changed it, or was refused for a conflict about it."),
     ):
@@ -70,7 +64,7 @@ def log_command(
     head_hash: bool,
     table: str | None,
     writer: str | None,
-    since: datetime | str | None,
+    since: str | None,
     verdict: str | None,
     as_json: bool,
 ) -> None:
@@ -169,7 +163,7 @@ def tail_command(
     no_follow: bool,
     table: str | None,
     writer: str | None,
-    since: datetime | str | None,
+    since: str | None,
     verdict: str | None,
     as_json: bool,
 ) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import sys
+from datetime import datetime
 
 import click
 
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
+from commitlog.ops.cli.ages import SnapshotType
 from commitlog.ops.cli.options import current_catalog, json_option, print_json, print_table, settings_options
 
 
@@ -16,15 +18,21 @@ from commitlog.ops.cli.options import current_catalog, json_option, print_json, 
 @click.argument("query")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with the names of the columns in its first line.")
-@click.option("--at", "snapshot_id", type=click.IntRange(0), metavar="SNAPSHOT", help="As of this snapshot.")
+@click.option(
+    "--at",
+    type=SnapshotType(),
+    metavar="SNAPSHOT",
+    help="As of this snapshot, or the newest of a moment: 7d, 2026-03-02.",
+)
 @settings_options
-def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, snapshot_id: int | None) -> None:
+def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at: int | datetime | None) -> None:
     """Run QUERY with the stock DuckDB client, which sees all that was committed before; it can only read."""
     from commitlog.client.reading.duckdb_client import open_lake
 
     if as_json and as_csv:
         raise click.UsageError("--json and --csv are two forms of the same answer: give one of them")
     with current_catalog(settings) as catalog:
+        snapshot_id = catalog.snapshot_at(at) if isinstance(at, datetime) else at
         if snapshot_id is not None:
             catalog.check_snapshot(snapshot_id)
         with open_lake(settings.reader_url or settings.database_url, snapshot_id) as connection:
