@@ -28,7 +28,8 @@ def missing_table(name: TableName, snapshot_id: int, listed: Listed) -> TableNot
         return TableNotFoundError(str(name), snapshot_id=snapshot_id, meant=_no_schema(name.schema, schemas))
     known = {str(TableName(schema, table)): fold(table) for schema, table, _ in listed.tables(snapshot_id)}
     near = [each for each, table in known.items() if table == fold(name.name)]
-    near += get_close_matches(fold(str(name)), known.keys() - near, n=_SHOWN_MAX)
+    close = get_close_matches(fold(name.name), {*known.values()} - {fold(name.name)}, n=_SHOWN_MAX)
+    near += [each for each, table in known.items() if table in close]
     meant = f"did you mean {' or '.join(near[:_SHOWN_MAX])}?" if near else ""
     return TableNotFoundError(str(name), snapshot_id=snapshot_id, meant=meant)
 
