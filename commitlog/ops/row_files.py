@@ -24,7 +24,10 @@ _JSON_TYPES = (
     pa.types.is_boolean,
     pa.types.is_string,
     pa.types.is_timestamp,
+    pa.types.is_decimal,
 )
+_JSON_TEXTS = (pa.types.is_date, pa.types.is_time)
+"""What Arrow's reader of JSON does not parse: it is read as texts."""
 
 
 class RowFiles:
@@ -57,7 +60,8 @@ class RowFiles:
             _format(path)
         names = self._open(paths[0], {}).schema.names
         types = {name: kind for name in names if (kind := _text_type(known.get(fold(name)))) is not None}
-        self.schema: pa.Schema = self._open(paths[0], types).schema
+        read = self._open(paths[0], types).schema
+        self.schema = pa.schema([_wanted(field, types.get(field.name)) for field in read])
         self._types = types if table is not None else dict(zip(self.schema.names, self.schema.types, strict=True))
 
     def reader(self) -> pa.RecordBatchReader:
@@ -111,12 +115,22 @@ class RowFiles:
 
 
 def _json(path: Path, types: Mapping[str, pa.DataType]) -> Any:
-    known = pa.schema([(name, kind) for name, kind in types.items() if any(is_one(kind) for is_one in _JSON_TYPES)])
+    texts = {name: pa.string() for name, kind in types.items() if any(is_one(kind) for is_one in _JSON_TEXTS)}
+    parsed = {name: kind for name, kind in types.items() if any(is_one(kind) for is_one in _JSON_TYPES)}
+    known = pa.schema((texts | parsed).items())
     return json.open_json(
         pa.input_stream(path),
         read_options=json.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=json.ParseOptions(explicit_schema=known if len(known) else None),
     )
+
+
+def _wanted(field: pa.Field, known: pa.DataType | None) -> pa.Field:
+    """A column as it is given on: what was read as a text for a date is one; one without any value is a text."""
+    if pa.types.is_null(field.type):
+        return field.with_type(pa.string() if known is None else known)
+    is_text = known is not None and pa.types.is_string(field.type) and any(is_one(known) for is_one in _JSON_TEXTS)
+    return field.with_type(known) if is_text else field
 
 
 def _format(path: Path) -> str:

@@ -6,7 +6,8 @@ import gzip
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import date
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,31 @@ def test_load_when_the_table_is_there_then_its_types_are_taken(
     proposal = log.outcomes[1].proposal
     assert proposal is not None
     assert proposal.message == "two"
+
+
+def test_load_when_json_lines_have_dates_then_they_are_those_of_the_table(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "day": "date", "at": "time", "paid": "decimal(9,2)", "nothing": "int32"})
+    lines = '{"id": 1, "day": "2026-03-01", "at": "10:11:12", "paid": 0.1, "nothing": null}\n{"id": 2, "day": null}\n'
+    assert load("t", write(tmp_path / "a.jsonl", lines)).exit_code == 0
+    assert rows(log, "t") == [
+        {"id": 1, "day": date(2026, 3, 1), "at": time(10, 11, 12), "paid": Decimal("0.10"), "nothing": None},
+        {"id": 2, "day": None, "at": None, "paid": None, "nothing": None},
+    ]
+    wrong = load("t", write(tmp_path / "b.jsonl", '{"id": 3, "day": "the first of March"}\n')).exception
+    assert isinstance(wrong, DataFileError)
+    assert "b.jsonl cannot be read as JSON" in str(wrong)
+
+
+@pytest.mark.parametrize("text", ["id,none\n1,\n2,\n", '{"id": 1, "none": null}\n{"id": 2, "none": null}\n'])
+def test_load_when_a_column_of_a_created_table_has_no_value_then_it_is_a_text(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path, text: str
+) -> None:
+    path = write(tmp_path / f"rows.{'csv' if text.startswith('id') else 'jsonl'}", text)
+    assert load("t", path, "--create").exit_code == 0
+    assert [str(column.type) for column in log.table("t").definition.columns] == ["int64", "varchar"]
 
 
 def test_load_when_its_key_is_known_then_commits_nothing(log: InMemoryCommitLog, load: Load, tmp_path: Path) -> None:

@@ -77,7 +77,17 @@ def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
         return _uuid_texts(array)
     if pa.types.is_interval(data_type) and pa.types.is_fixed_size_binary(array.type):
         return _intervals(array, data_type)
+    if pa.types.is_date(data_type) and pa.types.is_timestamp(array.type):
+        return _days(array, data_type)
     return array.cast(data_type)
+
+
+def _days(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """The days of times that are all midnights: Arrow would cut others."""
+    days = array.cast(data_type)
+    if not days.cast(array.type).equals(array):
+        raise pa.ArrowInvalid("a time within a day is no date: cast it first")
+    return days
 
 
 def _intervals(array: pa.Array, data_type: pa.DataType) -> pa.Array:

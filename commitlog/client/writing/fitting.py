@@ -1,6 +1,7 @@
 """Arrow rows in the form of a table's files: columns by name, in any order, each of them as the table's type.
 
-Types are widened; numbers and times are taken as others of their kind where every value fits. Nothing is cut or parsed.
+Types are widened; numbers and times are taken as others of their kind where every value fits, midnights as dates. Nothing is
+cut or parsed.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def _takes(expected: ColumnType, found: pa.DataType) -> bool:
         return True
     if given.name in INTEGER_BITS:
         return expected.name in INTEGER_BITS or expected.name in FLOATS or expected.name == "decimal"
-    if (given.name, expected.name) == ("varchar", "uuid"):
+    if (given.name, expected.name) == ("varchar", "uuid") or (given.name in _NAIVE_TIMES and expected.name == "date"):
         return True
     return any(given.name in kind and expected.name in kind for kind in (_NAIVE_TIMES, _TEXTS, {"decimal"}))
 
