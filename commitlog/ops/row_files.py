@@ -61,7 +61,8 @@ class RowFiles:
         names = self._open(paths[0], {}).schema.names
         types = {name: kind for name in names if (kind := _text_type(known.get(fold(name)))) is not None}
         read = self._open(paths[0], types).schema
-        self.schema = pa.schema([_wanted(field, types.get(field.name)) for field in read])
+        is_json = _format(paths[0]) == "JSON"
+        self.schema = pa.schema([_wanted(field, types.get(field.name), is_json=is_json) for field in read])
         self._types = types if table is not None else dict(zip(self.schema.names, self.schema.types, strict=True))
 
     def reader(self) -> pa.RecordBatchReader:
@@ -125,12 +126,13 @@ def _json(path: Path, types: Mapping[str, pa.DataType]) -> Any:
     )
 
 
-def _wanted(field: pa.Field, known: pa.DataType | None) -> pa.Field:
-    """A column as it is given on: what was read as a text for a date is one; one without any value is a text."""
+def _wanted(field: pa.Field, known: pa.DataType | None, *, is_json: bool) -> pa.Field:
+    """A column as it is given on: a date that JSON has as a text is one; what has no value and no type is a text."""
     if pa.types.is_null(field.type):
         return field.with_type(pa.string() if known is None else known)
-    is_text = known is not None and pa.types.is_string(field.type) and any(is_one(known) for is_one in _JSON_TEXTS)
-    return field.with_type(known) if is_text else field
+    if is_json and known is not None and any(is_one(known) for is_one in _JSON_TEXTS):
+        return field.with_type(known)
+    return field
 
 
 def _format(path: Path) -> str:

@@ -104,6 +104,8 @@ def test_load_when_json_lines_have_dates_then_they_are_those_of_the_table(
     wrong = load("t", write(tmp_path / "b.jsonl", '{"id": 3, "day": "the first of March"}\n')).exception
     assert isinstance(wrong, DataFileError)
     assert "b.jsonl cannot be read as JSON" in str(wrong)
+    pq.write_table(pa.table({"id": [4], "day": ["2026-03-01"]}), tmp_path / "c.parquet")
+    assert isinstance(load("t", str(tmp_path / "c.parquet")).exception, DataFileError)
 
 
 @pytest.mark.parametrize("text", ["id,none\n1,\n2,\n", '{"id": 1, "none": null}\n{"id": 2, "none": null}\n'])
