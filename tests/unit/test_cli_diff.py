@@ -91,3 +91,11 @@ def test_diff_when_snapshots_are_moments_then_those_that_were_the_newest(cli: Cl
     assert cli.log.table("t").changes(made[1], made[2]).to_arrow().num_rows == 2
     refused = cli.run("diff", "last week", code=2).stderr
     assert "'last week' is no snapshot: give its id, or a moment such as" in refused
+
+
+def test_tables_when_listed_then_their_columns_and_files_at_the_snapshot(cli: CliLog) -> None:
+    assert cli.lines("tables")[0].startswith("there are no tables")
+    assert cli.lines("tables", "--at", "3")[1].split() == ["main.t", "0", "id", "int64,", "v", "varchar"]
+    (told,) = cli.json("tables", "--at", "3")
+    columns = [{"name": "id", "type": "int64"}, {"name": "v", "type": "varchar"}]
+    assert told == {"table": "main.t", "columns": columns, "files": 0}

@@ -72,6 +72,7 @@ _COMMANDS = {
     "outcome": _Place("proposals", "What became of a proposal."),
     "explain": _Place("proposals", "The story of a proposal in plain words."),
     "log": _Place("history", "The history: who committed what, when."),
+    "tables": _Place("tables", "The tables: their columns and files."),
     "show": _Place("diff", "One snapshot: who made it, and what it changed."),
     "diff": _Place("diff", "What lies between two snapshots."),
     "sql": _Place("sql", "Ask the lake a question in SQL."),

@@ -33,8 +33,9 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "commitlog log --verdict REJECTED --writer etl-7 --json",
         "commitlog log --head-hash",
     ],
+    "tables": ["commitlog tables", "commitlog tables --at yesterday --json"],
     "show": ["commitlog show 42"],
-    "diff": ["commitlog diff 40", "commitlog diff 40 42 --rows"],
+    "diff": ["commitlog diff 40", "commitlog diff 40 42 --rows", "commitlog diff 7d"],
     "sql": [
         "commitlog sql 'SELECT count(*) FROM flights'",
         "commitlog sql 'FROM flights LIMIT 5' --at 42 --csv",

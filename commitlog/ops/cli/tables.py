@@ -1,0 +1,39 @@
+"""The command that lists the tables."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from commitlog.client.reading.moments import snapshot_of
+from commitlog.config import Settings
+from commitlog.ops.cli.ages import SnapshotType
+from commitlog.ops.cli.options import json_option, print_json, print_table, reading_log, settings_options
+
+
+@click.command("tables")
+@click.option("--at", type=SnapshotType(), metavar="SNAPSHOT", help="At this snapshot, or the newest of a moment: 7d.")
+@json_option
+@settings_options
+def tables_command(settings: Settings, at: int | datetime | None, as_json: bool) -> None:
+    """List the tables: their columns, and in how many files their rows are."""
+    with reading_log(settings) as log:
+        snapshot_id = snapshot_of(log, at, what="--at")
+        tables = [log.table(name) for name in log.tables(snapshot=snapshot_id)]
+        found = [(each.name, each.at(snapshot_id).definition.columns, len(each.files(snapshot_id))) for each in tables]
+    for name, columns, files in found if as_json else ():
+        shown = [{"name": column.name, "type": str(column.type)} for column in columns]
+        print_json({"table": name, "columns": shown, "files": files})
+    if as_json:
+        return
+    if not found:
+        click.echo("there are no tables; `commitlog load TABLE FILE --create` makes one")
+        return
+    print_table(
+        ["table", "files", "columns"],
+        [
+            (name, f"{files:,}", ", ".join(f"{each.name} {each.type}" for each in columns))
+            for name, columns, files in found
+        ],
+    )
