@@ -26,8 +26,6 @@ _JSON_TYPES = (
     pa.types.is_timestamp,
     pa.types.is_decimal,
 )
-_JSON_TEXTS = (pa.types.is_date, pa.types.is_time)
-"""What Arrow's reader of JSON does not parse: it is read as texts."""
 
 
 class RowFiles:
@@ -116,7 +114,8 @@ class RowFiles:
 
 
 def _json(path: Path, types: Mapping[str, pa.DataType]) -> Any:
-    texts = {name: pa.string() for name, kind in types.items() if any(is_one(kind) for is_one in _JSON_TEXTS)}
+    # Arrow's reader of JSON does not parse days.
+    texts = {name: pa.string() for name, kind in types.items() if pa.types.is_date(kind)}
     parsed = {name: kind for name, kind in types.items() if any(is_one(kind) for is_one in _JSON_TYPES)}
     known = pa.schema((texts | parsed).items())
     return json.open_json(
@@ -130,7 +129,7 @@ def _wanted(field: pa.Field, known: pa.DataType | None, *, is_json: bool) -> pa.
     """A column as it is given on: a date that JSON has as a text is one; what has no value and no type is a text."""
     if pa.types.is_null(field.type):
         return field.with_type(pa.string() if known is None else known)
-    if is_json and known is not None and any(is_one(known) for is_one in _JSON_TEXTS):
+    if is_json and known is not None and pa.types.is_date(known):
         return field.with_type(known)
     return field
 

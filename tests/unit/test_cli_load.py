@@ -6,7 +6,7 @@ import gzip
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import date, time
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -94,12 +94,12 @@ def test_load_when_json_lines_have_dates_then_they_are_those_of_the_table(
     log: InMemoryCommitLog, load: Load, tmp_path: Path
 ) -> None:
     with log.transaction() as tx:
-        tx.create_table("t", {"id": "int64", "day": "date", "at": "time", "paid": "decimal(9,2)", "nothing": "int32"})
-    lines = '{"id": 1, "day": "2026-03-01", "at": "10:11:12", "paid": 0.1, "nothing": null}\n{"id": 2, "day": null}\n'
+        tx.create_table("t", {"id": "int64", "day": "date", "paid": "decimal(9,2)", "nothing": "int32"})
+    lines = '{"id": 1, "day": "2026-03-01", "paid": 0.1, "nothing": null}\n{"id": 2, "day": null}\n'
     assert load("t", write(tmp_path / "a.jsonl", lines)).exit_code == 0
     assert rows(log, "t") == [
-        {"id": 1, "day": date(2026, 3, 1), "at": time(10, 11, 12), "paid": Decimal("0.10"), "nothing": None},
-        {"id": 2, "day": None, "at": None, "paid": None, "nothing": None},
+        {"id": 1, "day": date(2026, 3, 1), "paid": Decimal("0.10"), "nothing": None},
+        {"id": 2, "day": None, "paid": None, "nothing": None},
     ]
     wrong = load("t", write(tmp_path / "b.jsonl", '{"id": 3, "day": "the first of March"}\n')).exception
     assert isinstance(wrong, DataFileError)
