@@ -70,6 +70,9 @@ class CommitLog(ReadableLog):
         given = checked_text_or_none("writer_id", writer_id)
         self.writer_id = given or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(writer_id={self.writer_id!r})"
+
     @classmethod
     def connect(cls, *, writer_id: str | None = None, **settings: Any) -> Self:
         """Connect to a log by its settings: arguments, ``COMMITLOG_*``, ``commitlog.toml``, or the embedded runtime.

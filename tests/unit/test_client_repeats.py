@@ -173,6 +173,17 @@ def test_publish_many_when_a_key_is_used_again_then_the_others_are_answered(log:
     assert (first.committed, last.committed) == (True, True)
 
 
+def test_outcome_when_printed_then_says_what_became_of_it_in_one_line(log: InMemoryCommitLog) -> None:
+    first = keyed(log, "t", [1], writer_seq=1).commit()
+    again = keyed(log, "t", [1], writer_seq=1).commit()
+    assert repr(first) == f"SubmittedOutcome(COMMITTED, snapshot {first.snapshot_id}, seq {first.seq})"
+    assert repr(again).endswith(", a repeat)")
+    with pytest.raises(ProposalRejectedError) as refused, log.transaction() as tx:
+        tx.drop_table("gone")
+    assert repr(refused.value.outcome).startswith("SubmittedOutcome(REJECTED, INVALID: ")
+    assert repr(log) == f"InMemoryCommitLog(writer_id={log.writer_id!r})"
+
+
 # --- once -------------------------------------------------------------------------------------------------------------
 
 

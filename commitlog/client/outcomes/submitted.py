@@ -8,7 +8,7 @@ from uuid import UUID
 from commitlog.domain.model import Assigned, Conflict, Outcome, Proposal, Reason, Receipt, Verdict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SubmittedOutcome:
     """The answer to a proposal that was sent.
 
@@ -41,6 +41,13 @@ class SubmittedOutcome:
     invalid_code: str | None = None
     is_repeat: bool = False
     first: Proposal | None = None
+
+    def __repr__(self) -> str:
+        made = "" if self.snapshot_id is None else f", snapshot {self.snapshot_id}"
+        why = "" if self.reason is None else f", {self.reason}: {self.detail}"
+        return (
+            f"{type(self).__name__}({self.verdict}{made}{why}, seq {self.seq}{', a repeat' if self.is_repeat else ''})"
+        )
 
     @property
     def committed(self) -> bool:
