@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 import click
 
@@ -21,20 +20,13 @@ def read_age_ms(text: str) -> int:
     return int(text[:-1]) * AGE_MS[text[-1]]
 
 
-class SnapshotType(click.ParamType):
-    """A snapshot: its id, or a moment, as a datetime."""
-
-    name = "snapshot"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | datetime:
-        """What the text says."""
-        if isinstance(value, int | datetime):
-            return value
-        if value.isdecimal():
-            return int(value)
-        try:
-            return as_moment("a snapshot", value)
-        except InvalidRequestError:
-            self.fail(
-                f"{value!r} is no snapshot: give its id, or a moment such as 2026-03-02T04:05, 12h, 7d or yesterday"
-            )
+def read_snapshot(text: str) -> int | datetime:
+    """A snapshot by its id, or by a moment at which it was the newest."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        return as_moment("a snapshot", text)
+    except InvalidRequestError:
+        raise click.BadParameter(
+            f"{text!r} is no snapshot: give its id, or a moment such as 2026-03-02T04:05, 12h, 7d or yesterday"
+        ) from None

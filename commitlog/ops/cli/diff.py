@@ -15,7 +15,7 @@ from commitlog.client.reading.moments import snapshot_named, snapshot_of
 from commitlog.client.tables.names import TableName, quote_part
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
-from commitlog.ops.cli.ages import SnapshotType
+from commitlog.ops.cli.ages import read_snapshot
 from commitlog.ops.cli.options import json_option, print_json, print_table, reading_log, settings_options
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _SIGNS = {"insert": "+", "delete": "-", "update_preimage": "-", "update_postimag
 
 
 @click.command("diff")
-@click.argument("first", type=SnapshotType(), metavar="A")
-@click.argument("last", type=SnapshotType(), metavar="[B]", required=False)
+@click.argument("first", type=read_snapshot, metavar="A")
+@click.argument("last", type=read_snapshot, metavar="[B]", required=False)
 @click.option(
     "--rows", "with_rows", is_flag=True, help="Also the rows that are not the same; A must be the earlier one."
 )

@@ -10,7 +10,7 @@ import click
 
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
-from commitlog.ops.cli.ages import SnapshotType
+from commitlog.ops.cli.ages import read_snapshot
 from commitlog.ops.cli.options import current_catalog, json_option, print_json, print_table, settings_options
 
 
@@ -20,7 +20,7 @@ from commitlog.ops.cli.options import current_catalog, json_option, print_json, 
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with the names of the columns in its first line.")
 @click.option(
     "--at",
-    type=SnapshotType(),
+    type=read_snapshot,
     metavar="SNAPSHOT",
     help="As of this snapshot, or the newest of a moment: 7d, 2026-03-02.",
 )

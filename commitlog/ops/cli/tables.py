@@ -8,12 +8,12 @@ import click
 
 from commitlog.client.reading.moments import snapshot_of
 from commitlog.config import Settings
-from commitlog.ops.cli.ages import SnapshotType
+from commitlog.ops.cli.ages import read_snapshot
 from commitlog.ops.cli.options import json_option, print_json, print_table, reading_log, settings_options
 
 
 @click.command("tables")
-@click.option("--at", type=SnapshotType(), metavar="SNAPSHOT", help="At this snapshot, or the newest of a moment: 7d.")
+@click.option("--at", type=read_snapshot, metavar="SNAPSHOT", help="At this snapshot, or the newest of a moment: 7d.")
 @json_option
 @settings_options
 def tables_command(settings: Settings, at: int | datetime | None, as_json: bool) -> None:
