@@ -115,7 +115,7 @@ class Table:
         *,
         where: Where = None,
         columns: Iterable[str] | None = None,
-        snapshot: int | None = None,
+        snapshot: SnapshotGiven | None = None,
         timestamp: datetime | str | None = None,
     ) -> Scan:
         """Its rows as of one snapshot, for Arrow, Polars or pandas; nothing is read yet.
@@ -161,7 +161,8 @@ class Table:
 
     def diff(self, first: SnapshotGiven, last: SnapshotGiven | None = None) -> pa.Table:
         """The rows that are not the same at two snapshots, whatever became of them in between: ``rowid`` and ``change_type``
-        (insert, delete, update_preimage, update_postimage), then the columns, as they are at the last snapshot.
+        (insert, delete, update_preimage, update_postimage), then the columns, as they are at the last snapshot. A row that went
+        while an equal one came, as ``restore`` writes them, is not among them.
 
         Args:
             first: the earlier snapshot; an id or a moment, as in ``scan``.
@@ -175,7 +176,7 @@ class Table:
 
         return net_rows(self.changes(first, last).to_arrow())
 
-    def files(self, snapshot: int | None = None) -> Sequence[CatalogFile]:
+    def files(self, snapshot: SnapshotGiven | None = None) -> Sequence[CatalogFile]:
         """The data files that it has at a snapshot; None is the newest.
 
         Raises:

@@ -81,4 +81,4 @@ def test_history_when_asked_for_what_cannot_be_then_says_what_can(log: CommitLog
     with pytest.raises(InvalidRequestError, match="'committed', 'rejected' or 'duplicate'"):
         log.history(verdict="maybe")
     with pytest.raises(InvalidRequestError, match="since must be a datetime"):
-        log.history(since="yesterday")
+        log.history(since="last week")

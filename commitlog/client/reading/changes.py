@@ -61,9 +61,7 @@ class RowChanges(Frames):
     def to_arrow(self) -> pa.Table:
         """The rows in the order of the snapshots, a row that was replaced before the one in its place."""
         tables = [*self._of_files(), *self._stored()]
-        found = pa.concat_tables(tables) if tables else self.schema.empty_table()
-        marked = found.set_column(2, CHANGE, _kinds(found))
-        return marked.sort_by([(SNAPSHOT, "ascending"), (ROW_ID, "ascending"), (CHANGE, "descending")])
+        return _in_order(pa.concat_tables(tables) if tables else self.schema.empty_table())
 
     def apart(self) -> Iterator[RowChanges]:
         """The same in parts, which can be read by others: of each snapshot one for each file, unless its rows may be updates.
@@ -106,16 +104,20 @@ class RowChanges(Frames):
         head = [
             pa.array(np.full(count, snapshot_id)),
             row_ids.cast(pa.int64()),
-            pa.array([DELETE if is_delete else INSERT] * count, pa.string()),
+            pa.repeat(DELETE if is_delete else INSERT, count),
         ]
         return pa.Table.from_arrays([*head, *columns], schema=self.schema)
 
 
-def _kinds(found: pa.Table) -> pa.Array:
-    """What became of each row: one that a snapshot deletes and inserts is one that it updates."""
+def _in_order(found: pa.Table) -> pa.Table:
+    """The rows as they came and went, and what became of each: a snapshot that deletes and inserts a row updates it."""
     is_delete = pc.equal(found[CHANGE], DELETE).to_numpy()
-    keys = np.empty(found.num_rows, [(SNAPSHOT, np.int64), (ROW_ID, np.int64)])
-    for name in (SNAPSHOT, ROW_ID):
-        keys[name] = found[name].to_numpy()
-    both = np.isin(keys, np.intersect1d(keys[is_delete], keys[~is_delete]))
-    return pa.array(np.where(is_delete, np.where(both, BEFORE, DELETE), np.where(both, AFTER, INSERT)), pa.string())
+    snapshots, row_ids = found[SNAPSHOT].to_numpy(), found[ROW_ID].to_numpy()
+    order = np.lexsort((~is_delete, row_ids, snapshots))
+    is_delete, snapshots, row_ids = is_delete[order], snapshots[order], row_ids[order]
+    begins = np.ones(len(order), bool)
+    begins[1:] = (snapshots[1:] != snapshots[:-1]) | (row_ids[1:] != row_ids[:-1])
+    starts = np.flatnonzero(begins)
+    is_update = np.logical_or.reduceat(is_delete, starts) & np.logical_or.reduceat(~is_delete, starts)
+    kinds = pa.array([INSERT, DELETE, AFTER, BEFORE]).take(pa.array(is_delete + 2 * is_update[np.cumsum(begins) - 1]))
+    return found.take(order).set_column(2, CHANGE, kinds)

@@ -46,7 +46,7 @@ def snapshot_of(
         raise InvalidRequestError("give a snapshot or a timestamp to read at, not both")
     head = log.head_snapshot_id()
     if isinstance(snapshot, str | date):
-        return log.contents().snapshot_at(as_moment(what, snapshot))
+        return log.contents().snapshot_at(as_moment(what, snapshot, "an id, a datetime"))
     if snapshot is not None:
         log.contents().check_snapshot(checked_count(what, snapshot))
         return snapshot
@@ -60,11 +60,11 @@ def snapshot_named(log: ReadLog, what: str, given: SnapshotGiven) -> int:
     return snapshot_of(log, given, what=what)
 
 
-def as_moment(what: str, given: Moment) -> datetime:
+def as_moment(what: str, given: Moment, forms: str = "a datetime") -> datetime:
     """A moment as programs and people give it; see ``Moment``.
 
     Raises:
-        InvalidRequestError: it is none; ``what`` is what the message calls it.
+        InvalidRequestError: it is none; ``what`` is what the message calls it, ``forms`` what it may be besides a text.
     """
     try:
         found = _moment_of_text(given.strip()) if isinstance(given, str) else given
@@ -73,7 +73,7 @@ def as_moment(what: str, given: Moment) -> datetime:
         return found if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, AttributeError, OverflowError):
         raise InvalidRequestError(
-            f"{what} must be a datetime, or a text such as '2026-01-31T12:30:00', in UTC unless it says otherwise, '12h', '7d' "
+            f"{what} must be {forms}, or a text such as '2026-01-31T12:30:00', in UTC unless it says otherwise, '12h', '7d' "
             f"or 'yesterday', not {shown(given)}"
         ) from None
 
