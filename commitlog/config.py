@@ -71,8 +71,8 @@ class Settings:
         ui_port: port of the web page; unless it is chosen, another free one is taken if it is in use.
         ui_token: whoever looks at the web page must have it, at least 16 characters; None is anybody on this machine.
         metrics_host: where services tell their measures and whether they are ready.
-        metrics_port: the sequencer's port for that; projector, checkpointer and web page have the next ones, and a service
-            whose port is taken has another free one.
+        metrics_port: the sequencer's port for that; projector, checkpointer, web page and `serve` have the next ones, and a
+            service whose port is taken has another free one.
         cache_dir: where this user's downloaded jars are.
         java_home: the Java to run the broker with; None looks on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
@@ -472,7 +472,7 @@ _READERS: Mapping[str, Callable[[object, str], object]] = {
     "ui_port": _PORT,
     "ui_token": _optional(_text),
     "metrics_host": _text,
-    "metrics_port": _whole(0, 65_532),
+    "metrics_port": _whole(0, 65_531),
     "cache_dir": _path,
     "java_home": _optional(_path),
     "maven_url": _optional(_text),

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +35,7 @@ from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.bench.sequencer_fleet import Member
 from commitlog.ops.service import health
 from commitlog.ops.service.health import log_health, may_wait
+from commitlog.ops.service.listening import measures_note, running_at
 from commitlog.ops.service.notes import Notes
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
@@ -81,6 +84,14 @@ def wait_until_well(settings: Settings, process: subprocess.Popen[bytes], log_fi
         assert time.monotonic() < deadline, log_file.read_text()
 
 
+def is_ready(settings: Settings) -> bool:
+    try:
+        with urllib.request.urlopen(f"{running_at(settings, measures_note('serve'))}readyz", timeout=DEADLINE_S):
+            return True
+    except urllib.error.HTTPError:
+        return False
+
+
 def children_of(process: subprocess.Popen[bytes]) -> dict[str, psutil.Process]:
     """The service's processes by their commands."""
     return {child.cmdline()[3]: child for child in psutil.Process(process.pid).children()}
@@ -97,6 +108,7 @@ def test_serve_when_a_process_dies_then_it_runs_again_and_nothing_is_lost(settin
         for child in before.values():
             child.wait(DEADLINE_S)
         wait_until_well(settings, process, log_file)
+        wait_until(lambda: is_ready(settings), "serve to say that all of it is ready")
         (second,) = run_json(settings, "submit", "-", given=line(create("u"), base=1))
         assert (first["snapshot_id"], second["snapshot_id"]) == (1, 2)
         running = list(children_of(process).values())

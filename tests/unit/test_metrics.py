@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -23,8 +24,9 @@ from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.ops.service.endpoint import endpoint
 from commitlog.ops.service.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.measures import Measures
-from commitlog.ops.service.supervisor import installed_services
+from commitlog.ops.service.supervisor import Service, Supervised, Supervisor, installed_services
 from commitlog.ops.service.watched import WatchedCheckpointer, WatchedPage, WatchedProjector, WatchedSequencer
+from commitlog.ops.service.whole import WatchedWhole
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))["groups"]
@@ -55,6 +57,7 @@ class WatchedOne:
         yield from measures.of_sequencer(SERVING, self.lag)
         yield from measures.of_projector(ProjectorStatus(applied_seq=40, head_snapshot_id=30), self.lag)
         yield from measures.of_checkpointer(replayed_seq=40, saved_seq=20)
+        yield from measures.of_supervisor([Supervised("sequencer", 7, 2), Supervised("projector", None, 5)])
 
     def problem(self) -> str | None:
         return self.says
@@ -91,6 +94,8 @@ def test_metrics_when_asked_for_then_tell_what_the_services_know(told: dict[tupl
     assert told["commitlog_sequencer_lag_records",] == told["commitlog_projector_lag_records",] == 3
     assert (told["commitlog_applied_seq",], told["commitlog_checkpoint_seq",]) == (40, 20)
     assert told["commitlog_ready", "sequencer"] == 1
+    assert (told["commitlog_service_running", "sequencer"], told["commitlog_service_running", "projector"]) == (1, 0)
+    assert told["commitlog_service_starts_total", "projector"] == 5
     assert told["process_resident_memory_bytes",] > 0
 
 
@@ -174,3 +179,22 @@ def test_sequencer_when_it_has_not_caught_up_then_is_not_ready(
 def test_services_when_they_run_then_each_is_looked_at() -> None:
     watched = (WatchedSequencer, WatchedProjector, WatchedCheckpointer, WatchedPage)
     assert [each.name for each in installed_services()] == [each.service for each in watched]
+
+
+def test_whole_when_one_of_its_services_is_not_ready_then_it_is_not_and_says_which(settings: Settings) -> None:
+    stays = (sys.executable, "-c", "import time; time.sleep(600)")
+    supervisor = Supervisor([Service("sequencer", (), program=stays)], settings.environment(), say=lambda _: None)
+    whole, sequencer = WatchedWhole(settings, supervisor), WatchedOne("it is LOADING")
+    assert whole.problem() == "sequencer: it does not run, and is started again"
+    supervisor.check()
+    try:
+        assert whole.problem() == "sequencer: it has not begun"
+        with endpoint(settings, sequencer), endpoint(settings, whole) as address:
+            assert read(f"{address}readyz") == (503, "sequencer: it is LOADING\n")
+            sequencer.says = None
+            assert read(f"{address}readyz") == (200, "ok\n")
+            assert (
+                'commitlog_service_starts_total{log="flights",service="sequencer"} 1.0' in read(f"{address}metrics")[1]
+            )
+    finally:
+        supervisor.stop()

@@ -47,7 +47,7 @@ def test_supervisor_when_a_service_ends_with_a_code_of_its_own_then_goes_on_with
         turn(supervisor, lambda: "stays" in log_file.read_text())
         [described] = supervisor.described()
     assert said == [f"fenced ended with exit code 75 and goes on as: {STAYS[0]}"]
-    assert (described["name"], described["starts"]) == ("fenced", 2)
+    assert (described.name, described.starts) == ("fenced", 2)
 
 
 def test_supervisor_when_a_service_ends_again_and_again_then_starts_it_later_each_time(
@@ -64,6 +64,7 @@ def test_supervisor_when_a_service_does_not_end_then_kills_it(tmp_path: Path, mo
     monkeypatch.setattr(supervisor_module, "STOP_TIMEOUT_S", 0.2)
     with supervised([Service("stubborn", STUBBORN, program=PYTHON)], tmp_path, []) as supervisor:
         turn(supervisor, lambda: "stays" in (tmp_path / "stubborn.log").read_text())
-        pid = int(str(supervisor.described()[0]["pid"]))
+        [described] = supervisor.described()
+        assert described.pid is not None
     with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+        os.kill(described.pid, 0)

@@ -16,10 +16,10 @@ from prometheus_client.registry import Collector
 
 from commitlog.config import Settings
 from commitlog.ops.service.lag import Lag
-from commitlog.ops.service.listening import address_of, listening
+from commitlog.ops.service.listening import listening, measures_note, noted
 from commitlog.ops.service.measures import Measures
 
-PORTS = ("sequencer", "projector", "checkpointer", "page")
+PORTS = ("sequencer", "projector", "checkpointer", "page", "serve")
 """Each service has the port after the one before it, the first `metrics_port`."""
 
 _logger = logging.getLogger("commitlog.metrics")
@@ -55,8 +55,11 @@ def endpoint(settings: Settings, watched: Watched) -> Iterator[str]:
     port = settings.metrics_port and settings.metrics_port + PORTS.index(watched.service)
     stop = threading.Event()
     # A port that is taken must not keep a service from its work.
-    with listening(settings.metrics_host, port, is_chosen=False) as taken, _served(_Told(settings.log, watched), taken):
-        address = address_of(settings.metrics_host, taken.getsockname()[1])
+    with (
+        listening(settings.metrics_host, port, is_chosen=False) as taken,
+        _served(_Told(settings.log, watched), taken),
+        noted(settings, measures_note(watched.service), settings.metrics_host, taken) as address,
+    ):
         _logger.info("measures are at %smetrics", address)
         if watched.lag is not None:
             threading.Thread(target=watched.lag.watch, args=(stop,), name="lag", daemon=True).start()

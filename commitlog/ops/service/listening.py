@@ -68,5 +68,10 @@ def running_at(settings: Settings, service: str) -> str | None:
     return address_of(host, port) if is_whole and is_listening(port) else None
 
 
+def measures_note(service: str) -> str:
+    """By which name a service notes where it tells its measures."""
+    return f"{service}-measures"
+
+
 def _note_of(settings: Settings, service: str) -> Path:
     return settings.home / "services" / settings.log / f"{service}.port"

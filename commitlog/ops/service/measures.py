@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
@@ -13,6 +13,7 @@ from commitlog.catalog.projector import ProjectorStatus
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.ops.service.lag import Lag
+from commitlog.ops.service.supervisor import Supervised
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,13 @@ class Measures:
         """What a checkpointer tells of itself."""
         yield self._gauge("replayed_seq", "The last outcome that the checkpointer has replayed.", replayed_seq)
         yield self._gauge("checkpoint_seq", "The last outcome in the newest checkpoint.", saved_seq)
+
+    def of_supervisor(self, services: Sequence[Supervised]) -> Iterator[Metric]:
+        """What `serve` tells of the processes that it keeps running."""
+        running = {each.name: each.pid is not None for each in services}
+        starts = {each.name: each.starts for each in services}
+        yield self._gauge("service_running", "Whether a process of this machine runs.", running, "service")
+        yield self._counter("service_starts", "How often it was started.", starts, "service")
 
     def _visible(self, status: ProjectorStatus) -> Metric:
         what = "From the decision of a batch's first outcome until readers see it."

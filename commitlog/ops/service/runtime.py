@@ -204,7 +204,9 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         {**settings.environment(), SERVICE_MARKER: str(settings.home)},
         logs_dir=settings.home / "logs",
         say=say,
-        on_change=lambda: write_run_file(settings, {"pid": os.getpid(), "services": supervisor.described()}),
+        on_change=lambda: write_run_file(
+            settings, {"pid": os.getpid(), "services": [dataclasses.asdict(each) for each in supervisor.described()]}
+        ),
     )
     try:
         supervisor.check()

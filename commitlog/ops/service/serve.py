@@ -16,6 +16,8 @@ from dataclasses import replace
 from commitlog.config import Settings
 from commitlog.ops.service.keep_trying import keep_trying
 from commitlog.ops.service.supervisor import POLL_S, Service, Supervisor, installed_services
+from commitlog.ops.service.watched import told_about
+from commitlog.ops.service.whole import WatchedWhole
 
 DATABASE_TIMEOUT_S = 60.0
 
@@ -66,12 +68,13 @@ def serve(settings: Settings, *, services: Sequence[Service] | None = None) -> i
         supervisor = Supervisor(
             installed_services() if services is None else services, settings.environment(), say=_logger.warning
         )
-        try:
-            while not stop.is_set():
-                supervisor.check()
-                stop.wait(POLL_S)
-        finally:
-            supervisor.stop()
+        with told_about(settings, WatchedWhole(settings, supervisor)):
+            try:
+                while not stop.is_set():
+                    supervisor.check()
+                    stop.wait(POLL_S)
+            finally:
+                supervisor.stop()
     return 0
 
 

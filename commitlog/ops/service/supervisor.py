@@ -90,6 +90,21 @@ def because(service: str, exit_code: int) -> str:
     return f"{service} ended with exit code {exit_code}"
 
 
+@dataclass(frozen=True, slots=True)
+class Supervised:
+    """A service as it is now.
+
+    Attributes:
+        name: the service's.
+        pid: of its process; None between two runs.
+        starts: how often it was started.
+    """
+
+    name: str
+    pid: int | None
+    starts: int
+
+
 class Supervisor:
     """Starts services, starts them again when they end, and stops them.
 
@@ -143,11 +158,11 @@ class Supervisor:
         for run in self._runs:
             run.process = None
 
-    def described(self) -> list[dict[str, object]]:
-        """Name, pid (None between two runs), and number of starts of each service."""
+    def described(self) -> list[Supervised]:
+        """Each service; any thread may ask."""
+        processes = [(run, run.process) for run in self._runs]
         return [
-            {"name": run.service.name, "pid": run.process.pid if run.process else None, "starts": run.starts}
-            for run in self._runs
+            Supervised(run.service.name, process.pid if process else None, run.starts) for run, process in processes
         ]
 
     def _start(self, run: _Run) -> None:

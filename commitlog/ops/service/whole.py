@@ -1,0 +1,51 @@
+"""All that `serve` runs on one machine, looked at as one service: what a container's or balancer's probe wants to know."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from commitlog.config import Settings
+from commitlog.ops.service.listening import measures_note, running_at
+from commitlog.ops.service.supervisor import Supervised, Supervisor
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+    from commitlog.ops.service.measures import Measures
+
+ANSWER_TIMEOUT_S = 2.0
+
+
+class WatchedWhole:
+    """The processes of a supervisor: ready when each of them is."""
+
+    service = "serve"
+    lag = None
+
+    def __init__(self, settings: Settings, supervisor: Supervisor) -> None:
+        self._settings = settings
+        self._supervisor = supervisor
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        return measures.of_supervisor(self._supervisor.described())
+
+    def problem(self) -> str | None:
+        problems = ((each.name, self._problem_of(each)) for each in self._supervisor.described())
+        return "; ".join(f"{name}: {problem}" for name, problem in problems if problem) or None
+
+    def _problem_of(self, service: Supervised) -> str | None:
+        if service.pid is None:
+            return "it does not run, and is started again"
+        address = running_at(self._settings, measures_note(service.name))
+        if address is None:
+            return "it has not begun"
+        try:
+            with urllib.request.urlopen(f"{address}readyz", timeout=ANSWER_TIMEOUT_S):
+                return None
+        except urllib.error.HTTPError as error:
+            return str(error.read().decode()).strip()
+        except OSError:
+            return f"it does not answer within {ANSWER_TIMEOUT_S:.0f} s"
