@@ -1,0 +1,134 @@
+"""What `deploy/` and docker-compose.yml say of the program is so: settings, commands, ports and paths of probes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from kubernetes_validate import validate
+from prometheus_client.metrics_core import Metric
+
+from commitlog.config import Settings
+from commitlog.ops.cli import cli
+from commitlog.ops.service.endpoint import PORTS, endpoint
+from commitlog.ops.service.lag import Lag
+from commitlog.ops.service.measures import Measures
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+OBJECTS = list(yaml.safe_load_all((DEPLOY / "kubernetes/commitlog.yaml").read_text(encoding="utf-8")))
+KUSTOMIZATION = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text(encoding="utf-8"))
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+UNIT = (DEPLOY / "systemd/commitlog.service").read_text(encoding="utf-8")
+KUBERNETES = "1.33"
+VARIABLE = re.compile(r"\bCOMMITLOG_[A-Z_]+\b")
+
+
+def of_kind(kind: str) -> list[dict[str, Any]]:
+    return [each for each in OBJECTS if each["kind"] == kind]
+
+
+def container() -> dict[str, Any]:
+    [stateful] = of_kind("StatefulSet")
+    [only] = stateful["spec"]["template"]["spec"]["containers"]
+    return only  # type: ignore[no-any-return]
+
+
+def first_ports() -> dict[str, int]:
+    """Where each service listens unless it is told otherwise."""
+    settings = Settings.load(environment={})
+    return {name: settings.metrics_port + number for number, name in enumerate(PORTS)}
+
+
+@pytest.mark.parametrize("resource", OBJECTS, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
+def test_kubernetes_object_then_is_one_that_kubernetes_takes(resource: dict[str, Any]) -> None:
+    validate(resource, KUBERNETES, strict=True)
+
+
+def test_kubernetes_selectors_then_find_the_pods() -> None:
+    [stateful] = of_kind("StatefulSet")
+    labels = stateful["spec"]["template"]["metadata"]["labels"]
+    assert stateful["spec"]["selector"]["matchLabels"] == labels
+    for each in of_kind("Service"):
+        assert each["spec"]["selector"] == labels
+    [budget] = of_kind("PodDisruptionBudget")
+    assert budget["spec"]["selector"]["matchLabels"] == labels
+    assert stateful["spec"]["serviceName"] in {each["metadata"]["name"] for each in of_kind("Service")}
+    assert [image["name"] for image in KUSTOMIZATION["images"]] == [container()["image"]]
+    assert {each.get("configMapRef", each.get("secretRef"))["name"] for each in container()["envFrom"]} == {"commitlog"}
+    for name in KUSTOMIZATION["resources"]:
+        assert (DEPLOY / "kubernetes" / name).exists()
+
+
+def test_kubernetes_ports_then_are_those_where_services_listen() -> None:
+    ports = {each["name"]: each["containerPort"] for each in container()["ports"]}
+    page = ports.pop("page")
+    assert page == Settings.load(environment={}).ui_port
+    assert {name.removesuffix("-measures"): port for name, port in ports.items()} == first_ports()
+    for service in of_kind("Service"):
+        assert {each["targetPort"] for each in service["spec"]["ports"]} <= {*ports, "page"}
+
+
+class WatchedNothing:
+    service = "serve"
+    lag: Lag | None = None
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        return iter(())
+
+    def problem(self) -> str | None:
+        return None
+
+
+def test_probes_then_ask_what_is_answered(tmp_path: Path) -> None:
+    probes = [container()[kind]["httpGet"] for kind in ("startupProbe", "readinessProbe", "livenessProbe")]
+    with endpoint(Settings.load(environment={}, home=tmp_path, metrics_port=0), WatchedNothing()) as address:
+        for probe in probes:
+            assert probe["port"] == "serve"
+            with urllib.request.urlopen(address.rstrip("/") + probe["path"], timeout=60) as answer:
+                assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["docker-compose.yml", *(str(path.relative_to(ROOT)) for path in sorted(DEPLOY.rglob("*")) if path.is_file())],
+)
+def test_variables_then_are_settings(path: str) -> None:
+    known = set(Settings.load(environment={}).environment()) | {"COMMITLOG_UI_TOKEN"}
+    known |= set(VARIABLE.findall((ROOT / "docs/settings.md").read_text(encoding="utf-8")))
+    assert set(VARIABLE.findall((ROOT / path).read_text(encoding="utf-8"))) <= known
+
+
+def commands() -> list[list[str]]:
+    [started] = re.findall(r"^ExecStart=(.+)$", UNIT, re.MULTILINE)
+    program, *arguments = shlex.split(started)
+    assert program.endswith("/commitlog")
+    return [arguments, container()["args"]]
+
+
+@pytest.mark.parametrize("arguments", commands(), ids=["systemd", "kubernetes"])
+def test_command_then_is_one_with_these_options(arguments: list[str]) -> None:
+    name, *options = arguments
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    command.make_parser(click.Context(command)).parse_args(list(options))
+
+
+def test_compose_then_asks_for_health_where_serve_tells_it() -> None:
+    service = COMPOSE["services"]["commitlog"]
+    assert f"http://127.0.0.1:{first_ports()['serve']}/readyz" in " ".join(service["healthcheck"]["test"])
+    assert set(service["depends_on"]) < set(COMPOSE["services"])
+    assert f"127.0.0.1:{first_ports()['sequencer']}-{first_ports()['serve']}:" in " ".join(service["ports"])
+
+
+def test_prometheus_then_asks_every_service() -> None:
+    scraped = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
+    [targets] = [each["targets"] for job in scraped for each in job["static_configs"]]
+    assert targets == [f"127.0.0.1:{port}" for port in first_ports().values()]
