@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
+QUERY_SNAPSHOTS_TABLE = "query_snapshots"
 QUERY_SNAPSHOTS: LiteralString = """
     CREATE TABLE IF NOT EXISTS commitlog.query_snapshots (
         query TEXT PRIMARY KEY, snapshot_id BIGINT NOT NULL, agreed_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp());

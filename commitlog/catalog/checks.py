@@ -16,6 +16,7 @@ from psycopg import sql
 from pyroaring import BitMap64
 
 from commitlog.catalog import guard
+from commitlog.catalog.alterations import alterations
 from commitlog.catalog.projecting.statistics import bound, leaves
 from commitlog.catalog.writing import Connection
 from commitlog.domain.model.definitions import Column
@@ -392,9 +393,23 @@ def check_guard(catalog: CheckedCatalog) -> Iterator[Finding]:
         closed = guard.closed_tables(catalog.conn, role)
         if closed:
             yield Finding(f"{role} has not its privileges on {shown(closed)}", INIT)
+        if guard.foreign_defaults(catalog.conn, role):
+            yield Finding(f"{role} may read whatever is made later in the schema of DuckLake's tables", INIT)
 
 
-ALWAYS: dict[str, Check] = {"position": check_position, "lag": check_lag, "guard": check_guard}
+def check_definitions(catalog: CheckedCatalog) -> Iterator[Finding]:
+    """Nobody has changed the tables themselves."""
+    for alteration in alterations(catalog.conn):
+        advice = "a rebuild keeps it: drop it if nobody knows it" if alteration.is_note else f"drop it, or {REBUILD}"
+        yield Finding(alteration.what, advice, alteration.is_note)
+
+
+ALWAYS: dict[str, Check] = {
+    "position": check_position,
+    "lag": check_lag,
+    "guard": check_guard,
+    "definitions": check_definitions,
+}
 """Checks that need no state of the log."""
 
 WITH_STATE: dict[str, Check] = {

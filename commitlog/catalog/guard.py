@@ -1,20 +1,26 @@
 """Who may write the catalog: the projector alone.
 
-A trigger on every DuckLake table refuses what a stock client writes, with a message that says what to do instead; it runs
-once per statement or COPY, so the projector pays nothing per row. The projector's sessions are known by a setting, not by
-their role: a stock client that was given the projector's password is refused too.
+A trigger on every table of the catalog refuses what others write, with a message that says what to do instead; it runs once
+per statement or COPY, so the projector pays nothing per row, and in every session, also where replication's role is set.
+It asks two things. Who writes is the table's owner or a member of ``commitlog_projector``: that is the key, which nobody can
+give himself, whatever else was granted to him. And the session has said that it is a projector's, which is no key but keeps
+accidents out: a stock client that was given the projector's password is refused too.
 
 Two roles without login are for others to be members of: ``commitlog_reader`` sees everything, also tables that are made
-later; ``commitlog_projector`` may run a projector. Where this session may not create roles, somebody else has to.
+later; ``commitlog_projector`` may run a projector. Where this session may not create roles, somebody else has to. What is
+made later is opened when it is made; default privileges are set in the schema of our own tables alone, for other schemas
+may hold what is not ours.
 """
 
 from __future__ import annotations
 
 import logging
+from typing import LiteralString
 
 from psycopg import errors, sql
 
-from commitlog.catalog.tables import DUCKLAKE_COLUMNS
+from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS_TABLE
+from commitlog.catalog.tables import DUCKLAKE_COLUMNS, OWN, OWN_SCHEMA
 from commitlog.catalog.writing import Connection
 
 READER_ROLE = "commitlog_reader"
@@ -40,34 +46,55 @@ _INSTEAD = {
 }
 
 # A stock client tries again, up to ten times, after an error that speaks of a conflict or of uniqueness: this must not.
-_FUNCTION = sql.SQL(
-    """CREATE OR REPLACE FUNCTION commitlog.refuse_foreign_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+_REFUSE: LiteralString = """
     BEGIN
-        IF current_setting({setting}, true) IS DISTINCT FROM 'on' THEN
+        IF current_setting({setting}, true) IS DISTINCT FROM 'on' AND TG_TABLE_NAME <> {agreed} THEN
             RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = {refusal} || CASE
                 WHEN TG_TABLE_NAME = 'ducklake_metadata' THEN {option}
                 WHEN TG_TABLE_NAME = 'ducklake_files_scheduled_for_deletion' AND TG_OP = 'DELETE' THEN {clean}
                 WHEN TG_TABLE_NAME LIKE 'ducklake_snapshot%' AND TG_OP = 'DELETE' THEN {expire}
                 ELSE {change} END;
         END IF;
+        IF NOT (SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = TG_RELID)
+           AND NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = {role} AND pg_has_role(current_user, oid, 'USAGE')) THEN
+            RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+                MESSAGE = {refusal} || format({stranger}, current_user);
+        END IF;
         RETURN NULL;
-    END $$"""
-).format(
-    setting=sql.Literal(_SETTING),
-    refusal=sql.Literal(REFUSAL),
-    **{name: sql.Literal(text) for name, text in _INSTEAD.items()},
+    END """
+_REFUSING = (
+    sql.SQL(_REFUSE)
+    .format(
+        setting=sql.Literal(_SETTING),
+        agreed=sql.Literal(QUERY_SNAPSHOTS_TABLE),
+        role=sql.Literal(PROJECTOR_ROLE),
+        refusal=sql.Literal(REFUSAL),
+        stranger=sql.Literal(f"%I is no member of {PROJECTOR_ROLE}, which only the catalog's projectors are"),
+        **{name: sql.Literal(text) for name, text in _INSTEAD.items()},
+    )
+    .as_string()
 )
+_FUNCTION = sql.SQL(
+    "CREATE OR REPLACE FUNCTION commitlog.refuse_foreign_commit() RETURNS trigger LANGUAGE plpgsql AS {}"
+).format(sql.Literal(_REFUSING))
 
 _GUARD = sql.SQL("""
     CREATE OR REPLACE TRIGGER {trigger} BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT
-    EXECUTE FUNCTION commitlog.refuse_foreign_commit(); ALTER TABLE {table} ENABLE TRIGGER {trigger}""")
+    EXECUTE FUNCTION commitlog.refuse_foreign_commit(); ALTER TABLE {table} ENABLE ALWAYS TRIGGER {trigger}""")
+_OPEN = sql.SQL("""
+    DO $$ BEGIN IF to_regrole({name}) IS NOT NULL THEN GRANT {privileges} ON {table} TO {role}; END IF; END $$""")
+_CATALOGS_TABLES = sql.SQL("""
+    SELECT c.oid, c.relname, c.oid::regclass::text AS name FROM pg_class c WHERE c.relkind = 'r' AND (
+        c.relnamespace = current_schema()::regnamespace
+            AND (c.relname = ANY(%(ducklake)s) OR c.relname ~ '^ducklake_inlined_(data|delete)_[0-9_]+$')
+        OR c.relnamespace = to_regnamespace('commitlog') AND c.relname = ANY(%(own)s))""")
 _UNGUARDED = sql.SQL("""
-    SELECT c.relname FROM pg_class c
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
-    AND (c.relname = ANY(%s) OR c.relname ~ '^ducklake_inlined_(data|delete)_[0-9_]+$')
-    AND NOT EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = %s AND t.tgtype = %s
-                    AND t.tgenabled IN ('O', 'A')
-                    AND t.tgfoid = to_regproc('commitlog.refuse_foreign_commit')) ORDER BY 1""")
+    SELECT c.name FROM ({tables}) c WHERE NOT EXISTS (
+        SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+        WHERE t.tgrelid = c.oid AND t.tgname = %(trigger)s AND t.tgtype = %(type)s AND t.tgenabled = 'A'
+        AND p.oid = to_regproc('commitlog.refuse_foreign_commit') AND p.prosrc = %(source)s) ORDER BY 1""").format(
+    tables=_CATALOGS_TABLES
+)
 _ROLES_THERE = sql.SQL("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)")
 _CLOSED = sql.SQL("""
     SELECT c.oid::regclass::text, pg_has_role(current_user, c.relowner, 'USAGE') FROM pg_class c
@@ -77,15 +104,15 @@ _CLOSED = sql.SQL("""
              AND (SELECT bool_and(has_table_privilege(%(role)s, c.oid, p)) FROM unnest(%(privileges)s::text[]) p))
     ORDER BY 1""")
 _MAY_CREATE_ROLES = sql.SQL("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")
-_GRANT_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA {} GRANT {} ON TABLES TO {}")
+_GRANT_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA commitlog GRANT {} ON TABLES TO {}")
+_REVOKE_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA {} REVOKE ALL ON TABLES FROM {}")
 _GRANT_SCHEMAS = sql.SQL("GRANT {} ON SCHEMA {} TO {}")
 _GRANT_TABLES = sql.SQL("GRANT {} ON {} TO {}")
-_HAS_DEFAULTS = sql.SQL("""
-    SELECT count(DISTINCT d.defaclnamespace) = (SELECT count(DISTINCT n)
-           FROM unnest(ARRAY[current_schema()::regnamespace, 'commitlog'::regnamespace]) n)
-    FROM pg_default_acl d, aclexplode(d.defaclacl) a
-    WHERE d.defaclrole = current_user::regrole AND d.defaclobjtype = 'r' AND a.grantee = %s::regrole
-    AND d.defaclnamespace IN (current_schema()::regnamespace, 'commitlog'::regnamespace)""")
+_DEFAULTS = sql.SQL("""
+    SELECT DISTINCT n.nspname, d.defaclrole = current_user::regrole
+    FROM pg_default_acl d JOIN pg_namespace n ON n.oid = d.defaclnamespace, aclexplode(d.defaclacl) a
+    WHERE d.defaclobjtype = 'r' AND a.grantee = to_regrole(%s)
+    AND n.oid IN (current_schema()::regnamespace, 'commitlog'::regnamespace) ORDER BY 1""")
 
 
 def mark_projector(conn: Connection) -> None:
@@ -105,11 +132,14 @@ def install_guard(conn: Connection) -> None:
     if unguarded:
         conn.execute(_FUNCTION)
         for table in unguarded:
-            conn.execute(guard_statement(table))
+            conn.execute(_guarding(sql.SQL(table)))
     for role in missing_roles(conn):
         _create_role(conn, role)
     for role in _PRIVILEGES.keys() - set(missing_roles(conn)):
         _grant(conn, role)
+        for schema, is_mine in _defaults(conn, role):
+            if is_mine and schema != OWN_SCHEMA:
+                conn.execute(_REVOKE_LATER_TABLES.format(sql.Identifier(schema), sql.Identifier(role)))
 
 
 def ensure_guard(conn: Connection) -> None:
@@ -130,20 +160,51 @@ def _is_complete(conn: Connection) -> bool:
     """Whether there is nothing to install, so that nobody has to be waited for."""
     if unguarded_tables(conn) or missing_roles(conn):
         return False
-    return all(_has_defaults(conn, role) and not _closed_tables(conn, role) for role in _PRIVILEGES)
+    return all(
+        [schema for schema, is_mine in _defaults(conn, role) if is_mine] == [OWN_SCHEMA]
+        and not _closed_tables(conn, role)
+        for role in _PRIVILEGES
+    )
 
 
 def guard_statement(table: str) -> sql.Composed:
-    """The statement that guards a table against stock clients."""
-    return _GUARD.format(trigger=sql.Identifier(TRIGGER), table=sql.Identifier(table))
+    """The statements that guard a new table against stock clients, and open it to our roles where there are any."""
+    opened = [
+        _OPEN.format(
+            name=sql.Literal(role),
+            privileges=sql.SQL(privileges),
+            table=sql.Identifier(table),
+            role=sql.Identifier(role),
+        )
+        for role, privileges in _PRIVILEGES.items()
+    ]
+    return sql.SQL(";").join([_guarding(sql.Identifier(table)), *opened])
+
+
+def _guarding(table: sql.Composable) -> sql.Composed:
+    return _GUARD.format(trigger=sql.Identifier(TRIGGER), table=table)
 
 
 def unguarded_tables(conn: Connection) -> list[str]:
-    """DuckLake tables of the connection's schema that a stock client could write."""
-    rows = conn.execute(
-        _UNGUARDED, ([f"ducklake_{name}" for name in DUCKLAKE_COLUMNS], TRIGGER, _TRIGGER_TYPE)
-    ).fetchall()
-    return [name for (name,) in rows]
+    """Tables of the catalog that others could write, each as a statement names it."""
+    asked = {
+        "ducklake": [f"ducklake_{name}" for name in DUCKLAKE_COLUMNS],
+        "own": [*(table.name for table in OWN.sorted_tables), QUERY_SNAPSHOTS_TABLE],
+        "trigger": TRIGGER,
+        "type": _TRIGGER_TYPE,
+        "source": _REFUSING,
+    }
+    return [name for (name,) in conn.execute(_UNGUARDED, asked).fetchall()]
+
+
+def foreign_defaults(conn: Connection, role: str) -> list[str]:
+    """The schema of DuckLake's tables, if that is not ours, and whatever is made there later is opened to one of our roles."""
+    return [schema for schema, _ in _defaults(conn, role) if schema != OWN_SCHEMA]
+
+
+def _defaults(conn: Connection, role: str) -> list[tuple[str, bool]]:
+    """Schemas of the catalog in which what is made later is open to a role, and whether what this session's user makes."""
+    return [(schema, is_mine) for schema, is_mine in conn.execute(_DEFAULTS, (role,)).fetchall()]
 
 
 def missing_roles(conn: Connection) -> list[str]:
@@ -178,19 +239,13 @@ def _grant(conn: Connection, role: str) -> None:
     """Give a role its privileges: on what is there and lacks them, and on what this session's user makes later."""
     row = conn.execute("SELECT current_schema()").fetchone()
     assert row is not None
-    schemas = sql.SQL(", ").join(map(sql.Identifier, dict.fromkeys([row[0], "commitlog"])))
+    schemas = sql.SQL(", ").join(map(sql.Identifier, dict.fromkeys([row[0], OWN_SCHEMA])))
     name, privileges = sql.Identifier(role), sql.SQL(_PRIVILEGES[role])
-    if not _has_defaults(conn, role):
-        conn.execute(_GRANT_LATER_TABLES.format(schemas, privileges, name))
+    if (OWN_SCHEMA, True) not in _defaults(conn, role):
+        conn.execute(_GRANT_LATER_TABLES.format(privileges, name))
     closed = [table for table, mine in _closed_tables(conn, role) if mine]
     if closed:
         on_schemas = sql.SQL(_SCHEMA_PRIVILEGES[role])
         conn.execute(_GRANT_SCHEMAS.format(on_schemas, schemas, name))
         on = sql.SQL(", ").join(map(sql.SQL, closed))
         conn.execute(_GRANT_TABLES.format(privileges, on, name))
-
-
-def _has_defaults(conn: Connection, role: str) -> bool:
-    """Whether the tables that this session's user makes from now on are open to a role."""
-    row = conn.execute(_HAS_DEFAULTS, (role,)).fetchone()
-    return row is not None and bool(row[0])

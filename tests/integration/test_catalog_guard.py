@@ -16,18 +16,21 @@ from deciding import change, create_table, delete, insert, keyed_table
 from lakes import Lake
 from psycopg import sql
 
+from commitlog.catalog.alterations import alterations
 from commitlog.catalog.guard import (
     PROJECTOR_ROLE,
     READER_ROLE,
     REFUSAL,
     closed_tables,
     ensure_guard,
+    foreign_defaults,
     install_guard,
     missing_roles,
     unguarded_tables,
 )
 from commitlog.catalog.queries import Catalog
-from commitlog.client.reading.duckdb_client import connection_text, extension_file, open_lake
+from commitlog.catalog.tables import OWN
+from commitlog.client.reading.duckdb_client import connection_text, extension_file, open_lake, quoted
 from commitlog.errors import ConfigurationError
 
 TYPES = {"id": pa.int64(), "v": pa.string()}
@@ -52,7 +55,7 @@ def stock_client(database_url: str) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(":memory:", config=settings) as connection:
         for extension in ("postgres_scanner", "ducklake"):
             connection.execute(f"LOAD '{extension_file(extension)}'")
-        connection.execute(f"ATTACH 'ducklake:postgres:{connection_text(database_url)}' AS lake")
+        connection.execute(f"ATTACH 'ducklake:postgres:{quoted(connection_text(database_url))}' AS lake")
         connection.execute("USE lake")
         yield connection
 
@@ -129,12 +132,100 @@ def test_guard_when_installed_then_every_table_has_it_also_those_that_come_later
     lake.commit(delete({0: [1]}))
     names = set(contents(lake))
     assert {"ducklake_inlined_delete_1"} < {name for name in names if "inlined" in name}
+    names |= {f"commitlog.{table.name}" for table in OWN.sorted_tables}
     assert unguarded_tables(lake.conn) == []
     with psycopg.connect(lake.database_url) as conn:
         for name in sorted(names):
             for statement in ("DELETE FROM {}", "TRUNCATE {}"):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege, match="commitlog"), conn.transaction():
-                    conn.execute(sql.SQL(statement).format(sql.Identifier(name)))
+                    conn.execute(sql.SQL(statement).format(sql.Identifier(*name.split("."))))
+
+
+def test_guard_when_replication_is_played_then_it_refuses_all_the_same(lake: Lake) -> None:
+    with psycopg.connect(lake.database_url) as conn:
+        conn.execute("SET session_replication_role = replica")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="commitlog"):
+            conn.execute("DELETE FROM ducklake_data_file")
+
+
+def test_guard_when_somebody_with_every_grant_says_that_he_is_the_projector_then_refused(lake: Lake) -> None:
+    with member_of(lake, READER_ROLE) as url:
+        user = sql.Identifier(url.partition("//")[2].partition(":")[0])
+        with psycopg.connect(lake.database_url, autocommit=True) as conn:
+            for schema in ("public", "commitlog"):
+                conn.execute(sql.SQL("GRANT ALL ON ALL TABLES IN SCHEMA {} TO {}").format(sql.Identifier(schema), user))
+        before = contents(lake)
+        options = f"{url}?options=-c%20commitlog.projector%3Don"
+        with stock_client(options) as client, pytest.raises(duckdb.Error, match="is no member of commitlog_projector"):
+            client.execute("INSERT INTO t VALUES (1, 'x')")
+        with psycopg.connect(options, autocommit=True) as conn:
+            for table in ("ducklake_data_file", "commitlog.outcomes", "commitlog.query_snapshots"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="no member"):
+                    conn.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(*table.split("."))))
+        assert contents(lake) == before
+
+
+def test_guard_when_somebody_empties_its_function_then_noticed_and_brought_back(lake: Lake) -> None:
+    lake.conn.execute(
+        "CREATE OR REPLACE FUNCTION commitlog.refuse_foreign_commit() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN RETURN NULL; END'"
+    )
+    assert "ducklake_snapshot" in unguarded_tables(lake.conn)
+    install_guard(lake.conn)
+    assert unguarded_tables(lake.conn) == []
+
+
+def test_install_when_the_lakes_schema_is_shared_then_what_others_make_there_stays_closed(lake: Lake) -> None:
+    """An older version opened everything that its user made later in the schema of DuckLake's tables."""
+    lake.conn.execute(f"ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {READER_ROLE}".encode())
+    lake.conn.commit()
+    assert foreign_defaults(lake.conn, READER_ROLE) == ["public"]
+    ensure_guard(lake.conn)
+    assert foreign_defaults(lake.conn, READER_ROLE) == []
+    lake.conn.execute("CREATE TABLE salaries (id BIGINT)")
+    lake.conn.commit()
+    with (
+        member_of(lake, READER_ROLE) as url,
+        psycopg.connect(url) as conn,
+        pytest.raises(psycopg.Error, match="denied"),
+    ):
+        conn.execute("SELECT * FROM salaries")
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        (
+            "ALTER TABLE ducklake_tag ADD COLUMN note TEXT",
+            "columns of ducklake_tag are not as commitlog made them: note",
+        ),
+        ("ALTER TABLE ducklake_snapshot ALTER schema_version TYPE INTEGER", "columns of ducklake_snapshot"),
+        ("ALTER TABLE commitlog.outcomes DROP COLUMN detail CASCADE", "columns of outcomes"),
+        ("DROP INDEX ducklake_data_file_by_table", "the index ducklake_data_file_by_table is gone"),
+        ("ALTER TABLE ducklake_snapshot DROP CONSTRAINT ducklake_snapshot_pkey", "primary key of ducklake_snapshot"),
+        ("CREATE RULE r AS ON INSERT TO ducklake_tag DO INSTEAD NOTHING", "rule r on ducklake_tag"),
+        ("ALTER TABLE ducklake_tag ADD CONSTRAINT c CHECK (key <> 'x')", "constraint c on ducklake_tag"),
+        ("CREATE TABLE heir () INHERITS (ducklake_tag)", "heir heir of ducklake_tag"),
+        ("DROP VIEW commitlog.writers", "view commitlog.writers is gone"),
+        (
+            "CREATE OR REPLACE FUNCTION commitlog.rows_outside_files(catalog oid, wanted bigint) RETURNS bigint "
+            "LANGUAGE sql AS 'SELECT 0::bigint'",
+            "function commitlog.rows_outside_files",
+        ),
+        ("ALTER TABLE ducklake_tag ENABLE ROW LEVEL SECURITY", "row policies on ducklake_tag"),
+        (
+            "CREATE TRIGGER t BEFORE UPDATE ON ducklake_tag FOR EACH ROW EXECUTE FUNCTION "
+            "suppress_redundant_updates_trigger()",
+            "trigger t on ducklake_tag",
+        ),
+    ],
+)
+def test_alterations_when_somebody_changes_the_tables_then_told(lake: Lake, statement: str, told: str) -> None:
+    assert list(alterations(lake.conn)) == []
+    lake.conn.execute(statement.encode())
+    found = [each for each in alterations(lake.conn) if told in each.what]
+    assert found
+    assert found[0].is_note == ("policies" in told or "trigger" in told)
 
 
 def test_guard_when_an_older_version_or_somebody_removed_it_then_installing_brings_it_back(lake: Lake) -> None:

@@ -34,7 +34,7 @@ def prepare(settings: Settings) -> None:
         CatalogMismatchError: the database holds another catalog.
     """
     from commitlog.catalog.connecting import connect, told_plainly
-    from commitlog.catalog.guard import install_guard
+    from commitlog.catalog.guard import install_guard, mark_projector
     from commitlog.catalog.migrations import migrate
     from commitlog.catalog.projector import Projector, wait_for_database
     from commitlog.catalog.queries import Catalog
@@ -56,6 +56,7 @@ def prepare(settings: Settings) -> None:
                 install_guard(connection)
         else:
             with told_plainly(settings.database_url), connect(settings.database_url) as connection:
+                mark_projector(connection)
                 migrate(connection)
     finally:
         catalog.close()
