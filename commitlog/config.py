@@ -140,12 +140,19 @@ class Settings:
         return _settings(layers)
 
     def served_by(
-        self, home: Path, *, bootstrap_servers: str, database_url: str, reader_url: str | None = None
+        self,
+        home: Path,
+        *,
+        bootstrap_servers: str,
+        database_url: str,
+        reader_url: str | None = None,
+        kafka: Mapping[str, str],
     ) -> Settings:
-        """These settings with the addresses of the servers that run in a home now."""
-        where = f"what runs in {home}"
+        """These settings with the addresses of the servers that run in a home now, and Kafka's password."""
         addresses = {"bootstrap_servers": bootstrap_servers, "database_url": database_url, "reader_url": reader_url}
-        return replace(self, **addresses, sources={**self.sources, **dict.fromkeys(addresses, where)})  # type: ignore[arg-type]
+        told = [*addresses, *(f"kafka.{name}" for name in kafka)]
+        sources = {**self.sources, **dict.fromkeys(told, f"what runs in {home}")}
+        return replace(self, **addresses, kafka={**self.kafka, **kafka}, sources=sources)  # type: ignore[arg-type]
 
     def is_stopped(self, address: str) -> bool:
         """Whether a server of the home is meant, which `up` has run there and does not now: then whoever listens at the default
@@ -257,8 +264,11 @@ def _run_layer(home: Path, chosen: list[_Layer]) -> _Layer:
         values.pop("log_id", None)
     if any("database_url" in layer.values for layer in chosen):
         values.pop("reader_url", None)  # it is for another database
-    if any("bootstrap_servers" in layer.values for layer in chosen):
-        values.pop("log_id", None)  # it is another cluster's
+    servers = next((each.values["bootstrap_servers"] for each in chosen if "bootstrap_servers" in each.values), None)
+    if servers is not None:
+        values.pop("log_id", None)  # it may be another cluster's
+    if servers not in (None, values.get("bootstrap_servers")):
+        values.pop("kafka", None)  # the password is for another cluster
     return _Layer(values, f"{path}: {{}}")
 
 

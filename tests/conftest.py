@@ -95,7 +95,7 @@ def kafka(servers_dir: Path) -> Iterator[str]:
         with _kafka_container() as bootstrap_servers:
             yield bootstrap_servers
     else:
-        with EmbeddedBroker(servers_dir / "kafka") as broker:
+        with EmbeddedBroker(servers_dir / "kafka", is_open=True) as broker:
             yield broker.bootstrap_servers
 
 

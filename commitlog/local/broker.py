@@ -1,8 +1,8 @@
 """A Kafka broker of one node, run from its jars: the real thing, with settings for one machine.
 
 Everything it writes is in its own directory, so that a directory is a cluster: start it again and the topics are there.
-It listens on 127.0.0.1 only and its ports may differ from start to start. A broker that outlived a killed parent is
-found by its command line and stopped before the next one starts.
+It listens on 127.0.0.1 only, asks for a password (`broker_access`), and its ports may differ from start to start. A broker
+that outlived a killed parent is found by its command line and stopped before the next one starts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -21,8 +21,10 @@ from confluent_kafka.admin import AdminClient
 
 from commitlog.config import Settings
 from commitlog.errors import LocalRuntimeError
+from commitlog.local.broker_access import BrokerAccess
 from commitlog.local.jars import Progress, ensure_jars
 from commitlog.local.java import find_java
+from commitlog.local.passwords import write_private
 from commitlog.local.processes import (
     HOST,
     DirectoryLock,
@@ -39,12 +41,9 @@ STOP_TIMEOUT_S = 15.0
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
-controller.quorum.voters=1@{host}:{controller_port}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
-inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+{listeners}advertised.listeners=CLIENTS://{host}:{port}
+inter.broker.listener.name=CLIENTS
 log.dirs={data}
 auto.create.topics.enable=false
 default.replication.factor=1
@@ -87,6 +86,7 @@ class EmbeddedBroker:
     Args:
         directory: its configuration, log and data; made when it is not there.
         port: for clients; 0, or a port that is taken, means any free one.
+        is_open: asks nobody for a password, for tests that have no secrets.
         settings: where Java and the jars are; None loads them.
         progress: is told about downloads.
     """
@@ -96,11 +96,14 @@ class EmbeddedBroker:
         directory: Path,
         *,
         port: int = 0,
+        is_open: bool = False,
         settings: Settings | None = None,
         progress: Progress = lambda line: None,
     ) -> None:
         self._directory = directory.absolute()
         self._port_wanted = port
+        self._is_open = is_open
+        self._access = BrokerAccess(self._directory)
         self._settings = settings or Settings.load()
         self._progress = progress
         self._lock = DirectoryLock(self._directory)
@@ -111,6 +114,11 @@ class EmbeddedBroker:
     def bootstrap_servers(self) -> str:
         """Its address for clients, while it runs."""
         return f"{HOST}:{self._port}"
+
+    @property
+    def client_options(self) -> Mapping[str, str]:
+        """The options of librdkafka, beside the address, without which nobody reaches it: the password among them."""
+        return {} if self._is_open else self._access.client_options()
 
     @property
     def log_file(self) -> Path:
@@ -144,12 +152,15 @@ class EmbeddedBroker:
 
     def stop(self) -> None:
         """Stops the broker in an orderly way; not running is fine."""
+        self._end()
+        self._lock.release()
+
+    def _end(self) -> None:
         if self._process is not None:
             if self._process.poll() is None:
                 stop_processes([psutil.Process(self._process.pid)], signal.SIGTERM, timeout_s=STOP_TIMEOUT_S)
             self._process.wait()
             self._process = None
-        self._lock.release()
 
     def __enter__(self) -> EmbeddedBroker:
         self.start()
@@ -159,28 +170,47 @@ class EmbeddedBroker:
         self.stop()
 
     def _launch(self) -> None:
-        java = find_java(self._settings.java_home)
-        jars = ensure_jars(self._settings.cache_dir, java, maven_url=self._settings.maven_url, progress=self._progress)
         # Once clients know a port it is kept, so that a broker that died comes back where they look for it.
         self._port = free_port(self._port, self._port_wanted)
-        self._write_configuration(free_port())
+        java = find_java(self._settings.java_home)
+        jars = ensure_jars(self._settings.cache_dir, java, maven_url=self._settings.maven_url, progress=self._progress)
         if not (self._directory / "data" / "meta.properties").exists():
             self._format(java, jars)
+        elif not (self._is_open or self._access.is_known):
+            self._teach_password(java, jars)
+        self._serve(java, jars)
+
+    def _serve(self, java: Path, jars: Sequence[Path]) -> None:
+        self._write_configuration()
         self._process = self._run(java, jars)
         wait_until_ready("Kafka", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self._failure_log())
 
-    def _write_configuration(self, controller_port: int) -> None:
+    def _teach_password(self, java: Path, jars: Sequence[Path]) -> None:
+        """An older version made this broker without one: it is started at an address that nobody knows, and told."""
+        self._progress("giving Kafka a password, which it asks for from now on")
+        port, self._port, self._is_open = self._port, free_port(), True
+        try:
+            self._serve(java, jars)
+            self._access.teach(self._admin())
+            self._end()
+        finally:
+            self._port, self._is_open = port, False
+
+    def _write_configuration(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        properties = _PROPERTIES.format(
-            host=HOST, port=self._port, controller_port=controller_port, data=self._directory / "data"
-        )
-        (self._directory / "server.properties").write_text(properties, encoding="utf-8")
+        listeners = self._access.listeners(self._port, free_port(), is_open=self._is_open)
+        properties = _PROPERTIES.format(host=HOST, port=self._port, listeners=listeners, data=self._directory / "data")
+        write_private(self._directory / "server.properties", properties)
         (self._directory / "log4j2.xml").write_text(_LOG4J.format(log_file=self.log_file), encoding="utf-8")
 
     def _format(self, java: Path, jars: Sequence[Path]) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # After a blank, an id that begins with a dash would be taken for an option.
-        arguments = ("format", "--ignore-formatted", f"--cluster-id={cluster_id}")
+        arguments = ["format", "--ignore-formatted", f"--cluster-id={cluster_id}"]
+        if not self._is_open:
+            arguments.append(f"@{self._access.make()}")
+        self._write_configuration()
         command = self._command(java, jars, "-Xmx64m", "-XX:TieredStopAtLevel=1")
         with self._output().open("wb") as output:
             formatted = subprocess.run(
@@ -198,6 +228,7 @@ class EmbeddedBroker:
             )
         if formatted.returncode != 0:
             raise LocalRuntimeError(f"Kafka's storage in {self._directory} could not be made:", log_file=self._output())
+        self._access.made()
 
     def _run(self, java: Path, jars: Sequence[Path]) -> subprocess.Popen[bytes]:
         command = self._command(java, jars, "-Xms256m", "-Xmx768m", _marker(self._directory))
@@ -232,11 +263,13 @@ class EmbeddedBroker:
     def _answers(self) -> bool:
         if not is_listening(self._port):
             return False
-        client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         try:
-            return bool(client.list_topics(timeout=5).brokers)
+            return bool(self._admin().list_topics(timeout=5).brokers)
         except KafkaException:
             return False
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self.client_options})
 
 
 def stop_orphaned_broker(directory: Path) -> bool:

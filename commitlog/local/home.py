@@ -21,6 +21,7 @@ import psutil
 from commitlog.config import PORTS_FILE, RUN_FILE, Settings
 from commitlog.local.broker import EmbeddedBroker, stop_orphaned_broker
 from commitlog.local.jars import Progress
+from commitlog.local.passwords import write_private
 from commitlog.local.postgres import EmbeddedPostgres, stop_orphaned_postgres
 from commitlog.local.processes import DirectoryLock, find_processes, stop_processes
 
@@ -91,6 +92,7 @@ class EmbeddedHome:
             bootstrap_servers=self.broker.bootstrap_servers,
             database_url=database_url,
             reader_url=reader_url,
+            kafka=self.broker.client_options,
         )
 
     def revive(self) -> list[str]:
@@ -180,6 +182,7 @@ def write_run_file(settings: Settings, facts: Mapping[str, object]) -> None:
         "log": settings.log,
         **({} if settings.log_id is None else {"log_id": settings.log_id}),
         "bootstrap_servers": settings.bootstrap_servers,
+        "kafka": dict(settings.kafka),
         "database_url": settings.database_url,
         **({} if settings.reader_url is None else {"reader_url": settings.reader_url}),
         "data_path": settings.data_path,
@@ -187,9 +190,7 @@ def write_run_file(settings: Settings, facts: Mapping[str, object]) -> None:
     }
     path = settings.home / RUN_FILE
     unfinished = path.with_suffix(".unfinished")
-    unfinished.unlink(missing_ok=True)
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    write_private(unfinished, json.dumps(told, indent=2) + "\n")
     os.replace(unfinished, path)
 
 

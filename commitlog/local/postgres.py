@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import pwd
-import secrets
 import shutil
 import signal
 import stat
@@ -26,6 +25,7 @@ from psycopg import sql
 
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.jars import Progress
+from commitlog.local.passwords import new_password, write_private
 from commitlog.local.processes import (
     HOST,
     DirectoryLock,
@@ -116,12 +116,10 @@ class EmbeddedPostgres:
                 connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(login)))
                 connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(login)))
             if login not in there or not password_file.is_file():
-                password = secrets.token_hex(16)
+                password = new_password()
                 alter = sql.SQL("ALTER ROLE {} PASSWORD {}")
                 connection.execute(alter.format(sql.Identifier(login), sql.Literal(password)))
-                password_file.unlink(missing_ok=True)
-                password_file.touch(mode=0o600)
-                password_file.write_text(f"{HOST}:*:*:{login}:{password}\n", encoding="ascii")
+                write_private(password_file, f"{HOST}:*:*:{login}:{password}\n")
         return f"postgresql://{login}@{HOST}:{self._port}/{database}?passfile={quote(str(password_file), safe='')}"
 
     def start(self) -> None:
@@ -187,8 +185,7 @@ class EmbeddedPostgres:
         unfinished = self._directory / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
-        self._password_file.touch(mode=0o600)
-        self._password_file.write_text(secrets.token_hex(16), encoding="ascii")
+        write_private(self._password_file, new_password())
         if account is not None:
             os.chown(unfinished, account.pw_uid, account.pw_gid)
             os.chown(self._password_file, account.pw_uid, account.pw_gid)

@@ -143,7 +143,7 @@ FAULTS: Sequence[Callable[[Campaign], None]] = (
 @contextmanager
 def log_under_load(directory: Path, seed: int) -> Iterator[tuple[Settings, Campaign, Writers]]:
     """A broker of its own, sequencers and writers; at its end what they have left is checked."""
-    with EmbeddedBroker(directory / "kafka") as broker:
+    with EmbeddedBroker(directory / "kafka", is_open=True) as broker:
         settings = Settings.load(
             environment={},
             log="campaign",

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import psycopg
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from commitlog.catalog.guard import READER_ROLE
@@ -89,10 +89,15 @@ def service_pids(home: Settings) -> dict[str, int]:
     return {str(each["name"]): int(str(each["pid"])) for each in status(home).services if each["pid"]}
 
 
+def kafka_options(running: RuntimeStatus) -> dict[str, str]:
+    found = Settings.load(environment={}, home=running.home)
+    return {"bootstrap.servers": found.bootstrap_servers, **found.kafka}
+
+
 def leave_traces(running: RuntimeStatus) -> None:
-    client = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+    client = AdminClient(kafka_options(running))
     client.create_topics([NewTopic("trace", 1)])["trace"].result(timeout=10)
-    producer = Producer({"bootstrap.servers": running.bootstrap_servers})
+    producer = Producer(kafka_options(running))
     producer.produce("trace", b"kept")
     assert producer.flush(20) == 0
     with psycopg.connect(str(running.database_url)) as connection:
@@ -100,7 +105,7 @@ def leave_traces(running: RuntimeStatus) -> None:
 
 
 def has_traces(running: RuntimeStatus) -> bool:
-    client = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+    client = AdminClient(kafka_options(running))
     with psycopg.connect(str(running.database_url)) as connection:
         row = connection.execute("SELECT kept FROM trace").fetchone()
     return "trace" in client.list_topics(timeout=10).topics and row == (7,)
@@ -240,7 +245,50 @@ def test_up_when_the_default_ports_are_taken_then_takes_free_ones(
 
 def test_broker_when_its_directory_is_in_use_then_refuses(servers_dir: Path, kafka: str) -> None:
     with pytest.raises(LocalRuntimeError, match="another process runs a broker"):
-        EmbeddedBroker(servers_dir / "kafka").start()
+        EmbeddedBroker(servers_dir / "kafka", is_open=True).start()
+
+
+def test_broker_when_asked_without_its_password_then_tells_nothing_at_either_port(servers_dir: Path) -> None:
+    directory = servers_dir / "asking"
+    with EmbeddedBroker(directory) as broker:
+        known = {"bootstrap.servers": broker.bootstrap_servers, **broker.client_options}
+        assert AdminClient(known).list_topics(timeout=20).brokers
+        for options in (
+            {"bootstrap.servers": broker.bootstrap_servers},
+            {**known, "sasl.password": "guessed"},
+            {**known, "sasl.mechanism": "PLAIN"},
+            {**known, "bootstrap.servers": f"127.0.0.1:{controller_port(directory)}", "sasl.mechanism": "PLAIN"}
+            | {"sasl.password": "guessed"},
+        ):
+            with pytest.raises(KafkaException):
+                AdminClient({**options, "log_level": 0}).list_topics(timeout=2)
+        password = known["sasl.password"]
+        assert not any(password in " ".join(each.cmdline()) for each in psutil.process_iter() if each.is_running())
+        for file in directory.iterdir():
+            if file.is_file() and password in file.read_text(errors="replace"):
+                assert file.stat().st_mode & 0o077 == 0, file
+        assert password not in broker.log_file.read_text()
+
+
+def controller_port(directory: Path) -> int:
+    properties = (directory / "server.properties").read_text()
+    return int(properties.partition("CONTROLLER://127.0.0.1:")[2].partition("\n")[0])
+
+
+def test_broker_when_an_older_version_made_it_without_a_password_then_it_asks_for_one_from_now_on(
+    servers_dir: Path,
+) -> None:
+    directory = servers_dir / "older"
+    with EmbeddedBroker(directory, is_open=True) as older:
+        client = AdminClient({"bootstrap.servers": older.bootstrap_servers})
+        client.create_topics([NewTopic("kept", 1)])["kept"].result(timeout=10)
+    said: list[str] = []
+    with EmbeddedBroker(directory, progress=said.append) as broker:
+        known = {"bootstrap.servers": broker.bootstrap_servers, **broker.client_options}
+        assert "kept" in AdminClient(known).list_topics(timeout=20).topics
+        with pytest.raises(KafkaException):
+            AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}).list_topics(timeout=2)
+    assert said == ["giving Kafka a password, which it asks for from now on"]
 
 
 def test_postgres_when_initdb_was_killed_then_starts_over(servers_dir: Path) -> None:

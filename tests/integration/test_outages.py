@@ -169,7 +169,7 @@ def test_client_when_every_answer_is_late_then_commits_looks_up_and_follows_all_
 def test_publisher_when_its_broker_is_frozen_killed_and_started_again_then_commits_each_time(
     servers_dir: Path, settings: Settings, ids: Ids
 ) -> None:
-    broker = EmbeddedBroker(servers_dir / "outages")
+    broker = EmbeddedBroker(servers_dir / "outages", is_open=True)
     with broker:
         local = dataclasses.replace(settings, bootstrap_servers=broker.bootstrap_servers)
         init_log(local)

@@ -139,8 +139,12 @@ def _start_servers(settings: Settings, console: Console) -> Settings:
     assert status.bootstrap_servers is not None
     assert status.database_url is not None
     console.print(f"  Kafka {status.bootstrap_servers}, PostgreSQL and the lake in {_relative(settings.home)}")
+    told = Settings.load(home=settings.home, bootstrap_servers=status.bootstrap_servers)
     return settings.served_by(
-        settings.home, bootstrap_servers=status.bootstrap_servers, database_url=status.database_url
+        settings.home,
+        bootstrap_servers=status.bootstrap_servers,
+        database_url=status.database_url,
+        kafka=told.kafka,
     )
 
 

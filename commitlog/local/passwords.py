@@ -1,0 +1,18 @@
+"""Files that only this user may read, and the passwords in them."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that nobody else may read, not even for the moment in which it is made."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
+
+
+def new_password() -> str:
+    """One that nobody guesses, of letters and digits alone."""
+    return secrets.token_hex(16)
