@@ -400,7 +400,7 @@ def check_guard(catalog: CheckedCatalog) -> Iterator[Finding]:
 def check_definitions(catalog: CheckedCatalog) -> Iterator[Finding]:
     """Nobody has changed the tables themselves."""
     for alteration in alterations(catalog.conn):
-        advice = "a rebuild keeps it: drop it if nobody knows it" if alteration.is_note else f"drop it, or {REBUILD}"
+        advice = "a rebuild keeps it: drop it if nobody knows it" if alteration.is_note else f"undo it, or {REBUILD}"
         yield Finding(alteration.what, advice, alteration.is_note)
 
 
