@@ -70,6 +70,8 @@ class Model:
     _committed_seqs: dict[tuple[str, int], int] = field(default_factory=dict)
     _dead_letters: set[int] = field(default_factory=set)
     _learned: dict[m.ProposalId, tuple[object, ...]] = field(default_factory=dict)
+    _places: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    _furthest: list[int] = field(default_factory=list)
     _projected: int = 0
     _chain: _Chain = field(default_factory=_Chain)
 
@@ -79,6 +81,7 @@ class Model:
         """Follows a record."""
         if topic == self.topics.proposals:
             self._proposals[m.Position(partition, offset)] = value
+            self._arrived(value or b"")
         elif topic == self.topics.results:
             self._result(offset, value or b"")
         elif topic == self.topics.receipts:
@@ -88,6 +91,21 @@ class Model:
             self._dead_letter(codec.decode_dead_letter(value or b""))
         else:
             self._heartbeat(codec.decode_heartbeat(value or b""))
+
+    def sent_in_order(self, encoded: Sequence[bytes]) -> None:
+        """A thread sends these proposals one after another."""
+        self._places |= {each: (len(self._furthest), place) for place, each in enumerate(encoded)}
+        self._furthest.append(-1)
+
+    def has_no_order(self, encoded: bytes | None) -> None:
+        """It is sent again, or something befell it: it may arrive whenever it does."""
+        self._places.pop(encoded or b"", None)
+
+    def _arrived(self, encoded: bytes) -> None:
+        thread, place = self._places.pop(encoded, (-1, 0))
+        if thread >= 0:
+            require(place > self._furthest[thread], "proposals came in another order than a thread sent them", place)
+            self._furthest[thread] = place
 
     def trimmed(self, topic: str, partition: int, first: int) -> None:
         """Proposals go only when their answers are told for good."""

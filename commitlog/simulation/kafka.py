@@ -98,6 +98,7 @@ class Broker:
         topics: partitions and settings, by name.
         on_append: told of everything that is written: topic, partition, offset, value, and which process has written it.
         on_trim: told of what is trimmed: topic, partition, the first offset that is kept.
+        on_unusual: told of values that something befalls on their way.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Broker:
         topics: Mapping[str, tuple[int, dict[str, str]]],
         on_append: OnAppend,
         on_trim: Callable[[str, int, int], None],
+        on_unusual: Callable[[bytes | None], None],
     ) -> None:
         self.scheduler = scheduler
         self.choices = scheduler.choices
@@ -114,6 +116,7 @@ class Broker:
         self.topics = {name: [Partition() for _ in range(count)] for name, (count, _) in topics.items()}
         self.settings = {name: dict(settings) for name, (_, settings) in topics.items()}
         self.on_trim = on_trim
+        self.on_unusual = on_unusual
         self._on_append = on_append
 
     def append(self, topic: str, partition: int, key: bytes | None, value: bytes | None, by: str) -> int:
@@ -252,6 +255,7 @@ class Producer:
             self._report(flying, None, self._write(flying))
 
     def _wait_for_broker(self, flying: _Flying) -> None:
+        self._broker.on_unusual(flying.value)
         scheduler = self._broker.scheduler
         again_s = max(self._broker.away_s, self._machine.cut_s)
         if again_s <= flying.deadline_s:
@@ -263,6 +267,7 @@ class Producer:
             scheduler.after(again_s - scheduler.now_s, lambda: self._write(flying))
 
     def _arrive_unusually(self, flying: _Flying) -> None:
+        self._broker.on_unusual(flying.value)
         what = self._broker.choices.below(7)
         if what == 0:
             self._write(flying)

@@ -6,6 +6,7 @@ ends with anything but what it may end with is a violation: no fault of the worl
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.errors import CatalogMismatchError, FencedError, LogUnavailableError, OutcomeUnknownError
 from commitlog.log.checkpoint import Checkpointer, load_checkpoints
-from commitlog.log.codec import decode_statistics, encode_genesis
+from commitlog.log.codec import decode_statistics, encode_genesis, encode_proposal
 from commitlog.log.publisher import Publisher
 from commitlog.log.results import LogPosition, ResultsReader
 from commitlog.log.sequencer import Sequencer
@@ -37,6 +38,7 @@ SETTLE_S_MAX = 120.0
 FUSE_MAX = 150
 ANSWER_S = 2.0
 THINK_S = (0.0, 0.01, 0.1, 0.5)
+SENT_TOGETHER = (1, 1, 1, 8)
 OUTAGES_S = (0.05, 0.5, 2.0, 7.0, 20.0)
 CLOCK_JUMPS_MS = (-3_600_000, -1_500, -20, 20, 1_500, 3_600_000)
 FAULTS = ("append", "crash", "freeze", "cut", "clock", "broker", "disk", "catalog", "retention", "stranger")
@@ -105,7 +107,7 @@ class World:
         wanted = wanted_topics(LOG, PARTITIONS, settings.proposal_bytes_max)
         genesis = m.Genesis(b"L" * 16, partitions=PARTITIONS, created_at_ms=BEGUN_MS)
         self.model = Model(genesis, topics)
-        self.broker = Broker(self.scheduler, wanted, self._written, self.model.trimmed)
+        self.broker = Broker(self.scheduler, wanted, self._written, self.model.trimmed, self.model.has_no_order)
         faults = [fault for fault in FAULTS if choices.one_in(2)]
         self.befalls = [fault for fault in faults if fault not in UNUSUAL]
         self.broker.is_unusual = "append" in faults
@@ -288,30 +290,40 @@ class Writer:
     def __init__(self, world: World, number: int) -> None:
         self._world = world
         self._requests = Requests(world.choices, world.model, f"w{number}", number)
-        self._unanswered: m.Proposal | None = None
+        self._unanswered: deque[m.Proposal] = deque()
 
     def __call__(self, process: Process) -> None:
         world, machine = self._world, process.machine
         with Publisher(process.settings) as publisher:
-            while not (world.is_calm and self._unanswered is None):
-                if self._unanswered is None:
-                    machine.sleep(world.choices.pick(THINK_S))
-                    self._unanswered = self._requests.next(machine.now_ms())
-                    world.writers_left += 1
-                self._ask(publisher, machine)
+            while not (world.is_calm and not self._unanswered):
+                try:
+                    if self._unanswered:
+                        self._ask_again(publisher)
+                    else:
+                        machine.sleep(world.choices.pick(THINK_S))
+                        self._ask_together(publisher, machine)
+                except OutcomeUnknownError:
+                    pass
+                except LogUnavailableError:
+                    machine.sleep(START_AGAIN_S)
         machine.wait(None)
 
-    def _ask(self, publisher: Publisher, machine: SimulatedMachine) -> None:
-        proposal = self._unanswered
-        assert proposal is not None
-        try:
-            receipt = publisher.submit(proposal, timeout_s=ANSWER_S)
-        except OutcomeUnknownError:
-            return
-        except LogUnavailableError:
-            machine.sleep(START_AGAIN_S)
-            return
-        self._world.model.learned(proposal, receipt)
+    def _ask_together(self, publisher: Publisher, machine: SimulatedMachine) -> None:
+        """Proposes without waiting for each answer."""
+        made = [self._requests.next(machine.now_ms()) for _ in range(self._world.choices.pick(SENT_TOGETHER))]
+        self._unanswered += made
+        self._world.writers_left += len(made)
+        self._world.model.sent_in_order([encode_proposal(each) for each in made])
+        for pending in [publisher.publish(each, timeout_s=ANSWER_S) for each in made]:
+            self._learn(pending.wait(ANSWER_S))
+
+    def _ask_again(self, publisher: Publisher) -> None:
+        proposal = self._unanswered[0]
+        self._world.model.has_no_order(encode_proposal(proposal))
+        self._learn(publisher.submit(proposal, timeout_s=ANSWER_S))
+
+    def _learn(self, receipt: m.Receipt) -> None:
+        """The answer of the first one that is unanswered."""
+        self._world.model.learned(self._unanswered.popleft(), receipt)
         self._requests.learned(receipt)
-        self._unanswered = None
         self._world.writers_left -= 1

@@ -250,6 +250,10 @@ def any_receipt_is_the_answer(patch: Patch) -> None:
     patch.setattr(Publisher, "_take", take)
 
 
+def each_proposal_goes_by_the_producer_that_suits_it(patch: Patch) -> None:
+    patch.setattr(Publisher, "_is_last_on_its_way", lambda self: False)
+
+
 BUGS = [
     told_before_the_acknowledgement,
     an_error_is_no_doubt,
@@ -277,6 +281,7 @@ BUGS = [
     what_was_read_is_not_checked,
     a_loaded_state_has_forgotten_what_was_decided,
     any_receipt_is_the_answer,
+    each_proposal_goes_by_the_producer_that_suits_it,
 ]
 
 
