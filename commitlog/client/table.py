@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogFile, CatalogSnapshot
     from commitlog.client.reading.changes import RowChanges
     from commitlog.client.reading.scan import Scan
+    from commitlog.client.transaction import Transaction
     from commitlog.client.writing.targets import RowTransaction
 
 
@@ -41,6 +42,9 @@ class TableLog(Protocol):
 
     @property
     def settings(self) -> LogSettings: ...
+
+    @property
+    def transaction(self) -> Callable[..., Transaction]: ...
 
     def claim_data_path(self) -> None: ...
 
@@ -245,7 +249,8 @@ class Table:
     def delete(self, where: Where | bool, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
         """Delete the rows that match; files of which statistics prove that all rows match are not read.
 
-        After a conflict the rows are looked for again, on the newest snapshot.
+        After a conflict the rows are looked for again, on the newest snapshot. Where they stand in more places than a proposal
+        can name, the files that have most of them are rewritten first, by commits of which readers see no change.
 
         Args:
             where: which rows, as ``scan`` takes it; True are all of them.
@@ -265,7 +270,7 @@ class Table:
         from commitlog.client.writing.deleting import Deletion
 
         change = Deletion(self._name, where, self._log.contents(), self._log.settings)
-        return self._log.change_rows(self.name, change.put, key=key, **options)
+        return self._changed_apart(change.put, key, options)
 
     def overwrite(
         self, data: RowData, where: Where | bool, *, key: str | None = None, **options: Any
@@ -300,7 +305,7 @@ class Table:
         change = Overwrite(self._name, rows_of(data), where, log.contents(), log.settings, written)
         log.claim_data_path()
         with written.until_answered():
-            outcome = log.change_rows(self.name, change.put, key=key, **options)
+            outcome = self._changed_apart(change.put, key, options)
         return None if outcome is None else written.answered(outcome)
 
     def insert(self, rows: Any, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
@@ -385,3 +390,16 @@ class Table:
 
         change = Restoration(self._name, snapshot_named(self._log, "snapshot", snapshot), self._log.contents())
         return self._log.change_rows(self.name, change.put, key=key, **options)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _changed_apart(
+        self, change: Callable[[Any], None], key: str | None, options: Mapping[str, Any]
+    ) -> SubmittedOutcome | None:
+        from commitlog.client.writing.setting_apart import with_rows_apart
+
+        return with_rows_apart(
+            self._log,
+            lambda: self._log.change_rows(self.name, change, key=key, **options),
+            base_is_given=options.get("base_snapshot_id") is not None,
+        )

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from people import TABLE, committed, duck_ids, files_now, ids, rows
-from pyroaring import FrozenBitMap64
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog
@@ -15,7 +14,6 @@ from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
 from commitlog.spark import append, delete, merge, transaction, update
 from commitlog.spark.changing import matching
-from commitlog.spark.writing.proposal_room import beyond_room
 
 NARROW = {"proposal_bytes_max": 2048, "inlined_positions_max": 1}
 """So that a proposal holds some files, and the delete files of fewer."""
@@ -76,14 +74,6 @@ def test_changed_rows_when_they_are_updated_or_merged_then_keep_their_ids(
     ours = changes.select(["snapshot_id", "rowid", "change_type", "id", "name"]).to_pylist()
     assert sorted(tuple(each.values()) for each in ours) == sorted(theirs)
     assert len(ours) == 2 * 2 + 2 * 2 + 1 + 2 * 2
-
-
-def test_beyond_room_when_bitmaps_do_not_fit_then_names_those_that_take_most() -> None:
-    scattered = FrozenBitMap64(range(0, 200_000, 7))
-    positions = {1: FrozenBitMap64([5]), 2: scattered, 3: FrozenBitMap64(range(100_000))}
-    assert beyond_room(positions, 1_000_000) == []
-    assert beyond_room(positions, 10_000) == [2]
-    assert set(beyond_room(positions, 0)) == {1, 2, 3}
 
 
 def _row_ids(settings: Settings) -> dict[int, Any]:

@@ -19,6 +19,8 @@ from commitlog.client.tables.filters import Where, predicates
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.certain_files import uncertain_files
 from commitlog.client.writing.delete_files import split_deletes, write_delete_file
+from commitlog.client.writing.proposal_room import beyond_room
+from commitlog.client.writing.setting_apart import ScatteredRowsError
 from commitlog.client.writing.targets import RowTransaction, table_in_files
 from commitlog.domain.model import LogSettings
 from commitlog.domain.model.definitions import TableDefinition
@@ -55,6 +57,7 @@ class Deletion:
         Raises:
             TableNotFoundError: there is no such table.
             DataFileError: rows that match are in no file, and the table has no key by which they could go.
+            ScatteredRowsError: a proposal does not hold the places of so many rows.
         """
         at = transaction.base_snapshot_id
         scan = Scan(self._contents, self._name, at, where=self._where)
@@ -90,11 +93,14 @@ class Deletion:
         live = {each: files[each].record_count - files[each].delete_count - len(files[each].deleted) for each in found}
         limits = self._settings
         split = split_deletes(found, live, limits.inlined_positions_max, limits.changeset_positions_max)
+        gone = {each: found[each] | _in_delete_file(files[each]) for each in split.in_files}
+        if scattered := beyond_room(gone, limits.proposal_bytes_max // 2):
+            at = transaction.base_snapshot_id
+            raise ScatteredRowsError(self._name, table, at, [files[each] for each in scattered], found, limits)
         folder = table.path.rstrip("/")
         delete_files = []
-        for each in split.in_files:
-            gone = found[each] | _in_delete_file(files[each])
-            delete_files.append(write_delete_file(each, files[each].path, gone, folder))
+        for each, positions in gone.items():
+            delete_files.append(write_delete_file(each, files[each].path, positions, folder))
             transaction.remove_unless_committed(str(self._name), folder, [f"{folder}/{delete_files[-1].path}"])
         transaction.delete(
             str(self._name),

@@ -10,13 +10,14 @@ from pyspark.sql import DataFrame
 from commitlog.client import Transaction
 from commitlog.client.files.removing import remove_files
 from commitlog.client.writing.delete_files import split_deletes, write_delete_file
+from commitlog.client.writing.proposal_room import beyond_room
 from commitlog.domain.model import DeleteFile
 from commitlog.spark.changing.base import Base
 from commitlog.spark.changing.matching import Found
 from commitlog.spark.changing.setting_apart import ScatteredRowsError
 from commitlog.spark.writing.column_fit import fit, fit_with_ids
 from commitlog.spark.writing.partitions import described, write_rows
-from commitlog.spark.writing.proposal_room import beyond_room, few_files
+from commitlog.spark.writing.proposal_room import few_files
 
 _FILE_WRITERS = 8
 
@@ -36,11 +37,12 @@ def put_delete(transaction: Transaction, base: Base, found: Found) -> list[str]:
     live = {each: files[each].record_count - len(files[each].deleted) for each in positions}
     limits = base.log.settings
     split = split_deletes(positions, live, limits.inlined_positions_max, limits.changeset_positions_max)
-    if scattered := beyond_room({each: positions[each] for each in split.in_files}, limits.proposal_bytes_max // 2):
+    gone = {each: positions[each] | files[each].in_delete_file for each in split.in_files}
+    if scattered := beyond_room(gone, limits.proposal_bytes_max // 2):
         raise ScatteredRowsError(base, found, scattered)
 
     def filed(each: int) -> DeleteFile:
-        return write_delete_file(each, files[each].path, positions[each] | files[each].in_delete_file, base.path)
+        return write_delete_file(each, files[each].path, gone[each], base.path)
 
     with ThreadPoolExecutor(_FILE_WRITERS) as pool:
         delete_files = list(pool.map(filed, split.in_files))

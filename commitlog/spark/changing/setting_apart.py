@@ -5,12 +5,13 @@ That is a compaction: the table has the same rows before and after, each with it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyroaring import FrozenBitMap64
 
 from commitlog.client.files.removing import remove_files
+from commitlog.client.writing.proposal_room import rewritten_at_once
 from commitlog.domain.model import DataFile, Reason
 from commitlog.errors import InvalidRequestError, ProposalRejectedError
 from commitlog.spark.changing.base import Base, only
@@ -20,7 +21,6 @@ from commitlog.spark.reading.scan_files import NO_POSITIONS
 from commitlog.spark.writing.column_fit import fit_with_ids
 from commitlog.spark.writing.parquet_files import new_directory, write_parquet
 from commitlog.spark.writing.partitions import described, write_rows
-from commitlog.spark.writing.proposal_room import file_bytes
 from commitlog.spark.writing.publish import commit
 
 
@@ -45,22 +45,13 @@ def set_apart(scattered: ScatteredRowsError) -> None:
     Files that somebody else has changed meanwhile stay as they are: the rows have to be looked for again.
     """
     base, found = scattered.base, scattered.found
-    for group in _groups(only(base, frozenset(scattered.data_file_ids))):
+    files = only(base, frozenset(scattered.data_file_ids)).scan.files
+    for group in rewritten_at_once(files, base.definition, base.log.settings.proposal_bytes_max):
         try:
-            found.remember(_rewritten(only(base, group), found.positions))
+            found.remember(_rewritten(only(base, {each.data_file_id for each in group}), found.positions))
         except ProposalRejectedError as error:
             if error.outcome.reason is not Reason.CONFLICT:
                 raise
-
-
-def _groups(part: Base) -> Iterator[list[int]]:
-    """Files of one partition, few enough for a proposal to name them, and what each becomes."""
-    size = max(1, part.log.settings.proposal_bytes_max // 4 // file_bytes(part.definition))
-    partitions: dict[tuple[str | None, ...] | None, list[int]] = {}
-    for each in part.scan.files:
-        partitions.setdefault(each.partition_values, []).append(each.data_file_id)
-    for files in partitions.values():
-        yield from (files[start : start + size] for start in range(0, len(files), size))
 
 
 def _rewritten(part: Base, positions: Mapping[int, FrozenBitMap64]) -> dict[int, FrozenBitMap64]:
