@@ -30,6 +30,7 @@ from commitlog.client.files.file_paths import PathKey, check_not_live, check_pat
 from commitlog.client.files.given_files import Files, checked_files, described_files
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.outside import MOVE, REFERENCE, bring, checked_outside, outside_files, stays_outside
+from commitlog.client.files.places import normal_path, relative_to
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.alterations import TableAlteration
@@ -502,7 +503,7 @@ class Transaction:
         filter: Where = None,
         files: Iterable[int] | None = None,
     ) -> None:
-        """Declare that the changes rely on what was read from a table.
+        """Declare that the changes rely on what was read from a table. Only a SERIALIZABLE transaction is refused for it.
 
         Args:
             table: its name.
@@ -622,19 +623,24 @@ class Transaction:
             return self._described(name, files)
         if outside is None and stays_outside(self._table(name)):
             return self._described(name, files)
+        from commitlog.client.files.data_files import read_data_file
+
         self._log.claim_data_path()
         inside, is_moved, written = list(files), outside == MOVE, WrittenFiles()
+        paths: list[str] = []
         try:
             for index, place in found:
+                known = read_data_file(place, at.definition, table_path=at.path)
                 path = bring(place, str(name), at.path, self._log.new_files, is_moved=is_moved)
                 written.add(name, at.path.rstrip("/"), [path])
-                inside[index] = path
+                shown, is_relative = relative_to(normal_path(path), at.path)
+                inside[index], paths = known.replace(path=shown, path_is_relative=is_relative), [*paths, path]
             described = self._described(name, inside)
         except BaseException:
             written.remove()
             raise
         moved = [place for _, place in found] if is_moved else []
-        self._written.add(name, at.path.rstrip("/"), [str(inside[index]) for index, _ in found], moved=moved)
+        self._written.add(name, at.path.rstrip("/"), paths, moved=moved)
         return described
 
     def _described(self, name: TableName, files: Files, *, carry_row_ids: bool = False) -> tuple[m.DataFile, ...]:

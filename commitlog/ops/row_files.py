@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,40 +29,69 @@ _JSON_TYPES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """How CSV is written.
+
+    Attributes:
+        nulls: texts that stand for NULL where they are not quoted.
+        delimiter: what separates columns; None is a comma, or what the ending of a path says.
+        texts: the columns, of those that no table has yet, whose values are texts whatever they look like.
+    """
+
+    nulls: Sequence[str] = ("",)
+    delimiter: str | None = None
+    texts: Sequence[str] = ()
+
+
 class RowFiles:
     """Files with the same columns, whose rows are those of one load.
 
     Args:
         paths: their endings tell what they are, ``.gz`` and the like behind that are unpacked.
         table: what they are loaded into, whose columns' types are taken; None takes those that the first file shows.
-        nulls: texts of a CSV file that stand for NULL where they are not quoted.
+        form: how CSV is written.
+        names: what messages call those that are not called as their paths.
         on_progress: is called with the path that is read, and how many rows have been.
 
     Raises:
         DataFileError: a file is missing, is not what its ending says, or has other columns than the first.
-        InvalidRequestError: the ending of a path tells nothing.
+        InvalidRequestError: the ending of a path tells nothing, or a column of texts is not there.
     """
 
     def __init__(
         self,
         paths: Sequence[Path],
         table: TableDefinition | None,
-        nulls: Sequence[str],
+        form: TextForm,
+        names: Mapping[Path, str],
         on_progress: Callable[[Path, int], None],
     ) -> None:
         self._paths = paths
-        self._nulls = list(nulls)
+        self._form = form
+        self._names = names
         self._on_progress = on_progress
         self.row_count = 0
         known = {} if table is None else {fold(column.name): column for column in table.columns}
         for path in paths:
             _format(path)
-        names = self._open(paths[0], {}).schema.names
-        types = {name: kind for name in names if (kind := _text_type(known.get(fold(name)))) is not None}
-        read = self._open(paths[0], types).schema
-        is_json = _format(paths[0]) == "JSON"
+        first = paths[0]
+        columns = self._open(first, {}).schema.names
+        types = {name: kind for name in columns if (kind := _text_type(known.get(fold(name)))) is not None}
+        if table is None:
+            types = {name: pa.string() for name in self._checked_texts(columns)}
+        read = self._open(first, types).schema
+        is_json = _format(first) == "JSON"
         self.schema = pa.schema([_wanted(field, types.get(field.name), is_json=is_json) for field in read])
         self._types = types if table is not None else dict(zip(self.schema.names, self.schema.types, strict=True))
+
+    def _checked_texts(self, columns: Sequence[str]) -> Sequence[str]:
+        for name in self._form.texts:
+            if name not in columns:
+                raise InvalidRequestError(
+                    f"there is no column {name} to be texts: the file has {', '.join(columns[:20])}"
+                )
+        return self._form.texts
 
     def reader(self) -> pa.RecordBatchReader:
         """The rows of all files."""
@@ -75,13 +105,13 @@ class RowFiles:
                     self.row_count += batch.num_rows
                     self._on_progress(path, self.row_count)
             except (pa.ArrowException, OSError) as error:
-                raise _unreadable(path, error) from None
+                raise self._unreadable(path, error) from None
 
     def _like_first(self, path: Path, batch: pa.RecordBatch) -> pa.RecordBatch:
         if set(batch.schema.names) != set(self.schema.names):
             raise DataFileError(
-                f"{path} has the columns {', '.join(batch.schema.names[:20])}, and {self._paths[0]} has "
-                f"{', '.join(self.schema.names[:20])}: load them one by one"
+                f"{self._name(path)} has the columns {', '.join(batch.schema.names[:20])}, and "
+                f"{self._name(self._paths[0])} has {', '.join(self.schema.names[:20])}: load them one by one"
             )
         return batch.select(self.schema.names).cast(self.schema)
 
@@ -95,18 +125,24 @@ class RowFiles:
             file = pq.ParquetFile(path)
             return pa.RecordBatchReader.from_batches(file.schema_arrow.remove_metadata(), file.iter_batches())
         except FileNotFoundError:
-            raise DataFileError(f"{path} does not exist") from None
+            raise DataFileError(f"{self._name(path)} does not exist") from None
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(path, error) from None
+            raise self._unreadable(path, error) from None
+
+    def _name(self, path: Path) -> str:
+        return self._names.get(path, str(path))
+
+    def _unreadable(self, path: Path, error: Exception) -> DataFileError:
+        return DataFileError(f"{self._name(path)} cannot be read as {_format(path)}: {str(error).splitlines()[0]}")
 
     def _csv(self, path: Path, types: Mapping[str, pa.DataType]) -> Any:
         return csv.open_csv(
             path,
             read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
-            parse_options=csv.ParseOptions(delimiter="\t" if ".tsv" in path.suffixes else ",", newlines_in_values=True),
+            parse_options=csv.ParseOptions(delimiter=self._form.delimiter or _separator(path), newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=dict(types),
-                null_values=self._nulls,
+                null_values=list(self._form.nulls),
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
@@ -134,6 +170,10 @@ def _wanted(field: pa.Field, known: pa.DataType | None, *, is_json: bool) -> pa.
     return field
 
 
+def _separator(path: Path) -> str:
+    return "\t" if ".tsv" in path.suffixes else ","
+
+
 def _format(path: Path) -> str:
     found = next((_FORMATS[ending] for ending in reversed(path.suffixes) if ending in _FORMATS), None)
     if found is None:
@@ -148,7 +188,3 @@ def _text_type(column: Column | None) -> pa.DataType | None:
     if column.type.name == "uuid":
         return pa.string()
     return file_schema([column]).field(0).type
-
-
-def _unreadable(path: Path, error: Exception) -> DataFileError:
-    return DataFileError(f"{path} cannot be read as {_format(path)}: {str(error).splitlines()[0]}")

@@ -68,7 +68,8 @@ def test_load_when_the_table_is_to_be_created_then_has_the_columns_of_the_file(
     else:
         write(path, CSV.replace(",", "\t").replace("a\t b", "a, b") if "tsv" in name else CSV)
     done = load("main.t", str(path), "--create", "--partition-by", "day")
-    assert (done.exit_code, done.stdout) == (0, "3 rows into main.t: snapshot 1\n")
+    shown = "3 rows into main.t: snapshot 1\ncreated with the columns id int64, name varchar, day date\n"
+    assert (done.exit_code, done.stdout) == (0, shown)
     assert rows(log, "main.t") == ROWS
     assert len(log.table("main.t").files()) == 3
 
@@ -140,6 +141,17 @@ def test_load_when_rows_come_by_standard_input_then_as_those_of_a_file(
         raise load("t", "-", "-", stdin=CSV).exception or AssertionError
 
 
+def test_load_when_told_how_csv_is_written_then_reads_it_so_and_says_what_it_took(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path
+) -> None:
+    given = write(tmp_path / "rows.csv", "zip;n\n01234;NA\n-;7\n")
+    done = load("t", given, "--create", "--delimiter", ";", "--text", "zip", "--null", "NA", "--null", "-")
+    assert done.stdout.splitlines()[-1] == "created with the columns zip varchar, n int64"
+    assert rows(log, "t") == [{"zip": "01234", "n": None}, {"zip": None, "n": 7}]
+    write(tmp_path / "more.csv", "zip\tn\n7\t8\n")
+    assert load("t", "more.csv", "--delimiter", "tab").stdout == "1 rows into t: snapshot 2\n"
+
+
 def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load: Load, tmp_path: Path) -> None:
     write(tmp_path / "rows.csv", CSV)
     load("t", "rows.csv", "--create")
@@ -158,7 +170,13 @@ def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load:
         (["t", "rows.csv", "other.csv", "--create"], DataFileError, "other.csv has the columns x, and rows.csv has id"),
         (["t", "rows.csv", "--partition-by", "day"], InvalidRequestError, "--create"),
         (["t", "rows.csv", "--create", "--key", ""], InvalidRequestError, "key"),
-        (["t", "-", "--create"], DataFileError, "stdin.csv cannot be read as CSV"),
+        (["t", "-", "--create"], DataFileError, "^standard input cannot be read as CSV"),
+        (["t", "rows.csv", "--create", "--delimiter", "::"], InvalidRequestError, "--delimiter is one character"),
+        (
+            ["t", "rows.csv", "--create", "--text", "nmae"],
+            InvalidRequestError,
+            "no column nmae .*: the file has id, name",
+        ),
     ],
 )
 def test_load_when_it_cannot_be_then_says_why_and_leaves_nothing(

@@ -10,7 +10,7 @@ import pytest
 from cli_logs import CliLog
 
 from commitlog.client.proposal_examples import example_kinds
-from commitlog.errors import MalformedRecordError
+from commitlog.errors import InvalidRequestError, MalformedRecordError
 from commitlog.testing import InMemoryCommitLog
 
 
@@ -55,3 +55,15 @@ def test_submit_when_fields_are_missing_then_all_are_named_and_what_came_before_
 def test_package_when_run_as_a_module_then_is_the_command_line() -> None:
     done = subprocess.run([sys.executable, "-m", "commitlog", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("commitlog ")
+
+
+def test_outcome_and_explain_when_asked_then_lines_without_a_head_also_by_the_seq(cli: CliLog) -> None:
+    (answer,) = cli.json("submit", "-", given=line("t"))
+    assert cli.lines("outcome", answer["proposal_id"])[:3] == [
+        "state      DECIDED",
+        "verdict    COMMITTED",
+        "snapshot   1",
+    ]
+    assert cli.lines("explain", "1") == cli.lines("explain", answer["proposal_id"])
+    with pytest.raises(InvalidRequestError, match="no outcome 2: the log ends at 1"):
+        cli.run("explain", "2")

@@ -75,6 +75,24 @@ def test_delete_when_a_file_changes_while_rows_are_brought_together_then_looks_f
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [each for each in range(400) if each % 3]
 
 
+def test_changes_of_keyed_rows_when_they_are_more_than_a_commit_takes_then_says_so_before_they_are_looked_up(
+    tmp_path: Path,
+) -> None:
+    with InMemoryCommitLog(data_path=tmp_path, changes_max=2) as log:
+        with log.transaction() as tx:
+            tx.create_table("t", {"id": "int64"}, primary_key=["id"])
+        table, three = log.table("t"), pa.table({"id": [1, 2, 3]})
+        for change in (table.insert, table.upsert):
+            with pytest.raises(
+                InvalidRequestError, match="3 rows, each changed by its key, are more than the 2 changes"
+            ):
+                change(three)
+        table.insert(three.slice(0, 2))
+        table.insert(three.slice(2))
+        with pytest.raises(InvalidRequestError, match="are more than the 2 changes"):
+            table.delete(True)
+
+
 def test_beyond_room_when_bitmaps_do_not_fit_then_names_those_that_take_most() -> None:
     scattered = FrozenBitMap64(range(0, 200_000, 7))
     positions = {1: FrozenBitMap64([5]), 2: scattered, 3: FrozenBitMap64(range(100_000))}

@@ -38,6 +38,8 @@ def test_predicates_when_a_text_says_the_same_as_tuples_then_the_same(text: str,
 def test_predicates_when_one_is_given_alone_then_it_is_the_filter() -> None:
     one = (Predicate("day", FilterOp.EQ, 3),)
     assert predicates(("day", "=", 3)) == predicates([("day", "=", 3)]) == predicates(one[0]) == predicates(one) == one
+    assert predicates(("day", "==", 3)) == one
+    assert predicates(("day", "IN", [3])) == predicates("day in (3)")
     assert predicates(("day", "is_null")) == (Predicate("day", FilterOp.IS_NULL),)
     assert predicates(None) == predicates([]) == ()
 
@@ -63,7 +65,11 @@ def test_predicates_when_one_is_given_alone_then_it_is_the_filter() -> None:
         ("a = 1 and", r"position 10: expected the name of a column, it ends there"),
         ("a = 1abc", r"position 5: "),
         ("a = date 5", r"position 10: expected a text in quotes"),
-        (("day", "==", 3), r"\('day', '==', 3\) is no filter: write \(column, op, value\) with an op of"),
+        (("day", "~", 3), r"\('day', '~', 3\) is no filter: write \(column, op, value\) with an op of .*is_not_null$"),
+        (("day", "!=", 3), "an op of .*; a filter is conditions that all hold"),
+        (("day", "NOT IN", [3]), "an op of .*; a filter is conditions that all hold"),
+        (("day", ["="], 3), "is no filter"),
+        ('a = "x"', r"position 5: .*found '\"x\"'; double quotes are for names of columns: write 'x'"),
         (("day",), "filter must be a list of"),
         (("day", "=", 3, 4), "is no filter"),
         (7, "filter must be a list of"),

@@ -52,6 +52,10 @@ class RowChanges(Frames):
             self._files: Sequence[ChangedFile] = found.files(deletes=True)
             self._rows: Sequence[ChangedRow] = found.rows(deletes=True)
         self.columns = table.definition.columns
+        self._shown = f"RowChanges({str(name)!r}, after={after}, upto={upto})"
+
+    def __repr__(self) -> str:
+        return self._shown
 
     @property
     def schema(self) -> pa.Schema:

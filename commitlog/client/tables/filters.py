@@ -36,6 +36,7 @@ _COMPARISONS = {
     ">=": FilterOp.GE,
 }
 _BEYOND = frozenset({"or", "not", "like", "!=", "<>"})
+_BEYOND_HINT = "; a filter is conditions that all hold: for others ask log.duckdb(), or filter what was read"
 _WORDS = frozenset({"and", "or", "not", "in", "is", "between", "null", "like", "true", "false"})
 
 
@@ -61,9 +62,12 @@ def is_one(where: Any) -> bool:
 
 def _predicate(parts: tuple[Any, ...]) -> Predicate:
     known = ", ".join(FilterOp)
-    if not 2 <= len(parts) <= 3 or parts[1] not in tuple(FilterOp):
-        raise InvalidRequestError(f"{parts!r} is no filter: write (column, op, value) with an op of {known}")
-    column, op = checked_text("the column of a filter", parts[0]), FilterOp(parts[1])
+    op = _op(parts[1]) if 2 <= len(parts) <= 3 else None
+    if op is None:
+        asked = str(parts[1]).lower().split() if len(parts) > 1 else ()
+        hint = _BEYOND_HINT if _BEYOND.intersection(asked) else ""
+        raise InvalidRequestError(f"{parts!r} is no filter: write (column, op, value) with an op of {known}{hint}")
+    column = checked_text("the column of a filter", parts[0])
     value = parts[2] if len(parts) == 3 else None
     if op in (FilterOp.IN, FilterOp.BETWEEN):
         if not isinstance(value, list | tuple | set | frozenset | range):
@@ -77,6 +81,12 @@ def _predicate(parts: tuple[Any, ...]) -> Predicate:
             raise InvalidRequestError(f"{op} takes no value")
         return Predicate(column, op)
     return Predicate(column, op, scalar(value))
+
+
+def _op(given: Any) -> FilterOp | None:
+    """What a program calls an op: as the log does, in any case, or ``==``."""
+    folded = given.lower() if isinstance(given, str) else ""
+    return _COMPARISONS.get(folded) or next((each for each in FilterOp if each == folded), None)
 
 
 class _Parser:
@@ -203,7 +213,9 @@ class _Parser:
         found = "it ends there" if self.kind == "end" else f"found {self.token!r}"
         hint = ""
         if self.token.lower() in _BEYOND:
-            hint = "; a filter is conditions that all hold: for others ask log.duckdb(), or filter what was read"
+            hint = _BEYOND_HINT
+        elif self.kind == "quoted" and self.token[0] == '"' and "column" not in expected:
+            hint = f"; double quotes are for names of columns: write '{self.token[1:-1]}'"
         return InvalidRequestError(
             f"the filter {self.text!r} cannot be read at position {self.begin + 1}: expected {expected}, {found}{hint}"
         )

@@ -128,7 +128,8 @@ class RowAppend:
     def _folder(self, at: TableAt) -> str:
         if at.definition.keyed:
             raise DataFileError(
-                f"table {self._name} has a primary key, so its rows come one by one: tx.insert_row({str(self._name)!r}, row)"
+                f"table {self._name} has a primary key, so its rows come one by one: "
+                f"log.table({str(self._name)!r}).upsert(rows) or .insert(rows), and tx.insert_row in a transaction"
             )
         if at.path is None:
             raise DataFileError(

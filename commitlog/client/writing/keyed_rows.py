@@ -20,17 +20,34 @@ from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundEr
 _LOOKED_UP_AT_ONCE = 1_000
 
 
-def plain_rows(data: RowData | Mapping[str, Any]) -> list[dict[str, Any]]:
+def plain_rows(data: RowData | Mapping[str, Any], changes_max: int) -> list[dict[str, Any]]:
     """Rows as dicts, from one row, or from any form in which rows come.
 
     Raises:
-        InvalidRequestError: it is none of them.
+        InvalidRequestError: it is none of them, or there are more than ``changes_max``, which one commit takes.
     """
     if isinstance(data, Mapping) and not any(_is_column(each) for each in data.values()):
         return [dict(data)]
     rows = rows_of(data)
     arrow = rows.arrow(None) if isinstance(rows, PlainRows) else rows
-    return [row for piece in arrow.pieces for row in piece.to_pylist()]
+    found: list[dict[str, Any]] = []
+    for piece in arrow.pieces:
+        check_row_count(len(found) + piece.num_rows, changes_max)
+        found += piece.to_pylist()
+    return found
+
+
+def check_row_count(count: int, changes_max: int) -> None:
+    """See that so many rows of a keyed table go into one commit.
+
+    Raises:
+        InvalidRequestError: they do not.
+    """
+    if count > changes_max:
+        raise InvalidRequestError(
+            f"{count:,} rows, each changed by its key, are more than the {changes_max:,} changes that a commit takes "
+            "(changes_max): make it in parts, a commit for each"
+        )
 
 
 def _is_column(values: Any) -> bool:

@@ -20,14 +20,13 @@ from commitlog.client.tables.names import TableName
 from commitlog.client.writing.fitting import fit
 from commitlog.client.writing.proposal_room import rewritten_at_once
 from commitlog.client.writing.table_writer import write_rows
-from commitlog.domain.model import DataFile, LogSettings, Reason
+from commitlog.domain.model import DataFile, LogSettings, Reason, Statistics
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import parse_type
 from commitlog.errors import InvalidRequestError, ProposalRejectedError
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogFile, CatalogTable
-    from commitlog.client.transaction import Transaction
 
 T = TypeVar("T")
 _REWRITES_MAX = 3
@@ -35,11 +34,23 @@ _REWRITES_MAX = 3
 _ROW_ID_COLUMN = Column(ROW_ID_FIELD, ROW_ID, parse_type("int64"))
 
 
+class Rewriting(Protocol):
+    """What is asked of a transaction."""
+
+    def compact(self, table: str, replaced: Iterable[int], files: Iterable[DataFile]) -> None: ...
+
+    def remove_unless_committed(self, table: str, folder: str, paths: Iterable[str]) -> None: ...
+
+    def commit(self) -> object: ...
+
+    def discard(self) -> None: ...
+
+
 class RewrittenLog(Protocol):
     """What is asked of a ``CommitLog``."""
 
     @property
-    def transaction(self) -> Callable[..., Transaction]: ...
+    def transaction(self) -> Callable[..., Rewriting]: ...
 
     @property
     def settings(self) -> LogSettings: ...
@@ -111,7 +122,7 @@ def _set_apart(log: RewrittenLog, scattered: ScatteredRowsError) -> None:
                 raise
 
 
-def _rewrite(transaction: Transaction, scattered: ScatteredRowsError, files: Sequence[CatalogFile]) -> None:
+def _rewrite(transaction: Rewriting, scattered: ScatteredRowsError, files: Sequence[CatalogFile]) -> None:
     name, folder, found = str(scattered.name), scattered.table.path.rstrip("/"), scattered.found
     staying = [replace(rows_left(each), without=each.deleted | found[each.data_file_id]) for each in files]
     going = [RowsOfFile(each.path, each.name_mapping, positions=found[each.data_file_id]) for each in files]
@@ -129,9 +140,13 @@ def _written(table: CatalogTable, files: Iterable[tuple[CatalogFile, RowsOfFile]
     reader = FileReader(columns, ())
     fitting = fit(reader.schema, replace(table.definition, columns=columns))
     written = write_rows(_pieces(reader, files), fitting, table.path.rstrip("/"))
-    return [
-        each.replace(statistics=tuple(known for known in each.statistics if known.column != ROW_ID)) for each in written
-    ]
+    return [each.replace(statistics=_of_columns(each.statistics)) for each in written]
+
+
+def _of_columns(statistics: Statistics) -> Statistics:
+    """Statistics without those of the row ids, which are no column of the table."""
+    assert not isinstance(statistics, bytes), "they were made here"
+    return tuple(each for each in statistics if each.column != ROW_ID)
 
 
 def _pieces(reader: FileReader, files: Iterable[tuple[CatalogFile, RowsOfFile]]) -> Iterator[pa.Table]:

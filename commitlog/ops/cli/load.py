@@ -31,7 +31,19 @@ _STDIN = Path("-")
     "--key", metavar="TEXT", help="Names this load, such as nightly:2026-03-02: done again it commits nothing."
 )
 @click.option("--message", metavar="TEXT", help="For the history.")
-@click.option("--null", "nulls", multiple=True, default=[""], help="What stands for NULL in CSV; default: nothing.")
+@click.option(
+    "--null",
+    "nulls",
+    multiple=True,
+    default=[""],
+    metavar="TEXT",
+    help="What stands for NULL in CSV, such as NA; several times for several. Default: nothing.",
+)
+@click.option("--delimiter", metavar="CHAR", help="What separates the columns of CSV; default: a comma, a tab in .tsv.")
+@click.option(
+    "--text", "texts", multiple=True, metavar="COLUMN",
+    help="A column whose values are texts, such as codes with leading zeros, where the table is created.",
+)  # fmt: skip
 @json_option
 @settings_options
 def load_command(
@@ -44,6 +56,8 @@ def load_command(
     key: str | None,
     message: str | None,
     nulls: tuple[str, ...],
+    delimiter: str | None,
+    texts: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Append the rows of each FILE (CSV with a header, Parquet, JSON lines) to TABLE, all of them in one commit.
@@ -53,13 +67,14 @@ def load_command(
     The exit code is 3 when it was refused, 4 when the outcome is unknown; then --key lets it be done again safely.
     """
     from commitlog.client import CommitLog
+    from commitlog.client.tables.schemas import columns_from
     from commitlog.ops.cli.proposals import submitted_to_json
-    from commitlog.ops.row_files import RowFiles
+    from commitlog.ops.row_files import RowFiles, TextForm
 
     if partition_by and not create:
         raise InvalidRequestError("--partition-by is for a table that is created: add --create")
     with (
-        _without_stdin(files, stdin_format) as files,
+        _without_stdin(files, stdin_format) as paths,
         CommitLog.connect(settings=settings) as log,
         shown_progress("load", hidden=as_json) as show,
     ):
@@ -69,9 +84,13 @@ def load_command(
             if not create:
                 raise TableNotFoundError(error.table, remedy="--create creates it", meant=error.meant) from None
             definition = None
-        done = {path: number for number, path in enumerate(files)}
+        done = {path: number for number, path in enumerate(paths)}
         rows = RowFiles(
-            files, definition, nulls, lambda path, count: show(f"{path.name}: {count:,} rows", done[path], len(files))
+            paths,
+            definition,
+            TextForm(nulls, _delimiter(delimiter), texts),
+            {path: "standard input" for path, given in zip(paths, files, strict=True) if given == _STDIN},
+            lambda path, count: show(f"{path.name}: {count:,} rows", done[path], len(files)),
         )
         outcome = log.append(table, rows.reader(), create=create, partition_by=partition_by, key=key, message=message)
         show(f"{rows.row_count:,} rows", len(files), len(files))
@@ -84,6 +103,16 @@ def load_command(
         click.echo(f"loaded before, as snapshot {outcome.snapshot_id}: nothing to do")
     else:
         click.echo(f"{rows.row_count:,} rows into {table}: snapshot {outcome.snapshot_id}")
+        if definition is None:
+            columns = ", ".join(f"{each.name} {each.type}" for each in columns_from(rows.schema))
+            click.echo(f"created with the columns {columns}")
+
+
+def _delimiter(given: str | None) -> str | None:
+    found = {"\\t": "\t", "tab": "\t"}.get(given, given) if given is not None else None
+    if found is not None and len(found) != 1:
+        raise InvalidRequestError(f"--delimiter is one character, such as ';' or tab, not {given!r}")
+    return found
 
 
 @contextmanager

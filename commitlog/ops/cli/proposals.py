@@ -12,6 +12,7 @@ import click
 
 from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome
 from commitlog.client.ids import as_proposal_id
+from commitlog.client.outcomes.describing import one_line
 from commitlog.client.proposal_examples import example_kinds, example_of
 from commitlog.client.proposal_lines import Answer, ProposalLines
 from commitlog.config import Settings
@@ -20,13 +21,14 @@ from commitlog.domain.model.ids import format_id
 from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.records.outcome_json import conflict_to_json
 from commitlog.domain.model.records.proposal_json import proposal_to_json
-from commitlog.errors import KeyReusedError, OutcomeUnknownError
+from commitlog.errors import InvalidRequestError, KeyReusedError, OutcomeUnknownError
 from commitlog.log.codec import with_statistics_expanded
-from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+from commitlog.ops.cli.options import json_option, print_json, settings_options
 from commitlog.ops.cli.outcomes import shown_outcome
 
 EXIT_REJECTED = 3
 EXIT_UNKNOWN = 4
+_ID_DIGITS = 32
 
 
 def _print_example(context: click.Context, _: click.Parameter, kind: str | None) -> None:
@@ -139,16 +141,17 @@ def outcome_command(settings: Settings, proposal_id: bytes, as_json: bool) -> No
 
 
 @click.command("explain")
-@click.argument("proposal_id", callback=lambda _, __, value: _parsed_id(value))
+@click.argument("asked", callback=lambda _, __, value: _id_or_seq(value), metavar="PROPOSAL_ID|SEQ")
 @json_option
 @settings_options
-def explain_command(settings: Settings, proposal_id: bytes, as_json: bool) -> None:
-    """Tell the story of a proposal: what it asked for, what it met, and the ways out, the cheapest first.
+def explain_command(settings: Settings, asked: bytes | int, as_json: bool) -> None:
+    """Tell the story of a proposal, by its id or its seq: what it asked for, what it met, and the ways out, cheapest first.
 
     After a refusal for a conflict the log is replayed up to it, and the proposal decided again under variations - a newer
     base, narrower reads, a finer granularity, another policy or isolation - to say which would have let it through.
     """
     with CommitLog.connect(settings=settings) as log:
+        proposal_id = _of_seq(log, asked) if isinstance(asked, int) else asked
         story = log.explain(proposal_id)
     if as_json:
         print_json({"proposal_id": format_id(proposal_id), "story": story.splitlines()})
@@ -161,6 +164,17 @@ def _parsed_id(text: str) -> bytes:
         return as_proposal_id(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def _id_or_seq(text: str) -> bytes | int:
+    return int(text) if text.isdecimal() and len(text) < _ID_DIGITS else _parsed_id(text)
+
+
+def _of_seq(log: CommitLog, seq: int) -> bytes:
+    found = log.outcome_at(seq)
+    if found is None or found.proposal_id is None:
+        raise InvalidRequestError(f"there is no outcome {seq}: the log ends at {log.last_seq()}")
+    return found.proposal_id
 
 
 def _status_code(status: ProposalStatus) -> int:
@@ -194,4 +208,6 @@ def _print_outcome(outcome: Outcome) -> None:
         "seq": outcome.seq,
         "conflicts": outcome.conflict_count or None,
     }
-    print_table(["", ""], [(name, value) for name, value in shown.items() if value is not None])
+    for name, value in shown.items():
+        if value is not None:
+            click.echo(f"{name:<10} {one_line(str(value))}")

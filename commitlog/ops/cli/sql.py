@@ -50,7 +50,7 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
     elif as_csv:
         csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
     else:
-        print_table(columns, rows)
+        print_table(columns, [["NULL" if each is None else each for each in row] for row in rows])
 
 
 @click.command("duckdb")

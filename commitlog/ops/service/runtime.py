@@ -38,6 +38,8 @@ from commitlog.ops.service.supervisor import (
     rotate,
 )
 
+_UNTIL_KEY = "; Ctrl-C stops it all"
+"""Not said of what runs in the background."""
 DETACHED_START_TIMEOUT_S = 600.0
 DOWN_TIMEOUT_S = 90.0
 
@@ -212,7 +214,7 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         supervisor.check()
         for line in status(settings).lines():
             say(line)
-        say(f"ready after {time.monotonic() - started_at:.1f} s; Ctrl-C stops it all")
+        say(f"ready after {time.monotonic() - started_at:.1f} s{_UNTIL_KEY}")
         page = None
         while True:
             time.sleep(POLL_S)
@@ -260,7 +262,7 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
 
 def _relay(text: str, say: Say) -> None:
     for line in text.splitlines():
-        say(line)
+        say(line.removesuffix(_UNTIL_KEY))
 
 
 def _said(running: RuntimeStatus, why: str, say: Say) -> RuntimeStatus:
