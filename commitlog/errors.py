@@ -12,6 +12,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- LogRefusedError             the broker answers, and refuses
     +-- LogIntegrityError           the log is not the one that was expected, or its chain is broken
     |   +-- LogLossError            records that were never read are gone
+    |       +-- ResultsTrimmedError they were archived, and then deleted by our own doing
     +-- HistoryUnavailableError     an earlier state of the log cannot be had here, or not soon
     +-- RulesVersionError           the log was written under newer rules than this version knows
     +-- FencedError                 another process has taken this one's place
@@ -142,6 +143,29 @@ class LogIntegrityError(CommitLogError):
 
 class LogLossError(LogIntegrityError):
     """Records that were never read are gone (retention, or a broker restored from a backup). Their places are named."""
+
+
+class ResultsTrimmedError(LogLossError):
+    """What a reader asks for was deleted from Kafka after it was archived.
+
+    Args:
+        log: the log's name.
+        seq: the first outcome that is still there.
+        archive: where those before it are.
+        asked_seq: after which outcome the reader wanted to go on; None is from the beginning.
+    """
+
+    def __init__(self, log: str, *, seq: int, archive: str, asked_seq: int | None) -> None:
+        self.seq = seq
+        self.archive = archive
+        self.asked_seq = asked_seq
+        asked = "from the beginning" if asked_seq is None else f"after outcome {asked_seq:,}"
+        super().__init__(
+            f"the results of {log} cannot be read {asked}: those before outcome {seq:,} were trimmed after they were archived "
+            f"at {archive}. `commitlog checkpointer --from-archive` makes a checkpoint for the service from there, "
+            f"`commitlog catalog rebuild` a catalog; a subscriber begins after outcome {seq:,}, or reads the archive: "
+            "docs/retention.md"
+        )
 
 
 class HistoryUnavailableError(CommitLogError):

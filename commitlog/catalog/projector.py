@@ -193,13 +193,13 @@ class Losses:
 
 
 class Session:
-    """One connection's life: what it knows of the catalog ends with it."""
+    """One connection's life: what it knows of the catalog ends with it. Without a reader it begins with the genesis."""
 
-    def __init__(self, projector: Projector, catalog: WrittenCatalog, reader: ResultsReader) -> None:
+    def __init__(self, projector: Projector, catalog: WrittenCatalog, reader: ResultsReader | None) -> None:
         self.projector = projector
         self.catalog = catalog
-        self.position = reader.position
-        self.next_offset = projector.status.next_offset = reader.next_offset
+        self.position = None if reader is None else reader.position
+        self.next_offset = projector.status.next_offset = 0 if reader is None else reader.next_offset
         self.catalog_oid = projector.catalog_oid
         if self.position is not None:
             projector.status.applied_seq = self.position.seq

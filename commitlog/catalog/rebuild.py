@@ -18,6 +18,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 
 from psycopg import errors, sql
 
@@ -31,8 +32,8 @@ from commitlog.catalog.tables import DUCKLAKE, OWN_SCHEMA
 from commitlog.catalog.writing import Connection
 from commitlog.catalog.written import connected
 from commitlog.config import Settings, without_password
-from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, LogIntegrityError
-from commitlog.log.results import ReadAhead, ResultsReader
+from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, LogIntegrityError, ResultsTrimmedError
+from commitlog.log.results import ReadAhead, ResultRecord, ResultsReader
 
 SECOND_SCHEMA = "commitlog_rebuild"
 RECORDS_MAX = 20_000
@@ -96,6 +97,7 @@ class Rebuild:
     Args:
         settings: the log and the database.
         decode_statistics: expands a data file's opaque statistics.
+        archived: gives the log from its genesis on, where the results do not begin there any more.
         on_progress: told after every SQL transaction.
         switch_timeout_s: how long to try for the moment in which no reader holds the live tables.
     """
@@ -105,11 +107,13 @@ class Rebuild:
         settings: Settings,
         *,
         decode_statistics: StatisticsDecoder,
+        archived: Callable[[], Iterator[ResultRecord]] | None = None,
         on_progress: Callable[[RebuildProgress], None] | None = None,
         switch_timeout_s: float = SWITCH_TIMEOUT_S,
     ) -> None:
         self.settings = settings
         self._decode_statistics = decode_statistics
+        self._archived = archived
         self._on_progress = on_progress or (lambda _: None)
         self._switch_timeout_s = switch_timeout_s
         self._began_after = 0
@@ -179,12 +183,21 @@ class Rebuild:
         with connected(settings, decode_statistics=self._decode_statistics, own=SECOND_SCHEMA) as catalog:
             try:
                 reader = projector.reader(catalog)
-            except LogIntegrityError:
+            except LogIntegrityError as error:
                 _drop_second(live)
                 live.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SECOND_SCHEMA)))
+                if isinstance(error, ResultsTrimmedError) and self._archived is not None:
+                    self._project_archived(Session(projector, catalog, None), self._archived())
                 reader = projector.reader(catalog)
             with reader:
                 yield Session(projector, catalog, reader), reader, catalog.conn
+
+    def _project_archived(self, session: Session, records: Iterator[ResultRecord]) -> None:
+        """Project the log from its genesis on, as far as it was archived."""
+        while batch := list(islice(records, RECORDS_MAX)):
+            session.apply(batch, batch[-1].offset + 1)
+            assert session.position is not None
+            self._on_progress(RebuildProgress(0, session.position.seq, RECORDS_MAX))
 
     def _catch_up(self, live: Connection, session: Session, reader: ResultsReader) -> None:
         """Project until the end of the log is near."""

@@ -130,6 +130,14 @@ def _checkpoint_files(directory: Path, log_id: bytes | None = None) -> list[Path
     return [path for _, path in sorted(known, key=lambda pair: (pair[0].seq, pair[0].digest), reverse=True)]
 
 
+def forget_checkpoints(settings: Settings, log_id: bytes, *, after_seq: int) -> None:
+    """Removes the checkpoints of a log behind an outcome, which it does not have any more."""
+    for path in _checkpoint_files(checkpoint_dir_of(settings), log_id):
+        name = CheckpointName.parse(path)
+        if name is not None and name.seq > after_seq:
+            path.unlink(missing_ok=True)
+
+
 def checkpoint_dir_of(settings: Settings) -> Path:
     """Where a log's checkpoints are."""
     return settings.checkpoint_dir / settings.log

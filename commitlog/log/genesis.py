@@ -14,12 +14,13 @@ from commitlog.domain.model import Genesis, LogSettings
 from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.ids import format_id
 from commitlog.domain.model.settings import changed_settings
-from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError
-from commitlog.log.codec import encode_genesis
+from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError, ResultsTrimmedError
+from commitlog.log.codec import decode_record, encode_genesis
 from commitlog.log.connection import make_admin, make_producer
 from commitlog.log.results import ResultsReader
 from commitlog.log.topic_settings import check_topics, create_topics, partition_counts
 from commitlog.log.topics import topics_of
+from commitlog.log.trims import last_trim
 
 INIT_TIMEOUT_S = 30.0
 
@@ -31,12 +32,19 @@ def read_genesis(settings: Settings) -> Genesis | None:
         LogIntegrityError: the topic starts with something else.
         LogUnavailableError: no broker has answered.
     """
-    with ResultsReader(settings) as reader:
-        for records in reader.read_to_end(records_max=1):
-            if records:
-                first = records[0].value
-                assert isinstance(first, Genesis)
-                return first
+    try:
+        with ResultsReader(settings) as reader:
+            for records in reader.read_to_end(records_max=1):
+                if records:
+                    first = records[0].value
+                    assert isinstance(first, Genesis)
+                    return first
+    except ResultsTrimmedError:
+        trim = last_trim(settings)
+        assert trim is not None
+        genesis = decode_record(trim.genesis)
+        assert isinstance(genesis, Genesis)
+        return genesis
     return None
 
 

@@ -44,12 +44,13 @@ def check_proposals(settings: Settings, firsts: Mapping[int, int], next_offsets:
             raise LogLossError(
                 f"{topic} partition {partition} starts at offset {first}, but {expected} is the next to decide: "
                 f"the proposals from {expected} to {first - 1} are gone without an answer (retention, or deleted "
-                "records)"
+                "records); docs/retention.md says what to do"
             )
         if end < expected:
             raise LogLossError(
                 f"{topic} partition {partition} ends at offset {end}, but proposals up to {expected - 1} were "
-                "decided: the topic was made anew, lost its end in a power loss, or was restored from a backup"
+                "decided: the topic was made anew, lost its end in a power loss, or was restored from a backup; "
+                "docs/retention.md says what to do"
             )
 
 
@@ -64,9 +65,9 @@ def last_told(settings: Settings, log_id: bytes, partitions: int) -> LastTold:
     """What was told of a log; LogUnavailableError when no broker answers."""
     topics = topics_of(settings.log)
     receipts = (
-        found for value in _last_values(settings, topics.receipts, partitions) for found in _receipts(value, log_id)
+        found for value in last_values(settings, topics.receipts, partitions) for found in _receipts(value, log_id)
     )
-    heartbeats = (found for value in _last_values(settings, topics.control, 1) for found in _heartbeat(value, log_id))
+    heartbeats = (found for value in last_values(settings, topics.control, 1) for found in _heartbeat(value, log_id))
     return LastTold(max(receipts, default=0), max(heartbeats, default=0))
 
 
@@ -81,7 +82,7 @@ def check_told(settings: Settings, told: LastTold, *, seq: int) -> None:
             raise LogLossError(
                 f"{topics_of(settings.log).results} ends with outcome {seq}, but the {what} tell of outcome {found}: the "
                 f"outcomes from {seq + 1} on are gone (a power loss without flushing, or a broker restored from a "
-                "backup); writers have been told of them"
+                "backup); writers have been told of them; docs/retention.md says what to do"
             )
 
 
@@ -103,8 +104,8 @@ def _heartbeat(value: bytes, log_id: bytes) -> Iterator[int]:
         yield heartbeat.seq
 
 
-def _last_values(settings: Settings, topic: str, partitions: int) -> list[bytes]:
-    """The last message of each partition that has one."""
+def last_values(settings: Settings, topic: str, partitions: int) -> list[bytes]:
+    """The last message of each partition that has one; LogUnavailableError when no broker answers."""
     admin = make_admin(settings)
     firsts = first_offsets(settings, admin, topic, range(partitions))
     ends = end_offsets(settings, admin, topic, range(partitions))

@@ -16,9 +16,16 @@ from commitlog.domain.deciding.answers import receipt_for
 from commitlog.domain.model import Genesis, Outcome, Receipt
 from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
-from commitlog.errors import ConfigurationError, LogIntegrityError, LogLossError, LogUnavailableError
+from commitlog.errors import (
+    ConfigurationError,
+    LogIntegrityError,
+    LogLossError,
+    LogUnavailableError,
+    ResultsTrimmedError,
+)
 from commitlog.log.batches import goes_to_dead_letters
 from commitlog.log.chain import ChainState, Skip
+from commitlog.log.genesis import read_genesis
 from commitlog.log.results import (
     END_TIMEOUT_S,
     POLL_TIMEOUT_S,
@@ -153,7 +160,7 @@ class Replica:
             try:
                 reader = ResultsReader(self._settings, after=saved.position)
             except LogIntegrityError as error:
-                if isinstance(error, LogLossError) and self._is_of_this_log(saved.position):
+                if _is_loss(error) and self._is_of_this_log(saved.position):
                     raise
                 on_skipped(error)
                 continue
@@ -162,11 +169,8 @@ class Replica:
         return ResultsReader(self._settings)
 
     def _is_of_this_log(self, position: LogPosition) -> bool:
-        with ResultsReader(self._settings) as reader:
-            for _ in reader.read_to_end(records_max=1):
-                if reader.chain is not None:
-                    return reader.chain.log_id == position.log_id
-        return False
+        genesis = read_genesis(self._settings)
+        return genesis is not None and genesis.log_id == position.log_id
 
     def _replay(self, records: Sequence[ResultRecord]) -> int:
         if not self._told_only:
@@ -196,6 +200,11 @@ class Replica:
         self.untold.append(Untold(receipt_for(state, outcome), outcome if goes_to_dead_letters(outcome) else None))
         while self.untold[0].receipt.seq <= told:
             self.untold.popleft()
+
+
+def _is_loss(error: LogIntegrityError) -> bool:
+    """Whether it is more than a checkpoint that is older than what was trimmed."""
+    return isinstance(error, LogLossError) and not isinstance(error, ResultsTrimmedError)
 
 
 def _seq(record: ResultRecord) -> int:

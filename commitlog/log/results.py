@@ -25,6 +25,7 @@ from commitlog.log.chain import LogPosition as LogPosition
 from commitlog.log.codec import OutcomeHead, OutcomeRecord, Takeover, decode_record, hash_record
 from commitlog.log.connection import end_offset, first_offsets, make_admin
 from commitlog.log.reading import TopicReader
+from commitlog.log.trims import check_beginning
 from commitlog.machine import THIS_MACHINE, Machine, Thread
 
 END_TIMEOUT_S = 60.0
@@ -67,7 +68,8 @@ class ResultsReader:
 
     Raises:
         LogIntegrityError: it is not, or not the same.
-        LogLossError: the results do not start at their first offset any more, or end before the position.
+        ResultsTrimmedError: what comes after the position was archived and trimmed.
+        LogLossError: what comes after the position is gone, or the results end before it.
         LogUnavailableError: no broker has answered.
     """
 
@@ -178,17 +180,15 @@ class ResultsReader:
     def _start(self, after: LogPosition | None) -> None:
         first = first_offsets(self._settings, self._admin, self._topic, [0])[0]
         if first > 0:
-            raise LogLossError(
-                f"{self._topic} starts at offset {first}: the results before it are gone (retention, or deleted "
-                "records), and with them the log's history"
-            )
+            check_beginning(self._settings, first, after)
         start = 0
         if after is not None:
             start, end = after.results_offset, self.end()
             if start >= end:
                 raise LogLossError(
                     f"{self._topic} ends at offset {end}, but outcome {after.seq} was read from offset {start}: the "
-                    "outcomes since are gone (a power loss, or a broker restored from a backup), or it is another log"
+                    "outcomes since are gone (a power loss, or a broker restored from a backup), or it is another log; "
+                    "docs/retention.md says what to do"
                 )
         self._reader.start({0: start})
 
@@ -203,7 +203,7 @@ class ResultsReader:
         if messages[0].offset() != after.results_offset or raw is None or hash_record(raw) != after.hash:
             raise LogIntegrityError(
                 f"results offset {after.results_offset} does not hold the outcome {after.seq} that was read from it: "
-                "another log, or a broker restored from a backup"
+                "another log, or a broker restored from a backup; docs/retention.md says what to do"
             )
 
     def _taken(self, message: Message) -> ResultRecord | None:
@@ -222,10 +222,10 @@ class ResultsReader:
             self._takeovers += (raw,)
             return None
         takeovers, self._takeovers = self._takeovers, ()
-        return ResultRecord(_decode_accepted(raw, step), step.offset, step.hash, raw, step.head.told, takeovers)
+        return ResultRecord(decode_accepted(raw, step), step.offset, step.hash, raw, step.head.told, takeovers)
 
 
-def _decode_accepted(raw: bytes, step: Accepted) -> Outcome:
+def decode_accepted(raw: bytes, step: Accepted) -> Outcome:
     """The outcome of an accepted record.
 
     Raises:

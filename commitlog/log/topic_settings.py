@@ -64,8 +64,7 @@ def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int) 
     admin = make_admin(settings)
     existing = partition_counts(settings, admin)
     wanted = wanted_topics(settings.log, partitions, proposal_bytes_max)
-    brokers = len(answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers)
-    safe = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"} if brokers >= REPLICAS else {}
+    safe = _safe(settings, admin)
     missing = [
         NewTopic(name, num_partitions=count, replication_factor=REPLICAS if safe else -1, config={**config, **safe})
         for name, (count, config) in wanted.items()
@@ -74,6 +73,25 @@ def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int) 
     if missing:
         _create(settings, admin, missing)
     check_topics(settings, partitions, proposal_bytes_max)
+
+
+def create_trims_topic(settings: Settings) -> None:
+    """Creates the topic where trims are noted, as safe as the results are, where it is not there.
+
+    Raises:
+        ConfigurationError: it cannot be created.
+        LogUnavailableError: no broker has answered.
+    """
+    admin, name = make_admin(settings), topics_of(settings.log).trims
+    if name not in partition_counts(settings, admin):
+        safe = _safe(settings, admin)
+        _create(settings, admin, [NewTopic(name, 1, REPLICAS if safe else -1, config={**_FOR_EVER, **safe})])
+
+
+def _safe(settings: Settings, admin: AdminClient) -> dict[str, str]:
+    """How topics are set where there are brokers enough to keep each record several times."""
+    brokers = len(answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers)
+    return {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"} if brokers >= REPLICAS else {}
 
 
 def _create(settings: Settings, admin: AdminClient, topics: list[NewTopic]) -> None:

@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 
 class Topics(NamedTuple):
-    """The names of a log's topics."""
+    """The names of a log's topics; that of trims is only there once results were trimmed."""
 
     proposals: str
     results: str
     receipts: str
     dead_letters: str
     control: str
+    trims: str
 
 
 def topics_of(log: str) -> Topics:
     """The names of a log's topics."""
-    return Topics(f"{log}.proposals", f"{log}.results", f"{log}.receipts", f"{log}.dead-letters", f"{log}.control")
+    return Topics(*(f"{log}.{name.replace('_', '-')}" for name in Topics._fields))

@@ -38,6 +38,7 @@ ORDER = (
     "genesis",
     "takeover",
     "heartbeat",
+    "trim",
     "dead_letter",
     "file_statistics",
     "checkpoint_section",

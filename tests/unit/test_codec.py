@@ -91,11 +91,13 @@ def test_takeover_when_encoded_then_decodes_to_the_same() -> None:
     assert codec.decode_head(codec.encode_takeover(takeover)) == takeover
 
 
-def test_dead_letter_and_heartbeat_when_encoded_then_decode_to_the_same() -> None:
+def test_dead_letter_heartbeat_and_trim_when_encoded_then_decode_to_the_same() -> None:
     letter = codec.DeadLetter(LOG_ID, 7, "x.proposals", 2, 9, "no", 5, b"w", 2, b"\x00\xff")
     assert codec.decode_dead_letter(codec.encode_dead_letter(letter)) == letter
     heartbeat = codec.Heartbeat(LOG_ID, 3, b"S" * 16, 8, 9, leaving=True)
     assert codec.decode_heartbeat(codec.encode_heartbeat(heartbeat)) == heartbeat
+    trim = codec.Trim(b"genesis", LOG_ID, 7, 2, HASH, 9, 5, "s3://b/archive", 11)
+    assert codec.decode_trim(codec.encode_trim(trim)) == trim
 
 
 # --- what the outcome carries -----------------------------------------------------------------------------------------

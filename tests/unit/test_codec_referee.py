@@ -164,6 +164,8 @@ def test_small_records_when_the_library_reads_them_then_bytes_and_values_are_the
     assert is_same(refereed("Heartbeat", codec.encode_heartbeat(heartbeat)), heartbeat)
     letter = codec.DeadLetter(LOG_ID, seq, "x.proposals", 2, 9, detail, sent_at_ms, None, 5, value)
     assert is_same(refereed("DeadLetter", codec.encode_dead_letter(letter)), letter)
+    trim = codec.Trim(value or b"", LOG_ID, seq, epoch, b"H" * 32, seq, seq, detail, sent_at_ms)
+    assert is_same(refereed("Trim", codec.encode_trim(trim)), trim)
 
 
 PLAIN = st.recursive(

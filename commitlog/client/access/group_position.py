@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
 from commitlog.config import Settings
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_consumer
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin, make_consumer
 from commitlog.log.topics import topics_of
 
 STORED_EVERY_MS = 500
@@ -30,7 +30,7 @@ class KafkaGroupPosition:
         # It reads nothing: Kafka keeps offsets of partitions that a consumer is assigned.
         self._consumer: Consumer = make_consumer(
             settings,
-            group_id=f"{settings.log}.subscribers.{group}",
+            group_id=f"{_groups_of(settings)}{group}",
             enable_auto_commit=True,
             auto_commit_interval_ms=STORED_EVERY_MS,
         )
@@ -65,3 +65,32 @@ class KafkaGroupPosition:
         finally:
             with suppress(KafkaException):
                 consumer.close()
+
+
+def group_positions(settings: Settings, log_id: bytes) -> dict[str, int]:
+    """By group that Kafka knows, the last outcome that it has handled.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+    admin, prefix = make_admin(settings), _groups_of(settings)
+    listed = answered(settings, lambda: admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result())
+    found: dict[str, int] = {}
+    for group_id in (each.group_id for each in listed.valid if each.group_id.startswith(prefix)):
+        asked = ConsumerGroupTopicPartitions(group_id, [TopicPartition(topics_of(settings.log).results, 0)])
+        [answer] = answered(
+            settings,
+            lambda asked=asked: [  # type: ignore[misc]
+                each.result()
+                for each in admin.list_consumer_group_offsets([asked], request_timeout=REQUEST_TIMEOUT_S).values()
+            ],
+        )
+        for at in answer.topic_partitions:
+            if at.offset >= 0 and at.metadata == log_id.hex():
+                found[group_id.removeprefix(prefix)] = at.offset
+    return found
+
+
+def _groups_of(settings: Settings) -> str:
+    """How the names of a log's groups begin in Kafka."""
+    return f"{settings.log}.subscribers."

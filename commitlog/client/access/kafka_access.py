@@ -33,6 +33,7 @@ from commitlog.errors import (
     CatalogMismatchError,
     CatalogUnavailableError,
     OutcomeNotFoundError,
+    ResultsTrimmedError,
     SnapshotNotFoundError,
 )
 from commitlog.log.checkpoint import load_checkpoints, state_after
@@ -44,6 +45,7 @@ from commitlog.log.replica import Replica
 from commitlog.log.results import LogPosition, ResultsReader
 from commitlog.log.row_handlers import InstalledHandlers
 from commitlog.log.topics import topics_of
+from commitlog.log.trims import last_trim, position_of
 
 REPLAYED_OUTCOMES_MAX = 2_000_000
 _POLL_S = 0.05
@@ -325,18 +327,25 @@ class KafkaAccess:
         return sum(end_offsets(self._settings, make_admin(self._settings), topic, partitions).values())
 
     def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Outcome]:
-        after: LogPosition | None = None
-        if after_seq:
-            found = self._connections.lookup.by_seq(after_seq)
-            if found is None:
-                raise OutcomeNotFoundError(after_seq, last_seq=self.last_seq())
-            after = found.position
+        after = self._position_of(after_seq) if after_seq else None
         with ResultsReader(self._settings, after=after) as reader:
             for records in reader.read_to_end():
                 yield from (record.value for record in records if isinstance(record.value, Outcome))
             while follow:
                 records = reader.read()
                 yield from (record.value for record in records if isinstance(record.value, Outcome))
+
+    def _position_of(self, seq: int) -> LogPosition:
+        try:
+            found = self._connections.lookup.by_seq(seq)
+        except ResultsTrimmedError:
+            trim = last_trim(self._settings)
+            if trim is None or trim.seq != seq:
+                raise
+            return position_of(trim)
+        if found is None:
+            raise OutcomeNotFoundError(seq, last_seq=self.last_seq())
+        return found.position
 
     def group_position(self, group: str) -> KafkaGroupPosition:
         return KafkaGroupPosition(self._settings, self._connections.genesis.log_id, group)

@@ -218,6 +218,7 @@ class LogAccess(Protocol):
 
         Raises:
             OutcomeNotFoundError: the log does not reach so far.
+            ResultsTrimmedError: what comes after it was archived and trimmed.
         """
         ...
 

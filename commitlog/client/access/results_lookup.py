@@ -17,8 +17,10 @@ from typing import NamedTuple
 from commitlog.catalog.queries import Catalog
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, ProposalId, Verdict
-from commitlog.errors import CatalogUnavailableError, CommitLogError, LogUnavailableError
+from commitlog.errors import CatalogUnavailableError, CommitLogError, LogUnavailableError, ResultsTrimmedError
+from commitlog.log.codec import Trim
 from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
+from commitlog.log.trims import last_trim, position_of
 
 SILENT_S_MAX = 10.0
 NEAR_OUTCOMES = 2_000
@@ -62,7 +64,7 @@ class ResultsLookup:
         with self._lock:
             at = self._at()
             if at is None or not at.seq < seq <= at.seq + NEAR_OUTCOMES:
-                self._begin_at(self._milepost(before_seq=seq))
+                self._begin_at(self._milepost(before_seq=seq), lies_behind=lambda trim: trim.seq < seq)
             return self._first(lambda found: found.seq >= seq)
 
     def by_proposal(self, proposal_id: ProposalId, *, after: LogPosition | None) -> FoundOutcome | None:
@@ -81,19 +83,20 @@ class ResultsLookup:
     def by_snapshot(self, snapshot_id: int) -> FoundOutcome | None:
         """The outcome that made a snapshot, for 0 the genesis; None when the log does not reach so far."""
         with self._lock:
-            self._begin_at(self._milepost(before_snapshot=snapshot_id))
+            before = self._milepost(before_snapshot=snapshot_id)
+            self._begin_at(before, lies_behind=lambda trim: trim.head_snapshot_id < snapshot_id)
             return self._first(lambda found: found.head_snapshot_id >= snapshot_id)
 
     def last(self) -> FoundOutcome | None:
         """The last outcome of the log as it is now, or the genesis; None when there is none."""
         with self._lock:
             if self._last is None:
-                self._begin_at(self._milepost())
+                self._begin_at(self._milepost(), lies_behind=lambda trim: True)
             deque(self._to_end(), maxlen=0)
             at = self._at()
             if self._last is None and at is not None:
                 # The log ends where reading began.
-                self._begin_at(self._milepost(before_seq=at.seq))
+                self._begin_at(self._milepost(before_seq=at.seq), lies_behind=lambda trim: True)
                 deque(self._to_end(), maxlen=0)
             return self._last
 
@@ -108,9 +111,11 @@ class ResultsLookup:
     def _to_end(self) -> Iterator[FoundOutcome]:
         """What comes after the place where the reader is, up to the end of the log as it is now."""
         if self._reader is None:
-            self._reader = ResultsReader(self._settings)
+            self._begin_at(None)
         try:
-            reader, end = self._reader, self._reader.end()
+            reader = self._reader
+            assert reader is not None
+            end = reader.end()
             silent_since_s = time.monotonic()
             while reader.next_offset < end:
                 # One by one: what has been read and is not given out could not be found by the next look-up.
@@ -129,9 +134,16 @@ class ResultsLookup:
     def _at(self) -> LogPosition | None:
         return None if self._reader is None else self._reader.position
 
-    def _begin_at(self, after: LogPosition | None) -> None:
+    def _begin_at(self, after: LogPosition | None, *, lies_behind: Callable[[Trim], bool] = lambda trim: False) -> None:
+        """Begin after a place that is known; where that was trimmed, at what is left, if what is looked for lies behind it."""
         self._begin_anew()
-        self._reader = ResultsReader(self._settings, after=after)
+        try:
+            self._reader = ResultsReader(self._settings, after=after)
+        except ResultsTrimmedError as error:
+            trim = last_trim(self._settings)
+            if trim is None or not lies_behind(trim):
+                raise error
+            self._reader = ResultsReader(self._settings, after=position_of(trim))
 
     def _begin_anew(self) -> None:
         if self._reader is not None:

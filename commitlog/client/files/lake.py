@@ -139,7 +139,8 @@ def _refusal(data_path: str, owner: LakeOwner, log: str) -> str:
     )
     if owner.log == log:
         return (
-            f"{where} another {owner}: choose another data path (COMMITLOG_DATA_PATH); if that log is gone for good and "
+            f"{where} another {owner}: if this is to be that log and its topics are lost, docs/retention.md says how it is "
+            "restored; for a new one choose another data path (COMMITLOG_DATA_PATH), or, if that log is gone for good and "
             f"nobody needs its files, remove {place}/{MARKER}"
         )
     return f"{where} {owner}: choose another one for log {log} (COMMITLOG_DATA_PATH)"

@@ -1,8 +1,9 @@
-"""The log's closed ranges as Parquet files, so that analysis and verification need no Kafka.
+"""The log's closed ranges as Parquet files, so that analysis and verification need no Kafka, and results can be trimmed.
 
 A range is so many snapshots, and closed when the head is beyond it; outcomes belong to the range of their head. Every file
 holds the records' own bytes beside typed columns, and in its metadata the position where the next one goes on, so an
-archive that was interrupted is simply continued, and what it holds is checked like any other reading of the log.
+archive that was interrupted is simply continued, and what it holds is checked like any other reading of the log. A backup
+is an archive with one file more: what comes after the last closed range.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ from pyarrow import fs
 from commitlog.client.outcomes import outcome_rows
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis
-from commitlog.errors import ConfigurationError
-from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
+from commitlog.errors import ConfigurationError, LogIntegrityError
+from commitlog.log.chain import Accepted, Chain, Step
+from commitlog.log.codec import Takeover
+from commitlog.log.results import LogPosition, ResultRecord, ResultsReader, decode_accepted
 
 RANGE_SNAPSHOTS = 100_000
 ROW_GROUP_ROWS = 20_000
 BATCH_ROWS = 5_000
 _POSITION = b"commitlog.position"
 _RANGE = b"commitlog.range_snapshots"
+_AFTER = b"commitlog.after_seq"
+_END = "end"
 _SCHEMA = pa.schema(
     [
         *outcome_rows.OUTCOMES,
@@ -82,6 +87,24 @@ def archive(
     return written
 
 
+def back_up(settings: Settings, to: str, *, range_snapshots: int = RANGE_SNAPSHOTS) -> LogPosition:
+    """Bring an archive up to now, and write what comes after its last closed range beside it; gives the last outcome of it.
+
+    Raises:
+        ConfigurationError: the archive holds ranges of another length, or the log is empty.
+        LogIntegrityError: the archive is of another log, or the log does not fit itself.
+    """
+    archive(settings, to, range_snapshots=range_snapshots)
+    after = archived_position(to)
+    files = _Files(to)
+    with ResultsReader(settings, after=after) as reader:
+        records = [record for each in reader.read_to_end() for record in each]
+        if reader.position is None:
+            raise ConfigurationError(f"the log {settings.log!r} has no genesis yet: `commitlog init`")
+        files.write_end(records)
+        return reader.position
+
+
 def archived_paths(to: str) -> list[str]:
     """The files of an archive, in the order of their snapshots."""
     files = _Files(to)
@@ -103,13 +126,45 @@ class ArchivedRecord(NamedTuple):
     offset: int
 
 
-def archived_records(to: str) -> Iterator[ArchivedRecord]:
-    """What an archive holds, in order, as it is: only the chain tells whether it was changed."""
+def archived_ends(to: str) -> list[LogPosition]:
+    """The last outcome of each closed range."""
     files = _Files(to)
-    for name in files.names():
+    return [files.position(name, None) for name in files.names()]
+
+
+def archived_records(to: str, *, with_end: bool = False) -> Iterator[ArchivedRecord]:
+    """What an archive holds, in order, as it is: only the chain tells whether it was changed.
+
+    Args:
+        to: the archive.
+        with_end: also what a backup has behind the closed ranges.
+    """
+    files = _Files(to)
+    for name in files.names() + (files.end_names() if with_end else []):
         for batch in files.batches(name, ["raw", "takeovers", "results_offset"]):
             for row in batch.to_pylist():
                 yield ArchivedRecord(row["raw"], tuple(row["takeovers"]), row["results_offset"])
+
+
+def archived_results(to: str, *, with_end: bool = False) -> Iterator[ResultRecord]:
+    """The same as a reader of the results gives them.
+
+    Raises:
+        LogIntegrityError: something in the archive is not what was archived.
+    """
+    chain = Chain()
+    for record in archived_records(to, with_end=with_end):
+        step: Step | None = None
+        for each in (*record.takeovers, record.raw):
+            chain.next_offset = record.offset
+            step = chain.take(each, record.offset)
+        if not isinstance(step, Accepted) or isinstance(step.head, Takeover):
+            raise LogIntegrityError(
+                f"the archive at {to} holds at results offset {record.offset} what does not count: {step}"
+            )
+        head = step.head
+        value, told = (head, 0) if isinstance(head, Genesis) else (decode_accepted(record.raw, step), head.told)
+        yield ResultRecord(value, record.offset, step.hash, record.raw, told, record.takeovers)
 
 
 def _closed(
@@ -144,7 +199,17 @@ class _Files:
     def names(self) -> list[str]:
         found = self._filesystem.get_file_info(fs.FileSelector(self._folder, allow_not_found=True, recursive=True))
         prefix = len(self._folder.rstrip("/")) + 1
-        return sorted(each.path[prefix:] for each in found if each.path.endswith(".parquet"))
+        names = (each.path[prefix:] for each in found if each.path.endswith(".parquet"))
+        return sorted(name for name in names if not name.startswith(f"{_END}/"))
+
+    def end_names(self) -> list[str]:
+        """The file of what comes after the closed ranges, where a backup has one that goes on where they end."""
+        name, names = f"{_END}/outcomes.parquet", self.names()
+        if self._filesystem.get_file_info(f"{self._folder}/{name}").type is not fs.FileType.File:
+            return []
+        begins = int(pq.read_schema(f"{self._folder}/{name}", filesystem=self._filesystem).metadata[_AFTER])
+        closed = self.position(names[-1], None).seq if names else -1
+        return [name] if begins == closed else []
 
     def position(self, name: str, range_snapshots: int | None) -> LogPosition:
         metadata = pq.read_schema(f"{self._folder}/{name}", filesystem=self._filesystem).metadata
@@ -165,17 +230,25 @@ class _Files:
         """Write one range under another name, then give it its own: a file is there whole or not at all."""
         last = first + length - 1
         name = f"snapshots={first:012d}-{last:012d}/outcomes.parquet"
-        place = f"{self._folder}/{name}"
-        self._filesystem.create_dir(place.rpartition("/")[0], recursive=True)
         at = records[-1].position_in(log_id)
         position = [at.log_id.hex(), at.seq, at.epoch, at.hash.hex(), at.results_offset]
-        schema = _SCHEMA.with_metadata({_POSITION: json.dumps(position).encode(), _RANGE: str(length).encode()})
+        self._write(name, records, {_POSITION: json.dumps(position).encode(), _RANGE: str(length).encode()})
+        return ArchivedRange(self.url(name), first, last, len(records))
+
+    def write_end(self, records: list[ResultRecord]) -> None:
+        """Write what comes after the closed ranges, in the place of what was there."""
+        names = self.names()
+        after = self.position(names[-1], None).seq if names else -1
+        self._write(f"{_END}/outcomes.parquet", records, {_AFTER: str(after).encode()})
+
+    def _write(self, name: str, records: list[ResultRecord], metadata: dict[bytes, bytes]) -> None:
+        place, schema = f"{self._folder}/{name}", _SCHEMA.with_metadata(metadata)
+        self._filesystem.create_dir(place.rpartition("/")[0], recursive=True)
         with pq.ParquetWriter(f"{place}.part", schema, filesystem=self._filesystem, compression="zstd") as writer:
             for start in range(0, len(records), ROW_GROUP_ROWS):
                 rows = [_row(record) for record in records[start : start + ROW_GROUP_ROWS]]
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
         self._filesystem.move(f"{place}.part", place)
-        return ArchivedRange(self.url(name), first, last, len(records))
 
 
 def _row(record: ResultRecord) -> dict[str, object]:

@@ -16,6 +16,7 @@ from commitlog.domain.model.records.dead_letter import DeadLetter
 from commitlog.domain.model.records.heartbeat import Heartbeat
 from commitlog.domain.model.records.receipts import Receipts
 from commitlog.domain.model.records.takeover import Takeover
+from commitlog.domain.model.records.trim import Trim
 from commitlog.errors import MalformedRecordError
 from commitlog.log.codec.avro import Cursor
 from commitlog.log.codec.framing import (
@@ -33,6 +34,7 @@ from commitlog.log.codec.records.outcome import read_outcome, write_outcome
 from commitlog.log.codec.records.proposal import read_proposal, write_proposal
 from commitlog.log.codec.records.receipts import read_receipts, write_receipts
 from commitlog.log.codec.records.takeover import read_takeover, write_takeover
+from commitlog.log.codec.records.trim import read_trim, write_trim
 from commitlog.log.codec.statistics import decode_statistics, encode_statistics
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "OutcomeRecord",
     "Receipts",
     "Takeover",
+    "Trim",
     "UnknownSchemaError",
     "decode_dead_letter",
     "decode_head",
@@ -50,6 +53,7 @@ __all__ = [
     "decode_receipts",
     "decode_record",
     "decode_statistics",
+    "decode_trim",
     "encode_dead_letter",
     "encode_genesis",
     "encode_heartbeat",
@@ -58,6 +62,7 @@ __all__ = [
     "encode_receipts",
     "encode_statistics",
     "encode_takeover",
+    "encode_trim",
     "hash_record",
     "readable_ids",
     "with_statistics_expanded",
@@ -240,7 +245,7 @@ def decode_receipts(data: bytes) -> Receipts:
     return opened(data, "Receipts", read_receipts)
 
 
-# --- dead letters and heartbeats --------------------------------------------------------------------------------------
+# --- dead letters, heartbeats and trims --------------------------------------------------------------------------------------
 
 
 def encode_dead_letter(letter: DeadLetter) -> bytes:
@@ -265,3 +270,15 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 def decode_heartbeat(data: bytes) -> Heartbeat:
     """A message of the control topic; raises MalformedRecordError."""
     return opened(data, "Heartbeat", read_heartbeat)
+
+
+def encode_trim(trim: Trim) -> bytes:
+    """One message of the trims topic."""
+    out = begun("Trim")
+    write_trim(out, trim)
+    return out.getvalue()
+
+
+def decode_trim(data: bytes) -> Trim:
+    """A message of the trims topic; raises MalformedRecordError."""
+    return opened(data, "Trim", read_trim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -25,10 +26,13 @@ def catalog_command() -> None:
 def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
     """Make the catalog anew from the log, then put it in the live one's place at once.
 
-    Readers and the projector go on meanwhile. An interrupted rebuild goes on where it was.
+    Readers and the projector go on meanwhile. An interrupted rebuild goes on where it was. What was trimmed from Kafka is read
+    from its archive.
     """
     from commitlog.catalog.rebuild import Rebuild, RebuildProgress
+    from commitlog.client.outcomes.archive import archived_results
     from commitlog.log.codec import decode_statistics
+    from commitlog.log.trims import last_trim
 
     began = time.monotonic()
     first: list[RebuildProgress] = []
@@ -41,7 +45,10 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
             rate = done / max(time.monotonic() - began, 0.001)
             show(f"rebuilding, {rate:,.0f} outcomes/s", done, done + progress.remaining)
 
-        seq = Rebuild(settings, decode_statistics=decode_statistics, on_progress=tell).run(restart=restart)
+        trim = last_trim(settings)
+        archived = None if trim is None else partial(archived_results, trim.archive)
+        rebuild = Rebuild(settings, decode_statistics=decode_statistics, archived=archived, on_progress=tell)
+        seq = rebuild.run(restart=restart)
     seconds = time.monotonic() - began
     done = seq - (first[0].began_after if first else 0)
     if as_json:

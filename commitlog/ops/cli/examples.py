@@ -46,7 +46,12 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "commitlog tail --after 100 --no-follow --json",
         "commitlog tail --since 1h --table main.flights",
     ],
-    "archive": ["commitlog archive --to s3://bucket/archive"],
+    "archive": [
+        "commitlog archive --to s3://bucket/archive",
+        "commitlog archive --to s3://bucket/archive --trim --keep 30d",
+    ],
+    "backup": ["commitlog backup --to s3://bucket/archive"],
+    "restore": ["commitlog restore --from s3://bucket/archive"],
     "verify": [
         "commitlog verify",
         "commitlog verify --archive s3://bucket/archive --no-catalog",

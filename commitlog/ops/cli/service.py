@@ -147,9 +147,17 @@ def projector_command(settings: Settings) -> None:
 
 @click.command("checkpointer")
 @click.option("--once", is_flag=True, help="Write one checkpoint of the log as it is now, and end.")
+@click.option(
+    "--from-archive", is_flag=True, help="Write the one that a start needs after results were trimmed, and end."
+)
 @settings_options
-def checkpointer_command(settings: Settings, once: bool) -> None:
+def checkpointer_command(settings: Settings, once: bool, from_archive: bool) -> None:
     """Save the sequencer's state from time to time, and trim the proposals that have been decided."""
+    if from_archive:
+        from commitlog.ops.maintenance.trimming import checkpoint_from_archive
+
+        click.echo(str(checkpoint_from_archive(settings)))
+        return
     from commitlog.log.checkpoint import Checkpointer, run_checkpointer
     from commitlog.ops.service.watched import WatchedCheckpointer, told_about
 

@@ -1,4 +1,4 @@
-"""commitlog verify and commitlog archive: is the log what its rules make of it, and its closed ranges as files."""
+"""commitlog verify: is the log what was written, and what its rules make of it."""
 
 from __future__ import annotations
 
@@ -9,36 +9,8 @@ from pathlib import Path
 
 import click
 
-from commitlog.client.outcomes.archive import RANGE_SNAPSHOTS, ArchivedRange, archive
 from commitlog.config import Settings
 from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
-
-
-@click.command("archive")
-@click.option("--to", required=True, metavar="DIR", help="A folder, or an object store's URL.")
-@click.option("--range", "range_snapshots", type=click.IntRange(1), default=RANGE_SNAPSHOTS, show_default=True, metavar="N",
-              help="Snapshots in a file; an archive keeps the number it began with.")  # fmt: skip
-@json_option
-@settings_options
-def archive_command(settings: Settings, to: str, range_snapshots: int, as_json: bool) -> None:
-    """Write the log's closed ranges as Parquet files. Started again, it goes on where it was."""
-
-    def told(made: ArchivedRange) -> None:
-        if as_json:
-            print_json(dataclasses.asdict(made))
-        else:
-            click.echo(f"{made.path}: {made.outcomes:,} records")
-
-    with shown_progress("archiving", hidden=as_json) as show:
-        made = archive(
-            settings,
-            to,
-            range_snapshots=range_snapshots,
-            on_range=told,
-            on_progress=lambda done, total: show("archiving", done, total),
-        )
-    if not made and not as_json:
-        click.echo(f"nothing to add: the next range is closed when {range_snapshots:,} more snapshots are there")
 
 
 @click.command("verify")
@@ -92,9 +64,13 @@ def _verify_chain(settings: Settings, archived: str | None, catalog: bool, expec
 
 def _verify_all(settings: Settings, archived: str | None, catalog: bool, _: str | None, as_json: bool) -> bool:
     from commitlog.client import CommitLog
+    from commitlog.log.trims import last_trim
     from commitlog.ops.local_spark import local_spark
     from commitlog.spark import verify
 
+    trim = last_trim(settings)
+    if archived is None and trim is not None:
+        archived = trim.archive
     click.echo("starting Spark", err=True)
     with (
         shown_progress("reading the log, and its chain", hidden=as_json) as show,

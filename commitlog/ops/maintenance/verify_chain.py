@@ -20,6 +20,7 @@ from commitlog.log.losses import last_told
 from commitlog.log.results import read_messages, results_end
 from commitlog.log.topic_settings import partition_counts
 from commitlog.log.topics import topics_of
+from commitlog.log.trims import last_trim
 
 HASH_DIGITS = 64
 
@@ -58,7 +59,8 @@ def verify_chain(
 
     Args:
         settings: which log.
-        archive: where `commitlog archive` has put closed ranges; what it lacks is read from Kafka.
+        archive: where `commitlog archive` has put closed ranges; what it lacks is read from Kafka. None is from where results
+            were trimmed to, if they were.
         catalog: whether the catalog is a witness.
         expected: what was noted elsewhere.
         on_progress: told how many records of the results are read, and how many there are.
@@ -68,7 +70,9 @@ def verify_chain(
         LogLossError: records are missing.
         LogUnavailableError, CatalogUnavailableError: a server does not answer.
     """
-    genesis = require_genesis(settings)
+    genesis, trim = require_genesis(settings), last_trim(settings)
+    if archive is None and trim is not None:
+        archive = trim.archive
     partitions = partition_counts(settings, make_admin(settings))[topics_of(settings.log).proposals]
     told_seq = max(last_told(settings, genesis.log_id, partitions))
     witnesses = [*_checkpoints(settings, genesis.log_id), *([] if expected is None else [expected])]

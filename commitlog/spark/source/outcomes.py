@@ -27,6 +27,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Outcome
 from commitlog.errors import CatalogUnavailableError, ConfigurationError
 from commitlog.log.results import LogPosition, read_accepted, results_end
+from commitlog.log.trims import begins_at
 from commitlog.spark.connection import connect, for_tasks, settings_of
 from commitlog.spark.reading.listed_files import read_files
 from commitlog.spark.source.options import SourceOptions
@@ -145,7 +146,7 @@ def _mileposts(settings: Settings, start: int, end: int) -> list[LogPosition]:
 def _milepost_before(settings: Settings, offset: int) -> LogPosition | None:
     with _catalog(settings) as catalog:
         found = None if catalog is None or offset == 0 else catalog.milepost(before_offset=offset)
-        return None if found is None else _position(found)
+        return begins_at(settings, None if found is None else _position(found), offset)
 
 
 @contextmanager

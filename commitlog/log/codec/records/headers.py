@@ -11,6 +11,7 @@ HEADERS: Final[dict[str, bytes]] = {
     "Genesis": bytes.fromhex("c301bbddfcf3457ff956"),
     "Takeover": bytes.fromhex("c301203b4dc9579f3794"),
     "Heartbeat": bytes.fromhex("c301acac71a19f1f8d84"),
+    "Trim": bytes.fromhex("c30117ae2dd40b689089"),
     "DeadLetter": bytes.fromhex("c30106296370d71a0aab"),
     "FileStatistics": bytes.fromhex("c30120a12b76a143bebd"),
     "CheckpointSection": bytes.fromhex("c3011c0742938db0cc4b"),

@@ -1,0 +1,106 @@
+"""Results that were deleted by our own doing: what was, and where they begin now.
+
+`commitlog archive --trim` writes down what it will delete before it does, in a topic of its own, so that every reader can tell
+a trim from a loss: results that begin at or before the outcome of the last note lack nothing that is not in the archive.
+The note holds the genesis, too, which says what the log is.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import TopicPartition
+
+from commitlog.config import Settings
+from commitlog.errors import LogLossError, LogUnavailableError, ResultsTrimmedError
+from commitlog.log.chain import LogPosition
+from commitlog.log.codec import Trim, decode_trim, encode_trim
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, first_offsets, make_admin, make_producer
+from commitlog.log.losses import last_values
+from commitlog.log.topic_settings import create_trims_topic, partition_counts
+from commitlog.log.topics import topics_of
+
+WRITE_TIMEOUT_S = 30.0
+
+
+def last_trim(settings: Settings) -> Trim | None:
+    """What was trimmed last; None where nothing ever was.
+
+    Raises:
+        MalformedRecordError: somebody else has written into the topic.
+        LogUnavailableError: no broker has answered.
+    """
+    topic = topics_of(settings.log).trims
+    if topic not in partition_counts(settings, make_admin(settings)):
+        return None
+    values = last_values(settings, topic, 1)
+    return decode_trim(values[0]) if values else None
+
+
+def position_of(trim: Trim) -> LogPosition:
+    """The first outcome that is still in the results."""
+    return LogPosition(trim.log_id, trim.seq, trim.epoch, trim.hash, trim.results_offset)
+
+
+def check_beginning(settings: Settings, first: int, after: LogPosition | None) -> None:
+    """Checks that a reader who begins after a position (None: at the genesis) finds it in results that begin at an offset.
+
+    Raises:
+        ResultsTrimmedError: it was trimmed.
+        LogLossError: what is gone was not trimmed.
+    """
+    topic, trim = topics_of(settings.log).results, last_trim(settings)
+    if trim is None or first > trim.results_offset:
+        by = (
+            "" if trim is None else f", not only those up to {trim.results_offset - 1}, which were archived and trimmed"
+        )
+        raise LogLossError(
+            f"{topic} starts at offset {first}: the results before it are gone (retention, or deleted records){by}, and with "
+            "them the log's history; docs/retention.md says what to do"
+        )
+    if after is None or after.results_offset < first:
+        raise ResultsTrimmedError(
+            settings.log, seq=trim.seq, archive=trim.archive, asked_seq=None if after is None else after.seq
+        )
+
+
+def begins_at(settings: Settings, after: LogPosition | None, offset: int) -> LogPosition | None:
+    """Where to begin for what lies at an offset of the results: after a place before it that is known (None: the genesis), or,
+    where that was trimmed, at the first outcome that is left. None, too, where the offset itself was trimmed."""
+    admin, topic = make_admin(settings), topics_of(settings.log).results
+    first = first_offsets(settings, admin, topic, [0])[0]
+    if first == 0 or (after is not None and after.results_offset >= first):
+        return after
+    trim = last_trim(settings)
+    return after if trim is None or offset <= trim.results_offset else position_of(trim)
+
+
+def write_trim(settings: Settings, trim: Trim) -> None:
+    """Writes down what will be deleted, then deletes it: the results before the first outcome that stays.
+
+    Raises:
+        LogUnavailableError: no broker has answered; the note may be there, and nothing is deleted without it.
+    """
+    topics = topics_of(settings.log)
+    create_trims_topic(settings)
+    producer, failures = make_producer(settings, linger_ms=0), list[str]()
+    producer.produce(
+        topics.trims,
+        value=encode_trim(trim),
+        partition=0,
+        on_delivery=lambda error, _: failures.append(error.str()) if error is not None else None,
+    )
+    left = producer.flush(WRITE_TIMEOUT_S)
+    if left or failures:
+        detail = f"the trim could not be noted: {'; '.join(failures) or 'no answer'}"
+        raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(WRITE_TIMEOUT_S * 1000), detail=detail)
+    delete_before(settings, trim)
+
+
+def delete_before(settings: Settings, trim: Trim) -> None:
+    """Deletes the results before the first outcome that stays; those that are gone already stay gone."""
+    admin, topic = make_admin(settings), topics_of(settings.log).results
+    if first_offsets(settings, admin, topic, [0])[0] < trim.results_offset:
+        below = [TopicPartition(topic, 0, trim.results_offset)]
+        answered(
+            settings,
+            lambda: [each.result() for each in admin.delete_records(below, request_timeout=REQUEST_TIMEOUT_S).values()],
+        )

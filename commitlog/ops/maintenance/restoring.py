@@ -1,0 +1,143 @@
+"""A log made again in an empty broker from a backup: the same records at the same offsets.
+
+What lay between the records that count is made up for by empty messages, which nobody heeds; so is what was decided of the
+proposals, of which only the offsets matter: the next one to be decided is where the outcomes say. So checkpoints, positions
+of subscribers and copies of the catalog that were made before the backup fit again. Checkpoints that are beyond it, which
+nobody could start from, are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from commitlog.client.outcomes.archive import archived_results
+from commitlog.config import Settings
+from commitlog.domain.model import Genesis
+from commitlog.domain.state.index import SequencerState, new_state
+from commitlog.domain.state.replaying import replay
+from commitlog.errors import ConfigurationError, LogUnavailableError
+from commitlog.log.checkpoint import forget_checkpoints
+from commitlog.log.connection import end_offsets, make_admin, make_producer
+from commitlog.log.results import ResultRecord
+from commitlog.log.topic_settings import create_topics, partition_counts
+from commitlog.log.topics import topics_of
+
+FLUSH_TIMEOUT_S = 120.0
+TOLD_EVERY = 10_000
+WAITING_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a backup held: the last outcome, and the head after it."""
+
+    seq: int
+    head_snapshot_id: int
+
+
+def restore(
+    settings: Settings, source: str, *, on_progress: Callable[[str, int, int], None] = lambda doing, done, total: None
+) -> Restored:
+    """Write a backup's records into the topics of a log that is not there. Nothing of the service may run meanwhile.
+
+    Args:
+        settings: the broker, and the name that the log had.
+        source: what `commitlog backup` has written.
+        on_progress: told what is written, how much of it, and how much there is.
+
+    Raises:
+        ConfigurationError: there is something of this log in the broker, or nothing in the backup.
+        LogIntegrityError: the backup is not what was written. Nothing was restored.
+        LogUnavailableError: the broker does not answer; delete the log's topics and begin again.
+    """
+    _check_empty(settings)
+    state, end = _replayed(source)
+    settings = replace(settings, partitions=state.partitions)
+    create_topics(settings, state.partitions, state.settings.proposal_bytes_max)
+    topics = topics_of(settings.log)
+    for partition, offset in state.next_offsets.items():
+        with _Writing(settings, topics.proposals, partition) as writing:
+            writing.fill_to(offset)
+    with _Writing(settings, topics.results, 0) as writing:
+        for record in archived_results(source, with_end=True):
+            writing.fill_to(record.offset - len(record.takeovers))
+            for each in (*record.takeovers, record.raw):
+                writing.write(each)
+            if writing.offset % TOLD_EVERY == 0:
+                on_progress("writing the results", writing.offset, end)
+    forget_checkpoints(settings, state.log_id, after_seq=state.next_seq - 1)
+    return Restored(state.next_seq - 1, state.head_snapshot_id)
+
+
+def _check_empty(settings: Settings) -> None:
+    """Raise ConfigurationError when there are records of the log."""
+    counts, topics = partition_counts(settings, make_admin(settings)), topics_of(settings.log)
+    for topic in (topics.results, topics.proposals, topics.trims):
+        if topic in counts and any(end_offsets(settings, make_admin(settings), topic, range(counts[topic])).values()):
+            raise ConfigurationError(
+                f"there are records in {topic} at {settings.bootstrap_servers}: a log is restored where nothing of it is. "
+                f"Delete its topics ({', '.join(topics)}) if they are not needed, or restore into another broker"
+            )
+
+
+def _replayed(source: str) -> tuple[SequencerState, int]:
+    """The state at the end of a backup, and where its results end; the chain of the whole is checked on the way."""
+    state: SequencerState | None = None
+    last: ResultRecord | None = None
+    for last in archived_results(source, with_end=True):
+        if isinstance(last.value, Genesis):
+            state = new_state(last.value)
+        else:
+            assert state is not None
+            replay(state, last.value)
+    if state is None or last is None:
+        raise ConfigurationError(f"there is no backup at {source}: `commitlog backup` writes one")
+    return state, last.offset + 1
+
+
+class _Writing:
+    """Writes into one partition that nobody else writes into, each message at its offset."""
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._partition = partition
+        self._producer: Producer = make_producer(settings, linger_ms=20)
+        self._failures: list[str] = []
+        self.offset = 0
+
+    def __enter__(self) -> _Writing:
+        return self
+
+    def __exit__(self, error_type: object, *_: object) -> None:
+        left = self._producer.flush(FLUSH_TIMEOUT_S)
+        if error_type is None and (left or self._failures):
+            detail = f"{self._topic} could not be written: {'; '.join(self._failures[:3]) or f'{left} messages wait'}"
+            raise LogUnavailableError(self._settings.bootstrap_servers, detail=detail)
+
+    def fill_to(self, offset: int) -> None:
+        """Write empty messages up to an offset."""
+        while self.offset < offset:
+            self.write(b"")
+
+    def write(self, value: bytes) -> None:
+        """Write a message at the next offset."""
+        expected = self.offset
+        self._producer.produce(
+            self._topic,
+            value=value,
+            partition=self._partition,
+            on_delivery=lambda error, message: self._note(error, message, expected),
+        )
+        self.offset += 1
+        while len(self._producer) > WAITING_MAX:
+            self._producer.poll(0.1)
+
+    def _note(self, error: KafkaError | None, message: Message, expected: int) -> None:
+        if error is not None:
+            self._failures.append(error.str())
+        elif message.offset() not in (expected, None, -1):
+            self._failures.append(f"somebody else writes: offset {message.offset()} instead of {expected}")

@@ -1,0 +1,174 @@
+"""Results that are archived and needed by nobody are deleted from Kafka, so that a log does not grow for ever.
+
+What stays begins with the last outcome of an archived range, up to which the catalog, a checkpoint and every group of
+subscribers are at least, and which is old enough. The archive is read back before: the chain of hashes from the genesis to
+that outcome must hold, and end in the record that the topic holds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from commitlog.catalog.queries import Catalog
+from commitlog.client.access.group_position import group_positions
+from commitlog.client.outcomes.archive import archived_ends, archived_results
+from commitlog.config import Settings, without_password
+from commitlog.domain.model import Genesis
+from commitlog.domain.state.index import SequencerState, new_state
+from commitlog.domain.state.replaying import replay
+from commitlog.errors import CatalogMismatchError, ConfigurationError, LogIntegrityError
+from commitlog.log.chain import LogPosition
+from commitlog.log.checkpoint import checkpoint_dir_of, load_checkpoints, write_checkpoint
+from commitlog.log.codec import Trim
+from commitlog.log.genesis import require_genesis
+from commitlog.log.results import ResultRecord, ResultsReader
+from commitlog.log.trims import delete_before, last_trim, position_of, write_trim
+
+
+class Need(NamedTuple):
+    """Who reads on after which outcome."""
+
+    who: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What a trim has done.
+
+    Attributes:
+        seq: the first outcome that is in the results now; 0 where nothing was ever trimmed.
+        outcomes: how many were deleted by this trim.
+        held_by: what kept more from being deleted.
+    """
+
+    seq: int
+    outcomes: int
+    held_by: Need
+
+
+def trim(settings: Settings, archive: str, *, keep_ms: int, now_ms: int | None = None) -> Trimmed:
+    """Delete the results that are archived and needed by none of the parts that are known here.
+
+    Args:
+        settings: which log; the checkpoints must be where its service keeps them.
+        archive: where its closed ranges are.
+        keep_ms: younger outcomes stay, for streams and subscribers that nobody here knows.
+        now_ms: None is now.
+
+    Raises:
+        CatalogMismatchError: the catalog is missing, or another log's.
+        LogIntegrityError: the archive is not what was archived, or of another log. Nothing was deleted.
+        LogUnavailableError, CatalogUnavailableError: a server does not answer.
+    """
+    genesis = require_genesis(settings)
+    before = last_trim(settings)
+    if before is not None:
+        delete_before(settings, before)  # It may have been noted and not been done.
+    needs = sorted(_needs(settings, genesis.log_id), key=lambda need: need.seq)
+    since = int(time.time() * 1000) if now_ms is None else now_ms
+    found = _checked(archive, needs[0].seq, decided_before_ms=since - keep_ms)
+    begins = 0 if before is None else before.seq
+    held_by = needs[0] if found.reached_need else Need("what was archived, and is old enough", found.last_seq)
+    if found.position is None or found.position.seq <= begins:
+        return Trimmed(begins, 0, held_by)
+    if found.position.log_id != genesis.log_id:
+        raise LogIntegrityError(f"the archive at {archive} is another log's than {settings.log}; nothing was deleted")
+    with ResultsReader(settings, after=found.position):
+        """The topic holds there what the archive ends with."""
+    place = archive if "://" in archive else str(Path(archive).absolute())
+    write_trim(
+        settings, Trim(found.genesis, *found.position, found.head_snapshot_id, archive=place, trimmed_at_ms=since)
+    )
+    return Trimmed(found.position.seq, found.position.seq - begins, held_by)
+
+
+def checkpoint_from_archive(settings: Settings) -> Path:
+    """Make the checkpoint that a service needs where all its own are lost, or older than what was trimmed.
+
+    Raises:
+        ConfigurationError: nothing was trimmed, so none is needed.
+        LogIntegrityError: the archive does not hold what was trimmed.
+    """
+    noted = last_trim(settings)
+    if noted is None:
+        raise ConfigurationError(f"no results of {settings.log} were trimmed: the service starts without a checkpoint")
+    state: SequencerState | None = None
+    for record in archived_results(noted.archive):
+        state = new_state(record.value) if isinstance(record.value, Genesis) else replay(_made(state), record.value)
+        if _seq(record) == noted.seq:
+            if record.hash != noted.hash:
+                break
+            return write_checkpoint(checkpoint_dir_of(settings), _made(state), position_of(noted), settings.machine)
+    raise LogIntegrityError(
+        f"the archive at {noted.archive} does not hold outcome {noted.seq}, up to which was trimmed"
+    )
+
+
+class _Checked(NamedTuple):
+    """How far an archive can be trusted to, and may be trimmed."""
+
+    genesis: bytes
+    position: LogPosition | None
+    head_snapshot_id: int
+    last_seq: int
+    reached_need: bool
+
+
+def _checked(archive: str, seq_max: int, *, decided_before_ms: int) -> _Checked:
+    """The last closed range that ends at or before an outcome and is old enough, its chain read from the genesis on."""
+    ends = {position.seq: position for position in archived_ends(archive)}
+    genesis, best, head, last = b"", None, 0, 0
+    for record in archived_results(archive):
+        last = _seq(record)
+        if isinstance(record.value, Genesis):
+            genesis = record.raw
+            continue
+        if last > seq_max or record.value.decided_at_ms > decided_before_ms:
+            break
+        if last in ends:
+            if record.hash != ends[last].hash:
+                raise LogIntegrityError(f"the archive at {archive} does not hold outcome {last} as it was archived")
+            best, head = ends[last], record.value.head_snapshot_id
+    return _Checked(genesis, best, head, last, last > seq_max)
+
+
+def _needs(settings: Settings, log_id: bytes) -> Iterator[Need]:
+    yield _catalog(settings, log_id)
+    yield Need("the newest checkpoint", _checkpoint_seq(settings))
+    for group, seq in group_positions(settings, log_id).items():
+        yield Need(f"the group {group} of subscribers", seq)
+
+
+def _catalog(settings: Settings, log_id: bytes) -> Need:
+    with closing(Catalog(settings.database_url)) as catalog:
+        applied = catalog.applied() if catalog.exists() else None
+    if applied is None or applied.log_id != log_id:
+        raise CatalogMismatchError(
+            f"there is no catalog of {settings.log} at {without_password(settings.database_url)}, which would stand on what "
+            "is trimmed; nothing was deleted"
+        )
+    return Need("the catalog", applied.seq)
+
+
+def _checkpoint_seq(settings: Settings) -> int:
+    """The newest one that can be read and fits the log; -1 without any."""
+    for saved in load_checkpoints(settings):
+        with suppress(LogIntegrityError), ResultsReader(settings, after=saved.position):
+            saved.load()
+            return saved.position.seq
+    return -1
+
+
+def _made(state: SequencerState | None) -> SequencerState:
+    assert state is not None
+    return state
+
+
+def _seq(record: ResultRecord) -> int:
+    return 0 if isinstance(record.value, Genesis) else record.value.seq

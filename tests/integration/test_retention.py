@@ -1,0 +1,291 @@
+"""Results that were archived are trimmed, and every part goes on; a backup is restored into an empty broker and database."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import TopicPartition
+from log_running import Ids, append, create_table, proposal, seed_of, serving, wait_until
+
+from commitlog.catalog.projector import Projector
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.domain import model as m
+from commitlog.errors import (
+    ConfigurationError,
+    LogIntegrityError,
+    LogLossError,
+    OutcomeNotFoundError,
+    ResultsTrimmedError,
+)
+from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of, load_checkpoints
+from commitlog.log.codec import decode_statistics
+from commitlog.log.connection import first_offsets, make_admin
+from commitlog.log.publisher import Publisher
+from commitlog.log.results import ResultsReader, read_messages, results_end
+from commitlog.log.topic_settings import create_topics, partition_counts
+from commitlog.log.topics import topics_of
+from commitlog.ops.cli import cli
+from commitlog.ops.maintenance.doctor import DURABILITY, examine
+from commitlog.ops.service.health import log_health
+from commitlog.ops.service.serve import prepare
+
+RANGE = "4"
+CATALOG = """
+    SELECT json_agg(to_jsonb(s) - 'snapshot_time' ORDER BY snapshot_id)::text FROM ducklake_snapshot s
+    UNION ALL SELECT json_agg(to_jsonb(f) ORDER BY data_file_id)::text FROM ducklake_data_file f
+    UNION ALL SELECT json_agg(to_jsonb(a) - 'applied_at' ORDER BY seq)::text FROM commitlog.applied a"""
+
+
+def run(settings: Settings, *arguments: str, code: int = 0) -> Result:
+    ran = CliRunner().invoke(cli, arguments, env=settings.environment())
+    assert ran.exit_code == code, (ran.output, ran.exception)
+    return ran
+
+
+def decide(settings: Settings, count: int, *, base: int | None = None) -> list[m.Receipt]:
+    """Some commits by a sequencer of their own, also in the catalog."""
+    ids, answers = Ids(seed_of(f"retention {count}")), []
+    with serving(settings) as sequencer, Publisher(settings) as publisher:
+        for _ in range(count):
+            head = sequencer.status.head_snapshot_id
+            change = create_table() if head == 0 else append(f"{ids.next().hex()}.parquet")
+            answers.append(publisher.publish(proposal(ids, head if base is None else base, change)).wait(30))
+    project(settings)
+    return answers
+
+
+def project(settings: Settings) -> None:
+    Projector(settings, decode_statistics=decode_statistics).project_to_end()
+
+
+def save_checkpoint(settings: Settings) -> None:
+    with closing(Checkpointer(settings)) as checkpointer:
+        assert checkpointer.checkpoint_now() is not None
+
+
+def trim(settings: Settings, archive: Path, *options: str) -> dict[str, object]:
+    ran = run(settings, "archive", "--to", str(archive), "--range", RANGE, "--trim", "--keep", "0s", "--json", *options)
+    told: dict[str, object] = json.loads(ran.output.splitlines()[-1])
+    return told
+
+
+def delete_topics(settings: Settings, *topics: str) -> None:
+    """And wait until they are gone: their names are to be used again."""
+    admin = make_admin(settings)
+    for future in admin.delete_topics(list(topics)).values():
+        future.result()
+    wait_until(lambda: not set(topics) & set(partition_counts(settings, admin)), "the topics are gone")
+
+
+def first_offset(settings: Settings) -> int:
+    return first_offsets(settings, make_admin(settings), topics_of(settings.log).results, [0])[0]
+
+
+def catalog_of(settings: Settings) -> list[object]:
+    with psycopg.connect(settings.database_url) as conn:
+        return [row[0] for row in conn.execute(CATALOG)]
+
+
+@pytest.fixture
+def small(settings: Settings) -> Settings:
+    return dataclasses.replace(settings, partitions=2)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+def trimmed(small: Settings, archive: Path) -> Iterator[Settings]:
+    """A log of fourteen outcomes, of which the first eleven are only in the archive."""
+    prepare(small)
+    decide(small, 13)
+    save_checkpoint(small)
+    decide(small, 1)
+    done = trim(small, archive)
+    assert done["first_seq"] == done["trimmed"] == 11
+    assert first_offset(small) == 12, "genesis, takeover, ten outcomes"
+    return small
+
+
+def test_trim_when_a_part_needs_more_then_it_is_not_trimmed_and_named(small: Settings, archive: Path) -> None:
+    prepare(small)
+    decide(small, 14)
+    assert trim(small, archive)["held_by"] == {"who": "the newest checkpoint", "seq": -1}
+    save_checkpoint(small)
+    with CommitLog.connect(settings=small) as log, log.subscribe(0, follow=False, group="slow") as slow:
+        for _ in range(6):
+            next(slow)
+    done = trim(small, archive)
+    assert (done["first_seq"], done["held_by"]) == (3, {"who": "the group slow of subscribers", "seq": 6})
+    with CommitLog.connect(settings=small) as log, log.subscribe(0, follow=False, group="slow") as slow:
+        assert [each.seq for each in slow] == list(range(7, 15)), "what it needs is there"
+    kept = run(small, "archive", "--to", str(archive), "--range", RANGE, "--trim", "--json").output
+    assert json.loads(kept.splitlines()[-1])["trimmed"] == 0, "younger than a week"
+    assert trim(small, archive)["first_seq"] == 11
+    assert trim(small, archive)["trimmed"] == 0, "done already"
+
+
+def test_trim_when_the_archive_is_not_what_was_archived_then_nothing_is_deleted(small: Settings, archive: Path) -> None:
+    prepare(small)
+    decide(small, 9)
+    save_checkpoint(small)
+    run(small, "archive", "--to", str(archive), "--range", RANGE)
+    ranges = sorted(archive.glob("snapshots=*/outcomes.parquet"))
+    shutil.copy(ranges[1], ranges[0])
+    ran = run(small, "archive", "--to", str(archive), "--range", RANGE, "--trim", "--keep", "0s", code=1)
+    assert isinstance(ran.exception, LogIntegrityError)
+    assert first_offset(small) == 0
+
+
+def test_trimmed_log_then_every_part_goes_on_and_says_where_the_rest_is(trimmed: Settings, archive: Path) -> None:
+    [again] = decide(trimmed, 1, base=13)
+    assert again.verdict is m.Verdict.COMMITTED
+    [old] = decide(trimmed, 1, base=1)
+    assert old.seq == 16, "an old base is answered"
+    with CommitLog.connect(settings=trimmed) as log:
+        assert log.last_seq() == 16
+        assert [each.seq for each in log.subscribe(11, follow=False)] == [12, 13, 14, 15, 16]
+        assert [each.seq for each in log.subscribe(13, follow=False)] == [14, 15, 16]
+        assert len(log.history(20)) == 16
+        for after in (0, 5):
+            with pytest.raises(ResultsTrimmedError, match=f"before outcome 11 were trimmed after.* at {archive}"):
+                list(log.subscribe(after, follow=False))
+    assert run(trimmed, "verify", "--chain").output.endswith("all as it was written\n"), "the archive, then the topic"
+    assert log_health(trimmed).decided_seq == 16
+    found = {each.check: each for each in examine(trimmed, storage=False)}
+    assert all(found[check].not_checked is None and found[check].is_well for check in found if check != DURABILITY)
+    # And when more is gone than was trimmed, nobody takes it for a trim.
+    below = [TopicPartition(topics_of(trimmed.log).results, 0, 14)]
+    for future in make_admin(trimmed).delete_records(below).values():
+        future.result()
+    with pytest.raises(
+        LogLossError, match=r"starts at offset 14.*not only those up to 11, which were archived"
+    ) as lost:
+        ResultsReader(trimmed)
+    assert not isinstance(lost.value, ResultsTrimmedError)
+
+
+def test_trimmed_log_when_checkpoints_and_catalog_are_lost_then_they_are_made_from_the_archive(
+    trimmed: Settings, other_database_url: str
+) -> None:
+    shutil.rmtree(checkpoint_dir_of(trimmed))
+    with pytest.raises(ResultsTrimmedError, match="checkpointer --from-archive"), serving(trimmed):
+        pass
+    run(trimmed, "checkpointer", "--from-archive")
+    [saved] = load_checkpoints(trimmed)
+    assert saved.position.seq == 11
+    assert decide(trimmed, 1)[0].snapshot_id == 15
+    expected = catalog_of(trimmed)
+    run(trimmed, "catalog", "rebuild")
+    assert catalog_of(trimmed) == expected
+    empty = dataclasses.replace(trimmed, database_url=other_database_url)
+    with pytest.raises(ResultsTrimmedError, match="catalog rebuild"):
+        project(empty)
+    run(empty, "catalog", "rebuild")
+    assert catalog_of(empty) == expected
+
+
+def test_backup_when_restored_into_an_empty_broker_and_database_then_the_log_goes_on(
+    small: Settings, archive: Path, other_database_url: str
+) -> None:
+    prepare(small)
+    decide(small, 6)
+    save_checkpoint(small)
+    run(small, "backup", "--to", str(archive), "--range", RANGE)
+    decide(small, 5)
+    noted = run(small, "backup", "--to", str(archive), "--range", RANGE).output.split()[-1]
+    expected = catalog_of(small)
+    # A broker that has nothing of the log: here, its topics are deleted.
+    delete_topics(small, *topics_of(small.log)[:5])
+    empty = dataclasses.replace(small, database_url=other_database_url)
+    assert "outcome 11, snapshot 11" in run(empty, "restore", "--from", str(archive)).output
+    prepare(empty)
+    assert run(empty, "verify", "--chain", "--expect", noted).exit_code == 0
+    assert catalog_of(empty) == expected
+    assert decide(empty, 2)[-1].snapshot_id == 13
+    [old] = decide(empty, 1, base=2)
+    assert old.verdict is m.Verdict.COMMITTED, "an old base is answered"
+    [beyond] = decide(empty, 1, base=99)
+    assert beyond.reason is m.Reason.BASE_UNKNOWN
+    # The checkpoint and the catalog of before fit again: offsets are what they were.
+    project(small)
+    assert catalog_of(small) == catalog_of(empty)
+    assert len(list(read_messages(empty, 0, results_end(empty)))) == results_end(empty)
+
+
+def test_restore_when_catalog_and_checkpoint_are_ahead_of_it_then_each_way_out_leads_on(
+    small: Settings, archive: Path
+) -> None:
+    prepare(small)
+    decide(small, 6)
+    run(small, "backup", "--to", str(archive), "--range", RANGE)
+    expected = catalog_of(small)
+    decide(small, 5)
+    save_checkpoint(small)
+    delete_topics(small, *topics_of(small.log)[:5])
+    run(small, "restore", "--from", str(archive))
+    assert list(load_checkpoints(small)) == [], "those beyond the backup are of a log that is gone"
+    with pytest.raises(LogLossError, match="ends at offset 8, but outcome 11 was read from offset") as lost:
+        project(small)
+    assert "docs/retention.md" in str(lost.value)
+    [position] = [each for each in examine(small, storage=False) if each.check == "position"]
+    assert not position.is_well
+    run(small, "catalog", "rebuild")
+    assert catalog_of(small) == expected
+    with CommitLog.connect(settings=small) as log, pytest.raises(OutcomeNotFoundError, match="it ends at 6"):
+        list(log.subscribe(11, follow=False))
+    assert decide(small, 1)[0].snapshot_id == 7
+
+
+def test_results_when_created_anew_then_no_part_takes_them_for_the_log(small: Settings, archive: Path) -> None:
+    prepare(small)
+    decide(small, 3)
+    run(small, "backup", "--to", str(archive), "--range", RANGE)
+    expected = catalog_of(small)
+    delete_topics(small, topics_of(small.log).results)
+    with pytest.raises(ConfigurationError, match=rf"belongs to another log {small.log} .*docs/retention\.md"):
+        prepare(small)
+    with pytest.raises(ConfigurationError, match="there is no log"):
+        CommitLog.connect(settings=small).close()
+    create_topics(small, 2, small.proposal_bytes_max)
+    with pytest.raises(LogLossError, match="ends at offset 0, but outcome 3 was read from offset"):
+        project(small)
+    with pytest.raises(ConfigurationError, match="no genesis yet"), serving(small):
+        pass
+    delete_topics(small, *topics_of(small.log)[:5])
+    run(small, "restore", "--from", str(archive))
+    project(small)
+    assert catalog_of(small) == expected
+    assert decide(small, 1)[0].snapshot_id == 4
+
+
+def test_proposals_when_created_anew_then_what_is_left_is_backed_up_and_restored(
+    small: Settings, archive: Path
+) -> None:
+    prepare(small)
+    decide(small, 3)
+    delete_topics(small, topics_of(small.log).proposals)
+    create_topics(small, 2, small.proposal_bytes_max)
+    with pytest.raises(LogLossError, match=r"the topic was made anew.*docs/retention\.md"), serving(small):
+        pass
+    run(small, "backup", "--to", str(archive), "--range", RANGE)
+    delete_topics(small, *topics_of(small.log)[:5])
+    run(small, "restore", "--from", str(archive))
+    assert decide(small, 2)[-1].snapshot_id == 5
+
+
+def test_restore_when_there_is_something_or_nothing_then_it_says_so(small: Settings, archive: Path) -> None:
+    assert "there is no backup at" in str(run(small, "restore", "--from", str(archive), code=1).exception)
+    prepare(small)
+    assert "is restored where nothing of it is" in str(run(small, "restore", "--from", str(archive), code=1).exception)
