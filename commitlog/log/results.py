@@ -25,6 +25,7 @@ from commitlog.log.chain import LogPosition as LogPosition
 from commitlog.log.codec import OutcomeHead, OutcomeRecord, Takeover, decode_record, hash_record
 from commitlog.log.connection import end_offset, first_offsets, make_admin
 from commitlog.log.reading import TopicReader
+from commitlog.log.trims import begins_at as begins_at
 from commitlog.log.trims import check_beginning
 from commitlog.machine import THIS_MACHINE, Machine, Thread
 

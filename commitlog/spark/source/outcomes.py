@@ -26,8 +26,7 @@ from commitlog.client.outcomes.archive import archived_paths, archived_position
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome
 from commitlog.errors import CatalogUnavailableError, ConfigurationError
-from commitlog.log.results import LogPosition, read_accepted, results_end
-from commitlog.log.trims import begins_at
+from commitlog.log.results import LogPosition, begins_at, read_accepted, results_end
 from commitlog.spark.connection import connect, for_tasks, settings_of
 from commitlog.spark.reading.listed_files import read_files
 from commitlog.spark.source.options import SourceOptions
