@@ -12,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -35,9 +37,11 @@ from commitlog.machine import THIS_MACHINE, Machine
 CHECKPOINTS_KEPT = 3
 EVERY_OUTCOMES = 50_000
 EVERY_S = 60.0
+FAILED_PAUSE_S = 10.0
 SUFFIX = ".avro"
 FORM = "2"
 """Of the plain values; a checkpoint of another form is skipped."""
+_UNFINISHED = ".writing"
 _PIECE = 1_000
 _DIGEST_DIGITS = 32
 
@@ -77,8 +81,27 @@ def write_checkpoint(
     """Writes a checkpoint and removes those that are too many."""
     assert position.seq + 1 == state.next_seq, (position.seq, state.next_seq)
     directory.mkdir(parents=True, exist_ok=True)
-    aside = directory / f".{os.getpid()}.writing"
-    with aside.open("wb") as file:
+    _remove_unfinished(directory)
+    aside = directory / f"{_unfinished_here()}{os.getpid()}{_UNFINISHED}"
+    try:
+        digest = _write_synced(aside, state, position, machine)
+        name = CheckpointName(position.log_id, position.seq, RULES_VERSION, digest)
+        path = directory / name.file_name()
+        aside.replace(path)
+    except BaseException:
+        # On a disk that is full it would take the room that the next one needs.
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise
+    _sync_directory(directory, machine)
+    for older in _checkpoint_files(directory, position.log_id)[CHECKPOINTS_KEPT:]:
+        older.unlink(missing_ok=True)
+    return path
+
+
+def _write_synced(path: Path, state: SequencerState, position: LogPosition, machine: Machine) -> str:
+    """Writes a file to the disk; the digest of its content."""
+    with path.open("wb") as file:
         hashing = _Hashing(file)
         metadata = {
             "commitlog.form": FORM,
@@ -91,13 +114,31 @@ def write_checkpoint(
         write_sections(hashing, _sections(dump_state(state)), metadata, machine.unique())
         file.flush()
         machine.sync(file.fileno())
-    name = CheckpointName(position.log_id, position.seq, RULES_VERSION, hashing.digest())
-    path = directory / name.file_name()
-    aside.replace(path)
-    _sync_directory(directory, machine)
-    for older in _checkpoint_files(directory, position.log_id)[CHECKPOINTS_KEPT:]:
-        older.unlink(missing_ok=True)
-    return path
+    return hashing.digest()
+
+
+def _unfinished_here() -> str:
+    """How the names of files begin that processes of this machine are writing: others may share the directory."""
+    return f".{socket.gethostname()}-"
+
+
+def _remove_unfinished(directory: Path) -> None:
+    """Removes what processes of this machine were writing when they were killed."""
+    here = _unfinished_here()
+    for path in directory.glob(f"{here}*{_UNFINISHED}"):
+        pid = path.name.removeprefix(here).removesuffix(_UNFINISHED)
+        if pid.isdigit() and not _is_alive(int(pid)):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 class _Hashing:
@@ -233,6 +274,7 @@ class Checkpointer:
 
     Attributes:
         saved_seq: the last outcome in the newest checkpoint; that which it has begun with, before it has written one.
+        problem: why the newest could not be written; None when it was.
     """
 
     def __init__(self, settings: Settings, *, every_outcomes: int = EVERY_OUTCOMES, every_s: float = EVERY_S) -> None:
@@ -244,6 +286,8 @@ class Checkpointer:
         self._replica = Replica(settings, checkpoints=load_checkpoints(settings), on_skipped=_skipped, told_only=True)
         self.saved_seq = self._replica.start_seq
         self._written_at = self._settings.machine.now_s()
+        self._due_after_s = 0.0
+        self.problem: str | None = None
 
     @property
     def replayed_seq(self) -> int:
@@ -251,7 +295,7 @@ class Checkpointer:
         return self._replica.position.seq if self._replica.has_genesis else 0
 
     def run(self, stop: threading.Event) -> None:
-        """Works until the event is set.
+        """Works until the event is set. A disk that is full is waited for, and nothing is trimmed meanwhile.
 
         Raises:
             LogIntegrityError: the log is not what it was.
@@ -261,7 +305,7 @@ class Checkpointer:
             while not stop.is_set():
                 self._replica.follow()
                 if self._is_due():
-                    self.checkpoint()
+                    self._try_checkpoint()
         finally:
             self._replica.close()
 
@@ -286,8 +330,17 @@ class Checkpointer:
         """Ends following the log."""
         self._replica.close()
 
+    def _try_checkpoint(self) -> None:
+        try:
+            self.checkpoint()
+            self.problem = None
+        except OSError as error:
+            self.problem = f"no checkpoint can be written in {self._directory}: {error.strerror or error}"
+            self._due_after_s = self._settings.machine.now_s() + FAILED_PAUSE_S
+            _logger.warning("%s; it is tried again in %.0f s", self.problem, FAILED_PAUSE_S)
+
     def _is_due(self) -> bool:
-        if not self._replica.has_genesis:
+        if not self._replica.has_genesis or self._settings.machine.now_s() < self._due_after_s:
             return False
         outcomes = self._replica.position.seq - self.saved_seq
         return outcomes >= self._every_outcomes or (

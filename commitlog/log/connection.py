@@ -177,19 +177,22 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
         LogRefusedError: Kafka answers, and refuses.
     """
     started = settings.machine.now_s()
+    missed_at: float | None = None
     while True:
         try:
             return ask()
         except KafkaException as error:
             failure: KafkaError = error.args[0]
-        waited_s = settings.machine.now_s() - started
-        kind = triage(failure)
-        patience_s = min(timeout_s, MISSING_PATIENCE_S) if kind is Triage.MISSING else timeout_s
-        if kind not in (Triage.RETRY, Triage.MISSING) or (kind is Triage.MISSING and waited_s >= patience_s):
+        now, kind = settings.machine.now_s(), triage(failure)
+        # Of a broker that was away for long, the first word may be that it does not know the topic yet.
+        missed_at = (now if missed_at is None else missed_at) if kind is Triage.MISSING else None
+        is_missing = missed_at is not None and now - missed_at >= min(timeout_s, MISSING_PATIENCE_S)
+        if is_missing or kind not in (Triage.RETRY, Triage.MISSING):
             raise LogRefusedError(settings.bootstrap_servers, failure.name(), detail=failure.str())
-        if waited_s >= patience_s:
+        waited_s = now - started
+        if waited_s >= timeout_s:
             raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(waited_s * 1000), detail=failure.str())
-        settings.machine.sleep(min(RETRY_PAUSE_S, patience_s - waited_s))
+        settings.machine.sleep(min(RETRY_PAUSE_S, timeout_s - waited_s))
 
 
 def end_offset(

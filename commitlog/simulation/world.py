@@ -256,11 +256,7 @@ def run_sequencer(process: Process) -> None:
 
 def run_checkpointer(process: Process) -> None:
     """A checkpointer that has no patience."""
-    checkpointer = Checkpointer(process.settings, every_outcomes=7, every_s=3.0)
-    try:
-        checkpointer.run(process.machine.event())
-    except OSError as error:
-        process.world.say(f"the checkpointer's disk: {error}")
+    Checkpointer(process.settings, every_outcomes=7, every_s=3.0).run(process.machine.event())
 
 
 def run_projector(process: Process) -> None:

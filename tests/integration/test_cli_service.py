@@ -21,11 +21,11 @@ from typing import Any
 import psutil
 import pytest
 from log_running import serving, wait_until, write_raw
-from proxies import KafkaProxy
 
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.model.ids import format_id
+from commitlog.local.proxy import KafkaProxy
 from commitlog.log.batches import Incoming
 from commitlog.log.genesis import init_log
 from commitlog.log.proposals import ProposalSource
@@ -303,7 +303,7 @@ def test_standby_when_there_is_no_broker_for_long_then_waits_and_says_so_once(
     run_json(settings, "init")
     with KafkaProxy(settings.bootstrap_servers) as proxy:
         proxy.refuse()
-        remote = dataclasses.replace(settings, bootstrap_servers=proxy.bootstrap_servers)
+        remote = dataclasses.replace(settings, bootstrap_servers=proxy.address)
         with process_of(remote, "sequencer", tmp_path, "--standby") as standby:
             wait_until(lambda: any(Notes(remote).read()), "word of the outage")
             log = tmp_path / "sequencer.log"

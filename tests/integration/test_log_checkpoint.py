@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from log_running import Ids, all_outcomes, all_records, append, create_table, make_log, proposal, serving, write_raw
+from log_running import (
+    Ids,
+    all_outcomes,
+    all_records,
+    append,
+    create_table,
+    make_log,
+    proposal,
+    serving,
+    wait_until,
+    write_raw,
+)
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
@@ -22,6 +39,7 @@ from commitlog.log.codec import encode_proposal
 from commitlog.log.publisher import Publisher
 from commitlog.log.replica import Replica
 from commitlog.log.topics import topics_of
+from commitlog.machine import Machine
 
 
 @pytest.fixture
@@ -236,3 +254,47 @@ def test_state_after_when_the_beginning_is_gone_then_says_so(settings: Settings,
         future.result()
     with pytest.raises(HistoryUnavailableError, match="does not go back so far"):
         state_after(settings, 3, outcomes_max=100)
+
+
+def test_checkpointer_when_the_disk_is_full_then_it_goes_on_and_leaves_nothing_there(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide_some(settings, ids, 0, 3)
+    monkeypatch.setattr(checkpoint, "FAILED_PAUSE_S", 0.0)
+    is_full, tried = True, threading.Event()
+
+    def sync(machine: Machine, descriptor: int) -> None:
+        if is_full:
+            tried.set()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Machine, "sync", sync)
+    checkpointer, stop = Checkpointer(settings, every_outcomes=1), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(checkpointer.run, stop)
+        try:
+            assert tried.wait(60)
+            wait_until(lambda: checkpointer.problem is not None, "word of the disk")
+            assert "No space left" in str(checkpointer.problem)
+            is_full = False
+            wait_until(lambda: checkpointer.problem is None, "a checkpoint")
+        finally:
+            stop.set()
+        running.result()
+    assert [path.suffix for path in checkpoint_dir_of(settings).iterdir()] == [checkpoint.SUFFIX]
+
+
+def test_checkpoint_when_one_before_was_killed_while_it_wrote_then_its_rest_is_removed(
+    settings: Settings, ids: Ids
+) -> None:
+    decide_some(settings, ids, 0, 2)
+    directory = checkpoint_dir_of(settings)
+    directory.mkdir(parents=True)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    here, elsewhere = f".{socket.gethostname()}-{ended.pid}.writing", f".elsewhere-{ended.pid}.writing"
+    alive = f".{socket.gethostname()}-{os.getppid()}.writing"
+    for name in (here, elsewhere, alive):
+        (directory / name).write_bytes(b"half")
+    path = checkpoint_now(settings)
+    assert {each.name for each in directory.iterdir()} == {path.name, elsewhere, alive}

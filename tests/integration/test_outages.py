@@ -18,7 +18,6 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.error import KafkaException
 from live_lakes import live_lake
 from log_running import Ids, all_outcomes, append, create_table, proposal, serving, wait_until, write_raw
-from proxies import KafkaProxy
 
 from commitlog import CommitLog
 from commitlog.client.access.proposals_lookup import find_queued
@@ -34,12 +33,14 @@ from commitlog.errors import (
     OutcomeUnknownError,
 )
 from commitlog.local import EmbeddedBroker
+from commitlog.local.proxy import KafkaProxy
 from commitlog.log.connection import answered, make_admin
 from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.results import ResultsReader
 from commitlog.log.topics import topics_of
+from commitlog.machine import Machine
 
 WRITER = """
 import sys
@@ -80,7 +81,7 @@ def proxy(kafka: str) -> Iterator[KafkaProxy]:
 def remote(settings: Settings, proxy: KafkaProxy) -> Settings:
     """The settings of a client that reaches the broker through the proxy alone."""
     init_log(settings)
-    return dataclasses.replace(settings, bootstrap_servers=proxy.bootstrap_servers)
+    return dataclasses.replace(settings, bootstrap_servers=proxy.address)
 
 
 @pytest.mark.parametrize("weather", ["be_silent", "refuse"])
@@ -286,6 +287,31 @@ def test_answered_when_errors_pass_by_themselves_then_asks_again() -> None:
 def test_answered_when_an_error_stays_then_says_it_in_our_words(code: int, expected: type[CommitLogError]) -> None:
     with pytest.raises(expected, match="somewhere:1"):
         asked(*[code] * 1000, kafka="somewhere:1")
+
+
+class Hours(Machine):
+    """A machine whose clock is set by what it does."""
+
+    def __init__(self) -> None:
+        self.time_s = 0.0
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def sleep(self, seconds: float) -> None:
+        self.time_s += seconds
+
+
+def test_answered_when_a_broker_that_was_silent_does_not_know_the_topic_yet_then_it_is_no_refusal() -> None:
+    machine = Hours()
+    settings = dataclasses.replace(Settings.load(environment={}, bootstrap_servers="somewhere:1"), machine=machine)
+
+    def silent() -> str:
+        machine.time_s += 9.9
+        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+
+    with pytest.raises(LogUnavailableError):
+        answered(settings, silent, timeout_s=5)
 
 
 # --- crowds -----------------------------------------------------------------------------------------------------------

@@ -104,8 +104,9 @@ ROOMS = {
     "ops.service": Room(EVERYTHING),
     "ops.maintenance": Room(OPS_TOOLS | EVERYTHING),
     "ops.bench": Room(_names("ops.service") | OPS_TOOLS | EVERYTHING),
+    "ops.torture": Room(_names("ops.service ops.maintenance ops.bench.servers") | OPS_TOOLS | EVERYTHING),
     "ops.demo": Room(_names("ops.service") | OPS_TOOLS | EVERYTHING),
-    "ops.cli": Room(_names("ops.service ops.maintenance ops.bench ops.demo") | OPS_TOOLS | EVERYTHING),
+    "ops.cli": Room(_names("ops.service ops.maintenance ops.bench ops.torture ops.demo") | OPS_TOOLS | EVERYTHING),
     **{tool: Room(EVERYTHING) for tool in OPS_TOOLS},
 }
 # A module that may pass a wall that the rest of its room may not.

@@ -13,6 +13,7 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.ops.cli.bench_tables import print_goals, print_peers, print_rates
 from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+from commitlog.ops.cli.torture import torture_command
 
 repetitions_option = click.option(
     "--repetitions",
@@ -364,3 +365,6 @@ def spark_command(settings: Settings, rows: int, repetitions: int, as_json: bool
         f"{result.load_before} before; the core {result.core}",
     )
     click.echo(f"refused appends: {result.refused}")
+
+
+bench_command.add_command(torture_command)

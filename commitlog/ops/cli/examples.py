@@ -84,6 +84,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "bench peers": ["commitlog bench peers"],
     "bench restart": ["commitlog bench restart"],
     "bench spark": ["commitlog bench spark"],
+    "bench torture": (
+        "commitlog bench torture --faults 50 --seed 7",
+        "commitlog bench torture -n 1000 --for 3600 --json",
+    ),
     "bench takeover": ["commitlog bench takeover"],
     "demo": ["commitlog demo"],
 }

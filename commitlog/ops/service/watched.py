@@ -91,7 +91,7 @@ class WatchedCheckpointer:
             )
 
     def problem(self) -> str | None:
-        return "it has not begun" if self.checkpointer is None else None
+        return "it has not begun" if self.checkpointer is None else self.checkpointer.problem
 
 
 class WatchedPage:

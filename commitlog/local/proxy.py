@@ -1,23 +1,29 @@
-"""A TCP proxy before a broker, that makes the weather: it passes, is late, is silent, or is not there."""
+"""TCP proxies before a broker or a PostgreSQL, that make the weather: they pass, are late, are silent, or are not there."""
 
 from __future__ import annotations
 
 import socket
 import struct
 import threading
+from contextlib import suppress
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from commitlog.local.processes import HOST
 
+if TYPE_CHECKING:
+    from typing import Self
 
-class KafkaProxy:
-    """Stands before a broker; clients that only know its address never talk to the broker itself.
 
-    The broker tells clients its own address, which is replaced in what it answers.
+class Proxy:
+    """Stands before a server of this machine; clients that only know its address never talk to the server itself.
+
+    Args:
+        target: the server's port.
     """
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        self._target = int(bootstrap_servers.rpartition(":")[2])
+    def __init__(self, target: int) -> None:
+        self.target = target
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
         self._passes = threading.Event()
@@ -32,7 +38,8 @@ class KafkaProxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
-    def bootstrap_servers(self) -> str:
+    def address(self) -> str:
+        """Where clients reach the server."""
         return f"{HOST}:{self.port}"
 
     def be_late(self, seconds: float) -> None:
@@ -55,7 +62,7 @@ class KafkaProxy:
         self._passes.set()
         self._in_time.set()
 
-    def __enter__(self) -> KafkaProxy:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -71,10 +78,7 @@ class KafkaProxy:
         with self._lock:
             cut, self._sockets = self._sockets, []
         for each in cut:
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
+            _end(each)
 
     def _accept(self) -> None:
         while not self._closed:
@@ -86,28 +90,53 @@ class KafkaProxy:
                 client.close()
                 continue
             try:
-                broker = socket.create_connection((HOST, self._target))
+                server = socket.create_connection((HOST, self.target))
             except OSError:
                 client.close()
                 continue
             with self._lock:
-                self._sockets += [client, broker]
-            threading.Thread(target=self._relay, args=(client, broker, False), daemon=True).start()
-            threading.Thread(target=self._relay, args=(broker, client, True), daemon=True).start()
+                self._sockets = [each for each in self._sockets if each.fileno() >= 0] + [client, server]
+            threading.Thread(target=self._relay, args=(client, server, False), daemon=True).start()
+            threading.Thread(target=self._relay, args=(server, client, True), daemon=True).start()
 
     def _relay(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
-        theirs, ours = (f"{HOST}".encode() + struct.pack(">i", port) for port in (self._target, self.port))
         try:
-            while frame := _frame(source):
+            while data := self._taken(source):
                 self._passes.wait()
                 if is_answer:
                     self._in_time.wait(self._late_s)
-                sink.sendall(frame.replace(theirs, ours))
+                sink.sendall(data)
         except OSError:
             pass
         finally:
+            # Whoever reads from the other one is woken, and closes it.
+            _end(source)
+            _end(sink)
             source.close()
-            sink.close()
+
+    def _taken(self, source: socket.socket) -> bytes:
+        """What is passed on together; nothing at the end."""
+        return source.recv(1 << 16)
+
+
+class KafkaProxy(Proxy):
+    """Before a broker, which tells clients its own address: that is replaced in what it answers.
+
+    Args:
+        bootstrap_servers: the broker's address.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        super().__init__(int(bootstrap_servers.rpartition(":")[2]))
+
+    def _taken(self, source: socket.socket) -> bytes:
+        theirs, ours = (HOST.encode() + struct.pack(">i", port) for port in (self.target, self.port))
+        return _frame(source).replace(theirs, ours)
+
+
+def _end(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _frame(source: socket.socket) -> bytes:
