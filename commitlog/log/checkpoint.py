@@ -335,7 +335,7 @@ class Checkpointer:
             self.checkpoint()
             self.problem = None
         except OSError as error:
-            self.problem = f"no checkpoint can be written in {self._directory}: {error.strerror or error}"
+            self.problem = f"no checkpoint can be written: {error}"
             self._due_after_s = self._settings.machine.now_s() + FAILED_PAUSE_S
             _logger.warning("%s; it is tried again in %.0f s", self.problem, FAILED_PAUSE_S)
 

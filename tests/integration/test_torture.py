@@ -24,6 +24,7 @@ def tortured(name: str, **how: float) -> Torture:
     return result
 
 
+@pytest.mark.timeout(900)
 def test_torture_when_a_fault_of_every_kind_has_come_then_every_promise_was_kept() -> None:
     result = tortured("every kind", faults=10, pause_s_max=3.0)
     groups = {fault.name: fault.group for fault in FAULTS}
@@ -32,6 +33,7 @@ def test_torture_when_a_fault_of_every_kind_has_come_then_every_promise_was_kept
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(7_200)
 def test_torture_of_five_minutes_then_every_promise_was_kept() -> None:
     seconds = float(os.environ.get("COMMITLOG_TEST_TORTURE_S", SECONDS_OF_A_NIGHT))
     tortured("a night", faults=FAULTS_OF_A_NIGHT, seconds=seconds)
