@@ -62,8 +62,7 @@ class Machine:
     def pids(self) -> dict[str, int]:
         """Of what runs, by name."""
         with self._lock:
-            told = {str(each["name"]): each["pid"] for each in self._supervisor.described()}
-        return {name: pid for name, pid in told.items() if isinstance(pid, int)}
+            return {each.name: each.pid for each in self._supervisor.described() if each.pid is not None}
 
     def phase(self) -> str | None:
         """Where its sequencer is, as far as it has said."""
@@ -80,8 +79,8 @@ class Machine:
         with self._lock:
             self._is_off = True
             for each in self._supervisor.described():
-                if isinstance(each["pid"], int):
-                    send(each["pid"], signal.SIGKILL)
+                if each.pid is not None:
+                    send(each.pid, signal.SIGKILL)
 
     def switch_on(self) -> None:
         """What ran is started again."""
