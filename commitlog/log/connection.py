@@ -185,9 +185,9 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
             failure: KafkaError = error.args[0]
         now, kind = settings.machine.now_s(), triage(failure)
         # Of a broker that was away for long, the first word may be that it does not know the topic yet.
-        missed_at = (now if missed_at is None else missed_at) if kind is Triage.MISSING else None
         is_missing = missed_at is not None and now - missed_at >= min(timeout_s, MISSING_PATIENCE_S)
-        if is_missing or kind not in (Triage.RETRY, Triage.MISSING):
+        missed_at = (now if missed_at is None else missed_at) if kind is Triage.MISSING else None
+        if (is_missing and kind is Triage.MISSING) or kind not in (Triage.RETRY, Triage.MISSING):
             raise LogRefusedError(settings.bootstrap_servers, failure.name(), detail=failure.str())
         waited_s = now - started
         if waited_s >= timeout_s:
