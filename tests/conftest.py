@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from commitlog import compiled
 from commitlog.config import Settings
 from commitlog.local import EmbeddedBroker, EmbeddedPostgres
 from commitlog.local.broker import stop_orphaned_broker
+from commitlog.local.passwords import PASSWORD_MARK
 from commitlog.local.postgres import stop_orphaned_postgres
 from commitlog.local.processes import free_port
 
@@ -44,6 +46,9 @@ DIRECTORY_PREFIX = "commitlog-test-"
 TESTS = Path(__file__).parent
 WITHOUT_SERVERS = ("unit", "scenarios", "simulation")
 STARTING_ALL = ("test_demo.py", "test_readme.py")
+
+PASSWORD = re.compile(f"{PASSWORD_MARK}[0-9a-f]{{32}}")
+"""As the embedded servers make them."""
 
 NewDatabase = Callable[[], AbstractContextManager[str]]
 
@@ -79,13 +84,29 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"only interpreted: {marker.args[0]}")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that printed or logged a password, of any server that the run has started, fails whatever else it shows."""
+    report = yield
+    for name, text in report.sections:
+        found = PASSWORD.search(text)
+        if found is not None and report.passed:
+            report.outcome = "failed"
+            report.longrepr = f"{report.nodeid} printed a password ({name}): {text[: found.start()][-300:]}***"
+    return report
+
+
 @pytest.fixture(scope="session")
 def servers_dir() -> Iterator[Path]:
-    """The directory of this run's servers. What a killed run left there is stopped and removed."""
+    """The directory of this run's servers, in whose logs no password may be. What a killed run left there is stopped and
+    removed."""
     _clear_dead_runs()
     directory = Path(tempfile.mkdtemp(prefix=f"{DIRECTORY_PREFIX}{os.getpid()}-"))
     yield directory
+    logs = [file for ending in ("log", "out") for file in directory.rglob(f"*.{ending}") if file.is_file()]
+    telling = [file for file in logs if PASSWORD.search(file.read_text(encoding="utf-8", errors="replace"))]
     shutil.rmtree(directory)
+    assert telling == []
 
 
 @pytest.fixture(scope="session")

@@ -97,6 +97,7 @@ class LogSide:
         state: after that outcome; None when the catalog is no image of this log.
         decided_seq: the log's last outcome.
         waiting_since_ms: when the first outcome after it was decided; None when there is none.
+        foreign: the offsets of records that somebody else has written, since the newest checkpoint.
     """
 
     log_id: bytes
@@ -104,6 +105,7 @@ class LogSide:
     state: SequencerState | None
     decided_seq: int
     waiting_since_ms: int | None = None
+    foreign: tuple[int, ...] = ()
 
 
 @dataclass
@@ -378,6 +380,15 @@ def _covers(column: Column, stored: Sequence[Any], known: Sequence[Any]) -> bool
     return not (bounds[1] is not None and bounds[3] is not None and bounds[3] > bounds[1])
 
 
+def check_records(catalog: CheckedCatalog) -> Iterator[Finding]:
+    """Nobody but the service writes the results."""
+    if catalog.log.foreign:
+        yield Finding(
+            f"the results hold what is no record of commitlog, at the offsets {shown(catalog.log.foreign)}; it does not count",
+            "`commitlog acl apply` tells who may write there: the service and the log's owner alone should",
+        )
+
+
 # --- the guard --------------------------------------------------------------------------------------------------------
 
 
@@ -407,6 +418,7 @@ def check_definitions(catalog: CheckedCatalog) -> Iterator[Finding]:
 ALWAYS: dict[str, Check] = {
     "position": check_position,
     "lag": check_lag,
+    "records": check_records,
     "guard": check_guard,
     "definitions": check_definitions,
 }

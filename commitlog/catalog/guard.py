@@ -107,6 +107,7 @@ _MAY_CREATE_ROLES = sql.SQL("SELECT rolcreaterole OR rolsuper FROM pg_roles WHER
 _GRANT_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA commitlog GRANT {} ON TABLES TO {}")
 _REVOKE_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA {} REVOKE ALL ON TABLES FROM {}")
 _GRANT_SCHEMAS = sql.SQL("GRANT {} ON SCHEMA {} TO {}")
+_MEMBERSHIP = sql.SQL("GRANT {} TO {}")
 _GRANT_TABLES = sql.SQL("GRANT {} ON {} TO {}")
 _DEFAULTS = sql.SQL("""
     SELECT DISTINCT n.nspname, d.defaclrole = current_user::regrole
@@ -205,6 +206,12 @@ def foreign_defaults(conn: Connection, role: str) -> list[str]:
 def _defaults(conn: Connection, role: str) -> list[tuple[str, bool]]:
     """Schemas of the catalog in which what is made later is open to a role, and whether what this session's user makes."""
     return [(schema, is_mine) for schema, is_mine in conn.execute(_DEFAULTS, (role,)).fetchall()]
+
+
+def membership(login: str, *, may_write: bool) -> str:
+    """The statement that lets a login read the catalog, or run a projector."""
+    role = PROJECTOR_ROLE if may_write else READER_ROLE
+    return _MEMBERSHIP.format(sql.Identifier(role), sql.Identifier(login)).as_string()
 
 
 def missing_roles(conn: Connection) -> list[str]:

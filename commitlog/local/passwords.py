@@ -5,6 +5,9 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
+PASSWORD_MARK = "clpw_"
+"""What each password that is made here begins with."""
+
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that nobody else may read, not even for the moment in which it is made."""
@@ -14,5 +17,5 @@ def write_private(path: Path, text: str) -> None:
 
 
 def new_password() -> str:
-    """One that nobody guesses, of letters and digits alone."""
-    return secrets.token_hex(16)
+    """One that nobody guesses, and that whoever looks for passwords in what was printed recognises."""
+    return PASSWORD_MARK + secrets.token_hex(16)

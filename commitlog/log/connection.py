@@ -7,11 +7,11 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
 from commitlog.errors import LogRefusedError, LogUnavailableError
@@ -162,6 +162,28 @@ def know_topic(
         LogUnavailableError: no broker has answered.
     """
     answered(settings, lambda: client.list_topics(topic, timeout=timeout_s), timeout_s=timeout_s)
+
+
+def check_may_write(settings: Settings, topic: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    """Asked before anything is sent: an idempotent producer without rights fails in a way that does not say what was written.
+
+    Raises:
+        LogRefusedError: Kafka says that these credentials may not write there.
+        LogUnavailableError: no broker has answered.
+    """
+
+    def ask() -> Collection[AclOperation] | None:
+        admin, topics = make_admin(settings), TopicCollection([topic])
+        [asked] = admin.describe_topics(
+            topics, include_authorized_operations=True, request_timeout=max(timeout_s, REQUEST_S_MIN)
+        ).values()
+        allowed: Collection[AclOperation] | None = asked.result().authorized_operations
+        return allowed
+
+    allowed = answered(settings, ask, timeout_s=timeout_s)
+    if allowed is not None and AclOperation.WRITE not in allowed:
+        detail = f"these credentials may not write {topic}, which `commitlog acl apply --writer` allows"
+        raise LogRefusedError(settings.bootstrap_servers, "TOPIC_AUTHORIZATION_FAILED", detail=detail)
 
 
 def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQUEST_TIMEOUT_S) -> T:

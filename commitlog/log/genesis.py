@@ -128,7 +128,10 @@ def require_genesis(settings: Settings) -> Genesis:
     counts = partition_counts(settings, make_admin(settings))
     genesis = read_genesis(settings) if topics_of(settings.log).results in counts else None
     if genesis is None:
-        raise ConfigurationError(f"there is no log {settings.log!r} at {settings.bootstrap_servers}: `commitlog init`")
+        raise ConfigurationError(
+            f"there is no log {settings.log!r} at {settings.bootstrap_servers}: `commitlog init` (or these credentials may not "
+            "see it: `commitlog acl`)"
+        )
     found = format_id(genesis.log_id)
     if settings.log_id is not None and found != settings.log_id:
         raise LogIntegrityError(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -32,6 +33,9 @@ from commitlog.machine import THIS_MACHINE, Machine, Thread
 END_TIMEOUT_S = 60.0
 READ_RECORDS_MAX = 5_000
 POLL_TIMEOUT_S = 0.2
+
+FOREIGN_NAMED = 10
+_logger = logging.getLogger("commitlog.results")
 
 FETCH_WAIT_MS = 2_000
 """How long the broker keeps a request to which it has nothing to answer yet: an idle log costs a request each time."""
@@ -67,6 +71,9 @@ class ResultsReader:
         settings: which log, and where.
         after: the last record applied; it is read again and must still be there.
 
+    Attributes:
+        foreign: the offsets of the first records that were read and are nobody's of ours.
+
     Raises:
         LogIntegrityError: it is not, or not the same.
         ResultsTrimmedError: what comes after the position was archived and trimmed.
@@ -79,6 +86,7 @@ class ResultsReader:
         self._topic = f"{settings.log}.results"
         self._chain = Chain() if after is None else Chain.after(after)
         self._takeovers: tuple[bytes, ...] = ()
+        self.foreign: list[int] = []
         self._failure: LogIntegrityError | RulesVersionError | None = None
         self._admin = make_admin(settings)
         self._reader = TopicReader(settings, self._topic, fetch_wait_max_ms=FETCH_WAIT_MS)
@@ -211,10 +219,25 @@ class ResultsReader:
         offset, raw = message.offset(), message.value()
         assert offset is not None
         step = self._chain.take(raw, offset)
+        if step is Skip.FOREIGN:
+            self._tell_foreign(offset, raw)
         if not isinstance(step, Accepted):
             return None
         assert raw is not None
         return self._record(step, raw)
+
+    def _tell_foreign(self, offset: int, raw: bytes | None) -> None:
+        """Name what somebody else has written: the first, and each time that there are ten times as many."""
+        if len(self.foreign) < FOREIGN_NAMED:
+            self.foreign.append(offset)
+        count = self.skipped[Skip.FOREIGN]
+        if count == 10 ** (len(str(count)) - 1):
+            size = 0 if raw is None else len(raw)
+            _logger.warning(
+                "%s holds at offset %d what is no record of commitlog (%d bytes; %d such so far): it does not count. Only the "
+                "service may write there: `commitlog acl apply` tells who does",
+                *(self._topic, offset, size, count),
+            )
 
     def _record(self, step: Accepted, raw: bytes) -> ResultRecord | None:
         if isinstance(step.head, Genesis):

@@ -13,6 +13,7 @@ from commitlog.log.connection import (
     FRAME_BYTES,
     MESSAGE_BYTES_MAX,
     REQUEST_TIMEOUT_S,
+    check_may_write,
     know_topic,
     make_producer,
 )
@@ -33,6 +34,7 @@ class Sender:
         timeout_s: how long a broker may take to say who leads the topic's partitions.
 
     Raises:
+        LogRefusedError: these credentials may not write it.
         LogUnavailableError: no broker has answered.
     """
 
@@ -51,6 +53,7 @@ class Sender:
         self._linger_ms = linger_ms
         self._replacing = threading.Lock()
         self._retired: list[Producer] = []
+        check_may_write(settings, topic, timeout_s=timeout_s)
         self._producer = self._make_producer(timeout_s)
 
     def _make_producer(self, timeout_s: float) -> Producer:

@@ -15,7 +15,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from commitlog.simulation.scheduling import Scheduler, SimulatedMachine
@@ -411,6 +411,12 @@ class AdminClient:
     ) -> dict[TopicPartition, Answer]:
         self._machine.called()
         return {where: self._answer(self._offset(where, spec), request_timeout) for where, spec in wanted.items()}
+
+    def describe_topics(
+        self, topics: TopicCollection, *, include_authorized_operations: bool, request_timeout: float
+    ) -> dict[str, Answer]:
+        nothing_said = SimpleNamespace(authorized_operations=None)
+        return {name: self._answer(lambda: nothing_said, request_timeout) for name in topics.topic_names}
 
     def describe_configs(
         self, resources: Iterable[Any], request_timeout: float = REQUEST_TIMEOUT_S

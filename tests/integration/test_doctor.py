@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import Producer
 from live_lakes import LiveLake, live_lake
 
 from commitlog.catalog.checks import ALWAYS, WITH_STATE
@@ -171,6 +172,22 @@ def test_doctor_when_the_catalog_is_damaged_then_the_check_that_is_for_it_says_s
             quiet.append((damage, result))
     assert quiet == []
     assert found(lake) == {}
+
+
+def test_doctor_when_somebody_else_writes_results_then_says_where_and_readers_say_it_too(
+    lake: LiveLake, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = Producer({"bootstrap.servers": lake.settings.bootstrap_servers})
+    for _ in range(12):
+        producer.produce(f"{lake.settings.log}.results", b"forged", partition=0)
+    assert producer.flush(20) == 0
+    lake.append("main.t", "main/t/after.parquet")
+    lake.settle()
+    assert "no record of commitlog, at the offsets" in found(lake)["records"]
+    told = [record.getMessage() for record in caplog.records if record.name == "commitlog.results"]
+    assert any("(6 bytes; 1 such so far)" in line and ".results holds at offset" in line for line in told)
+    assert any("10 such so far" in line for line in told)
+    assert not any("9 such" in line for line in told)
 
 
 def test_doctor_when_files_are_damaged_then_says_which(lake: LiveLake) -> None:

@@ -85,6 +85,7 @@ _COMMANDS = {
     "replay": _Place("replay", "Decide proposals from a file, without Kafka."),
     "simulate": _Place("simulate", "Run a whole log in memory, and have everything happen to it."),
     "catalog": _Place("catalog", "Rebuild the catalog, migrate it, or export it."),
+    "acl": _Place("acl", "Who may do what: Kafka's rules and PostgreSQL's grants."),
     "config": _Place("config", "Show the settings, and where each value comes from."),
     "digest": _Place("digest", "Compare two sites' versions of a row."),
     "manual": _Place("manual", "Print what conflicts with what, or what is INVALID."),

@@ -52,7 +52,8 @@ def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int
                 elif waiting_since_ms is None and isinstance(record.value, Outcome):
                     waiting_since_ms = record.value.decided_at_ms
     fits = digest == applied_hash
-    return LogSide(genesis.log_id, digest, state if fits else None, last_seq, waiting_since_ms)
+    foreign = tuple(start.reader.foreign)
+    return LogSide(genesis.log_id, digest, state if fits else None, last_seq, waiting_since_ms, foreign)
 
 
 def _seq(record: ResultRecord) -> int:

@@ -1,0 +1,155 @@
+"""Who may do what with a log's topics, as rules of Kafka's own authorizer.
+
+Kafka knows who sends a request, and forgets it: a record says nothing of its sender. So these rules decide who may propose,
+read and serve; that a writer uses no other's ``writer_id`` they cannot decide, and neither can the sequencer. Writers that do
+not trust each other have logs of their own.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from commitlog.config import Settings
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin
+from commitlog.log.topics import topics_of
+
+
+class Role(StrEnum):
+    """What somebody is to a log; each may also do what a reader may.
+
+    READER: follows the outcomes, and asks for them. WRITER: proposes. SERVICE: decides, projects, saves checkpoints and
+    trims proposals (`commitlog serve`). OWNER: creates the log, changes its topics and trims results.
+    """
+
+    READER = "reader"
+    WRITER = "writer"
+    SERVICE = "service"
+    OWNER = "owner"
+
+
+class AccessRule(NamedTuple):
+    """What is allowed on one topic, or on groups of consumers whose names begin alike.
+
+    Every consumer of Kafka's library asks for its group, also one that has no use for it: ``<log>.unused``.
+    """
+
+    resource: str
+    name: str
+    is_prefix: bool
+    operations: tuple[str, ...]
+
+
+_READING = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
+
+
+def access_rules(log: str, role: Role) -> tuple[AccessRule, ...]:
+    """The rules that let somebody be what a role says, and nothing more."""
+    topics = topics_of(log)
+    added: dict[Role, Mapping[str, tuple[str, ...]]] = {
+        Role.READER: {},
+        Role.WRITER: {topics.proposals: ("WRITE",)},
+        Role.SERVICE: {
+            topics.proposals: ("DELETE",),
+            topics.results: ("WRITE",),
+            topics.receipts: ("WRITE",),
+            topics.dead_letters: ("WRITE",),
+            topics.control: ("WRITE",),
+        },
+        Role.OWNER: dict.fromkeys(topics, ("CREATE", "ALTER", "ALTER_CONFIGS", "WRITE", "DELETE")),
+    }
+    return (
+        *(AccessRule("TOPIC", topic, False, (*_READING, *added[role].get(topic, ()))) for topic in topics),
+        AccessRule("GROUP", f"{log}.subscribers.", True, ("READ", "DESCRIBE")),
+        AccessRule("GROUP", f"{log}.unused", False, ("DESCRIBE",)),
+    )
+
+
+def principal_of(name: str) -> str:
+    """A principal as Kafka writes it: of a name alone, the user of that name."""
+    return name if ":" in name else f"User:{name}"
+
+
+def commands(log: str, principals: Mapping[Role, Collection[str]]) -> Iterator[str]:
+    """The same by Kafka's own tool, a command a rule; the cluster's address and credentials are to be added."""
+    for principal, rule in _each(log, principals):
+        words = ["kafka-acls.sh", "--add", "--allow-principal", principal]
+        words += [
+            word
+            for operation in rule.operations
+            for word in ("--operation", "".join(part.title() for part in operation.split("_")))
+        ]
+        pattern = ["--resource-pattern-type", "prefixed"] if rule.is_prefix else []
+        yield shlex.join([*words, f"--{rule.resource.lower()}", rule.name, *pattern])
+
+
+def apply(settings: Settings, principals: Mapping[Role, Collection[str]]) -> int:
+    """Have Kafka know the rules; those that it has already stay one. Gives how many there are.
+
+    Raises:
+        LogRefusedError: Kafka has no authorizer, or these credentials may not change its rules.
+        LogUnavailableError: no broker has answered.
+    """
+    bindings = [
+        AclBinding(
+            ResourceType[rule.resource],
+            rule.name,
+            ResourcePatternType.PREFIXED if rule.is_prefix else ResourcePatternType.LITERAL,
+            principal,
+            "*",
+            AclOperation[operation],
+            AclPermissionType.ALLOW,
+        )
+        for principal, rule in _each(settings.log, principals)
+        for operation in rule.operations
+    ]
+    admin = make_admin(settings)
+
+    def ask() -> None:
+        for future in admin.create_acls(bindings, request_timeout=REQUEST_TIMEOUT_S).values():
+            future.result()
+
+    answered(settings, ask)
+    return len(bindings)
+
+
+def writers_of_results(settings: Settings) -> tuple[str, ...]:
+    """Who Kafka's rules allow to write results, which is the service's and the owner's alone; of each the principal.
+
+    Raises:
+        LogRefusedError: Kafka has no authorizer, or these credentials may not see its rules.
+        LogUnavailableError: no broker has answered.
+    """
+    admin = make_admin(settings)
+    wanted = AclBindingFilter(
+        ResourceType.TOPIC,
+        topics_of(settings.log).results,
+        ResourcePatternType.MATCH,
+        None,  # type: ignore[arg-type]
+        None,  # type: ignore[arg-type]
+        AclOperation.ANY,
+        AclPermissionType.ALLOW,
+    )
+    found: Iterable[AclBinding] = answered(
+        settings, lambda: admin.describe_acls(wanted, request_timeout=REQUEST_TIMEOUT_S).result()
+    )
+    writing = (AclOperation.WRITE, AclOperation.ALL)
+    return tuple(sorted({str(each.principal) for each in found if each.operation in writing}))
+
+
+def _each(log: str, principals: Mapping[Role, Collection[str]]) -> Iterator[tuple[str, AccessRule]]:
+    for role, names in principals.items():
+        for name in names:
+            for rule in access_rules(log, role):
+                yield principal_of(name), rule

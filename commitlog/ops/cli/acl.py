@@ -1,0 +1,109 @@
+"""`commitlog acl`: who may do what with a log's topics and its catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError
+from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+
+if TYPE_CHECKING:
+    from commitlog.log.access_rules import Role
+
+F = TypeVar("F", bound=Callable[..., Any])
+_KAFKA = {
+    "reader": "Follows the outcomes.",
+    "writer": "Proposes.",
+    "service": "Runs `commitlog serve`.",
+    "owner": "Creates the log and changes its topics.",
+}
+_CATALOG = {
+    "catalog-reader": "A login of PostgreSQL that reads the catalog; writers and Spark read it too.",
+    "catalog-projector": "A login of PostgreSQL that the projector uses.",
+}
+
+
+def _who(command: F) -> F:
+    made: Any = command
+    for name, text in reversed({**_KAFKA, **_CATALOG}.items()):
+        metavar = "PRINCIPAL" if name in _KAFKA else "LOGIN"
+        made = click.option(f"--{name}", f"{name.replace('-', '_')}s", multiple=True, metavar=metavar, help=text)(made)
+    return made  # type: ignore[no-any-return]
+
+
+@click.group("acl")
+def acl_command() -> None:
+    """Who may do what: rules for Kafka's authorizer, and PostgreSQL's grants.
+
+    A PRINCIPAL is a user's name, or as Kafka writes it (`User:CN=etl,O=example`). Each option can be given several times.
+    """
+
+
+@acl_command.command("print")
+@_who
+@json_option
+@settings_options
+def print_command(settings: Settings, as_json: bool, **who: Sequence[str]) -> None:
+    """Print the commands of Kafka's own tool, and the SQL, that give these rights; nothing is asked or changed."""
+    from commitlog.log.access_rules import access_rules, commands, principal_of
+
+    principals, grants = _principals(who), _grants(who)
+    if as_json:
+        for role, names in principals.items():
+            for name in names:
+                for rule in access_rules(settings.log, role):
+                    print_json({"principal": principal_of(name), "role": role, **rule._asdict()})
+        for grant in grants:
+            print_json({"sql": grant})
+        return
+    for line in (*commands(settings.log, principals), *grants):
+        click.echo(line)
+
+
+@acl_command.command("apply")
+@_who
+@json_option
+@settings_options
+def apply_command(settings: Settings, as_json: bool, **who: Sequence[str]) -> None:
+    """Have Kafka and PostgreSQL know these rights, with the credentials of the settings; what is there already stays.
+
+    At the end it tells who may write the results, which only the service and the owner should.
+    """
+    from commitlog.catalog.connecting import connect, told_plainly
+    from commitlog.log.access_rules import apply, writers_of_results
+
+    principals, grants = _principals(who), _grants(who)
+    count = apply(settings, principals) if principals else 0
+    if grants:
+        with told_plainly(settings.database_url), connect(settings.database_url) as conn:
+            for grant in grants:
+                conn.execute(grant.encode())
+    writing = writers_of_results(settings) if principals else ()
+    if as_json:
+        print_json({"kafka_rules": count, "grants": len(grants), "writers_of_results": writing})
+        return
+    print_table(["what", "count"], [("rules of Kafka", count), ("grants of PostgreSQL", len(grants))])
+    if principals:
+        click.echo(f"who may write {settings.log}'s results: {', '.join(writing) or 'nobody but super users'}")
+
+
+def _principals(who: dict[str, Sequence[str]]) -> dict[Role, Sequence[str]]:
+    from commitlog.log.access_rules import Role
+
+    if not any(who.values()):
+        options = ", ".join(f"--{name}" for name in (*_KAFKA, *_CATALOG))
+        raise ConfigurationError(f"say who: {options}")
+    return {role: who[f"{role}s"] for role in Role if who[f"{role}s"]}
+
+
+def _grants(who: dict[str, Sequence[str]]) -> list[str]:
+    from commitlog.catalog.guard import membership
+
+    return [
+        *(membership(login, may_write=False) for login in who["catalog_readers"]),
+        *(membership(login, may_write=True) for login in who["catalog_projectors"]),
+    ]

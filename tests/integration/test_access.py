@@ -1,0 +1,194 @@
+"""Who may do what, on a Kafka with its authorizer and TLS: each role does its own, and is refused everything else."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from log_running import Ids, create_table, proposal, serving
+from secured_servers import Certificates, SecuredBroker, make_certificates
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.domain.model import Verdict
+from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
+from commitlog.log.access_rules import Role, access_rules, apply
+from commitlog.log.connection import end_offsets, make_admin
+from commitlog.log.genesis import init_log
+from commitlog.log.results import ResultsReader
+from commitlog.log.topics import topics_of
+from commitlog.ops.cli import cli
+
+LOG = "guarded"
+TOPICS = topics_of(LOG)
+DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
+
+@pytest.fixture(scope="module")
+def certificates(servers_dir: Path) -> Certificates:
+    return make_certificates(servers_dir / "certificates")
+
+
+@pytest.fixture(scope="module")
+def broker(servers_dir: Path, certificates: Certificates) -> Iterator[SecuredBroker]:
+    with SecuredBroker(servers_dir / "secured", certificates) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def super_user(broker: SecuredBroker, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings.load(
+        environment={},
+        log=LOG,
+        bootstrap_servers=broker.bootstrap_servers,
+        kafka=broker.client_options,
+        home=tmp_path_factory.mktemp("home"),
+        partitions=2,
+    )
+
+
+@pytest.fixture(scope="module")
+def of_role(broker: SecuredBroker, super_user: Settings) -> dict[Role, Settings]:
+    """Settings of one user of each role; the owner has made the log."""
+    users = {role: f"the-{role}" for role in Role}
+    assert apply(super_user, {role: [user] for role, user in users.items()}) > 0
+    made = {
+        role: replace(super_user, kafka=broker.options_of(user, secrets.token_hex(16))) for role, user in users.items()
+    }
+    init_log(made[Role.OWNER])
+    return made
+
+
+def failure(act: Callable[[], object]) -> KafkaError:
+    with pytest.raises(KafkaException) as raised:
+        act()
+    error = raised.value.args[0]
+    assert isinstance(error, KafkaError)
+    return error
+
+
+def denial(settings: Settings, topic: str) -> int | None:
+    """What Kafka answers to a record of anybody's producer: an error's code, or nothing."""
+    answers: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, **settings.kafka, "log_level": 0})
+    producer.produce(topic, b"x", partition=0, on_delivery=lambda error, _: answers.append(error))
+    with suppress(KafkaException):
+        producer.flush(20)
+    [answer] = answers
+    return None if answer is None else answer.code()
+
+
+def admin(settings: Settings) -> AdminClient:
+    return AdminClient({"bootstrap.servers": settings.bootstrap_servers, **settings.kafka, "log_level": 0})
+
+
+def test_roles_when_each_does_its_own_then_a_proposal_is_decided_and_read(
+    of_role: dict[Role, Settings], ids: Ids
+) -> None:
+    with serving(of_role[Role.SERVICE]), CommitLog.connect(settings=of_role[Role.WRITER]) as log:
+        outcome = log.submit(proposal(ids, 0, create_table(f"t{secrets.token_hex(4)}")))
+        assert outcome.verdict is Verdict.COMMITTED
+        with ResultsReader(of_role[Role.READER]) as reader:
+            told = [record.value for records in reader.read_to_end() for record in records]
+        assert len(told) >= 2
+        with CommitLog.connect(settings=of_role[Role.READER]) as following:
+            assert next(iter(following.subscribe(group="dashboards"))).seq == 1
+
+
+def test_reader_when_it_proposes_then_refused_at_once_and_nothing_is_written(
+    of_role: dict[Role, Settings], ids: Ids
+) -> None:
+    where = make_admin(of_role[Role.READER])
+    before = end_offsets(of_role[Role.READER], where, TOPICS.proposals, range(2))
+    with CommitLog.connect(settings=of_role[Role.READER]) as log, pytest.raises(LogRefusedError, match="AUTHORIZATION"):
+        log.submit(proposal(ids, 0, create_table()))
+    assert end_offsets(of_role[Role.READER], where, TOPICS.proposals, range(2)) == before
+    assert denial(of_role[Role.READER], TOPICS.proposals) in DENIED
+
+
+@pytest.mark.parametrize("role", [Role.READER, Role.WRITER])
+@pytest.mark.parametrize("topic", [TOPICS.results, TOPICS.receipts, TOPICS.control, TOPICS.dead_letters])
+def test_those_who_do_not_serve_when_they_write_what_the_service_tells_then_refused(
+    of_role: dict[Role, Settings], role: Role, topic: str
+) -> None:
+    assert denial(of_role[role], topic) in DENIED
+
+
+def test_service_when_it_proposes_creates_or_deletes_then_refused(of_role: dict[Role, Settings]) -> None:
+    service = of_role[Role.SERVICE]
+    assert denial(service, TOPICS.proposals) in DENIED
+    creating, deleting = admin(service), admin(of_role[Role.WRITER])
+    assert failure(lambda: creating.create_topics([NewTopic("x", 1)])["x"].result(timeout=20)).code() in DENIED
+    assert failure(lambda: deleting.delete_topics([TOPICS.results])[TOPICS.results].result(timeout=20)).code() in DENIED
+
+
+def test_writer_of_one_log_when_it_asks_another_then_it_learns_nothing(
+    of_role: dict[Role, Settings], super_user: Settings
+) -> None:
+    init_log(replace(super_user, log="unknown"))
+    assert denial(of_role[Role.WRITER], "unknown.proposals") in DENIED
+    with pytest.raises(ConfigurationError, match=r"there is no log 'unknown'.*or these credentials may not see it"):
+        CommitLog.connect(settings=replace(of_role[Role.WRITER], log="unknown"))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"sasl.password": "guessed"}, {"sasl.username": "nobody"}, {"ssl.ca.location": "strangers"}]
+)
+def test_client_when_password_user_or_certificate_is_wrong_then_not_let_in_and_nothing_secret_is_told(
+    of_role: dict[Role, Settings], wrong: dict[str, str], certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = of_role[Role.WRITER]
+    options = {name: str(certificates.strangers) if value == "strangers" else value for name, value in wrong.items()}
+    settings = replace(known, kafka={**known.kafka, **options}, receipts_timeout_ms=3_000)
+    with pytest.raises((LogRefusedError, LogUnavailableError)) as raised:
+        CommitLog.connect(settings=settings)
+    for told in (str(raised.value), repr(settings), caplog.text):
+        assert known.kafka["sasl.password"] not in told
+        assert "guessed" not in told
+
+
+def test_acl_commands_then_say_and_give_the_same_rights(super_user: Settings, broker: SecuredBroker) -> None:
+    other = replace(super_user, log="told")
+    arguments = ["--writer", "etl", "--service", "User:CN=service,O=lake"]
+    run = CliRunner(env=other.environment())
+    printed = run.invoke(cli, ["acl", "print", *arguments, "--json"], catch_exceptions=False)
+    rules = [json.loads(line) for line in printed.output.splitlines()]
+    assert {rule["principal"] for rule in rules} == {"User:etl", "User:CN=service,O=lake"}
+    shown = run.invoke(cli, ["acl", "print", *arguments], catch_exceptions=False).output
+    assert (
+        "--operation Read --operation Describe --operation DescribeConfigs --operation Write --topic told.proposals"
+        in shown
+    )
+    assert "'User:CN=service,O=lake'" not in shown
+    assert "--resource-pattern-type prefixed" in shown
+    applied = run.invoke(cli, ["acl", "apply", *arguments, "--json"], catch_exceptions=False)
+    count = sum(len(rule["operations"]) for rule in rules)
+    told: dict[str, Any] = json.loads(applied.output)
+    assert told == {"kafka_rules": count, "grants": 0, "writers_of_results": ["User:CN=service,O=lake"]}
+    assert run.invoke(cli, ["acl", "apply"]).exit_code != 0
+    writer = replace(other, kafka=broker.options_of("etl", secrets.token_hex(16)))
+    with pytest.raises(LogRefusedError):
+        apply(writer, {Role.OWNER: ["etl"]})
+
+
+def test_rules_then_only_service_and_owner_write_what_is_told() -> None:
+    for role in Role:
+        writes = {rule.name for rule in access_rules(LOG, role) if "WRITE" in rule.operations}
+        assert (
+            writes
+            == {
+                Role.READER: set(),
+                Role.WRITER: {TOPICS.proposals},
+                Role.SERVICE: set(TOPICS) - {TOPICS.proposals},
+                Role.OWNER: set(TOPICS),
+            }[role]
+        )

@@ -1,0 +1,129 @@
+"""Who may do what with the catalog, on a PostgreSQL that takes TLS alone: roles, certificates, libpq's options everywhere."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import psycopg
+import pytest
+from click.testing import CliRunner
+from deciding import change, create_table
+from lakes import TYPES, Lake, some
+from psycopg import sql
+from secured_servers import Certificates, SecuredPostgres, make_certificates
+
+from commitlog.catalog.queries import Catalog
+from commitlog.client.reading.duckdb_client import attach_statement, open_lake
+from commitlog.config import Settings
+from commitlog.errors import CatalogUnavailableError, CommitLogError
+from commitlog.ops.cli import cli
+
+
+@pytest.fixture(scope="module")
+def certificates(servers_dir: Path) -> Certificates:
+    return make_certificates(servers_dir / "catalog-certificates")
+
+
+@pytest.fixture(scope="module")
+def server(servers_dir: Path, certificates: Certificates) -> Iterator[SecuredPostgres]:
+    with SecuredPostgres(servers_dir / "secured-postgres", certificates, secrets.token_hex(16)) as server:
+        yield server
+
+
+@pytest.fixture
+def lake(server: SecuredPostgres, tmp_path: Path) -> Iterator[Lake]:
+    name = f"lake_{secrets.token_hex(4)}"
+    with psycopg.connect(server.url(), autocommit=True) as conn:
+        conn.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    lake = Lake(server.url(name), tmp_path / "lake")
+    lake.commit(create_table())
+    lake.append("t", some(1, 2, 3), TYPES)
+    yield lake
+    lake.close()
+
+
+def login(lake: Lake, server: SecuredPostgres) -> str:
+    """A user without any right; the URL by which it reaches the lake's database."""
+    name, password = f"user_{secrets.token_hex(4)}", secrets.token_hex(16)
+    with psycopg.connect(lake.database_url, autocommit=True) as conn:
+        conn.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(name), sql.Literal(password)))
+    return server.url(lake.database_url.rpartition("/")[2].partition("?")[0], name, password)
+
+
+def test_acl_apply_when_a_login_is_made_a_reader_then_it_reads_and_writes_nothing(
+    lake: Lake, server: SecuredPostgres
+) -> None:
+    reader = login(lake, server)
+    name = reader.partition("//")[2].partition(":")[0]
+    with pytest.raises(CommitLogError, match="permission denied"), open_lake(reader):
+        pass
+    settings = Settings.load(environment={}, database_url=lake.database_url, home=lake.folder)
+    run = CliRunner(env=settings.environment())
+    told = run.invoke(cli, ["acl", "print", "--catalog-reader", name], catch_exceptions=False).output
+    assert told == f'GRANT "commitlog_reader" TO "{name}"\n'
+    done = run.invoke(cli, ["acl", "apply", "--catalog-reader", name, "--json"], catch_exceptions=False)
+    assert '"grants": 1' in done.output
+    with open_lake(reader) as client:
+        assert client.execute("SELECT count(*) FROM t").fetchone() == (3,)
+    with psycopg.connect(reader, autocommit=True) as conn:
+        for statement in ("DELETE FROM ducklake_snapshot", "UPDATE commitlog.applied SET seq = 0", "CREATE TABLE x ()"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                conn.execute(statement.encode())
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("sslmode=disable", "no encryption|pg_hba"),
+        ("sslmode=verify-full&sslrootcert={strangers}", "certificate"),
+        ("sslmode=verify-full&sslrootcert=/nowhere/authority.pem", "certificate"),
+    ],
+)
+def test_client_when_it_asks_for_no_tls_or_trusts_another_authority_then_refused_by_psycopg_and_by_duckdb(
+    lake: Lake, certificates: Certificates, options: str, told: str
+) -> None:
+    url = f"{lake.database_url.partition('?')[0]}?{options.format(strangers=certificates.strangers)}"
+    password = url.partition("//")[2].partition("@")[0].partition(":")[2]
+    for ask in (lambda: Catalog(url).exists(), lambda: open_lake(url).__enter__(), lambda: _attach(url)):
+        with pytest.raises((CommitLogError, duckdb.Error), match=told) as refused:
+            ask()
+        if isinstance(refused.value, CommitLogError):
+            assert password not in f"{refused.value} {refused.value!r}"
+
+
+def _attach(url: str) -> None:
+    from test_catalog_guard import stock_client
+
+    with stock_client(url):
+        pass
+
+
+def test_statement_for_a_stock_client_then_it_has_the_tls_options_and_no_password(lake: Lake) -> None:
+    statement = attach_statement(lake.database_url)
+    password = lake.database_url.partition("//")[2].partition("@")[0].partition(":")[2]
+    assert "sslmode=verify-full" in statement
+    assert "sslrootcert=" in statement
+    assert password not in statement
+
+
+def test_url_when_the_password_is_wrong_then_refused_without_telling_it(lake: Lake) -> None:
+    wrong = lake.database_url.replace("postgres:", "postgres:hush", 1)
+    with pytest.raises(CatalogUnavailableError, match="password authentication failed") as refused:
+        Catalog(wrong).exists()
+    assert "hush" not in str(refused.value)
+
+
+def test_stock_client_when_rows_are_deleted_and_snapshots_expire_between_two_statements_then_it_sees_one_moment(
+    lake: Lake,
+) -> None:
+    with open_lake(lake.database_url) as client:
+        client.execute("BEGIN")
+        assert client.execute("SELECT sum(id) FROM t").fetchone() == (6,)
+        lake.commit(change("DELETE", "t", positions=[{"data_file_id": 0, "rows": [0]}]))
+        lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": lake.log.head})
+        assert client.execute("SELECT sum(id) FROM t").fetchone() == (6,)
+        client.execute("COMMIT")
+        assert client.execute("SELECT sum(id) FROM t").fetchone() == (5,)
