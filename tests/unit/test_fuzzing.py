@@ -257,7 +257,14 @@ def test_settings_when_values_are_anything_then_taken_or_refused(given_values: d
     assert all(isinstance(shown, str) for _, shown, _ in found.shown())
 
 
-COMMANDS = (("replay",), ("digest", "compare"), ("config", "show"), ("manual",), ("submit", "--example"))
+COMMANDS = (
+    ("replay",),
+    ("acl", "print"),
+    ("digest", "compare"),
+    ("config", "show"),
+    ("manual",),
+    ("submit", "--example"),
+)
 
 
 @FUZZ
