@@ -4,6 +4,9 @@ The position is checked against the one it read when it began, under a row lock,
 projecting twice changes nothing. After any failure of PostgreSQL, and when a rebuilt catalog has taken the place of the
 one it knew, it forgets what it knew and starts from the position.
 
+One projects at a time: whose turn it is holds a lock of PostgreSQL's as long as its session lives, and others stand by. One
+who is frozen loses its turn when the log has gone on without it; the position tells it when it wakes.
+
 PostgreSQL that is away, full or restarting is waited for. Any other failure is some outcome's: the batch is split until
 that one is alone, what comes before it is projected, and the projector ends with a ProjectionError that names it.
 """
@@ -24,14 +27,14 @@ import psycopg
 
 from commitlog.catalog.connecting import catalog_url, connect, is_too_much, is_weather, plain, told_plainly
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
-from commitlog.catalog.queries import PROJECTOR_NAME
+from commitlog.catalog.queries import PROJECTOR_NAME, STANDBY_NAME
 from commitlog.catalog.shares import shared_out
 from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.written import Milepost, Move, WrittenCatalog, connected
 from commitlog.config import Settings
 from commitlog.domain.model import ChangeKind, Genesis, Outcome, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
-from commitlog.log.results import LogPosition, ReadAhead, ResultRecord, ResultsReader
+from commitlog.log.results import LogPosition, ReadAhead, ResultRecord, ResultsReader, results_end
 
 RETRY_S_MIN = 0.05
 RETRY_S_MAX = 2.0
@@ -42,6 +45,10 @@ SMALL_RECORDS = 64
 SMALL_BYTES = 64 * 1024
 
 SWITCH_S = 0.000_5
+
+TURN_POLL_S = 0.2
+TURN_SILENT_S = 30.0
+"""For so long may whose turn it is leave what the log has, and say nothing to PostgreSQL, before the turn is another's."""
 
 LOSSES_MAX = 5
 """So often may the connection be lost at one outcome before that outcome is taken for the cause."""
@@ -60,6 +67,7 @@ class ProjectorStatus:
         batches: SQL transactions.
         visible_s: by the clocks, from the decision of each batch's first outcome until it was visible, all together.
         restarts: how often it began again.
+        is_standby: whether it waits for its turn.
     """
 
     applied_seq: int = -1
@@ -68,6 +76,7 @@ class ProjectorStatus:
     batches: int = 0
     visible_s: float = 0.0
     restarts: int = 0
+    is_standby: bool = False
 
 
 class _CatalogReplaced(Exception):  # noqa: N818
@@ -102,10 +111,10 @@ class Projector:
         self._on_batch = on_batch or (lambda _: None)
 
     def run(self, stop: threading.Event) -> None:
-        """Project until ``stop`` is set; a PostgreSQL that is away is waited for.
+        """Project until ``stop`` is set, as soon as no other projector does; a PostgreSQL that is away is waited for.
 
         Raises:
-            CatalogMismatchError: the catalog belongs to another log, or another projector writes it.
+            CatalogMismatchError: the catalog belongs to another log, or is written by another one all the same.
             CatalogRefusedError: this user may not write the catalog, or something of it is missing.
             ProjectionError: an outcome cannot be written; all before it are.
             LogIntegrityError, LogLossError: the results do not fit the catalog's position.
@@ -144,14 +153,40 @@ class Projector:
                 self.reader(catalog).close()
 
     def _run_connected(self, stop: threading.Event) -> None:
-        with told_plainly(self.settings.database_url), self.connect() as catalog, self.reader(catalog) as reader:
+        with told_plainly(self.settings.database_url), self.connect() as catalog:
+            if not catalog.take_turn():
+                self._stand_by(catalog, stop)
+            if stop.is_set():
+                return
             catalog.name(PROJECTOR_NAME)
-            session = Session(self, catalog, reader)
-            records_max = self.settings.projector_outcomes_max
-            ahead = ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX, machine=self.settings.machine)
-            with for_batches(), ahead:
-                while not stop.is_set():
-                    session.apply(ahead.take(), ahead.next_offset)
+            with self.reader(catalog) as reader:
+                session = Session(self, catalog, reader)
+                records_max = self.settings.projector_outcomes_max
+                machine = self.settings.machine
+                ahead = ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX, machine=machine)
+                with for_batches(), ahead:
+                    while not stop.is_set():
+                        session.apply(ahead.take(), ahead.next_offset)
+
+    def _stand_by(self, catalog: WrittenCatalog, stop: threading.Event) -> None:
+        """Wait for a turn, and take it from one who leaves what the log has."""
+        catalog.name(STANDBY_NAME)
+        _logger.info("another projector writes the catalog: standing by")
+        self.status.is_standby = True
+        machine = self.settings.machine
+        heeded, since_s = catalog.heeded(), machine.now_s()
+        try:
+            while not stop.is_set() and not catalog.take_turn():
+                stop.wait(TURN_POLL_S)
+                before, heeded = heeded, catalog.heeded()
+                if heeded is None or heeded != before or heeded >= results_end(self.settings):
+                    since_s = machine.now_s()
+                elif machine.now_s() - since_s > TURN_SILENT_S:
+                    _logger.warning("the projector whose turn it is leaves results alone: its turn is ended")
+                    catalog.end_turn(TURN_SILENT_S)
+                    since_s = machine.now_s()
+        finally:
+            self.status.is_standby = False
 
     def reader(self, catalog: WrittenCatalog) -> ResultsReader:
         """The results after what the catalog holds."""

@@ -28,6 +28,7 @@ from commitlog.domain.state.dumping import load_definition
 from commitlog.errors import CatalogUnavailableError, ConfigurationError, MomentNotFoundError, SnapshotNotFoundError
 
 PROJECTOR_NAME = "commitlog projector"
+STANDBY_NAME = "commitlog standby"
 """What a projector's session is called, so that others see in PostgreSQL that it lives."""
 
 _NO_POSITIONS = FrozenBitMap64()
@@ -159,6 +160,10 @@ class Catalog(CatalogReader):
     def has_projector(self) -> bool:
         """Whether a projector is connected to the catalog's database."""
         return int(self._select(statements.PROJECTORS, (PROJECTOR_NAME,))[0][0]) > 0
+
+    def standbys(self) -> int:
+        """How many projectors are connected to the catalog's database and wait for their turn."""
+        return int(self._select(statements.PROJECTORS, (STANDBY_NAME,))[0][0])
 
     def head_snapshot_id(self) -> int:
         """The newest snapshot that readers see."""

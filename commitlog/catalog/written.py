@@ -26,6 +26,17 @@ from commitlog.domain.model import Genesis, Outcome
 
 _APPLIED = sql.SQL("SELECT tableoid, log_id, seq, epoch, hash, results_offset FROM {own}.applied")
 _LOCK_APPLIED = sql.SQL("SELECT tableoid, seq, hash FROM {own}.applied FOR UPDATE")
+_HEEDED = sql.SQL("SELECT next_offset FROM {own}.applied")
+_TURN: LiteralString = "hashtextextended('commitlog.projector ' || %s, 0)"
+_TAKE_TURN: LiteralString = f"SELECT pg_try_advisory_lock({_TURN})"
+# One who is frozen, or whose machine is gone, has a session that waits for its client.
+_END_TURN: LiteralString = f"""
+    SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+    WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database()
+      AND l.objsubid = 1 AND (l.classid::bigint << 32 | l.objid::bigint) = {_TURN}
+      AND (a.state <> 'active' OR a.wait_event = 'ClientRead') AND a.state_change < clock_timestamp() - %s * interval '1 s'"""
+_KEEPALIVES = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
+"""A session whose machine is gone ends after half a minute."""
 _FIRST_APPLIED = sql.SQL("INSERT INTO {own}.applied VALUES (1, %s, 0, 0, %s, %s, %s, %s)")
 _MOVE_APPLIED = sql.SQL("""
     UPDATE {own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, next_offset = %s,
@@ -82,8 +93,18 @@ class WrittenCatalog(Protocol):
     def name(self, who: str) -> None:
         """Says to others who has the connection."""
 
+    def take_turn(self) -> bool:
+        """Whether it is this connection's turn to project, from now on until it ends: that of one connection at a time."""
+
+    def heeded(self) -> int | None:
+        """Up to which offset the results are heeded; None when there is no catalog yet."""
+
+    def end_turn(self, silent_s: float) -> None:
+        """Ends the connection whose turn it is, if nothing has come from there for so long."""
+
     def position(self) -> AppliedPosition | None:
-        """How far it is; None when there is none yet. One that is there is guarded from now on, whoever made it."""
+        """How far it is; None when there is none yet. One that is there has this version and is guarded from now on, whoever
+        made it."""
 
     def transaction(self) -> AbstractContextManager[object]:
         """All that is written in the block, or nothing."""
@@ -142,7 +163,22 @@ class SqlCatalog:
     def name(self, who: str) -> None:
         self.conn.execute("SELECT set_config('application_name', %s, false)", (who,))
 
+    def take_turn(self) -> bool:
+        row = self.conn.execute(_TAKE_TURN, (self._own,)).fetchone()
+        assert row is not None
+        return bool(row[0])
+
+    def heeded(self) -> int | None:
+        if not catalog_exists(self.conn, own=self._own):
+            return None
+        row = self.conn.execute(self._named(_HEEDED)).fetchone()
+        return None if row is None else int(row[0])
+
+    def end_turn(self, silent_s: float) -> None:
+        self.conn.execute(_END_TURN, (self._own, silent_s))
+
     def position(self) -> AppliedPosition | None:
+        migrate(self.conn, own=self._own)
         with self.conn.transaction():
             if not catalog_exists(self.conn, own=self._own):
                 return None
@@ -209,18 +245,20 @@ class SqlCatalog:
 
 
 def connected(settings: Settings, *, decode_statistics: StatisticsDecoder, own: str = OWN_SCHEMA) -> SqlCatalog:
-    """A connection that may write the catalog, which has this version from now on."""
+    """A connection that may write the catalog, which is prepared for this version from now on."""
     conn = connect(catalog_url(settings))
     try:
         if own != OWN_SCHEMA:
             conn.execute("SELECT set_config('search_path', %s, false)", (own,))
         mark_projector(conn)
-        migrate(conn, own=own)
+        migrate(conn, only_pre=True, own=own)
         # Text is sent as UTF-8, whatever the user's libpq is set to.
         conn.execute("SELECT set_config('client_encoding', 'UTF8', false)")
         # Rows and position are one SQL transaction, and the log is the truth: after a crash of PostgreSQL the catalog
         # is a moment older, and goes on from there. Nobody has to wait for its disk.
         conn.execute("SELECT set_config('synchronous_commit', 'off', false)")
+        for name, value in _KEEPALIVES.items():
+            conn.execute("SELECT set_config(%s, %s, false)", (name, value))
         conn.commit()
     except BaseException:
         conn.close()

@@ -72,6 +72,18 @@ class SimulatedCatalog:
     def name(self, who: str) -> None:
         self._reach()
 
+    def take_turn(self) -> bool:
+        # Whoever believes that it is his turn: what keeps two apart is the position, and that is what is simulated.
+        self._reach()
+        return True
+
+    def heeded(self) -> int | None:
+        self._reach()
+        return self._database.next_offset
+
+    def end_turn(self, silent_s: float) -> None:
+        self._reach()
+
     def position(self) -> AppliedPosition | None:
         self._reach()
         return self._database.position

@@ -27,6 +27,9 @@ class Health(Protocol):
     def projector_alive(self) -> bool: ...
 
     @property
+    def standbys(self) -> int: ...
+
+    @property
     def epoch(self) -> int | None: ...
 
     @property

@@ -59,6 +59,8 @@ def status_command(settings: Settings, as_json: bool) -> None:
         if health.decided_seq is not None:
             click.echo(f"decided    outcome {health.decided_seq}, head snapshot {health.head_snapshot_id}")
             since = "" if health.lag_s is None else f", for {health.lag_s:.1f} s"
+            if health.standbys:
+                click.echo(f"standby    {health.standbys}")
             click.echo(f"readers    at outcome {health.applied_seq}, {health.lag} behind{since if health.lag else ''}")
     sys.exit(0 if health.is_well else 1)
 

@@ -87,14 +87,18 @@ def _adopted(settings: Settings, source: str, dry_run: bool, as_json: bool) -> S
 
 
 @click.command("serve")
+@click.option(
+    "--standby", is_flag=True, help="Another machine serves: wait until it does not any more, then take over."
+)
 @settings_options
-def serve_command(settings: Settings) -> None:
+def serve_command(settings: Settings, standby: bool) -> None:
     """Run sequencer, projector, checkpointer and web page, and start again what ends, until Ctrl-C or SIGTERM.
 
-    A log that is not there is created. Logs are JSON on standard error.
+    A log that is not there is created. Logs are JSON on standard error. Without --standby the sequencer takes the place of one
+    that serves elsewhere as soon as it has loaded the log; the projector waits for its turn either way.
     """
     log_as_json("serve")
-    sys.exit(serve(settings))
+    sys.exit(serve(settings, standby=standby))
 
 
 @click.command("sequencer")

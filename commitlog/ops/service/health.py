@@ -36,6 +36,7 @@ class LogHealth:
         log: its name.
         sequencer_alive: whether a sequencer's heartbeat was heard just now.
         projector_alive: whether a projector is connected to the catalog.
+        standbys: projectors that wait for their turn, one on each machine that stands by.
         epoch: that sequencer's.
         decided_seq: the last outcome in the results topic.
         head_snapshot_id: the head after it.
@@ -49,6 +50,7 @@ class LogHealth:
     log: str
     sequencer_alive: bool = False
     projector_alive: bool = False
+    standbys: int = 0
     epoch: int | None = None
     decided_seq: int | None = None
     head_snapshot_id: int | None = None
@@ -99,6 +101,7 @@ def log_health(settings: Settings) -> LogHealth:
         settings.log,
         sequencer_alive=epoch is not None,
         projector_alive=read.projector_alive,
+        standbys=read.standbys,
         epoch=epoch,
         decided_seq=None if last is None else last.seq,
         head_snapshot_id=None if last is None else last.head_snapshot_id,
@@ -113,6 +116,7 @@ def log_health(settings: Settings) -> LogHealth:
 @dataclass(frozen=True, slots=True)
 class _Reading:
     projector_alive: bool = False
+    standbys: int = 0
     applied_seq: int | None = None
     lag_s: float | None = None
     last: FoundOutcome | None = None
@@ -128,7 +132,7 @@ def _reading(catalog: Catalog, lookup: ResultsLookup, log_id: bytes) -> _Reading
         if applied is not None and applied.log_id != log_id:
             return _Reading(problems=("the catalog is another log's: check COMMITLOG_DATABASE_URL",))
         alive = _is_projected(catalog)
-        lag_s, last = _lag_s(lookup, applied), lookup.last()
+        standbys, lag_s, last = catalog.standbys(), _lag_s(lookup, applied), lookup.last()
     except CommitLogError as error:
         return _Reading(problems=(str(error),))
     problems = []
@@ -136,7 +140,7 @@ def _reading(catalog: Catalog, lookup: ResultsLookup, log_id: bytes) -> _Reading
         problems.append("no projector is connected to the catalog: run `commitlog serve` or `commitlog up`")
     if lag_s > LAG_S_MAX:
         problems.append(f"readers do not see what was decided {lag_s:.0f} s ago: the projector is slow, or stuck")
-    return _Reading(alive, 0 if applied is None else applied.seq, lag_s, last, tuple(problems))
+    return _Reading(alive, standbys, 0 if applied is None else applied.seq, lag_s, last, tuple(problems))
 
 
 def _is_undecided(settings: Settings, catalog: Catalog, read: _Reading, sent: dict[int, int]) -> bool:

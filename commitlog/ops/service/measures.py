@@ -53,6 +53,7 @@ class Measures:
             yield self._gauge("applied_seq", "The last outcome in the catalog.", status.applied_seq)
         if status.head_snapshot_id:
             yield self._gauge("applied_snapshot_id", "The head that readers see.", status.head_snapshot_id)
+        yield self._gauge("projector_standby", "Whether it waits for its turn to write the catalog.", status.is_standby)
         yield self._counter("projected_batches", "SQL transactions of this process.", status.batches)
         yield self._counter("projector_restarts", "How often it has begun again.", status.restarts)
         yield self._visible(status)

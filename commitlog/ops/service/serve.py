@@ -24,9 +24,13 @@ DATABASE_TIMEOUT_S = 60.0
 _logger = logging.getLogger("commitlog.serve")
 
 
-def prepare(settings: Settings) -> None:
+def prepare(settings: Settings, *, standby: bool = False) -> None:
     """Create the log, the marker of its data path and its catalog where they are missing, bring an older catalog up to
     this version.
+
+    Args:
+        settings: which log, and where.
+        standby: leave to an older catalog what its service needs, which still runs; the projector does the rest at its turn.
 
     Raises:
         ConfigurationError: a topic or a first setting is wrong, or the data path is another log's.
@@ -57,18 +61,23 @@ def prepare(settings: Settings) -> None:
         else:
             with told_plainly(settings.database_url), connect(settings.database_url) as connection:
                 mark_projector(connection)
-                migrate(connection)
+                migrate(connection, only_pre=standby)
     finally:
         catalog.close()
 
 
-def serve(settings: Settings, *, services: Sequence[Service] | None = None) -> int:
-    """Run the service until Ctrl-C or SIGTERM; the exit code. services: None are all that are installed."""
+def serve(settings: Settings, *, services: Sequence[Service] | None = None, standby: bool = False) -> int:
+    """Run the service until Ctrl-C or SIGTERM; the exit code.
+
+    Args:
+        settings: which log, and where.
+        services: None are all that are installed.
+        standby: another machine serves; take over when it ends.
+    """
     with stopped_by_signal() as stop:
-        keep_trying("serve", lambda: prepare(settings), stop=stop, say=_logger.warning)
-        supervisor = Supervisor(
-            installed_services() if services is None else services, settings.environment(), say=_logger.warning
-        )
+        keep_trying("serve", lambda: prepare(settings, standby=standby), stop=stop, say=_logger.warning)
+        services = installed_services(standby=standby) if services is None else services
+        supervisor = Supervisor(services, settings.environment(), say=_logger.warning)
         with told_about(settings, WatchedWhole(settings, supervisor)):
             try:
                 while not stop.is_set():

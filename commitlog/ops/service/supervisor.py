@@ -55,6 +55,7 @@ class Service:
 
 
 SEQUENCER = Service("sequencer", ("sequencer",), {EXIT_FENCED: ("sequencer", "--standby")})
+STANDBY = Service("sequencer", ("sequencer", "--standby"), SEQUENCER.arguments_after)
 PROJECTOR = Service("projector", ("projector",))
 CHECKPOINTER = Service("checkpointer", ("checkpointer",))
 SERVICES = (SEQUENCER, PROJECTOR, CHECKPOINTER)
@@ -62,9 +63,14 @@ PAGE = Service("page", ("ui", "--service"))
 _PAGE_NEEDS = ("jinja2", "starlette", "uvicorn")
 
 
-def installed_services() -> tuple[Service, ...]:
-    """What `serve` and `up` run: the web page too, where its extra is installed."""
-    return (*SERVICES, PAGE) if all(map(find_spec, _PAGE_NEEDS)) else SERVICES
+def installed_services(*, standby: bool = False) -> tuple[Service, ...]:
+    """What `serve` and `up` run: the web page too, where its extra is installed.
+
+    standby: the sequencer waits until the active one is not heard any more. A projector waits for its turn anyhow, and a
+        checkpointer saves for the sequencer beside it.
+    """
+    services = (STANDBY, PROJECTOR, CHECKPOINTER) if standby else SERVICES
+    return (*services, PAGE) if all(map(find_spec, _PAGE_NEEDS)) else services
 
 
 class Restarts:

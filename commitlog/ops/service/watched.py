@@ -64,7 +64,7 @@ class WatchedProjector:
         return measures.of_projector(self._projector.status, self.lag)
 
     def problem(self) -> str | None:
-        return _behind(self.lag, "readers do not see what was decided")
+        return None if self._projector.status.is_standby else _behind(self.lag, "readers do not see what was decided")
 
     def _done(self) -> Offsets:
         next_offset = self._projector.status.next_offset

@@ -18,13 +18,12 @@ import psutil
 
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError
-from commitlog.log.sequencer import EXIT_FENCED, Phase
-from commitlog.ops.service.supervisor import POLL_S, PROJECTOR, SEQUENCER, Service, Supervisor
+from commitlog.log.sequencer import Phase
+from commitlog.ops.service.supervisor import POLL_S, PROJECTOR, SEQUENCER, STANDBY, Service, Supervisor
 from commitlog.ops.torture.ledger import END_FILE
 
 SEQUENCER_NAME, PROJECTOR_NAME, CHECKPOINTER_NAME = "sequencer", "projector", "checkpointer"
 _CHECKPOINTER = Service(CHECKPOINTER_NAME, (), program=(sys.executable, "-m", "commitlog.ops.torture.checkpointing"))
-_STANDBY = Service(SEQUENCER_NAME, SEQUENCER.arguments_after[EXIT_FENCED], SEQUENCER.arguments_after)
 _MOVE = re.compile(rb'"message": "\w+ -> (\w+)"')
 _LOG_END_BYTES = 20_000
 WRITERS: Sequence[Mapping[str, str]] = (
@@ -166,11 +165,11 @@ def two_machines(settings: Settings, homes: Path, checkpoints: Mapping[str, Path
         checkpoints: by machine where its checkpoints are.
     """
     made = []
-    for name, services in (("a", (SEQUENCER, PROJECTOR, _CHECKPOINTER)), ("b", (_STANDBY, _CHECKPOINTER))):
+    for name, sequencer in (("a", SEQUENCER), ("b", STANDBY)):
         home = homes / name
         home.mkdir()
         own = replace(settings, home=home, checkpoint_dir=checkpoints[name])
-        made.append(Machine(name, own, services))
+        made.append(Machine(name, own, (sequencer, PROJECTOR, _CHECKPOINTER)))
     return made
 
 
