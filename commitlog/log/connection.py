@@ -273,13 +273,14 @@ def _list_offsets(
 ) -> dict[int, int]:
     wanted = {TopicPartition(topic, partition): spec for partition in partitions}
     started = settings.machine.now_s()
-    know_topic(settings, admin, topic, timeout_s=timeout_s)
 
     def ask() -> dict[int, int]:
+        # A broker that is away would be taken for one that has no such topic.
+        admin.list_topics(topic, timeout=max(left_s(), REQUEST_S_MIN))
         futures = admin.list_offsets(wanted, request_timeout=max(left_s(), REQUEST_S_MIN))
         return {where.partition: int(future.result().offset) for where, future in futures.items()}
 
     def left_s() -> float:
         return timeout_s - (settings.machine.now_s() - started)
 
-    return answered(settings, ask, timeout_s=max(left_s(), 0))
+    return answered(settings, ask, timeout_s=timeout_s)

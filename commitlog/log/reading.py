@@ -156,6 +156,8 @@ class TopicLossError(LogLossError):
 
     def __init__(self, topic: str, partition: int, offset: int, first: int, end: int, detail: str) -> None:
         self.partition = partition
+        self.offset = offset
+        self.first = first
         self.end = end
         super().__init__(
             f"{topic} partition {partition} has no offset {offset} any more, it holds {first} to {end - 1} ({detail})"
@@ -163,9 +165,16 @@ class TopicLossError(LogLossError):
 
 
 def read_through(
-    settings: Settings, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+    settings: Settings, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], *, skips_trimmed: bool = False
 ) -> Iterator[tuple[int, bytes | None]]:
     """Every record of some partitions between two offsets, with its partition.
+
+    Args:
+        settings: where Kafka is.
+        topic: the topic.
+        starts: by partition the first offset.
+        ends: by partition the offset after the last.
+        skips_trimmed: go on where a partition begins now, when its first records were deleted meanwhile.
 
     Raises:
         TopicLossError: some of them are gone.
@@ -177,7 +186,7 @@ def read_through(
     try:
         unread = set(starts)
         while unread:
-            for message in reader.read(READ_MAX, POLL_S):
+            for message in _read_on(reader, skips_trimmed=skips_trimmed):
                 partition, offset = message.partition(), message.offset()
                 assert partition is not None
                 assert offset is not None
@@ -191,3 +200,13 @@ def read_through(
                 raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
     finally:
         reader.close()
+
+
+def _read_on(reader: TopicReader, *, skips_trimmed: bool) -> list[Message]:
+    try:
+        return reader.read(READ_MAX, POLL_S)
+    except TopicLossError as loss:
+        if not skips_trimmed or loss.first <= loss.offset:
+            raise
+        reader.move(loss.partition, loss.first)
+        return []

@@ -53,4 +53,6 @@ def has_proposal(settings: Settings, next_offsets: Mapping[int, int], ends: Mapp
     """
     starts = {partition: next_offsets.get(partition, 0) for partition in ends}
     unread = {partition: start for partition, start in starts.items() if start < ends[partition]}
-    return any(True for _ in read_through(settings, topics_of(settings.log).proposals, unread, ends))
+    return any(
+        True for _ in read_through(settings, topics_of(settings.log).proposals, unread, ends, skips_trimmed=True)
+    )

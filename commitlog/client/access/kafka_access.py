@@ -288,12 +288,12 @@ class KafkaAccess:
             return ProposalStatus(proposal_id, OutcomeState.DECIDED, decided)
         sending = self._connections.is_sending(proposal_id)
         searched = find_queued(self._settings, self._connections.genesis.partitions, proposal_id)
-        if searched.found or sending:
-            # It may have been decided while it was looked for.
-            decided = self._decided(proposal_id)
-            state = OutcomeState.UNDECIDED if decided is None else OutcomeState.DECIDED
-            return ProposalStatus(proposal_id, state, decided, searched.positions)
-        return ProposalStatus(proposal_id, OutcomeState.NEVER_SEEN, None, searched.positions)
+        # It may have been decided while it was looked for, and trimmed, too.
+        decided = self._decided(proposal_id)
+        if decided is not None:
+            return ProposalStatus(proposal_id, OutcomeState.DECIDED, decided, searched.positions)
+        state = OutcomeState.UNDECIDED if searched.found or sending else OutcomeState.NEVER_SEEN
+        return ProposalStatus(proposal_id, state, None, searched.positions)
 
     def _decided(self, proposal_id: ProposalId) -> Outcome | None:
         """From the catalog, else from the results that it has not applied yet."""

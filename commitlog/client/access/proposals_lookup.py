@@ -24,7 +24,7 @@ class Searched(NamedTuple):
 
 
 def find_queued(settings: Settings, partitions: int, proposal_id: ProposalId) -> Searched:
-    """Look for an id among the proposals that are still in the topic.
+    """Look for an id among the proposals that are still in the topic; those that are trimmed meanwhile have been decided.
 
     Only what was sent since the id was made is read; an id without a time is looked for everywhere.
 
@@ -38,7 +38,6 @@ def find_queued(settings: Settings, partitions: int, proposal_id: ProposalId) ->
     starts = offsets_since(settings, admin, topic, numbers, since_ms)
     ends = end_offsets(settings, admin, topic, numbers)
     unread = {partition: start for partition, start in starts.items() if 0 <= start < ends[partition]}
-    found = any(
-        readable_ids(value)[0] == proposal_id for _, value in read_through(settings, topic, unread, ends) if value
-    )
+    queued = read_through(settings, topic, unread, ends, skips_trimmed=True)
+    found = any(readable_ids(value)[0] == proposal_id for _, value in queued if value)
     return Searched(found, tuple(Position(partition, end) for partition, end in sorted(ends.items())))
