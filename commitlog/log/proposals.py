@@ -19,14 +19,27 @@ from commitlog.log.triage import Consumed, consumed, in_words
 READ_TIMEOUT_S = 30.0
 POLL_S = 0.5
 
-FETCH_WAIT_MS = 300
+FETCH_WAIT_MS = 100
 """How long the broker keeps a request to which it has nothing to answer yet. The first one may go out before the client
-knows of all partitions, and the others wait for it: writers of theirs wait so much longer after a takeover."""
+knows of all partitions, and the others wait for it: writers of theirs wait so much longer after a takeover. Nor is a
+partition asked for meanwhile of which enough was fetched."""
+AHEAD_RECORDS = 4_000
+AHEAD_BYTES = 256 * 1024
+"""So much is fetched of each partition before it is decided, and a request more: what another partition's writer proposes comes
+after it. Less would be decided before the next request is answered."""
+AHEAD_LOOK_MS = 10
+"""How soon it is looked again whether so much is still there."""
 
 
 def make_proposals_consumer(settings: Settings) -> Consumer:
     """What a sequencer reads proposals by."""
-    return make_consumer(settings, queued_min_messages=100_000, fetch_wait_max_ms=FETCH_WAIT_MS)
+    return make_consumer(
+        settings,
+        queued_min_messages=AHEAD_RECORDS,
+        fetch_message_max_bytes=AHEAD_BYTES,
+        fetch_queue_backoff_ms=AHEAD_LOOK_MS,
+        fetch_wait_max_ms=FETCH_WAIT_MS,
+    )
 
 
 class ProposalSource:
