@@ -9,6 +9,9 @@ A setting is taken from the first of these that has it, so that a person can alw
 4. the running embedded home: `<home>/run.json`, which `commitlog up` writes,
 5. the default.
 
+A profile is a part of the file, `[profile.prod]`, whose settings come right behind what names it: the argument `profile`, or
+`COMMITLOG_PROFILE`.
+
 What can change a verdict is no setting of a process: it is in the log. `partitions`, `proposal_bytes_max` and
 `[genesis]` only supply the first values when a log is created.
 """
@@ -19,9 +22,10 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import cast
 from uuid import UUID
 
 from commitlog import compiled
@@ -30,6 +34,7 @@ from commitlog.machine import THIS_MACHINE, Machine
 
 PREFIX = "COMMITLOG_"
 KAFKA_PREFIX = "COMMITLOG_KAFKA_"
+PROFILE = "COMMITLOG_PROFILE"
 CONFIG_FILE = "commitlog.toml"
 RUN_FILE = "run.json"
 PORTS_FILE = "ports.json"
@@ -113,13 +118,19 @@ class Settings:
 
     @classmethod
     def load(
-        cls, *, config_file: Path | None = None, environment: Mapping[str, str] | None = None, **arguments: object
+        cls,
+        *,
+        config_file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        profile: str | None = None,
+        **arguments: object,
     ) -> Settings:
         """Reads all sources and checks every value.
 
         Args:
             config_file: instead of `commitlog.toml`; it must exist.
             environment: instead of the process's environment.
+            profile: which `[profile.NAME]` of the file has settings for this, before those of the environment.
             arguments: settings by name; None is the same as not given.
 
         Raises:
@@ -129,10 +140,13 @@ class Settings:
         unknown = sorted(arguments.keys() - _READERS.keys() - {"kafka", "genesis"})
         if unknown:
             raise ConfigurationError(f"unknown setting {', '.join(unknown)}; known are {', '.join(_READERS)}")
+        file = _file_layer(config_file, surroundings)
         layers = [
             _Layer({name: value for name, value in arguments.items() if value is not None}, "argument {}"),
+            *_profile_layer(file, profile, "argument profile"),
             _environment_layer(surroundings),
-            _file_layer(config_file, surroundings),
+            *([] if profile else _profile_layer(file, surroundings.get(PROFILE), PROFILE)),
+            file,
         ]
         home = _home(layers)
         layers.append(_run_layer(home, layers))
@@ -178,17 +192,21 @@ class Settings:
         """(name, value, source) of each setting, for people; passwords are masked."""
         for name in _READERS:
             value = getattr(self, name)
-            shown = "***" if name == "ui_token" and value else without_password(str(value))
-            yield name, shown, self.sources[name]
+            yield name, masked(name, str(value)) if value else str(value), self.sources[name]
         for name, value in self.kafka.items():
-            is_secret = any(word in name for word in _SECRETS)
-            yield f"kafka.{name}", "***" if is_secret else without_password(value), self.sources[f"kafka.{name}"]
+            yield f"kafka.{name}", masked(f"kafka.{name}", value), self.sources[f"kafka.{name}"]
         for name, first in self.genesis.items():
             yield f"genesis.{name}", str(first), self.sources[f"genesis.{name}"]
 
 
 _SECRETS = ("password", "secret", "key", "token", "jaas", "oauthbearer.config")
 """What stands in the names of librdkafka's options whose values nobody shows."""
+
+
+def masked(name: str, value: str) -> str:
+    """A setting, or `kafka.` and an option of librdkafka, as it may be shown: ``***`` for what is secret of it."""
+    is_secret = name.startswith("kafka.") and any(word in name for word in _SECRETS) and not name.endswith(".location")
+    return "***" if is_secret or name == "ui_token" else without_password(value)
 
 
 def s3_endpoint(environment: Mapping[str, str] | None = None) -> str | None:
@@ -244,10 +262,31 @@ def _file_layer(config_file: Path | None, environment: Mapping[str, str]) -> _La
         raise ConfigurationError(f"the configuration file {path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
-    unknown = sorted(values.keys() - _READERS.keys() - {"kafka", "genesis"})
-    if unknown:
-        raise ConfigurationError(f"{path}: unknown setting {', '.join(unknown)}; known are {', '.join(_READERS)}")
+    profiles = values.get("profile", {})
+    if not isinstance(profiles, dict) or not all(isinstance(each, dict) for each in profiles.values()):
+        raise ConfigurationError(f"{path}: profile has settings below a name, as in [profile.prod]")
+    for place, settings in ((str(path), values.keys() - {"profile"}), *_of_profiles(path, profiles)):
+        if unknown := sorted(settings - _READERS.keys() - {"kafka", "genesis"}):
+            raise ConfigurationError(f"{place}: unknown setting {', '.join(unknown)}; known are {', '.join(_READERS)}")
     return _Layer(values, f"{path}: {{}}")
+
+
+def _of_profiles(path: Path, profiles: Mapping[str, Mapping[str, object]]) -> Iterator[tuple[str, Set[str]]]:
+    return ((f"{path}: profile.{name}", settings.keys()) for name, settings in profiles.items())
+
+
+def _profile_layer(file: _Layer, name: str | None, named_by: str) -> list[_Layer]:
+    """What a profile says, of which the argument or the environment has the name; nothing where neither has."""
+    if not name:
+        return []
+    profiles = cast("Mapping[str, Mapping[str, object]]", file.values.get("profile", {}))
+    if name not in profiles:
+        there = f"has {', '.join(profiles) or 'none'}" if file.place else f"is not there in {Path.cwd()}"
+        raise ConfigurationError(
+            f"{named_by} is {name!r}, and {file.where('profile') or CONFIG_FILE} {there}: write [profile.{name}] into "
+            f"{CONFIG_FILE} in the working directory, or into the file that {PREFIX}CONFIG names"
+        )
+    return [_Layer(profiles[name], file.where(f"profile.{name}.{{}}"))]
 
 
 def _run_layer(home: Path, chosen: list[_Layer]) -> _Layer:

@@ -79,7 +79,8 @@ class CommitLog(ReadableLog):
 
         Args:
             writer_id: who writes; None makes a name of this process's own.
-            settings: see ``Settings.load``; ``settings=Settings(...)`` takes them as they are.
+            settings: see ``Settings.load``; ``settings=Settings(...)`` takes them as they are, ``profile="prod"`` those of
+                ``[profile.prod]`` in ``commitlog.toml``.
 
         Raises:
             ConfigurationError: a setting is wrong; the message names it and its source.

@@ -19,6 +19,10 @@ A setting is taken from the first of these that has it: an argument or an option
 file `commitlog.toml` in the working directory, or the one that `COMMITLOG_CONFIG` or `--config` names; what runs in the home
 (`commitlog up`); the default. `commitlog config show` says which value each has here, and which of these it is from.
 
+Of several logs, each has a profile in the file: `[profile.prod]` and its settings (librdkafka's below `[profile.prod.kafka]`).
+`CommitLog.connect(profile="prod")`, or Spark's option `profile`, takes them before all but other arguments,
+`COMMITLOG_PROFILE=prod` before the rest of the file. What a profile does not say is as without it.
+
 This page is printed by `commitlog config reference`.
 
 ## Of a process

@@ -14,7 +14,8 @@ from commitlog.client.access.kafka_access import KafkaAccess
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
 
-_SETTINGS = frozenset(Settings.__slots__)
+SETTINGS = frozenset({"profile", *Settings.__slots__})
+"""What names a log among the options, beside what is passed through to Kafka's client."""
 _KAFKA = "kafka."
 _NO_CATALOG = "postgresql://of-the-driver-alone"
 _lock = Lock()
@@ -27,7 +28,7 @@ def connect(options: Mapping[str, str] | None = None) -> CommitLog:
     What begins with ``kafka.`` is passed through to Kafka's client.
     """
     given = (options or {}).items()
-    settings = sorted((name, value) for name, value in given if name in _SETTINGS)
+    settings = sorted((name, value) for name, value in given if name in SETTINGS)
     kafka = sorted((name.removeprefix(_KAFKA), value) for name, value in given if name.startswith(_KAFKA))
     return connect_by(_loaded(tuple(settings), tuple(kafka)))
 

@@ -16,7 +16,7 @@ from commitlog.spark.source.options import _HERE, SourceOptions
         ("replaceWhere", r"overwrite\(df, where=...\) does that"),
         ("readChangeFeed", "changes is that"),
         ("snapshott", "did you mean snapshot?"),
-        ("colour", "there are table, topic, snapshot"),
+        ("colour", "there are table, profile, topic, snapshot"),
     ],
 )
 def test_options_when_one_is_of_another_format_or_misspelt_then_are_told_what_is_there_instead(
@@ -30,3 +30,32 @@ def test_options_of_other_formats_then_none_is_one_of_ours() -> None:
     for name in _HERE:
         with pytest.raises(ConfigurationError, match="has no option"):
             SourceOptions({name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_secret"),
+    [
+        ("database_url", "postgresql://etl:hush@catalog/lake", True),
+        ("DATABASE_URL", "postgresql://catalog/lake?sslpassword=hush", True),
+        ("reader_url", "postgresql://a:hush@catalog/lake", True),
+        ("kafka.sasl.password", "hush", True),
+        ("kafka.ssl.key.pem", "hush", True),
+        ("ui_token", "hush", True),
+        ("database_url", "postgresql://etl@catalog/lake", False),
+        ("kafka.ssl.key.location", "/etc/key.pem", False),
+        ("key", "load:1", False),
+        ("profile", "prod", False),
+    ],
+)
+def test_options_when_create_table_would_keep_a_secret_then_are_refused_and_told_what_to_name_instead(
+    name: str, value: str, is_secret: bool
+) -> None:
+    for prefix in ("", "option."):
+        given = {f"{prefix}table": "main.rides", f"{prefix}{name}": value}
+        assert SourceOptions(given).table == "main.rides"
+        if not is_secret:
+            assert SourceOptions({**given, "owner": "me"}).creates_table
+            continue
+        with pytest.raises(ConfigurationError, match=f"{name.lower()} has a password.*the option profile") as refused:
+            SourceOptions({**given, "owner": "me"})
+        assert "hush" not in str(refused.value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from pathlib import Path
 
 import pytest
 from people import source_options
@@ -55,3 +57,20 @@ def test_tasks_when_sent_a_reader_then_get_only_the_passwords_that_they_need(
     sent = pickle.dumps(getattr(source, kind)(source.schema()))
     assert {each for each in (URL_PASSWORD, KAFKA_PASSWORD) if each.encode() in sent} == needed
     assert settings_of(log).database_url.encode() not in sent or URL_PASSWORD in needed
+
+
+def test_tasks_when_a_profile_is_named_then_those_that_write_get_no_password(
+    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [name for name in options if not name.startswith(("kafka.", "table"))]
+    lines = ["[profile.prod]", *(f"{name} = {json.dumps(options[name])}" for name in names)]
+    lines += ["[profile.prod.kafka]", f'"sasl.password" = "{KAFKA_PASSWORD}"']
+    (tmp_path / "commitlog.toml").write_text("\n".join(lines))
+    monkeypatch.setenv("COMMITLOG_CONFIG", str(tmp_path / "commitlog.toml"))
+    source = CommitLogDataSource({"table": options["table"], "profile": "prod"})
+    schema = source.schema()
+    log = source.reader(schema)._settings  # type: ignore[attr-defined]
+    assert (log.database_url, log.kafka) == (options["database_url"], {"sasl.password": KAFKA_PASSWORD})
+    for writer in (source.writer(schema, False), source.streamWriter(schema, False)):
+        sent = pickle.dumps(writer)
+        assert not [each for each in (URL_PASSWORD, KAFKA_PASSWORD) if each.encode() in sent]

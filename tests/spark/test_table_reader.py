@@ -219,10 +219,16 @@ def test_reads_when_a_table_with_nested_columns_has_no_file_left_then_give_no_ro
     assert delete(spark, "nested", "id = 1", log=log) is None
 
 
-def test_create_table_when_it_uses_commitlog_then_is_read_and_written_by_its_options(
-    spark: SparkSession, log: CommitLog, options: dict[str, str]
+def test_create_table_when_it_uses_commitlog_then_is_read_and_written_by_its_options_which_have_no_password(
+    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
 ) -> None:
-    spark.sql(f"CREATE TABLE made USING commitlog OPTIONS ({in_sql(options)})")
+    separator = "&" if "?" in options["database_url"] else "?"
+    secret = {**options, "database_url": f"{options['database_url']}{separator}sslpassword=hush"}
+    with pytest.raises(PySparkException, match="database_url has a password"):
+        spark.sql(f"CREATE TABLE made USING commitlog OPTIONS ({in_sql(secret)})")
+    running = {name: value for name, value in secret.items() if name != "table"}
+    (tmp_path / "run.json").write_text(json.dumps(running))
+    spark.sql(f"CREATE TABLE made USING commitlog OPTIONS (table '{TABLE}', home '{tmp_path}')")
     try:
         spark.sql("INSERT INTO made VALUES (1L, 'n1', 1)")
         append(rows(spark, 2), TABLE, log=log)

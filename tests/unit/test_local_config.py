@@ -74,6 +74,29 @@ def test_load_when_kafka_options_come_from_several_sources_then_merges_them(tmp_
     assert settings.kafka_port == 9999
 
 
+def test_load_when_a_profile_is_named_then_its_settings_come_right_behind_what_names_it(tmp_path: Path) -> None:
+    (tmp_path / "commitlog.toml").write_text(
+        'log = "orders"\npartitions = 2\nui_port = 8700\n[kafka]\n"a" = "file"\n"b" = "file"\n'
+        '[profile.prod]\nlog = "rides"\npartitions = 3\n[profile.prod.kafka]\n"b" = "prod"\n[profile.dev]\nlog = "trials"\n'
+    )
+    variables = {"COMMITLOG_PARTITIONS": "5", "COMMITLOG_PROFILE": "dev"}
+    by_argument = Settings.load(environment=variables, profile="prod")
+    assert (by_argument.log, by_argument.partitions, by_argument.ui_port) == ("rides", 3, 8700)
+    assert by_argument.kafka == {"a": "file", "b": "prod"}
+    assert by_argument.sources["log"].endswith("commitlog.toml: profile.prod.log")
+    assert Settings.load(environment=variables, profile="prod", log="mine").log == "mine"
+    by_variable = Settings.load(environment={**variables, "COMMITLOG_PROFILE": "prod"})
+    assert (by_variable.log, by_variable.partitions) == ("rides", 5)
+    assert Settings.load(environment={}).log == "orders"
+    with pytest.raises(
+        ConfigurationError, match=r"argument profile is 'test', and .*commitlog.toml: profile has prod, dev"
+    ):
+        Settings.load(environment={}, profile="test")
+    (tmp_path / "commitlog.toml").unlink()
+    with pytest.raises(ConfigurationError, match=r"COMMITLOG_PROFILE is 'dev', and commitlog.toml is not there in"):
+        Settings.load(environment=variables)
+
+
 def test_environment_when_given_to_a_child_then_it_loads_equal_settings(tmp_path: Path) -> None:
     settings = Settings.load(
         environment={}, log="orders", partitions=7, kafka={"sasl.password": "s"}, genesis={"conflicts_max": 5}
@@ -129,6 +152,8 @@ def test_load_when_a_value_is_wrong_then_names_the_setting_and_its_source(name: 
         ("partitions = [", "is not valid TOML"),
         ("partitions = true", "whole number"),
         ("kafka = 3", "must be a table"),
+        ('profile = "prod"', "profile has settings below a name"),
+        ('[profile.prod]\nlogg = "rides"', "profile.prod: unknown setting logg"),
         ('checkpoint_dir = "lake/c"\ndata_path = "lake"', "under data_path"),
         ('data_path = "s3a://lake/data"', "write it s3://"),
         ('[kafka]\n"bootstrap.servers" = "x"', "as bootstrap_servers"),

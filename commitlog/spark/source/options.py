@@ -9,11 +9,13 @@ from difflib import get_close_matches
 
 from pyspark.sql.types import StructField, StructType
 
-from commitlog.config import Settings
+from commitlog.config import masked
 from commitlog.errors import ConfigurationError
+from commitlog.spark.connection import SETTINGS
 
 _OWN = {
     "table": "which table, `schema.table` or `table`; `load` and `save` take it too",
+    "profile": "the settings of `[profile.NAME]` in `commitlog.toml` on the driver",
     "topic": "`results`, instead of a table: every outcome of the log as a row",
     "snapshot": "read: the snapshot of this id; without it, each query reads the newest at its start",
     "timestamp": "read: the newest snapshot at this moment (ISO 8601 with its time zone, such as `2026-03-01T00:00:00Z`)",
@@ -66,14 +68,15 @@ _KEPT = "commitlog.options"
 _BETWEEN_KEYS = re.compile(r",(?![^(]*\))")
 _KAFKA = "kafka."
 """What stands before an option of librdkafka, such as ``kafka.sasl.mechanism``."""
-_KNOWN = {name.lower(): name for name in (*_OWN, *Settings.__slots__)}
+_KNOWN = {name.lower(): name for name in (*_OWN, *SETTINGS)}
 
 
 class SourceOptions:
     """The options of one read or write.
 
     Raises:
-        ConfigurationError: one is not known; the message names the nearest that is.
+        ConfigurationError: one is not known, the message names the nearest that is; or one of a table that CREATE TABLE makes
+            is secret.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -84,6 +87,17 @@ class SourceOptions:
             folded = name.lower().removeprefix(_IN_TABLE)
             if folded not in _KNOWN and folded not in ignored and not folded.startswith(_KAFKA):
                 raise ConfigurationError(f"format('commitlog') has no option {name}: {_hint(folded)}")
+        if self.creates_table:
+            self._refuse_secrets()
+
+    def _refuse_secrets(self) -> None:
+        secret = sorted(name for name, value in self._given.items() if masked(name, value) != value)
+        if secret:
+            raise ConfigurationError(
+                f"CREATE TABLE keeps its options in Spark's catalog, and {' and '.join(secret)} has a password or a key: leave "
+                "it out, and give the option profile, which names a part [profile.NAME] of commitlog.toml on the driver, or "
+                "the option home (of `commitlog up`), or set COMMITLOG_... in the driver's environment"
+            )
 
     def text(self, name: str) -> str | None:
         """An option's text; None when it is not given."""
@@ -162,9 +176,7 @@ class SourceOptions:
     @property
     def settings(self) -> dict[str, str]:
         """The settings of commitlog among them, and what is passed through to Kafka's client, as ``kafka.sasl.mechanism``."""
-        return {
-            name: value for name, value in self._given.items() if name in Settings.__slots__ or name.startswith(_KAFKA)
-        }
+        return {name: value for name, value in self._given.items() if name in SETTINGS or name.startswith(_KAFKA)}
 
 
 def _hint(name: str) -> str:
