@@ -34,7 +34,7 @@ from commitlog.spark.writing.column_fit import fit
 from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.proposal_room import few_files
-from commitlog.spark.writing.publish import commit
+from commitlog.spark.writing.publish import commit, committed_before
 from commitlog.spark.writing.stream_runs import fenced
 from commitlog.spark.writing.target import Making, prepared_target
 
@@ -59,11 +59,17 @@ class SparkTransaction:
         self._paths: list[str] = []
         self._table_paths: dict[str, str] = {}
         self._changed: dict[str, int] = {}
-        self._outcome: SubmittedOutcome | None = None
+        self._first = committed_before(log, key)
+        self._outcome: SubmittedOutcome | None = self._first
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether this was known, when it began, to have been committed under its key: its writes compute nothing."""
+        return self._first is not None
 
     @property
     def outcome(self) -> SubmittedOutcome | None:
-        """The answer; None before the end of the ``with`` block, and when there was nothing to commit."""
+        """The answer; None before the end of the ``with`` block, unless it is a repeat, and where nothing was to commit."""
         return self._outcome
 
     @property
@@ -97,6 +103,8 @@ class SparkTransaction:
             DataFileError: the columns do not fit the table.
             TableNotFoundError: there is no such table, and it is not to be created.
         """
+        if self.is_repeat:
+            return
         to = prepared_target(self._transaction, table, Making(df.schema, create, partition_by, merge_schema))
         self._table_paths[table] = to.path
         with shown_as(df.sparkSession, "append to", table, to.snapshot_id):
@@ -140,6 +148,8 @@ class SparkTransaction:
         source: DataFrame | None = None,
         where: Asked = None,
     ) -> None:
+        if self.is_repeat:
+            return
         name = fold(str(parse_table_name(table)))
         if name in self._changed:
             raise InvalidRequestError(
@@ -181,7 +191,7 @@ def transaction(
 
     Args:
         log: the log; None connects by the settings found.
-        key: names this commit, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
+        key: names this commit, such as ``nightly:2024-01-31``, so that doing it again computes and commits nothing.
         message: for the history.
         isolation: "serializable", "write_serializable" (others' appends that rely on nothing they have read do not matter) or
             "snapshot" (only changes of the same rows or files do).

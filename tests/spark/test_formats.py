@@ -47,8 +47,8 @@ def forget_last_commit(checkpoint: Path) -> None:
 def test_format_when_written_in_batch_twice_under_one_key_then_commits_once_and_says_what_does_not_fit(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:
-    for _ in range(2):
-        writer = rows(spark, 1, 2).write.format("commitlog").options(**source_options(settings))
+    for these in ((1, 2), (3,)):
+        writer = rows(spark, *these).write.format("commitlog").options(**source_options(settings))
         writer.option("key", "load:1").mode("append").save()
     assert ids(spark, log, newest(log)) == [1, 2]
     assert len(files_below(settings)) == 1

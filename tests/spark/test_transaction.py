@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
@@ -59,6 +60,10 @@ def test_transaction_when_it_writes_to_several_tables_then_is_one_commit_and_a_r
     assert write() == before + 1
     files = files_below(settings)
     assert write() == before + 1
+    with transaction(log, key="load:1") as again:
+        again.append(spark.range(1).select(sf.raise_error(sf.lit("it was computed")).alias("id")), "b")
+        again.delete(spark, "a", True)
+    assert (again.is_repeat, again.outcome and again.outcome.snapshot_id) == (True, before + 1)
     assert files_below(settings) == files
     assert newest(log) == before + 1
     assert ids(spark, log, "a") == [4, 5, 6, 7, 8, 9, 50]

@@ -41,7 +41,7 @@ from commitlog.spark.source.workers import keep_imports, plainly
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit
 from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
-from commitlog.spark.writing.publish import publish
+from commitlog.spark.writing.publish import committed_before, publish
 from commitlog.spark.writing.stream_runs import stream_key
 from commitlog.spark.writing.target import Making, Target, create_if_missing, target
 
@@ -129,11 +129,11 @@ class BatchWriter(DataSourceArrowWriter):
         self._follows = options.choice("onSchemaChange", "fail", "retry") == "retry"
         self._schema = schema
         log, making = connect(options.settings), _making(options, schema)
-        self._target = target(log, table, making)
-        self._is_ignored = self._is_there_already(table)
-        check_fit(schema, self._target.definition, by_arrow=True)
         key = options.text("key")
         self._key = None if key is None else Key.parse(key).of_table(table)
+        self._target = target(log, table, making)
+        self._is_done = committed_before(log, self._key) is not None or self._is_there_already(table)
+        check_fit(schema, self._target.definition, by_arrow=True)
 
     def _is_there_already(self, table: str) -> bool:
         """Whether the table is there, and so nothing is to be written."""
@@ -148,11 +148,11 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self._overwrite:
             _refuse_dynamic_partitions()
-        return WrittenFiles((), None, None) if self._is_ignored else _write(iterator, self._target)
+        return WrittenFiles((), None, None) if self._is_done else _write(iterator, self._target)
 
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        if self._is_ignored:
+        if self._is_done:
             return
         log, paths = connect(self._options.settings), _paths(messages)
         to = replace(self._target, snapshot_id=self._base(log, messages)) if self._overwrite else self._target

@@ -17,7 +17,7 @@ from commitlog.spark.writing.column_fit import check_fit, check_frame, fit
 from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
 from commitlog.spark.writing.partitions import write_rows
 from commitlog.spark.writing.proposal_room import few_files
-from commitlog.spark.writing.publish import WrittenOutcome, publish
+from commitlog.spark.writing.publish import WrittenOutcome, committed_before, publish
 from commitlog.spark.writing.stream_runs import stream_key
 from commitlog.spark.writing.target import NOTHING, Making, Target, create_if_missing, target
 
@@ -42,7 +42,8 @@ def append(
         df: columns are matched by name; see `commitlog.spark.writing.column_fit.fit`.
         table: its name, ``schema.table`` or ``table``. Rows of a partitioned table are split by its partitions.
         log: the log; None connects by the settings found.
-        key: names this write to this table, such as ``nightly:2024-01-31``, so that doing it again commits nothing.
+        key: names this write to this table, such as ``nightly:2024-01-31``: once it has been committed, doing it again computes
+            nothing and is answered as the first time, whatever rows ``df`` has now.
         message: for the history.
         create: create the table for the columns of ``df``, in the same commit, if there is none.
         partition_by: of a table that is created: columns, or ``"month(day)"``, ``"bucket(16, id)"``.
@@ -55,13 +56,15 @@ def append(
         DataFileError: the columns do not fit the table; the message lists every one that does not.
         TableNotFoundError: there is no such table, and it is not to be created.
         ProposalRejectedError: the commit was refused; its files are gone.
-        KeyReusedError: the key has named a write of other rows before; its files are gone.
+        KeyReusedError: a write of other rows under the same key was committed while this one was computed; its files are gone.
         OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.
     """
     check_frame(df)
     to_log = connect() if log is None else log
     given = Key.parse(key) if isinstance(key, str) else key
     named = None if given is None else given.of_table(table)
+    if (first := committed_before(to_log, named)) is not None:
+        return first
     making = Making(df.schema, create, partition_by, merge_schema)
     to = target(to_log, table, making)
     try:

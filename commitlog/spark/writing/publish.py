@@ -14,7 +14,7 @@ from typing import Protocol, cast
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.files.removing import remove_files, unlisted
 from commitlog.client.tables.names import parse_table_name
-from commitlog.domain.model import ConflictKind, Isolation, Reason
+from commitlog.domain.model import Append, ConflictKind, DataFile, Isolation, Reason
 from commitlog.errors import (
     FencedError,
     KeyReusedError,
@@ -22,7 +22,7 @@ from commitlog.errors import (
     ProposalTooLargeError,
     TableNotFoundError,
 )
-from commitlog.spark.connection import catalog_of
+from commitlog.spark.connection import catalog_of, committed_as
 from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.partitions import described
 from commitlog.spark.writing.target import NOTHING, Target, rows_without_file, target
@@ -30,7 +30,7 @@ from commitlog.spark.writing.target import NOTHING, Target, rows_without_file, t
 
 @dataclass(frozen=True, slots=True)
 class WrittenOutcome(SubmittedOutcome):
-    """The answer to an append, with what was written for it (a repeat's files are gone again).
+    """The answer to an append, with what was written for it: of a repeat, by whoever was first.
 
     Attributes:
         row_count: how many rows.
@@ -41,6 +41,21 @@ class WrittenOutcome(SubmittedOutcome):
     row_count: int = 0
     file_count: int = 0
     file_bytes: int = 0
+
+
+def committed_before(log: CommitLog, key: Key | None) -> WrittenOutcome | None:
+    """The answer of the commit that a key has named, by whichever process; None where it has named none."""
+    first = None if key is None else committed_as(log, key.writer_id, key.writer_seq)
+    if first is None:
+        return None
+    changes = () if first.first is None else first.first.changes
+    return _written(first, [file for each in changes if isinstance(each, Append) for file in each.files])
+
+
+def _written(outcome: SubmittedOutcome, files: Sequence[DataFile]) -> WrittenOutcome:
+    answer = {each.name: getattr(outcome, each.name) for each in fields(outcome)}
+    rows, size = sum(each.record_count for each in files), sum(each.file_size_bytes for each in files)
+    return WrittenOutcome(**answer, row_count=rows, file_count=len(files), file_bytes=size)
 
 
 def publish(
@@ -100,8 +115,7 @@ def publish(
         if not may_follow or not is_altered(error):
             raise
         return publish(log, _altered(log, to, paths, error), paths, key=key, message=message, follows=True)
-    answer = {each.name: getattr(outcome, each.name) for each in fields(outcome)}
-    return WrittenOutcome(**answer, row_count=rows, file_count=len(files), file_bytes=size)
+    return _written(outcome, files)
 
 
 def is_altered(error: ProposalRejectedError) -> bool:
