@@ -7,13 +7,14 @@ same reading of statistics as that of SERIALIZABLE reads (rules.md 12.14, 12.24)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, LiteralString, TypeAlias
 
 from psycopg import sql
 
 from commitlog.domain.deciding.proofs import is_vacuous
 from commitlog.domain.model import FilterOp, Predicate, Scalar
+from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, canonical_value, value_text
 
@@ -32,10 +33,11 @@ _BY_STATISTICS = sql.SQL("""
 _BY_PARTITION = sql.SQL("""
     SELECT 1 FROM ducklake_partition_column p JOIN ducklake_file_partition_value v
         ON v.data_file_id = f.data_file_id AND v.table_id = f.table_id AND v.partition_key_index = p.partition_key_index
-    WHERE p.partition_id = f.partition_id AND p.transform = 'identity' AND p.column_id = %s
+    WHERE p.partition_id = f.partition_id AND p.transform = %s AND p.column_id = %s
     AND NOT EXISTS (SELECT 1 FROM ducklake_file_partition_value o WHERE o.data_file_id = v.data_file_id
         AND o.partition_key_index = v.partition_key_index AND o.partition_value IS DISTINCT FROM v.partition_value)
     AND ({})""")
+_OF_NO_BUCKET = sql.SQL("v.partition_value IS NULL OR v.partition_value <> ALL(%s)")
 _AS_NUMBER = sql.SQL("(CASE WHEN {bound} ~ {form} THEN {bound}::numeric {operator} %s::numeric ELSE false END)")
 _AS_BOOLEAN = sql.SQL("({bound} IN ('true', 'false') AND ({bound} = 'true') {operator} (%s = 'true'))")
 _OF_TEXT = sql.SQL('({bound} COLLATE "C" {operator} %s COLLATE "C")')
@@ -59,7 +61,8 @@ def exclusions(definition: TableDefinition, where: Iterable[Predicate]) -> tuple
         column = definition.column(predicate.column)
         if is_vacuous(column.type, predicate):
             return sql.SQL(" AND false"), []
-        for text, values in (_by_statistics(column, predicate), _by_partition(column, predicate)):
+        proofs = (_by_statistics(column, predicate), _by_partition(column, predicate))
+        for text, values in (*proofs, *_by_buckets(definition, column, predicate)):
             parts.append(_NONE_SUCH.format(text))
             parameters += values
     return sql.Composed(parts), parameters
@@ -90,7 +93,23 @@ def _by_partition(column: Column, predicate: Predicate) -> tuple[sql.Composable,
     if (found := _outside(column, predicate, value, value, is_exact=True)) is not None:
         terms.append(found[0])
         bounds = found[1]
-    return _BY_PARTITION.format(sql.SQL(" OR ").join(terms)), [column.column_id, *bounds]
+    return _BY_PARTITION.format(sql.SQL(" OR ").join(terms)), ["identity", column.column_id, *bounds]
+
+
+def _by_buckets(definition: TableDefinition, column: Column, predicate: Predicate) -> Iterator[Proof]:
+    """Rows with a value that is asked for are in its bucket: none of them is in the files of another."""
+    asked = {FilterOp.EQ: (predicate.value,), FilterOp.IN: predicate.value}.get(predicate.op)
+    if not isinstance(asked, tuple) or (column.type.name == "timestamptz" and not all(map(_has_zone, asked))):
+        return
+    for key in definition.partition_by:
+        if key.column_id == column.column_id and key.buckets is not None:
+            found = {bucket_of(column.type, each, key.buckets) for each in asked}
+            if None not in found:
+                yield _BY_PARTITION.format(_OF_NO_BUCKET), [key.transform, column.column_id, [*map(str, found)]]
+
+
+def _has_zone(value: Scalar) -> bool:
+    return isinstance(value, str) and _ZONED.search(value) is not None
 
 
 def _outside(
@@ -186,7 +205,7 @@ class _Side:
             return None
         if isinstance(value, bool) != (name == "boolean"):
             return None
-        if name == "timestamptz" and not (isinstance(value, str) and _ZONED.search(value)):
+        if name == "timestamptz" and not _has_zone(value):
             # Whose zone is meant, the reader says who looks at the rows.
             return None
         if numeric and not isinstance(value, str):

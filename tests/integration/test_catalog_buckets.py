@@ -75,5 +75,40 @@ def test_a_file_of_an_unknown_bucket_then_queries_do_not_know_it_either(lake: La
     assert [file.partition_values for file in files] == [None, ("2",)]
 
 
+def test_files_when_a_value_is_asked_for_then_those_of_other_buckets_are_left_out(lake: Lake) -> None:
+    kinds = {"i": "int32", "d": "date", "t": "timestamp", "z": "timestamptz", "b": "boolean"}
+    lake.commit(change("CREATE_TABLE", columns=[{"name": name, "type": kind} for name, kind in kinds.items()]))
+    file = {"record_count": 1, "file_size_bytes": 100, "statistics": []}
+    lake.commit(change("APPEND", files=[{**file, "path": "before.parquet"}]))
+    head = lake.commit(
+        alter("SET_PARTITION_BY", partition_by=[{"column": name, "transform": "bucket(16)"} for name in kinds])
+    )
+    # Iceberg's own examples: 34 and 2017-11-16 are in these of 2^31 - 1 buckets, and the moment 22:31:08 of that day.
+    known = (2017239379 % 16, (-653330422 & 2**31 - 1) % 16, (-2047944441 & 2**31 - 1) % 16)
+    own = [*known, known[2], 1392991556 % 16]
+    values = {"its": own, "other": [(each + 1) % 16 for each in own], "unknown": None, "none": [None] * 5}
+    files = [{**file, "path": f"{name}.parquet", "partition_values": each} for name, each in values.items()]
+    head = lake.commit(change("APPEND", files=files))
+    catalog = Catalog(lake.database_url)
+    table = catalog.table_at("main", "t", head)
+    assert table is not None
+
+    def kept(column: str, value: Any, op: FilterOp = FilterOp.EQ) -> set[str]:
+        found = catalog.files_at(table, head, where=[Predicate(column, op, value)])
+        return {file.path.rpartition("/")[2].removesuffix(".parquet") for file in found}
+
+    always = {"before", "unknown"}
+    moments = {"t": "2017-11-16 22:31:08", "z": "2017-11-16 23:31:08+01:00"}
+    for column, value in {"i": 34, "d": "2017-11-16", "b": True, **moments}.items():
+        assert kept(column, value) == always | {"its"}, column
+    number = next(n for n in range(1000) if kept("i", n) == always | {"other"})
+    assert kept("i", (34, number), FilterOp.IN) == always | {"its", "other"}
+    everything = {*always, "its", "other", "none"}
+    assert kept("i", 34, FilterOp.GE) == kept("i", None, FilterOp.IS_NULL) == everything
+    # What is no value of the column's proves nothing; and whose zone is meant, the reader says.
+    assert kept("i", 34.5) == kept("z", moments["t"]) == everything
+    catalog.close()
+
+
 def test_more_buckets_than_a_catalog_takes_then_invalid(lake: Lake) -> None:
     lake.log.refused("INVALID", create_table(partition_by=[{"column": "v", "transform": "bucket(4097)"}]))

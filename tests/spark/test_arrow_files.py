@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from commitlog.client.writing.by_partition import bucket
 from commitlog.domain.model import ColumnSpec, CreateTable
+from commitlog.domain.model.buckets import bucket
 from commitlog.domain.model.definitions import TableDefinition, define
 from commitlog.errors import DataFileError
 from commitlog.spark.writing.arrow_files import write_batches

@@ -191,6 +191,14 @@ def test_append_when_the_table_has_buckets_then_files_stand_where_duckdb_looks_f
                 parameters = [] if row[column] is None else [row[column]]
                 found = connection.execute(f"SELECT count(*) FROM {table} WHERE {where}", parameters).fetchone()
                 assert found == (sum(each[column] == row[column] for each in given),)
+        texts = {
+            row[0]: row[1] for row in df.selectExpr(f"CAST({column} AS STRING)", "count(*) OVER () AS n").collect()
+        }
+        for text in filter(None, texts):
+            value = int(text) if column == "id" else text == "true" if column == "flag" else text
+            where = (column, "=", f"{value}+00:00" if column == "at" else value)
+            expected = df.where(f"CAST({column} AS STRING) = '{text}'").count() if column == "flag" else 1
+            assert log.table(table).scan(where=where).count() == expected
     replaced = overwrite(df.where("id = 5"), "main.by_id", partitions="dynamic", log=log)
     assert replaced is not None
     assert 1 < read(spark, "main.by_id", log=log).count() < len(given)

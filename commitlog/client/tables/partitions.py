@@ -8,6 +8,7 @@ from typing import Any
 
 from commitlog.client.arguments import checked_items
 from commitlog.domain.model import ColumnStatistics, PartitionSpec, Scalar
+from commitlog.domain.model.buckets import BUCKETED
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model.texts import check_text
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
@@ -19,7 +20,6 @@ DIRECTORY = "commitlog_p"
 
 _TRANSFORM = re.compile(r"(year|month|day|hour)\((.+)\)")
 _BUCKET = re.compile(r"bucket\((\d{1,9}),\s*(.+)\)")
-_BUCKETED = frozenset({"int8", "int16", "int32", "int64", "boolean", "date", "timestamp", "timestamptz"})
 # Where in the text of a date or timestamp, 2024-01-31 12:30:00, the part is.
 _PARTS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
 
@@ -69,7 +69,7 @@ def partition_values_of(
 def is_computed(key: PartitionKey, column: Column) -> bool:
     """Whether a row's value of a key is computed by writers; else its files are of any partition."""
     data_type = column.type.name
-    return data_type in _BUCKETED if key.buckets is not None else data_type not in FLOATS and data_type != "blob"
+    return data_type in BUCKETED if key.buckets is not None else data_type not in FLOATS and data_type != "blob"
 
 
 def is_plain(text: str) -> bool:

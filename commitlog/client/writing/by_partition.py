@@ -12,12 +12,11 @@ import pyarrow.compute as pc
 
 from commitlog.client.tables.partitions import DIRECTORY, is_computed, is_plain, is_storable, partition_value
 from commitlog.domain.model import Scalar
+from commitlog.domain.model.buckets import bucket
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model.types import canonical_value, value_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SIGN = 2**31 - 1
-_WORD = 2**32 - 1
 _PARTS: Mapping[str, Callable[[Any], Any]] = {"year": pc.year, "month": pc.month, "day": pc.day, "hour": pc.hour}
 
 
@@ -124,18 +123,3 @@ def _number(value: Any) -> int:
     if isinstance(value, date):
         return (value - _EPOCH.date()).days
     return int(value)
-
-
-def bucket(value: int, buckets: int) -> int:
-    """Iceberg's bucket of a number: murmur3 of its 8 bytes, without the sign, modulo."""
-    hashed, unsigned = 0, value & (2**64 - 1)
-    for word in (unsigned & _WORD, unsigned >> 32):
-        mixed = word * 0xCC9E2D51 & _WORD
-        mixed = (mixed << 15 | mixed >> 17) & _WORD
-        hashed ^= mixed * 0x1B873593 & _WORD
-        hashed = (hashed << 13 | hashed >> 19) & _WORD
-        hashed = (hashed * 5 + 0xE6546B64) & _WORD
-    hashed ^= 8
-    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & _WORD
-    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & _WORD
-    return ((hashed ^ hashed >> 16) & _SIGN) % buckets
