@@ -52,6 +52,20 @@ def test_spark_job_when_the_log_is_in_memory_then_does_what_it_does_on_a_real_on
     assert log.outcomes[-1].verdict == "COMMITTED"
 
 
+def test_merge_when_one_of_its_writes_fails_then_the_files_of_the_other_are_gone_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(rows(spark, 1, 2, 3, 4), create=True)
+    there = {*(tmp_path / "lake").rglob("*.parquet")}
+    merge = t.merge(rows(spark, 4, 9), on="id").when_matched_update()
+    with pytest.raises(Exception, match="no such row"):
+        merge.when_not_matched_insert(values={"id": "source.id", "age": "raise_error('no such row')"}).commit()
+    assert {*(tmp_path / "lake").rglob("*.parquet")} == there
+    assert ids_of(t.read()) == [1, 2, 3, 4]
+
+
 def test_stream_when_the_log_is_in_memory_then_each_batch_once_and_inlined_rows_are_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,11 @@ def wanted(rows: RowsOfFile, record_count: int) -> npt.NDArray[np.bool_]:
 
 def _numbers(positions: FrozenBitMap64) -> npt.NDArray[np.int64]:
     return np.frombuffer(positions.to_array(), np.uint64).astype(np.int64)
+
+
+def bitmap(positions: npt.NDArray[np.int64]) -> FrozenBitMap64:
+    """Positions as a bitmap, which takes a third of the time that it takes of an array of Numpy's."""
+    return FrozenBitMap64(array("Q", positions.tobytes()))
 
 
 def delete_positions(path: str) -> npt.NDArray[np.int64]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeAlias
 
 from pyspark.sql import DataFrame
+from pyspark.util import inheritable_thread_target
 
 from commitlog.client import Transaction
 from commitlog.client.files.removing import remove_files
 from commitlog.client.writing.delete_files import split_deletes, write_delete_file
 from commitlog.client.writing.proposal_room import beyond_room
-from commitlog.domain.model import DeleteFile
+from commitlog.domain.model import DataFile, DeleteFile
 from commitlog.spark.changing.base import Base
 from commitlog.spark.changing.matching import Found
 from commitlog.spark.changing.setting_apart import ScatteredRowsError
@@ -62,25 +64,49 @@ def put_replacement(
     that has the column, so ``new`` rows are in files of their own.
     """
     paths = put_delete(transaction, base, found)
+    parts = [] if changed is None else [_Part(fit_with_ids(changed, base.definition), keeps_ids=True)]
+    if new is not None:
+        parts.append(_Part(fit(new, base.definition), keeps_ids=False))
     try:
-        if changed is not None:
-            paths += _put_append(transaction, base, fit_with_ids(changed, base.definition), keeps_ids=True)
-        if new is not None:
-            paths += _put_append(transaction, base, fit(new, base.definition), keeps_ids=False)
+        for written, files in _side_by_side(base, parts):
+            paths += written
+            if files:
+                transaction.append(base.table, files)
     except BaseException:
         remove_files(paths)
         raise
     return paths
 
 
-def _put_append(transaction: Transaction, base: Base, rows: DataFrame, *, keeps_ids: bool) -> Sequence[str]:
-    paths = write_rows(
-        few_files(rows, base.definition, base.log.settings.proposal_bytes_max), base.definition, base.path
-    )
+class _Part(NamedTuple):
+    """Rows, which `fit` has made, for files of their own."""
+
+    rows: DataFrame
+    keeps_ids: bool
+
+
+_Written: TypeAlias = "tuple[Sequence[str], Sequence[DataFile]]"
+
+
+def _side_by_side(base: Base, parts: Sequence[_Part]) -> list[_Written]:
+    """The files of each part, written at the same time; when one fails, those of the others are removed."""
+    if not parts:
+        return []
+    as_here = inheritable_thread_target(base.spark)
+    with ThreadPoolExecutor(len(parts)) as pool:
+        writing = [pool.submit(as_here(_written), base, part) for part in parts]
     try:
-        if paths:
-            transaction.append(base.table, described(paths, base.definition, base.path, carry_row_ids=keeps_ids))
+        return [each.result() for each in writing]
+    except BaseException:
+        remove_files([path for each in writing if each.exception() is None for path in each.result()[0]])
+        raise
+
+
+def _written(base: Base, part: _Part) -> _Written:
+    rows = few_files(part.rows, base.definition, base.log.settings.proposal_bytes_max)
+    paths = write_rows(rows, base.definition, base.path)
+    try:
+        return paths, described(paths, base.definition, base.path, carry_row_ids=part.keeps_ids)
     except BaseException:
         remove_files(paths)
         raise
-    return paths

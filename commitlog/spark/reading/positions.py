@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame
 
+from commitlog.client.reading.rows_of_file import bitmap
 from commitlog.spark.reading.scan_files import FILE, POSITION
 
 _WORD_BITS = 64
@@ -27,7 +28,7 @@ def positions(rows: DataFrame) -> dict[int, FrozenBitMap64]:
     files, indices, values = files[order], indices[order].astype(np.int64), values[order]
     ids, starts = np.unique(files, return_index=True)
     return {
-        int(file): FrozenBitMap64(np.concatenate([*_set_bits(indices[start:end], values[start:end])]))
+        int(file): bitmap(np.concatenate([*_set_bits(indices[start:end], values[start:end])]))
         for file, (start, end) in zip(ids, pairwise([*starts, len(files)]), strict=True)
     }
 

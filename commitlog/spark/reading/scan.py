@@ -9,13 +9,12 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
-from commitlog.client.reading.rows_of_file import delete_positions
+from commitlog.client.reading.rows_of_file import bitmap, delete_positions
 from commitlog.client.reading.stored_rows import blob_bytes
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import Predicate
@@ -155,13 +154,14 @@ def scan_at(
 def _scan_file(file: CatalogFile) -> ScanFile:
     filed = NO_POSITIONS
     if file.delete_file_path is not None:
-        filed = FrozenBitMap64(delete_positions(file.delete_file_path))
+        filed = bitmap(delete_positions(file.delete_file_path))
     return ScanFile(
         data_file_id=file.data_file_id,
         path=file.path,
         record_count=file.record_count,
         file_size_bytes=file.file_size_bytes,
-        deleted=file.deleted | filed,
+        # One bitmap where it can be: those of 10^4 files are gigabytes.
+        deleted=file.deleted | filed if file.deleted else filed,
         in_delete_file=filed,
         name_mapping=file.name_mapping,
         partition_values=file.partition_values,
