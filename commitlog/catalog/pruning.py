@@ -98,8 +98,9 @@ def _by_partition(column: Column, predicate: Predicate) -> tuple[sql.Composable,
 
 def _by_buckets(definition: TableDefinition, column: Column, predicate: Predicate) -> Iterator[Proof]:
     """Rows with a value that is asked for are in its bucket: none of them is in the files of another."""
-    asked = {FilterOp.EQ: (predicate.value,), FilterOp.IN: predicate.value}.get(predicate.op)
-    if not isinstance(asked, tuple) or (column.type.name == "timestamptz" and not all(map(_has_zone, asked))):
+    asked = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
+    is_zoned = column.type.name == "timestamptz"
+    if predicate.op not in (FilterOp.EQ, FilterOp.IN) or (is_zoned and not all(map(_has_zone, asked))):
         return
     for key in definition.partition_by:
         if key.column_id == column.column_id and key.buckets is not None:
