@@ -27,13 +27,12 @@ from commitlog.domain.model import Genesis, Outcome
 _APPLIED = sql.SQL("SELECT tableoid, log_id, seq, epoch, hash, results_offset FROM {own}.applied")
 _LOCK_APPLIED = sql.SQL("SELECT tableoid, seq, hash FROM {own}.applied FOR UPDATE")
 _HEEDED = sql.SQL("SELECT next_offset FROM {own}.applied")
-_TURN: LiteralString = "hashtextextended('commitlog.projector ' || %s, 0)"
-_TAKE_TURN: LiteralString = f"SELECT pg_try_advisory_lock({_TURN})"
+_TAKE_TURN: LiteralString = "SELECT pg_try_advisory_lock(hashtextextended('commitlog.projector ' || %s, 0))"
 # One who is frozen, or whose machine is gone, has a session that waits for its client.
-_END_TURN: LiteralString = f"""
+_END_TURN: LiteralString = """
     SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
     WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database()
-      AND l.objsubid = 1 AND (l.classid::bigint << 32 | l.objid::bigint) = {_TURN}
+      AND l.objsubid = 1 AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('commitlog.projector ' || %s, 0)
       AND (a.state <> 'active' OR a.wait_event = 'ClientRead') AND a.state_change < clock_timestamp() - %s * interval '1 s'"""
 _KEEPALIVES = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
 """A session whose machine is gone ends after half a minute."""

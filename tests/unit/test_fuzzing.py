@@ -257,6 +257,11 @@ def test_settings_when_values_are_anything_then_taken_or_refused(given_values: d
     assert all(isinstance(shown, str) for _, shown, _ in found.shown())
 
 
+# As a shell gives them: any bytes but none that is 0.
+ARGUMENTS = st.one_of(
+    TEXTS.map(lambda text: os.fsdecode(text.encode("utf-8", "replace").replace(b"\0", b""))),
+    st.binary(max_size=20).map(lambda raw: os.fsdecode(raw.replace(b"\0", b""))),
+)
 COMMANDS = (
     ("replay",),
     ("acl", "print"),
@@ -268,7 +273,7 @@ COMMANDS = (
 
 
 @FUZZ
-@given(st.sampled_from(COMMANDS), st.lists(TEXTS.map(lambda text: text.replace("\0", "")), max_size=3), TEXTS)
+@given(st.sampled_from(COMMANDS), st.lists(ARGUMENTS, max_size=3), TEXTS)
 def test_command_line_when_arguments_are_anything_then_done_or_refused(
     tmp_path_factory: pytest.TempPathFactory, words: tuple[str, ...], arguments: list[str], typed: str
 ) -> None:

@@ -303,6 +303,7 @@ class LogIsNotWell:
 
     sequencer_alive: bool = False
     projector_alive: bool = True
+    standbys: int = 1
     epoch: int | None = None
     decided_seq: int | None = 9
     head_snapshot_id: int | None = 7
@@ -320,6 +321,7 @@ def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_t
         "no sequencer is alive: run `commitlog serve`",
         "5 outcomes behind, for 12.5 s",
         "outcome 4",
+        "1 machine stands by.",
     ):
         assert told in page.text
     assert page.scripts == ["/static/page.js"]
