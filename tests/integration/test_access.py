@@ -188,7 +188,7 @@ def test_rules_then_only_service_and_owner_write_what_is_told() -> None:
             == {
                 Role.READER: set(),
                 Role.WRITER: {TOPICS.proposals},
-                Role.SERVICE: set(TOPICS) - {TOPICS.proposals},
+                Role.SERVICE: set(TOPICS) - {TOPICS.proposals, TOPICS.trims},
                 Role.OWNER: set(TOPICS),
             }[role]
         )
