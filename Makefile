@@ -14,7 +14,7 @@ TWO_WORKERS := --numprocesses 2
 # Exits with 3 where there is no C compiler; the core then runs interpreted, which the line it prints says.
 COMPILE := $(BIN)/python hatch_build.py || [ $$? -eq 3 ]
 
-.PHONY: help prerequisites env compiled chromium records check test demo lint types nightly baseline constraints clean
+.PHONY: help prerequisites env compiled chromium records docs check test demo lint types nightly baseline constraints clean
 
 help:
 	@echo "make demo     run the main job: start Kafka and PostgreSQL, commit from many writers, read it with DuckDB"
@@ -23,6 +23,7 @@ help:
 	@echo "make env      only create .venv, fetch the Kafka jars and compile the core"
 	@echo "make compiled compile the core again after its sources were changed; until then they run interpreted"
 	@echo "make records  the log's records as Python, from schemas/"
+	@echo "make docs     the pages of docs/ as a site, in build/site"
 	@echo "make lint | types | nightly | baseline | constraints | clean"
 
 # Says what is missing or too old before anything is downloaded.
@@ -59,7 +60,7 @@ $(READY): pyproject.toml constraints.txt
 	"$$python" -m venv .venv
 	@echo "[env] installing the pinned packages (about 1 GB on disk, a minute or two the first time)"
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet $(INSTALL) uv
-	@$(BIN)/uv pip $(INSTALL) --build-constraint constraints.txt --editable '.[spark,local,duckdb,peers,ui,metrics,simulation,dev]'
+	@$(BIN)/uv pip $(INSTALL) --build-constraint constraints.txt --editable '.[spark,local,duckdb,peers,ui,metrics,simulation,docs,dev]'
 	@echo "[env] fetching the Kafka broker's jars (once for this user)"
 	@$(BIN)/python -m commitlog.local
 	@echo "[env] compiling the core (a minute)"
@@ -77,6 +78,11 @@ chromium: env
 # The Python of the records, from schemas/*.avsc.
 records: env
 	@$(BIN)/python schemas/generator
+
+# Ends at a broken link or anchor. It says nothing of the next version of mkdocs, which is pinned.
+docs: env
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "[docs] build/site/index.html"
 
 lint: env
 	@echo "[lint] ruff check"

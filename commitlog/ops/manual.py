@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from inspect import cleandoc, getdoc
+
+from commitlog import errors
 from commitlog.domain.deciding.conflict_matrix import CONFLICT_MATRIX
 from commitlog.domain.deciding.conflict_rules import NEVER
 from commitlog.domain.model import ChangeKind
 from commitlog.domain.model.invalid_codes import MEANINGS
+from commitlog.ops.records_page import records_page
 
 _CONFLICTS_HEAD = """\
 # What conflicts with what
@@ -20,6 +25,16 @@ _INVALID_HEAD = """\
 A proposal that can never be, whatever others commit, is refused as INVALID with one of these codes beside a text that names
 what it is about. A program goes by the code, which stays; texts may be said better one day. This page is printed from
 `commitlog/domain/model/invalid_codes.py`.
+"""
+_ERRORS_HEAD = """\
+# Errors
+
+What a Python program can meet. All of them are in `commitlog.errors` and have one base; the messages say what to do. A refusal
+is an outcome first, and an exception only of those calls that must succeed. The command line's exit codes are on
+[Commands](commands.md), the ways to be INVALID on [What makes a change INVALID](invalid-codes.md), the reasons of a refusal and
+whether asking again can help in [the rules](rules.md#2). What to do about a refusal: [Resolving conflicts](resolving-conflicts.md).
+
+This page is printed by `commitlog manual errors`.
 """
 
 
@@ -49,5 +64,24 @@ def invalid_page() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"conflicts": conflict_page, "invalid": invalid_page}
+def errors_page() -> str:
+    """The page "Errors", in Markdown."""
+    tree = (errors.__doc__ or "").partition("\n\n    ")[2].rstrip()
+    lines = [_ERRORS_HEAD, f"```text\n{cleandoc(tree)}\n```\n", "| error | meaning |", "|---|---|"]
+    lines += [f"| `{error.__name__}` | {_meaning(error)} |" for error in _errors()]
+    return "\n".join(lines) + "\n"
+
+
+def _errors() -> Iterator[type[errors.CommitLogError]]:
+    for value in vars(errors).values():
+        if isinstance(value, type) and issubclass(value, errors.CommitLogError):
+            yield value
+
+
+def _meaning(error: type[errors.CommitLogError]) -> str:
+    """What its text says before its arguments, on one line."""
+    return " ".join((getdoc(error) or "").partition("\n\nArgs:")[0].split())
+
+
+PAGES = {"conflicts": conflict_page, "invalid": invalid_page, "errors": errors_page, "records": records_page}
 """The pages by the words that `commitlog manual` takes."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from commitlog.config import Settings
 from commitlog.domain.model import LogSettings
 from commitlog.ops.cli.commands_page import commands_page
-from commitlog.ops.manual import conflict_page, invalid_page
+from commitlog.ops.manual import conflict_page, errors_page, invalid_page
+from commitlog.ops.records_page import records_page
 from commitlog.ops.settings_page import meanings_for_logs, meanings_for_processes, settings_page
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -22,6 +23,16 @@ def test_what_conflicts_with_what_then_as_the_matrix_prints_it() -> None:
 def test_what_makes_a_change_invalid_then_as_the_codes_print_it() -> None:
     written = (DOCS / "invalid-codes.md").read_text()
     assert written == invalid_page(), "print it anew: commitlog manual invalid > docs/invalid-codes.md"
+
+
+def test_errors_then_as_they_describe_themselves() -> None:
+    written = (DOCS / "errors.md").read_text()
+    assert written == errors_page(), "print it anew: commitlog manual errors > docs/errors.md"
+
+
+def test_records_then_as_the_schemas_declare_them() -> None:
+    written = (DOCS / "records.md").read_text()
+    assert written == records_page(), "print it anew: commitlog manual records > docs/records.md"
 
 
 def test_settings_then_as_they_describe_themselves() -> None:

@@ -40,7 +40,7 @@ SPARK_OUTSIDE = _names(
     "domain log.results log.chain log.codec errors config"
 )
 SPARK_TOOLS = _names("spark.columns spark.connection spark.filters spark.jobs")
-OPS_TOOLS = _names("ops.local_spark ops.manual ops.row_files ops.settings_page")
+OPS_TOOLS = _names("ops.local_spark ops.manual ops.records_page ops.row_files ops.settings_page")
 # A room within a room says all that it may import; what the outer one never imports, it does not either.
 ROOMS = {
     "domain": Room(

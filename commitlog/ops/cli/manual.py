@@ -15,5 +15,5 @@ _PAGES: Mapping[str, Callable[[], str]] = {**PAGES, "commands": commands_page}
 @click.command("manual")
 @click.argument("page", type=click.Choice(list(_PAGES)), default="conflicts")
 def manual_command(page: str) -> None:
-    """Print what conflicts with what, what is INVALID, or what the commands are."""
+    """Print a page of the manual: what conflicts with what, what is INVALID, errors, records, commands."""
     click.echo(_PAGES[page](), nl=False)

@@ -1,0 +1,88 @@
+"""What the pages of docs/ tell to run is run as it stands there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from page_blocks import DOCS, blocks_of, run_page
+
+from commitlog.catalog.projector import Projector
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.log.codec import decode_statistics
+from commitlog.log.genesis import init_log
+from commitlog.log.sequencer import Sequencer
+
+ON_A_LOG = ("quickstart.md", "tutorial-analyst.md", "tutorial-service.md", "other-readers.md")
+WITHOUT_A_LOG = ("resolving-conflicts.md", "testing-your-code.md")
+RUN_ELSEWHERE = {
+    "commands.md": "what a shell's own files say",
+    "spark.md": "tests/spark/test_spark_page.py",
+}
+
+
+@pytest.fixture
+def environment(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A working directory of its own, and the settings where a user has them."""
+    names = ("log", "bootstrap_servers", "database_url", "data_path", "home")
+    found = {f"COMMITLOG_{name.upper()}": str(getattr(settings, name)) for name in names}
+    for name, value in found.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    return found
+
+
+@pytest.fixture
+def _deciding(settings: Settings) -> Iterator[None]:
+    """A log that decides and projects."""
+    init_log(settings)
+    stop = threading.Event()
+    projector = Projector(settings, decode_statistics=decode_statistics)
+    threads = [
+        threading.Thread(target=Sequencer(settings, stop=stop).run, name="sequencer"),
+        threading.Thread(target=projector.run, args=(stop,), name="projector"),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(timeout=30)
+            assert not thread.is_alive(), f"the {thread.name} did not stop"
+
+
+def run(page: str, environment: dict[str, str]) -> None:
+    names: dict[str, object] = {"__name__": "__main__"}
+    try:
+        assert [block for block, _ in run_page(page, names, environment)]
+    finally:
+        if isinstance(connected := names.get("log"), CommitLog):
+            connected.close()
+
+
+@pytest.mark.usefixtures("_deciding")
+@pytest.mark.parametrize("page", ON_A_LOG)
+def test_page_when_it_is_followed_on_a_log_then_does_what_it_says(page: str, environment: dict[str, str]) -> None:
+    run(page, environment)
+
+
+@pytest.mark.parametrize("page", WITHOUT_A_LOG)
+def test_page_when_it_is_followed_without_servers_then_does_what_it_says(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(page, {})
+
+
+def test_pages_when_they_tell_to_run_something_then_it_is_run_or_they_say_why_not() -> None:
+    run_here = {*ON_A_LOG, *WITHOUT_A_LOG, *RUN_ELSEWHERE}
+    pages = [path.name for path in sorted(DOCS.glob("*.md"))]
+    assert sorted({page for page in pages if any(block.is_run for block in blocks_of(page))} - run_here) == []
+    assert run_here <= set(pages)
+    refused = [block for page in pages for block in blocks_of(page) if block.title.startswith("not run")]
+    assert [block.title for block in refused if len(block.title) < len("not run: why")] == []
