@@ -10,7 +10,6 @@ from commitlog.domain.deciding.conflict_matrix import CONFLICT_MATRIX
 from commitlog.domain.deciding.conflict_rules import NEVER
 from commitlog.domain.model import ChangeKind
 from commitlog.domain.model.invalid_codes import MEANINGS
-from commitlog.ops.records_page import records_page
 
 _CONFLICTS_HEAD = """\
 # What conflicts with what
@@ -32,7 +31,8 @@ _ERRORS_HEAD = """\
 What a Python program can meet. All of them are in `commitlog.errors` and have one base; the messages say what to do. A refusal
 is an outcome first, and an exception only of those calls that must succeed. The command line's exit codes are on
 [Commands](commands.md), the ways to be INVALID on [What makes a change INVALID](invalid-codes.md), the reasons of a refusal and
-whether asking again can help in [the rules](rules.md#2). What to do about a refusal: [Resolving conflicts](resolving-conflicts.md).
+whether asking again can help in [the rules](rules.md#2), and what to do about one in
+[Resolving conflicts](resolving-conflicts.md).
 
 This page is printed by `commitlog manual errors`.
 """
@@ -83,5 +83,5 @@ def _meaning(error: type[errors.CommitLogError]) -> str:
     return " ".join((getdoc(error) or "").partition("\n\nArgs:")[0].split())
 
 
-PAGES = {"conflicts": conflict_page, "invalid": invalid_page, "errors": errors_page, "records": records_page}
+PAGES = {"conflicts": conflict_page, "invalid": invalid_page, "errors": errors_page}
 """The pages by the words that `commitlog manual` takes."""

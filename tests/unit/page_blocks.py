@@ -53,7 +53,9 @@ def run_page(page: str, names: dict[str, Any], environment: Mapping[str, str]) -
             yield block, printed
         elif block.title == PRINTS:
             pattern = ".*".join(map(re.escape, _words(block.code).split("...")))
-            assert re.fullmatch(pattern, _words(printed), re.DOTALL), f"{page} says\n{block.code}\nand this came:\n{printed}"
+            assert re.fullmatch(pattern, _words(printed), re.DOTALL), (
+                f"{page} says\n{block.code}\nand this came:\n{printed}"
+            )
 
 
 def _words(text: str) -> str:

@@ -8,8 +8,9 @@ import click
 
 from commitlog.ops.cli.commands_page import commands_page
 from commitlog.ops.manual import PAGES
+from commitlog.ops.records_page import records_page
 
-_PAGES: Mapping[str, Callable[[], str]] = {**PAGES, "commands": commands_page}
+_PAGES: Mapping[str, Callable[[], str]] = {**PAGES, "records": records_page, "commands": commands_page}
 
 
 @click.command("manual")
