@@ -1,4 +1,4 @@
-"""The README's examples are run as they stand there."""
+"""The examples of README, docs/python.md and docs/spark.md are run as they stand there."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pyspark.sql import SparkSession
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
 
 
 def example(heading: str) -> str:
-    """The Python block below a heading."""
-    section = README.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    """The Python block below a heading of the page of that name."""
+    page = ROOT / "docs" / f"{heading.lower()}.md"
+    section = page.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
     [block] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     assert isinstance(block, str)
     return block
@@ -30,8 +32,8 @@ def _here(settings: Settings, log: CommitLog, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
 
 
-def run(code: str) -> None:
-    names: dict[str, object] = {}
+def run(code: str, **given: object) -> None:
+    names: dict[str, object] = dict(given)
     try:
         exec(compile(code, README.name, "exec"), names)
     finally:
@@ -63,6 +65,18 @@ def test_readme_when_its_spark_example_is_run_then_counts_as_it_should(
     assert "repeated: True" in shown
     assert "rides now and then: 857 1000" in shown
     assert "with the stream: 867" in shown
+
+
+@pytest.mark.usefixtures("spark")
+def test_readme_when_its_lines_are_run_then_each_of_three_ways_sees_the_same_rows(
+    capsys: pytest.CaptureFixture[str], spark: SparkSession
+) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 3
+    run("".join(blocks), spark=spark)
+    shown = capsys.readouterr().out
+    assert "│ LAX     │     1 │" in shown
+    assert "│ SFO     │     1 │" in shown
 
 
 def test_readme_when_it_is_read_elsewhere_then_names_nothing_of_this_machine() -> None:
