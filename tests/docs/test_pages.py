@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from page_blocks import DOCS, blocks_of, run_page
 
 from commitlog.catalog.projector import Projector
@@ -20,7 +22,8 @@ ON_A_LOG = ("quickstart.md", "tutorial-analyst.md", "tutorial-service.md", "othe
 WITHOUT_A_LOG = ("resolving-conflicts.md", "testing-your-code.md")
 RUN_ELSEWHERE = {
     "commands.md": "what a shell's own files say",
-    "spark.md": "tests/spark/test_spark_page.py",
+    "python.md": "tests/spark/test_readme.py",
+    "spark.md": "tests/spark/test_spark_page.py, test_readme.py",
 }
 
 
@@ -86,3 +89,12 @@ def test_pages_when_they_tell_to_run_something_then_it_is_run_or_they_say_why_no
     assert run_here <= set(pages)
     refused = [block for page in pages for block in blocks_of(page) if block.title.startswith("not run")]
     assert [block.title for block in refused if len(block.title) < len("not run: why")] == []
+
+
+def test_alerts_when_they_are_listed_then_as_prometheus_is_told_them() -> None:
+    groups = yaml.safe_load((DOCS.parent / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))["groups"]
+    told = [(rule["alert"], rule["labels"]["severity"]) for group in groups for rule in group["rules"]]
+    listed = re.findall(
+        r"^\| (Commitlog\w+) \| (\w+) \|", (DOCS / "alerts.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert listed == told
