@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.spark import stream_into
-from commitlog.spark.source import data_source
+from commitlog.spark.source import data_source, stream_writer
 from commitlog.spark.writing import append as appending
 
 STEPS = ("before write", "after write", "after publish", "after the verdict", "before the checkpoint")
@@ -97,7 +97,7 @@ def dying_write(write: Callable[..., Any], death: Death) -> Callable[..., Any]:
     return dying
 
 
-class DyingWriter(data_source.StreamWriter):
+class DyingWriter(stream_writer.StreamWriter):
     """The product's writer, whose tasks and commits die."""
 
     orders: Orders

@@ -18,8 +18,9 @@ from commitlog.domain.model import Verdict
 from commitlog.errors import ConfigurationError, DataFileError, FencedError, OutcomeUnknownError, ProposalRejectedError
 from commitlog.ops.maintenance.clean import Cleaning
 from commitlog.spark import stream_into
-from commitlog.spark.source.data_source import StreamWriter, WrittenFiles
 from commitlog.spark.source.options import SourceOptions
+from commitlog.spark.source.stream_writer import StreamWriter
+from commitlog.spark.source.written_files import WrittenFiles
 from commitlog.spark.writing import append as appending
 from commitlog.spark.writing import publish as publish_module
 from commitlog.spark.writing import stream_runs

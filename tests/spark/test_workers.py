@@ -6,12 +6,13 @@ import sys
 import traceback
 from importlib import import_module
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from commitlog.errors import DataFileError
-from commitlog.spark.source.workers import plainly
+from commitlog.errors import ConfigurationError, DataFileError
+from commitlog.spark.source.workers import needs_spark, plainly
 
 SOURCE = "commitlog.spark.source.data_source"
 
@@ -39,3 +40,14 @@ def test_plainly_when_an_error_of_ours_is_raised_deep_below_then_its_stack_ends_
     with pytest.raises(DataFileError, match="column id is wrong") as error:
         plainly(deep)(5)
     assert [frame.name for frame in traceback.extract_tb(error.tb)][1:] == ["called"]
+
+
+def test_streams_when_spark_is_older_than_they_need_then_say_what_there_is_instead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "4.0.1")
+    for version in ("4.0", "3.10"):
+        needs_spark(version, "this", "that")
+    for version in ("4.1", "4.10", "5.0"):
+        with pytest.raises(ConfigurationError, match=rf"^this needs Spark {version}, and this is 4\.0\.1: that$"):
+            needs_spark(version, "this", "that")

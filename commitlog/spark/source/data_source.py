@@ -12,53 +12,36 @@ a batch that Spark repeats after a crash is answered with its first commit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from uuid import uuid4
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamReader,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog
-from commitlog.client.files.removing import remove_files
 from commitlog.errors import ConfigurationError, DataFileError
 from commitlog.spark.connection import connect
 from commitlog.spark.reading.scan import snapshot_of
-from commitlog.spark.reading.snapshots import agreed_snapshot, columns_read_at, query_of_task
+from commitlog.spark.reading.snapshots import agreed_snapshot, columns_read_at
 from commitlog.spark.source.options import SourceOptions
-from commitlog.spark.source.outcomes import OUTCOMES, OutcomesReader, OutcomesStream
+from commitlog.spark.source.outcomes import OUTCOMES, OutcomesReader
 from commitlog.spark.source.table_reader import TableReader, source_schema
-from commitlog.spark.source.table_stream import TableStream
-from commitlog.spark.source.workers import keep_imports, plainly
-from commitlog.spark.writing.arrow_files import write_batches
+from commitlog.spark.source.workers import keep_imports, needs_spark, plainly
+from commitlog.spark.source.written_files import WrittenFiles, making_of, paths_of, remove_unpublished, written
 from commitlog.spark.writing.column_fit import check_fit
-from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
+from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.publish import committed_before, publish
-from commitlog.spark.writing.stream_runs import stream_key
-from commitlog.spark.writing.target import Making, Target, create_if_missing, target
+from commitlog.spark.writing.target import target
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader
 
 _PARTITION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 
 # Every worker that has to do with the source imports this module.
 keep_imports()
-
-
-@dataclass
-class WrittenFiles(WriterCommitMessage):
-    """What one task wrote, for which streaming query and run of it, and in which query of Spark's."""
-
-    paths: tuple[str, ...]
-    query_id: str | None
-    run_id: str | None
-    query: str | None = None
 
 
 class CommitLogDataSource(DataSource):
@@ -84,6 +67,10 @@ class CommitLogDataSource(DataSource):
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        needs_spark("4.2", "readStream.format('commitlog')", "read batches, or t.changes(after) of a table's handle")
+        from commitlog.spark.source.outcomes_stream import OutcomesStream
+        from commitlog.spark.source.table_stream import TableStream
+
         chosen = self._chosen.with_kept(schema)
         return OutcomesStream(chosen) if _follows_results(chosen) else TableStream(chosen, _table(chosen), schema)
 
@@ -96,6 +83,11 @@ class CommitLogDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         if overwrite:
             raise DataFileError("a stream into commitlog appends: use outputMode('append')")
+        needs_spark(
+            "4.1", "writeStream.format('commitlog')", "writeStream.foreachBatch(commitlog.spark.stream_into(...))"
+        )
+        from commitlog.spark.source.stream_writer import StreamWriter
+
         chosen = self._chosen.with_kept(schema)
         return StreamWriter(chosen, _table(chosen), schema)
 
@@ -111,10 +103,6 @@ def _table(chosen: SourceOptions) -> str:
     return chosen.table
 
 
-def _making(options: SourceOptions, schema: StructType) -> Making:
-    return Making(schema, options.flag("createTable"), options.partition_by, options.flag("mergeSchema"))
-
-
 class BatchWriter(DataSourceArrowWriter):
     """A batch write: one file a task and partition, one proposal in all.
 
@@ -128,7 +116,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._overwrite = overwrite
         self._follows = options.choice("onSchemaChange", "fail", "retry") == "retry"
         self._schema = schema
-        log, making = connect(options.settings), _making(options, schema)
+        log, making = connect(options.settings), making_of(options, schema)
         key = options.text("key")
         self._key = None if key is None else Key.parse(key).of_table(table)
         self._target = target(log, table, making)
@@ -148,13 +136,13 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self._overwrite:
             _refuse_dynamic_partitions()
-        return WrittenFiles((), None, None) if self._is_done else _write(iterator, self._target)
+        return WrittenFiles((), None, None) if self._is_done else written(iterator, self._target)
 
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self._is_done:
             return
-        log, paths = connect(self._options.settings), _paths(messages)
+        log, paths = connect(self._options.settings), paths_of(messages)
         to = replace(self._target, snapshot_id=self._base(log, messages)) if self._overwrite else self._target
         publish(log, to, paths, key=self._key, replaces=self._overwrite, follows=self._follows and not self._overwrite)
 
@@ -170,48 +158,7 @@ class BatchWriter(DataSourceArrowWriter):
         return min(read_at, self._target.snapshot_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        _remove_unpublished(messages)
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write. Spark makes one for each batch, and another for its commit."""
-
-    def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
-        self._options = options
-        self._follows = options.choice("onSchemaChange", "fail", "retry") == "retry"
-        log = connect(options.settings)
-        making = _making(options, schema)
-        if making.merge_schema:
-            raise ConfigurationError("mergeSchema is for batches: alter the table before the stream brings new columns")
-        if making.create:
-            create_if_missing(log, table, making)
-        self._target = target(log, table)
-        check_fit(schema, self._target.definition, by_arrow=True)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(iterator, self._target)
-
-    @plainly
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        paths = _paths(messages)
-        if not paths:
-            return
-        told = next(each for each in messages if isinstance(each, WrittenFiles))
-        assert told.query_id is not None, "Spark gives every streaming task its query's id"
-        assert told.run_id is not None, "Spark gives every streaming task its run's job group"
-        log = connect(self._options.settings)
-        key = stream_key(log, told.query_id, told.run_id, self._target.definition.table_id, batchId)
-        publish(log, self._target, paths, key=key, follows=self._follows)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        _remove_unpublished(messages)
-
-
-def _write(batches: Iterator[pa.RecordBatch], to: Target) -> WrittenFiles:
-    context = TaskContext.get()
-    query_id, run_id = (context.getLocalProperty(name) if context else None for name in (QUERY_ID, RUN_ID))
-    query = query_of_task(str(uuid4())) if context else None
-    return WrittenFiles(write_batches(batches, to.definition, to.path), query_id, run_id, query)
+        remove_unpublished(messages)
 
 
 def _refuse_dynamic_partitions() -> None:
@@ -224,14 +171,3 @@ def _refuse_dynamic_partitions() -> None:
             f"mode('overwrite') replaces all rows of the table, and {_PARTITION_OVERWRITE} is dynamic: replace partitions by "
             "commitlog.spark.table(spark, name).overwrite(df, partitions='dynamic'), or set it to static to replace all rows"
         )
-
-
-def _paths(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
-    return [path for each in messages if isinstance(each, WrittenFiles) for path in each.paths]
-
-
-def _remove_unpublished(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Spark also aborts after a commit that raised, and then the proposal may still be accepted. Only when a task has
-    failed, whose message is missing, was there no commit."""
-    if any(each is None for each in messages):
-        remove_files(_paths(messages))

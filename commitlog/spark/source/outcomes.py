@@ -5,8 +5,7 @@ Python reads and decodes Kafka here, so no jar is needed. A stream's offset is a
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
@@ -15,9 +14,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from commitlog.catalog.queries import Catalog, Milepost
 from commitlog.client import CommitLog
@@ -25,7 +23,7 @@ from commitlog.client.outcomes import outcome_rows
 from commitlog.client.outcomes.archive import archived_paths, archived_position
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome
-from commitlog.errors import CatalogUnavailableError, ConfigurationError
+from commitlog.errors import CatalogUnavailableError
 from commitlog.log.results import LogPosition, begins_at, read_accepted, results_end
 from commitlog.spark.connection import connect, for_tasks, settings_of
 from commitlog.spark.reading.listed_files import read_files
@@ -33,7 +31,6 @@ from commitlog.spark.source.options import SourceOptions
 
 RANGE_OUTCOMES = 20_000
 BATCH_ROWS = 5_000
-END_KEPT_S = 0.1
 _RAW = "raw binary, takeovers array<binary>"
 _RAW_SCHEMA = pa.schema([("raw", pa.binary()), ("takeovers", pa.list_(pa.binary()))])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -51,7 +48,7 @@ def outcomes(spark: SparkSession, *, log: CommitLog | None = None) -> DataFrame:
     """
     settings = settings_of(connect() if log is None else log)
     sent = for_tasks(settings, catalog=False)
-    return _in_ranges(spark, settings, None, lambda part: _batches(sent, part), OUTCOMES)
+    return _in_ranges(spark, settings, None, lambda part: batches(sent, part), OUTCOMES)
 
 
 def raw_records(spark: SparkSession, log: CommitLog, archived: str | None = None) -> DataFrame:
@@ -126,7 +123,7 @@ def ranges_after(
     return ranges
 
 
-def _ranges(settings: Settings, start: int, end: int) -> list[OffsetRange]:
+def ranges_between(settings: Settings, start: int, end: int) -> list[OffsetRange]:
     """The results between two offsets."""
     if start >= end:
         return []
@@ -168,7 +165,7 @@ def _position(milepost: Milepost) -> LogPosition:
     return LogPosition(milepost.log_id, milepost.seq, milepost.epoch, milepost.hash, milepost.results_offset)
 
 
-def _batches(settings: Settings, part: OffsetRange) -> Iterator[pa.RecordBatch]:
+def batches(settings: Settings, part: OffsetRange) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(OUTCOMES, timezone="UTC")
     rows: list[dict[str, Any]] = []
     for record in read_accepted(settings, part.after, part.end):
@@ -191,61 +188,8 @@ class OutcomesReader(DataSourceReader):
         return {**vars(self), "_settings": for_tasks(self._settings, catalog=False)}
 
     def partitions(self) -> Sequence[InputPartition]:
-        return _ranges(self._settings, 0, results_end(self._settings)) or [OffsetRange(None, 0, 0)]
+        return ranges_between(self._settings, 0, results_end(self._settings)) or [OffsetRange(None, 0, 0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, OffsetRange)
-        return _batches(self._settings, partition)
-
-
-class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Outcomes as they are decided. Options: `startingOffset`, a Kafka offset of the results (default: the first);
-    `recordsPerTrigger`, about how many a batch takes at most."""
-
-    def __init__(self, options: SourceOptions) -> None:
-        self._settings = settings_of(connect(options.settings))
-        self._start = options.number("startingOffset") or 0
-        self._limit = options.number("recordsPerTrigger")
-        self._end: tuple[float, int] | None = None
-        self._last: int | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What tasks get: they read Kafka."""
-        return {**vars(self), "_settings": for_tasks(self._settings, catalog=False)}
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        end = results_end(self._settings)
-        if self._start > end:
-            raise ConfigurationError(f"the results end at offset {end}, before startingOffset {self._start}")
-        return {"offset": self._start}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadAllAvailable() if self._limit is None else ReadMaxRows(self._limit)
-
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        end = self._newest() if self._last is None else self._last
-        if isinstance(limit, ReadMaxRows):
-            end = min(end, start["offset"] + limit.max_rows)
-        return {"offset": max(end, start["offset"])}
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._last = results_end(self._settings)
-
-    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
-        return _ranges(self._settings, start["offset"], end["offset"])
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, OffsetRange)
-        return _batches(self._settings, partition)
-
-    def commit(self, end: dict[str, int]) -> None:
-        pass
-
-    def stop(self) -> None:
-        pass
-
-    def _newest(self) -> int:
-        now = time.monotonic()
-        if self._end is None or now - self._end[0] > END_KEPT_S:
-            self._end = now, results_end(self._settings)
-        return self._end[1]
+        return batches(self._settings, partition)

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from commitlog.errors import CommitLogError
+import pyspark
+
+from commitlog.errors import CommitLogError, ConfigurationError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,6 +26,20 @@ def keep_imports() -> None:
     main = sys.modules["__main__"].__spec__
     if main is not None and main.name == _DAEMON:
         gc.freeze()
+
+
+def needs_spark(version: str, what: str, otherwise: str) -> None:
+    """See that Spark is new enough for what its older versions have no place for.
+
+    Raises:
+        ConfigurationError: it is not; the message says what there is instead.
+    """
+    if _numbers(pyspark.__version__) < _numbers(version):
+        raise ConfigurationError(f"{what} needs Spark {version}, and this is {pyspark.__version__}: {otherwise}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def plainly(method: Callable[P, T]) -> Callable[P, T]:
