@@ -13,7 +13,7 @@ from pathlib import Path
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
 from commitlog.log.sequencer import EXIT_FENCED, Phase
-from commitlog.ops.service.supervisor import SEQUENCER
+from commitlog.ops.service.supervisor import SEQUENCER, STANDBY
 
 POLL_S = 0.005
 _MOVE = re.compile(r"(\w+) -> (\w+)$")
@@ -113,7 +113,7 @@ class Fleet:
 
     def start(self, *, standby: bool) -> Member:
         """One more."""
-        return self.add(SEQUENCER.command(SEQUENCER.arguments_after[EXIT_FENCED] if standby else None))
+        return self.add((STANDBY if standby else SEQUENCER).command())
 
     def add(self, command: Sequence[str]) -> Member:
         """One more, by a command of the caller's."""
