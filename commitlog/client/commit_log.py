@@ -132,7 +132,8 @@ class CommitLog(ReadableLog):
             writer_epoch: from ``open_writer``; a lower one than the highest seen is refused.
             writer_seq: a number of the writer's own that commits once only, whatever happens.
             base_snapshot_id: what the changes are computed from; else the newest snapshot, see ``head_snapshot_id``.
-            proposal_id: the id to send with; else a new one. With the same id, a proposal is decided once.
+            proposal_id: the id to send with; else a new one. With the same id a writer's proposal is decided once. Whoever may
+                have to ask again from another process gives ``writer_id``, too: the connection's is another one in each.
             decide_before_ms: a proposal that comes to the sequencer later than this is refused.
             timeout_ms: how long to wait for the answer.
             key: names this commit, such as ``load:1`` or ``nightly:2026-03-02``: when it has been made under this name before,

@@ -260,7 +260,18 @@ def offsets_since(
 ) -> dict[int, int]:
     """By partition the offset of the first record that was sent at that time or later; -1 where there is none."""
     since = OffsetSpec.for_timestamp(since_ms)
-    return _list_offsets(settings, admin, topic, partitions, since, REQUEST_TIMEOUT_S)
+    return _list_offsets(settings, admin, topic, partitions, since, REQUEST_TIMEOUT_S, least=-1)
+
+
+def checked_offset(offset: int, least: int = 0) -> int:
+    """An offset that a broker has told.
+
+    Raises:
+        KafkaException: it is none: of a broker that is just starting librdkafka gives -1001, without an error.
+    """
+    if offset < least:
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return int(offset)
 
 
 def _list_offsets(
@@ -270,6 +281,8 @@ def _list_offsets(
     partitions: Iterable[int],
     spec: OffsetSpec,
     timeout_s: float,
+    *,
+    least: int = 0,
 ) -> dict[int, int]:
     wanted = {TopicPartition(topic, partition): spec for partition in partitions}
     started = settings.machine.now_s()
@@ -278,7 +291,7 @@ def _list_offsets(
         # A broker that is away would be taken for one that has no such topic.
         admin.list_topics(topic, timeout=max(left_s(), REQUEST_S_MIN))
         futures = admin.list_offsets(wanted, request_timeout=max(left_s(), REQUEST_S_MIN))
-        return {where.partition: int(future.result().offset) for where, future in futures.items()}
+        return {where.partition: checked_offset(future.result().offset, least) for where, future in futures.items()}
 
     def left_s() -> float:
         return timeout_s - (settings.machine.now_s() - started)

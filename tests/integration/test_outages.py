@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
@@ -20,6 +22,8 @@ from live_lakes import live_lake
 from log_running import Ids, all_outcomes, append, create_table, proposal, serving, wait_until, write_raw
 
 from commitlog import CommitLog
+from commitlog.client.access import log_end
+from commitlog.client.access.log_end import LogEnd
 from commitlog.client.access.proposals_lookup import find_queued
 from commitlog.client.access.results_lookup import ResultsLookup
 from commitlog.config import Settings
@@ -34,7 +38,7 @@ from commitlog.errors import (
 )
 from commitlog.local import EmbeddedBroker
 from commitlog.local.proxy import KafkaProxy
-from commitlog.log.connection import answered, make_admin
+from commitlog.log.connection import answered, end_offsets, first_offsets, make_admin, offsets_since
 from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
 from commitlog.log.reading import TopicLossError, TopicReader
@@ -299,7 +303,61 @@ class Hours(Machine):
         return self.time_s
 
     def sleep(self, seconds: float) -> None:
-        self.time_s += seconds
+        self.time_s += max(seconds, 0.001)
+
+
+class JustStarting:
+    """An admin's client at a broker that does not know its partitions' ends yet, at first."""
+
+    def __init__(self, *offsets: int) -> None:
+        self._left = list(offsets)
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        assert timeout > 0
+
+    def list_offsets(
+        self, wanted: dict[TopicPartition, object], request_timeout: float
+    ) -> dict[TopicPartition, object]:
+        told: Future[SimpleNamespace] = Future()
+        told.set_result(SimpleNamespace(offset=self._left.pop(0)))
+        return dict.fromkeys(wanted, told)
+
+
+def test_offsets_when_a_broker_just_starts_then_what_is_none_is_not_believed() -> None:
+    machine = Hours()
+    settings = dataclasses.replace(Settings.load(environment={}, bootstrap_servers="somewhere:1"), machine=machine)
+    starting = JustStarting(-1001, -1001, 7)
+    assert end_offsets(settings, starting, "t", [0]) == {0: 7}  # type: ignore[arg-type]
+    assert offsets_since(settings, JustStarting(-1001, -1), "t", [0], 5) == {0: -1}  # type: ignore[arg-type]
+    with pytest.raises(LogUnavailableError):
+        first_offsets(settings, JustStarting(*[-1001] * 1000), "t", [0], timeout_s=1)  # type: ignore[arg-type]
+
+
+def test_log_end_when_the_broker_is_away_then_it_does_not_refuse(
+    settings: Settings, remote: Settings, proxy: KafkaProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_end, "REQUEST_TIMEOUT_S", 1.0)
+    with closing(LogEnd(remote)) as end:
+        assert end.offset() == 1
+        real = end._consumer
+        assert real is not None
+
+        class Away:
+            """What the consumer says while nobody can be asked."""
+
+            def offsets_for_times(self, *_: object, **__: object) -> list[TopicPartition]:
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(real, name)
+
+        end._consumer = Away()  # type: ignore[assignment]
+        proxy.refuse()
+        with pytest.raises(LogUnavailableError):
+            end.offset()
+        proxy.heal()
+        end._consumer = real
+        assert end.offset() == 1
 
 
 def test_answered_when_a_broker_that_was_silent_does_not_know_the_topic_yet_then_it_is_no_refusal() -> None:

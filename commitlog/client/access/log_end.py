@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, know_topic, make_consumer
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, checked_offset, know_topic, make_consumer
 from commitlog.log.topics import topics_of
 
 _LATEST = -1
@@ -28,6 +28,7 @@ class LogEnd:
         self._topic = topics_of(settings.log).results
         # Not one that reads: the broker answers a connection's requests in turn, and a fetch waits for records.
         self._consumer: Consumer | None = None
+        self._is_in_doubt = False
         self._turn = threading.Lock()
         self._asked_at_s = float("-inf")
         self._end = 0
@@ -68,7 +69,13 @@ class LogEnd:
         wanted = TopicPartition(self._topic, 0, _LATEST)
         # Its log lines and errors would wait for ever.
         self._consumer.poll(0)
+        if self._is_in_doubt:
+            # Of a broker that is away it says that there is no such partition.
+            self._consumer.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S)
+        self._is_in_doubt = True
         [found] = self._consumer.offsets_for_times([wanted], timeout=REQUEST_TIMEOUT_S)
         if found.error is not None:
             raise KafkaException(found.error)
-        return int(found.offset)
+        end = checked_offset(found.offset)
+        self._is_in_doubt = False
+        return end

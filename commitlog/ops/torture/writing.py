@@ -34,6 +34,7 @@ from commitlog.errors import (
     LogUnavailableError,
     OutcomeUnknownError,
     ProposalRejectedError,
+    SnapshotNotFoundError,
 )
 from commitlog.ops.torture.ledger import END_FILE, Answer, Ledger
 
@@ -45,8 +46,15 @@ SLOTS = 3
 KEYS = 50
 EVENTS, PAIRS, SLOTTED, KEYED, SENT = "main.events", "main.pairs", "main.slots", "main.keyed", "main.sent"
 ROW = {"writer": pa.string(), "number": pa.int64()}
-WEATHER = (OutcomeUnknownError, LogUnavailableError, CatalogUnavailableError, CatalogBehindError)
-"""What a writer has to live with: it asks again."""
+WEATHER = (
+    OutcomeUnknownError,
+    LogUnavailableError,
+    CatalogUnavailableError,
+    CatalogBehindError,
+    SnapshotNotFoundError,
+)
+"""What a writer has to live with: it asks again. A catalog whose PostgreSQL was killed is a moment older, and lacks a snapshot
+that it had until it has caught up."""
 
 
 def create_tables(log: CommitLog) -> None:
@@ -135,7 +143,7 @@ class Definitions(Writer):
 
     def write(self, number: int, begun: Mapping[str, Any]) -> Sequence[SubmittedOutcome | Answer]:
         [proposal_id] = begun["ids"]
-        tx = _same(self._log, begun, proposal_id)
+        tx = _same(self._log, self._name, begun, proposal_id)
         self._define(tx, *divmod(number - 1, 4))
         return [_first(self._log, proposal_id, self._log.submit(tx.hand_over(), timeout_ms=TIMEOUT_MS))]
 
@@ -161,7 +169,7 @@ class Batches(Writer):
     def write(self, number: int, begun: Mapping[str, Any]) -> Sequence[SubmittedOutcome | Answer]:
         futures: list[Future[SubmittedOutcome]] = []
         for each in begun["ids"]:
-            tx = _same(self._log, begun, each)
+            tx = _same(self._log, self._name, begun, each)
             tx.insert_row(SENT, {"id": each, **self._row(number)})
             futures.append(self._log.submit_async(tx, timeout_ms=TIMEOUT_MS))
         wait_for_all(futures)
@@ -178,8 +186,9 @@ KINDS: Mapping[str, type[Writer]] = {
 }
 
 
-def _same(log: CommitLog, begun: Mapping[str, Any], proposal_id: str) -> Transaction:
-    return log.transaction(base_snapshot_id=begun["base"], proposal_id=bytes.fromhex(proposal_id))
+def _same(log: CommitLog, writer: str, begun: Mapping[str, Any], proposal_id: str) -> Transaction:
+    # An id is one writer's: that of the connection is another one after a start.
+    return log.transaction(base_snapshot_id=begun["base"], writer_id=writer, proposal_id=bytes.fromhex(proposal_id))
 
 
 def _some(outcome: SubmittedOutcome | None) -> SubmittedOutcome:
