@@ -14,6 +14,8 @@ from commitlog.domain import model as m
 LOCKS_MAX = 2_000
 """Of one SQL transaction, unless a single outcome takes more."""
 
+_ALWAYS = 100
+"""On the tables that every catalog has, and by what guards them."""
 _FOR_CATALOG = 400
 _FOR_NEW_TABLE = 8
 _FOR_TABLE = 4
@@ -32,12 +34,12 @@ RecordT = TypeVar("RecordT", bound=HasValue)
 def shared_out(records: Sequence[RecordT]) -> Iterator[list[RecordT]]:
     """The records in their order, as many together as one SQL transaction may take."""
     share: list[RecordT] = []
-    locks = 0
+    locks = _ALWAYS
     for record in records:
         more = locks_of(record.value)
         if share and locks + more > LOCKS_MAX:
             yield share
-            share, locks = [], 0
+            share, locks = [], _ALWAYS
         share.append(record)
         locks += more
     if share:

@@ -34,11 +34,13 @@ def some_history(spark: SparkSession, log: CommitLog) -> None:
         tx.create_table("main.p", {"id": "int64"}, primary_key=["id"])
     for table in ("main.a", "main.b"):
         append(spark.range(10).coalesce(1), table, log=log, key=f"load-{table}:1")
-        append(spark.range(10).coalesce(1), table, log=log, key=f"load-{table}:1")
     delete(spark, "main.a", "id < 3", log=log)
     for number in range(4):
-        with log.transaction() as tx:
-            tx.insert_row("main.p", {"id": number})
+        inserting = log.transaction()
+        inserting.insert_row("main.p", {"id": number})
+        proposal = inserting.hand_over()
+        for _ in range(2 if number < 2 else 1):
+            log.submit(proposal)
     late = log.transaction()
     with log.transaction() as tx:
         tx.delete_row("main.p", {"id": 1})
