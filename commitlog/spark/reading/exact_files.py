@@ -8,6 +8,7 @@ has, since it compiles each of its queries; only Spark Connect, whose driver is 
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +34,7 @@ _KNOWN = st.StructType(
     ]
 )
 _WORD_BITS = 32
+_COMPILING = threading.Lock()
 _CHUNK_BYTES = 4 * 1024 * 1024
 
 
@@ -40,7 +42,9 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
     """The live rows of files as ``schema``; those that are ``placed`` with `FILE`, `POSITION` and `ROW_ID_START`."""
     if not hasattr(spark, "_jsparkSession"):
         return listed_rows(spark, files, schema, placed=placed)
-    index = _compiled(spark._jvm).newInstance()
+    # Two that come at once would each compile it, and Py4J, which knows classes by their names, would mix them up.
+    with _COMPILING:
+        index = _compiled(spark._jvm).newInstance()
     session, read_as = spark._jsparkSession, _java_schema(spark, schema)
     # Rows that are not read in columns, as those of wide tables are not, would each get a copy of the bitmap.
     all_read = st.StructType([*schema.fields, *_KNOWN.fields, st.StructField(POSITION, st.LongType())])
