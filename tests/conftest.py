@@ -17,6 +17,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
@@ -188,6 +189,32 @@ def settings(kafka: str, database_url: str, log_name: str, lake_dir: Path, tmp_p
         data_path=lake_dir,
         home=tmp_path / "home",
     )
+
+
+@pytest.fixture
+def deciding(settings: Settings) -> Iterator[None]:
+    """The log decides and projects, by a sequencer and a projector in threads."""
+    from commitlog.catalog.projector import Projector
+    from commitlog.log.codec import decode_statistics
+    from commitlog.log.genesis import init_log
+    from commitlog.log.sequencer import Sequencer
+
+    init_log(settings)
+    stop = threading.Event()
+    projector = Projector(settings, decode_statistics=decode_statistics)
+    threads = [
+        threading.Thread(target=Sequencer(settings, stop=stop).run, name="sequencer"),
+        threading.Thread(target=projector.run, args=(stop,), name="projector"),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(timeout=30)
+            assert not thread.is_alive(), f"the {thread.name} did not stop"
 
 
 @pytest.fixture(scope="session")

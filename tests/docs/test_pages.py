@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from page_blocks import DOCS, blocks_of, run_page
 
-from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.log.codec import decode_statistics
-from commitlog.log.genesis import init_log
-from commitlog.log.sequencer import Sequencer
 
 ON_A_LOG = ("quickstart.md", "tutorial-analyst.md", "tutorial-service.md", "other-readers.md")
 WITHOUT_A_LOG = ("resolving-conflicts.md", "testing-your-code.md")
@@ -38,27 +32,6 @@ def environment(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return found
 
 
-@pytest.fixture
-def _deciding(settings: Settings) -> Iterator[None]:
-    """A log that decides and projects."""
-    init_log(settings)
-    stop = threading.Event()
-    projector = Projector(settings, decode_statistics=decode_statistics)
-    threads = [
-        threading.Thread(target=Sequencer(settings, stop=stop).run, name="sequencer"),
-        threading.Thread(target=projector.run, args=(stop,), name="projector"),
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(timeout=30)
-            assert not thread.is_alive(), f"the {thread.name} did not stop"
-
-
 def run(page: str, environment: dict[str, str]) -> None:
     names: dict[str, object] = {"__name__": "__main__"}
     try:
@@ -68,7 +41,7 @@ def run(page: str, environment: dict[str, str]) -> None:
             connected.close()
 
 
-@pytest.mark.usefixtures("_deciding")
+@pytest.mark.usefixtures("deciding")
 @pytest.mark.parametrize("page", ON_A_LOG)
 def test_page_when_it_is_followed_on_a_log_then_does_what_it_says(page: str, environment: dict[str, str]) -> None:
     run(page, environment)
