@@ -99,13 +99,13 @@ types: env
 # a real log or a stream, would hide a branch that no test looks at. Coverage is of sources, so the core runs interpreted.
 check: lint types
 	@echo "[test] coverage of domain/: every branch by tests/unit and tests/scenarios"
-	@COMMITLOG_CORE=interpreted $(BIN)/pytest $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
+	@COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
 
 # The core's tests pass in both forms; all others in the one that users have. Nothing runs beside what is timed; all else is
 # done by two workers, one of whom has the tests that use Spark's session (tests/conftest.py).
 test: chromium check compiled
 	@echo "[test] pytest, the simulations of the core, interpreted"
-	@COMMITLOG_CORE=interpreted $(BIN)/pytest tests/simulation
+	@COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) tests/simulation
 	@if $(BIN)/python hatch_build.py; then \
 	  echo "[test] pytest, what the core and the projector cost beside the baseline"; \
 	  COMMITLOG_CORE=compiled $(BIN)/pytest -rP tests/speed && \
@@ -118,7 +118,7 @@ test: chromium check compiled
 
 nightly: env
 	@echo "[nightly] pytest -m nightly: the long simulations"
-	@$(BIN)/pytest -m nightly --timeout 7200
+	@$(BIN)/pytest -m nightly --timeout 7200 -o faulthandler_timeout=7500
 
 # What tests/speed compares with; of both forms of the core.
 baseline: compiled
