@@ -19,7 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
@@ -35,6 +35,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import ChangeKind, Genesis, Outcome, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
 from commitlog.log.results import LogPosition, ReadAhead, ResultRecord, ResultsReader, results_end
+from commitlog.observing.durations import Durations
 
 RETRY_S_MIN = 0.05
 RETRY_S_MAX = 2.0
@@ -65,7 +66,7 @@ class ProjectorStatus:
         next_offset: the first record of the results that it has not heeded; 0 before it is known.
         head_snapshot_id: the head that readers see.
         batches: SQL transactions.
-        visible_s: by the clocks, from the decision of each batch's first outcome until it was visible, all together.
+        visible: by the clocks, from the decision of each batch's first outcome until it was visible.
         restarts: how often it began again.
         is_standby: whether it waits for its turn.
     """
@@ -74,7 +75,7 @@ class ProjectorStatus:
     next_offset: int = 0
     head_snapshot_id: int = 0
     batches: int = 0
-    visible_s: float = 0.0
+    visible: Durations = field(default_factory=Durations)
     restarts: int = 0
     is_standby: bool = False
 
@@ -206,7 +207,7 @@ class Projector:
         if outcomes:
             self.status.head_snapshot_id = outcomes[-1].head_snapshot_id
             waited_ms = self.settings.machine.now_ms() - outcomes[0].decided_at_ms
-            self.status.visible_s += max(0, waited_ms) / 1000
+            self.status.visible.add(waited_ms / 1000)
         self._on_batch(self.status)
 
 

@@ -56,7 +56,8 @@ class Incoming:
 
 @dataclass(slots=True)
 class Batch:
-    """What is appended together, and told together; ``internal`` counts the outcomes that are defects of this program."""
+    """What is appended together, and told together; ``internal`` counts the outcomes that are defects of this program, and the
+    first proposal was made at ``made_at_ms``, by its writer's clock."""
 
     outcomes: list[bytes] = field(default_factory=list)
     receipts: dict[int, list[Receipt]] = field(default_factory=lambda: defaultdict(list))
@@ -64,6 +65,7 @@ class Batch:
     verdicts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     internal: int = 0
     head_snapshot_id: int = 0
+    made_at_ms: int | None = None
     size_bytes: int = 0
 
     def __len__(self) -> int:
@@ -119,6 +121,8 @@ class Decider:
             batch.verdicts[outcome.verdict] += 1
             batch.head_snapshot_id = outcome.head_snapshot_id
             batch.size_bytes += len(encoded)
+            if batch.made_at_ms is None and outcome.proposal is not None:
+                batch.made_at_ms = outcome.proposal.created_at_ms
             batch.internal += outcome.reason is Reason.INTERNAL
             if goes_to_dead_letters(outcome):
                 batch.dead_letters.append(self.dead_letter(message, outcome))

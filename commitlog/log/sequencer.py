@@ -36,6 +36,7 @@ from commitlog.log.row_handlers import load_row_handlers
 from commitlog.log.serving import DoubtError, SentBatch, Serving, TakeoverAttempt, Telling
 from commitlog.log.topic_settings import allow_proposal_bytes, check_topics, topic_message_bytes_max
 from commitlog.log.topics import topics_of
+from commitlog.observing.durations import Durations
 
 EXIT_FENCED = 75
 TAKEOVER_AFTER_S = 1.5
@@ -80,7 +81,8 @@ class SequencerStatus:
 
     `next_offsets` is by partition where the first proposal without an outcome would be, empty before that is known. `decided`
     counts by verdict what of this process was accepted, in how many `batches`, `internal` those of them that were
-    refused for a defect of this program; `doubts` how often it has loaded again; `skipped` which records of the results did
+    refused for a defect of this program; `accepted_after` how long, by the clocks, after the first proposal of each batch was
+    made its outcome was accepted; `doubts` how often it has loaded again; `skipped` which records of the results did
     not count.
     """
 
@@ -92,6 +94,7 @@ class SequencerStatus:
     decided: Mapping[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     internal: int = 0
     batches: int = 0
+    accepted_after: Durations = field(default_factory=Durations)
     doubts: int = 0
     skipped: Mapping[Skip, int] = field(default_factory=Counter)
 
@@ -399,6 +402,8 @@ class Sequencer:
         if state.settings.proposal_bytes_max > self._allowed_bytes:
             self._allowed_bytes = state.settings.proposal_bytes_max
             allow_proposal_bytes(self._settings, self._allowed_bytes)
+        if batch.made_at_ms is not None:
+            self.status.accepted_after.add((self._clock_ms() - batch.made_at_ms) / 1000)
         decided = {verdict: count + batch.verdicts[verdict] for verdict, count in self.status.decided.items()}
         head = max(self.status.head_snapshot_id, batch.head_snapshot_id)
         decided_to = {partition: receipts[-1].source.offset + 1 for partition, receipts in batch.receipts.items()}

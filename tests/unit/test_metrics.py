@@ -21,6 +21,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Verdict
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
+from commitlog.observing.durations import Durations
 from commitlog.ops.service.endpoint import endpoint
 from commitlog.ops.service.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.measures import Measures
@@ -31,7 +32,17 @@ from commitlog.ops.service.whole import WatchedWhole
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))["groups"]
 DASHBOARD = json.loads((ROOT / "deploy/grafana/commitlog.json").read_text(encoding="utf-8"))
+HISTOGRAMS = {"commitlog_decision_seconds", "commitlog_visible_seconds"}
 NAME = re.compile(r"\b(?:commitlog|process)_[a-z_]+")
+
+
+def durations(*seconds: float) -> Durations:
+    found = Durations()
+    for each in seconds:
+        found.add(each)
+    return found
+
+
 SERVING = SequencerStatus(
     Phase.SERVING,
     epoch=3,
@@ -39,6 +50,7 @@ SERVING = SequencerStatus(
     head_snapshot_id=30,
     next_offsets={0: 20, 1: 20},
     decided={Verdict.COMMITTED: 30, Verdict.REJECTED: 9, Verdict.DUPLICATE: 1},
+    accepted_after=durations(0.0009, 0.03, 90, -1),
     skipped=Counter({Skip.GAP: 2}),
 )
 
@@ -81,7 +93,9 @@ def told(settings: Settings) -> dict[tuple[str, ...], float]:
     """All that is told, by name and the values of its labels but the log's."""
     with endpoint(settings, WatchedOne()) as address:
         text = read(f"{address}metrics")[1]
-    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    families = list(text_string_to_metric_families(text))
+    assert {each.name for each in families if each.type == "histogram"} == HISTOGRAMS
+    samples = [each for family in families for each in family.samples]
     assert {each.labels["log"] for each in samples if each.name.startswith("commitlog")} == {"flights"}
     return {(s.name, *(v for k, v in sorted(s.labels.items()) if k != "log")): s.value for s in samples}
 
@@ -97,6 +111,14 @@ def test_metrics_when_asked_for_then_tell_what_the_services_know(told: dict[tupl
     assert (told["commitlog_service_running", "sequencer"], told["commitlog_service_running", "projector"]) == (1, 0)
     assert told["commitlog_service_starts_total", "projector"] == 5
     assert told["process_resident_memory_bytes",] > 0
+
+
+def test_histograms_when_asked_for_then_tell_how_many_took_no_longer(told: dict[tuple[str, ...], float]) -> None:
+    within = {key[1]: count for key, count in told.items() if key[0] == "commitlog_decision_seconds_bucket"}
+    assert (within["0.001"], within["0.025"], within["0.05"], within["60.0"], within["+Inf"]) == (2, 2, 3, 3, 4)
+    assert told["commitlog_decision_seconds_count",] == 4
+    assert told["commitlog_decision_seconds_sum",] == pytest.approx(90.0309)
+    assert told["commitlog_visible_seconds_count",] == 0
 
 
 def test_alerts_when_they_name_measures_then_those_are_told(told: dict[tuple[str, ...], float]) -> None:
@@ -121,9 +143,9 @@ def test_dashboard_when_it_names_measures_then_those_are_told(told: dict[tuple[s
 
 def test_documentation_when_it_lists_measures_then_those_that_are_told(told: dict[tuple[str, ...], float]) -> None:
     text = (ROOT / "docs/running.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"`(commitlog_[a-z_]+)", text)) == {
-        key[0] for key in told if key[0].startswith("commitlog_") and not key[0].endswith(("_count", "_sum"))
-    } | {"commitlog_visible_seconds"}
+    of_histogram = ("_bucket", "_count", "_sum")
+    names = {key[0] for key in told if key[0].startswith("commitlog_") and not key[0].endswith(of_histogram)}
+    assert set(re.findall(r"`(commitlog_[a-z_]+)", text)) == names | HISTOGRAMS
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 EVERYTHING = _names(
-    "domain log catalog client adoption spark local simulation ui errors config machine compiled testing"
+    "domain log catalog client adoption spark local simulation observing ui errors config machine compiled testing"
 )
 CATALOG_READERS = (
     "catalog.queries catalog.history catalog.snapshot_diff catalog.watching catalog.table_changes catalog.connecting"
@@ -52,8 +52,9 @@ ROOMS = {
     "domain.state": Room(_names("domain.model errors")),
     "domain.deciding": Room(_names("domain.model domain.state errors")),
     "domain.again": Room(_names("domain.model domain.state domain.deciding errors")),
-    "log": Room(_names("domain errors config machine"), never=_names("sqlalchemy psycopg pyspark")),
-    "catalog": Room(_names("domain errors config"), never=_names("confluent_kafka fastavro pyspark")),
+    "observing": Room(_names("config errors")),
+    "log": Room(_names("domain observing errors config machine"), never=_names("sqlalchemy psycopg pyspark")),
+    "catalog": Room(_names("domain observing errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(
         _names(f"domain log {CATALOG_READERS} errors config"),
         never=_names("pyspark"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from commitlog import compiled
 from commitlog.catalog.projector import ProjectorStatus
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
+from commitlog.observing.durations import Durations
 from commitlog.ops.service.lag import Lag
 from commitlog.ops.service.supervisor import Supervised
 
@@ -42,6 +43,8 @@ class Measures:
         yield self._counter("decisions", "Outcomes of this process that the log holds.", verdicts, "verdict")
         yield self._counter("internal_errors", "Proposals refused for a defect of commitlog.", status.internal)
         yield self._counter("batches", "Appends of this process that the log holds.", status.batches)
+        what = "From when a batch's first proposal was made, by its writer's clock, until the log holds its outcome."
+        yield self._histogram("decision_seconds", what, status.accepted_after)
         yield self._counter("doubts", "How often it has loaded the log again.", status.doubts)
         skipped = {skip.value: status.skipped.get(skip, 0) for skip in Skip}
         yield self._counter("skipped_records", "Records of the results that do not count.", skipped, "why")
@@ -56,7 +59,8 @@ class Measures:
         yield self._gauge("projector_standby", "Whether it waits for its turn to write the catalog.", status.is_standby)
         yield self._counter("projected_batches", "SQL transactions of this process.", status.batches)
         yield self._counter("projector_restarts", "How often it has begun again.", status.restarts)
-        yield self._visible(status)
+        what = "From the decision of a batch's first outcome until readers see it."
+        yield self._histogram("visible_seconds", what, status.visible)
         yield from self._lag("projector", "Records of the results that the catalog does not hold.", lag)
 
     def of_checkpointer(self, *, replayed_seq: int, saved_seq: int) -> Iterator[Metric]:
@@ -71,10 +75,9 @@ class Measures:
         yield self._gauge("service_running", "Whether a process of this machine runs.", running, "service")
         yield self._counter("service_starts", "How often it was started.", starts, "service")
 
-    def _visible(self, status: ProjectorStatus) -> Metric:
-        what = "From the decision of a batch's first outcome until readers see it."
-        family = SummaryMetricFamily("commitlog_visible_seconds", what, labels=["log"])
-        family.add_metric([self.log], count_value=status.batches, sum_value=status.visible_s)
+    def _histogram(self, name: str, what: str, durations: Durations) -> Metric:
+        family = HistogramMetricFamily(f"commitlog_{name}", what, labels=["log"])
+        family.add_metric([self.log], list(durations.up_to()), durations.sum_s)
         return family
 
     def _lag(self, service: str, what: str, lag: Lag) -> Iterator[Metric]:
