@@ -27,7 +27,9 @@ _NAMED: LiteralString = """
      UNION ALL SELECT v.view_id, v.view_name, v.schema_id, v.begin_snapshot, v.end_snapshot FROM ducklake_view v)"""
 _ENTRIES = sql.SQL("""
     SELECT o.seq, o.decided_at, o.verdict, o.snapshot_id, o.writer_id, o.proposal_id, o.base_snapshot_id,
-        o.head_snapshot_id, o.reason, o.detail, o.change_kinds, c.author, c.commit_message, o.conflicts, c.changes_made
+        o.head_snapshot_id, o.reason, o.detail, o.change_kinds, c.author, c.commit_message, o.conflicts, c.changes_made,
+        CASE WHEN o.verdict = 'REJECTED' THEN (
+            SELECT array_agg(ARRAY[r.schema_name, r.table_name]) FROM commitlog.refused_tables r WHERE r.seq = o.seq) END
     FROM commitlog.outcomes o LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id)
     WHERE {conditions} ORDER BY o.seq DESC LIMIT %(limit)s""")
 _OF_TABLE: LiteralString = (
@@ -40,6 +42,9 @@ _OF_TABLE: LiteralString = (
         AND n.begin_snapshot <= o.snapshot_id AND coalesce(n.end_snapshot, o.snapshot_id) >= o.snapshot_id
         AND (o.snapshot_id IN (n.begin_snapshot, n.end_snapshot)
             OR c.changes_made ~ ('(^|,)[a-z_]+:' || n.table_id || '(,|$)')))
+    OR o.seq IN (
+        SELECT r.seq FROM commitlog.refused_tables r
+        WHERE lower(r.table_name) = lower(%(name)s) AND lower(r.schema_name) = lower(%(schema)s))
     OR EXISTS (
         SELECT FROM jsonb_array_elements(o.conflicts) AS met
         WHERE lower(met -> 'object' ->> 'table') = lower(%(name)s)
@@ -53,6 +58,12 @@ _CONDITIONS = {
             SELECT snapshot_id FROM ducklake_snapshot_changes
             WHERE changes_made ~ ('(^|,)[a-z_]+:' || %(table_id)s::bigint || '(,|$)')
             UNION SELECT begin_snapshot FROM ducklake_table WHERE table_id = %(table_id)s)
+        OR EXISTS (
+            SELECT FROM commitlog.refused_tables r
+            JOIN ducklake_table t ON lower(t.table_name) = lower(r.table_name)
+            JOIN ducklake_schema s ON s.schema_id = t.schema_id AND lower(s.schema_name) = lower(r.schema_name)
+            WHERE r.seq = o.seq AND t.table_id = %(table_id)s AND t.begin_snapshot <= o.head_snapshot_id
+            AND (t.end_snapshot IS NULL OR t.end_snapshot > o.head_snapshot_id))
         OR o.conflicts @> jsonb_build_array(
             jsonb_build_object('object', jsonb_build_object('table_id', %(table_id)s::bigint))))"""),
     "proposal_id": sql.SQL("o.proposal_id = %(proposal_id)s"),
@@ -79,8 +90,8 @@ class HistoryEntry:
 
     decided_at: when it was decided. snapshot_id: the snapshot that it made, None when it made none. change_kinds: which kinds
     of changes it asked for, such as ``("APPEND",)``. conflict_kinds: which kinds of conflicts it met. tables: the tables and
-    views that it changed, by the names that they had before and after; of a refusal those that its conflicts name. author,
-    message: of what was committed.
+    views that it changed, by the names that they had before and after; of a refusal those that its conflicts
+    name, or without any its changes. author, message: of what was committed.
     """
 
     seq: int
@@ -105,8 +116,8 @@ class HistoryFilter:
     """Which outcomes are asked for; None is no condition.
 
     limit: how many at most. before_seq: only those before it. table: that changed it, or that were refused for a conflict
-    about it. table_id: the same, whatever it was called. proposal_id: of this proposal. writer_id: of this writer. since:
-    decided at this moment or later. snapshot_id: what made this one.
+    about it, or for another reason when they were to change it. table_id: the same, whatever it was called. proposal_id: of
+    this proposal. writer_id: of this writer. since: decided at this moment or later. snapshot_id: what made this one.
     """
 
     limit: int | None = None
@@ -151,9 +162,9 @@ def writers(conn: Connection, limit: int) -> list[WriterTotals]:
 
 
 def _entry(row: tuple[Any, ...], named: _Names) -> HistoryEntry:
-    seq, decided_at, verdict, snapshot_id, *asked, kinds, author, message, conflicts, changes_made = row
+    seq, decided_at, verdict, snapshot_id, *asked, kinds, author, message, conflicts, changes_made, refused = row
     writer_id, proposal_id, base_snapshot_id, head_snapshot_id, reason, detail = asked
-    tables = _met(conflicts) if snapshot_id is None else named.changed(snapshot_id, changes_made)
+    tables = _met(conflicts, refused) if snapshot_id is None else named.changed(snapshot_id, changes_made)
     return HistoryEntry(
         seq=seq,
         decided_at=decided_at,
@@ -177,7 +188,7 @@ class _Names:
     """What the tables and views that some snapshots changed were called then."""
 
     def __init__(self, conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        ids = {each for *_, changes_made in rows for each in _ids(changes_made)}
+        ids = {each for *_, changes_made, _ in rows for each in _ids(changes_made)}
         asked = {"ids": list(ids), "snapshots": [row[3] for row in rows if row[3] is not None]}
         self._names: defaultdict[int, list[tuple[int, int | None, Named]]] = defaultdict(list)
         self._named_at: defaultdict[int | None, set[int]] = defaultdict(set)
@@ -200,6 +211,7 @@ def _ids(changes_made: str | None) -> set[int]:
     return {int(each) for each in _BY_ID.findall(_QUOTED.sub("", changes_made or ""))}
 
 
-def _met(conflicts: Iterable[Any] | None) -> set[Named]:
+def _met(conflicts: Iterable[Any] | None, refused: Iterable[Sequence[str]] | None) -> set[Named]:
     objects = [each["object"] for each in conflicts or ()]
-    return {Named(each["schema"], each["table"]) for each in objects if each["schema"] and each["table"]}
+    met = {Named(each["schema"], each["table"]) for each in objects if each["schema"] and each["table"]}
+    return met | {Named(*each) for each in refused or ()}

@@ -52,6 +52,11 @@ MIGRATIONS: dict[int, Migration] = {
         + QUERY_SNAPSHOTS,
         post="DROP VIEW {own}.tables; CREATE VIEW {own}.tables AS" + VIEWS["tables"],
     ),
+    3: Migration(
+        pre="""CREATE TABLE {own}.refused_tables (
+                   seq BIGINT NOT NULL, schema_name TEXT NOT NULL, table_name TEXT NOT NULL,
+                   PRIMARY KEY (seq, schema_name, table_name));"""
+    ),
 }
 VERSION = max(MIGRATIONS)
 

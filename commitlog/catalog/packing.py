@@ -36,6 +36,7 @@ TYPES: Final[dict[str, tuple[int, ...]]] = {
         _INT8, _UUID, _TEXT, _INT8, _INT8, _INT8, _TEXT, _TEXT, _TEXT, _INT8, _INT8, _TEXT, _TEXT, _INT4, _JSONB,
         _JSONB, _INT8, _TIME, _INT8, _INT4, _INT8,
     ),
+    "refused_tables": (_INT8, _TEXT, _TEXT),
     "mileposts": (_INT8, _INT8, _BYTEA, _INT8, _INT8),
     "flushed_rows": (_INT8, _INT8, _INT8, _INT8),
 }  # fmt: skip

@@ -158,6 +158,15 @@ outcomes = Table(
 )
 """Every verdict, for good, with its reason and conflicts."""
 
+refused_tables = Table(
+    "refused_tables",
+    OWN,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("schema_name", Text, primary_key=True),
+    Column("table_name", Text, primary_key=True),
+)
+"""Which tables and views a proposal named that was refused without a conflict, by the ``seq`` of its outcome."""
+
 table_definitions = Table(
     "table_definitions",
     OWN,

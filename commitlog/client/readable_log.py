@@ -105,7 +105,7 @@ class ReadableLog:
         Args:
             after_seq: the ``seq`` of the last outcome that is known already; 0 starts at the beginning.
             follow: wait for outcomes to come, for ever; else stop at the end of the log as it is now.
-            tables: only what changed one of these tables, or was refused for a conflict about one; None is all.
+            tables: only what changed one of these tables, or was refused a change of one; None is all.
             from_snapshot: instead of ``after_seq``, the snapshot whose state is known already.
             group: under this name the position is kept, by Kafka: each outcome that is asked for says that those before it are
                 handled, and so does the end of the ``with`` block unless an exception ends it. The next subscription of the
@@ -177,7 +177,7 @@ class ReadableLog:
         Args:
             limit: how many at most; None is all.
             before: only outcomes before this ``seq``.
-            table: only what changed this table, or was refused for a conflict about it.
+            table: only what changed this table, or was refused a change of it.
             writer: only what this ``writer_id`` has sent.
             since: only what was decided at this moment or later: a datetime or ISO 8601, in UTC unless it says otherwise.
             verdict: only "committed", "rejected" or "duplicate".

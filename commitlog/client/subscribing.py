@@ -72,7 +72,7 @@ class Subscription(Iterator[Outcome]):
 
 
 def changes_one_of(tables: Iterable[str] | None) -> Callable[[Outcome], bool]:
-    """Whether an outcome changed one of these tables, or was refused for a conflict about one; None is any outcome.
+    """Whether an outcome changed one of these tables, or was refused a change of one; None is any outcome.
 
     Raises:
         InvalidRequestError: a name cannot be one.

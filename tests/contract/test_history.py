@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from making import ROWS, append, create, rejected
 
+from commitlog.catalog.history import HistoryFilter
 from commitlog.client import CommitLog
 from commitlog.errors import InvalidRequestError
 
@@ -75,6 +76,27 @@ def test_history_when_filtered_then_only_what_all_conditions_let_through(log: Co
     assert log.history(snapshot=base + 2) == [second]
     assert log.history(table=table, since=refused.decided_at.isoformat())[0] == refused
     assert log.history(since=refused.decided_at + timedelta(days=1)) == []
+
+
+def test_history_when_refused_without_a_conflict_then_found_by_the_tables_that_it_named(
+    log: CommitLog, table: str
+) -> None:
+    create(log, table)
+    invalid = log.transaction()
+    invalid.alter(table).set_comment("a table that is there")
+    invalid.drop_table(f"{table}_missing")
+    assert rejected(invalid).outcome.reason == "INVALID"
+    refused = log.history(1)[0]
+    assert (refused.reason, refused.tables) == ("INVALID", (("main", table), ("main", f"{table}_missing")))
+    assert log.history(table=table)[0] == refused
+    assert log.history(table=f"{table}_missing".upper()) == [refused]
+    table_id = log.table(table).at().definition.table_id
+    by_id = HistoryFilter(table_id=table_id, limit=1)
+    assert log.contents().history(by_id) == [refused]
+    with log.transaction() as tx:
+        tx.rename_table(table, f"{table}_missing")
+    assert log.contents().history(by_id)[0].tables == (("main", table), ("main", f"{table}_missing"))
+    assert refused in log.contents().history(HistoryFilter(table_id=table_id))
 
 
 def test_history_when_asked_for_what_cannot_be_then_says_what_can(log: CommitLog) -> None:

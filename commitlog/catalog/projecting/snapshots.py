@@ -21,6 +21,7 @@ from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.writing import Connection, CopyBuffer, shown_time_us, to_time
 from commitlog.domain import model as m
 from commitlog.domain.model.json_values import to_json
+from commitlog.domain.model.named import named_by
 from commitlog.domain.model.records.outcome_json import conflict_to_json
 
 _json = json.JSONEncoder(separators=(",", ":")).encode
@@ -67,6 +68,8 @@ class Projection:
         """Collect the rows of a batch; its last ones wait in the buffer when it returns."""
         for outcome in outcomes:
             self.buffer.add("outcomes", outcome_row(outcome))
+            if outcome.verdict is m.Verdict.REJECTED and outcome.proposal is not None and not outcome.conflicts:
+                self.buffer.add_all("refused_tables", refused_tables(outcome.seq, outcome.proposal.changes))
             if outcome.verdict is m.Verdict.COMMITTED:
                 _ChangesetProjection(self, outcome).run()
                 assert outcome.snapshot_id is not None
@@ -101,6 +104,12 @@ def outcome_row(outcome: m.Outcome) -> tuple[Any, ...]:
         outcome.source.partition,
         outcome.source.offset,
     )
+
+
+def refused_tables(seq: int, changes: Sequence[m.Change]) -> list[tuple[int, str | None, str | None]]:
+    """The rows of ``commitlog.refused_tables`` of one outcome."""
+    named = dict.fromkeys([each for change in changes for each in named_by(change)])
+    return [(seq, _storable(schema), _storable(table)) for schema, table in named]
 
 
 def _kinds(changes: Sequence[m.Change]) -> str:

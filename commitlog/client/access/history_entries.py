@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 from commitlog.catalog.history import HistoryEntry, HistoryFilter
 from commitlog.catalog.snapshot_diff import Named
 from commitlog.domain import model as m
+from commitlog.domain.model.named import named_by
 from commitlog.domain.model.types import fold
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -56,28 +58,23 @@ def entry_of(outcome: m.Outcome) -> HistoryEntry:
 
 
 def tables_of(outcome: m.Outcome) -> tuple[Named, ...]:
-    """The tables and views that an outcome changed; of a refusal those that its conflicts name."""
+    """The tables and views that an outcome changed; of a refusal those that its conflicts name, or without any its changes."""
     committed = outcome.proposal if outcome.verdict is m.Verdict.COMMITTED else None
-    return tuple(sorted(set(_met(outcome) if committed is None else _changed(committed, outcome))))
+    if committed is not None:
+        return tuple(sorted(set(_changed(committed, outcome))))
+    return tuple(sorted(set(_refused(outcome)))) if outcome.verdict is m.Verdict.REJECTED else ()
 
 
 def _changed(proposal: m.Proposal, outcome: m.Outcome) -> Iterator[Named]:
     for change, effect in zip(proposal.changes, outcome.effects, strict=True):
-        if effect.skipped:
-            continue
-        match change:
-            case m.RenameTable():
-                yield Named(change.schema, change.table)
-                yield Named(change.schema, change.new_table)
-            case m.CreateView() | m.ReplaceView() | m.DropView():
-                yield Named(change.schema, change.view)
-            case m.CreateSchema() | m.DropSchema() | m.ExpireSnapshots() | m.Configure():
-                pass
-            case _:
-                yield Named(change.schema, change.table)
+        if not effect.skipped:
+            yield from itertools.starmap(Named, named_by(change))
 
 
-def _met(outcome: m.Outcome) -> Iterator[Named]:
+def _refused(outcome: m.Outcome) -> Iterator[Named]:
+    if outcome.proposal is not None and not outcome.conflicts:
+        for change in outcome.proposal.changes:
+            yield from itertools.starmap(Named, named_by(change))
     for conflict in outcome.conflicts:
         if conflict.object.schema and conflict.object.table:
             yield Named(conflict.object.schema, conflict.object.table)

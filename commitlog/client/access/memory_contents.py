@@ -95,13 +95,21 @@ class MemoryContents:
         """Add an outcome and what it has committed; the log's state is the one after it."""
         proposal, snapshot_id = outcome.proposal, outcome.snapshot_id
         with self._lock:
-            self._history.take(outcome)
+            self._history.take(outcome, self._table_id_of)
             self._views.take(outcome)
             if snapshot_id is None or proposal is None:
                 return
             touched = self._define(outcome, snapshot_id)
             self._change(outcome, proposal, snapshot_id)
             self._snapshots.append((_snapshot(outcome, proposal, snapshot_id), touched))
+
+    def _table_id_of(self, named: tuple[str, str]) -> int | None:
+        """Of a table at the head."""
+        state = self._state()
+        head = state.head_snapshot_id
+        holder = state.schema_at(fold(named[0]), head)
+        entry = None if holder is None else state.entry_at(holder, fold(named[1]), head)
+        return entry.table_id if isinstance(entry, TableState) else None
 
     def _define(self, outcome: m.Outcome, snapshot_id: int) -> frozenset[int]:
         """Keep the definitions of the tables that an outcome names; their ids."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
+from commitlog.catalog.snapshot_diff import Named
 from commitlog.client.access.history_entries import entry_of, is_asked
 from commitlog.domain import model as m
 
@@ -16,11 +18,14 @@ class MemoryHistory:
         self._known: list[tuple[HistoryEntry, frozenset[int]]] = []
         self._epochs: dict[str, int] = {}
 
-    def take(self, outcome: m.Outcome) -> None:
-        """Add an outcome."""
+    def take(self, outcome: m.Outcome, table_id_of: Callable[[Named], int | None]) -> None:
+        """Add an outcome; the tables at its head are found by their names."""
+        entry = entry_of(outcome)
+        is_refused = entry.verdict is m.Verdict.REJECTED and not outcome.conflicts
+        asked = {table_id_of(each) for each in entry.tables} if is_refused else set()
         met = {each.object.table_id for each in outcome.conflicts}
         changed = {each.object_id for each in outcome.effects}
-        self._known.append((entry_of(outcome), frozenset(each for each in met | changed if each is not None)))
+        self._known.append((entry, frozenset(each for each in met | changed | asked if each is not None)))
         if outcome.proposal is not None and outcome.proposal.writer_epoch is not None:
             writer_id = outcome.proposal.writer_id
             self._epochs[writer_id] = max(outcome.proposal.writer_epoch, self._epochs.get(writer_id, 0))

@@ -40,7 +40,7 @@ def filter_options(command: F) -> F:
         click.option("--verdict", type=verdicts, help="Only these."),
         click.option("--since", metavar="TIME", help=since_help),
         click.option("--writer", metavar="WRITER", help="Only what this writer has sent."),
-        click.option("--table", metavar="TABLE", help="What changed it, or was refused for a conflict about it."),
+        click.option("--table", metavar="TABLE", help="What changed it, or was refused a change of it."),
     ):
         command = option(command)
     return command
