@@ -215,6 +215,12 @@ def s3_endpoint(environment: Mapping[str, str] | None = None) -> str | None:
     return surroundings.get("AWS_ENDPOINT_URL") or None
 
 
+def traces_exporters() -> tuple[str, ...]:
+    """Where spans go, by the variable that OpenTelemetry's own libraries take; nowhere unless it is set."""
+    given = os.environ.get("OTEL_TRACES_EXPORTER", "").split(",")
+    return tuple(name for each in given if (name := each.strip()) not in ("", "none"))
+
+
 def without_password(text: str) -> str:
     """A URL, or a text that may hold URLs and connection strings, as it may be shown or logged: ``***`` for passwords."""
     return _NAMED_PASSWORD.sub(r"\1***", _URL_PASSWORD.sub(r"\1:***@", text))

@@ -183,7 +183,9 @@ class _InMemoryAccess:
     def encode(self, proposal: m.Proposal) -> bytes:
         return encode_proposal(proposal)
 
-    def send(self, proposal: m.Proposal, encoded: bytes, *, timeout_s: float | None = None) -> _Answered:
+    def send(
+        self, proposal: m.Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None
+    ) -> _Answered:
         with self._changed:
             outcome = self._decided(Incoming(0, self._offset, None, encoded))
             self._offset += 1

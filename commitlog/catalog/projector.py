@@ -17,7 +17,7 @@ import gc
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +36,7 @@ from commitlog.domain.model import ChangeKind, Genesis, Outcome, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
 from commitlog.log.results import LogPosition, ReadAhead, ResultRecord, ResultsReader, results_end
 from commitlog.observing.durations import Durations
+from commitlog.observing.tracing import spans
 
 RETRY_S_MIN = 0.05
 RETRY_S_MAX = 2.0
@@ -93,6 +94,7 @@ class Projector:
         on_batch: told after every batch, with the status.
         own: the schema of our own tables; another one than usual holds DuckLake's tables too.
         connect: makes a connection to the catalog; None is to PostgreSQL.
+        traced: whether a span says of each outcome whose decision is one when it was visible.
     """
 
     def __init__(
@@ -103,12 +105,14 @@ class Projector:
         on_batch: Callable[[ProjectorStatus], None] | None = None,
         own: str = OWN_SCHEMA,
         connect: Callable[[], WrittenCatalog] | None = None,
+        traced: bool = False,
     ) -> None:
         self.settings = settings
         self.status = ProjectorStatus()
         self.connect = connect or partial(connected, settings, decode_statistics=decode_statistics, own=own)
         self.catalog_oid: int | None = None
         self.losses = Losses()
+        self.traced = traced
         self._on_batch = on_batch or (lambda _: None)
 
     def run(self, stop: threading.Event) -> None:
@@ -191,7 +195,7 @@ class Projector:
 
     def reader(self, catalog: WrittenCatalog) -> ResultsReader:
         """The results after what the catalog holds."""
-        return ResultsReader(self.settings, after=self._read_position(catalog))
+        return ResultsReader(self.settings, after=self._read_position(catalog), traced=self.traced)
 
     def _read_position(self, catalog: WrittenCatalog) -> LogPosition | None:
         """How far the catalog is; None when there is none yet."""
@@ -209,6 +213,20 @@ class Projector:
             waited_ms = self.settings.machine.now_ms() - outcomes[0].decided_at_ms
             self.status.visible.add(waited_ms / 1000)
         self._on_batch(self.status)
+
+    def trace(self, records: Iterable[ResultRecord]) -> None:
+        """Say of outcomes that they are visible, in the spans of their decisions."""
+        made = spans()
+        for record in records:
+            if made is not None and record.traceparent is not None:
+                outcome = record.outcome
+                made.visible(
+                    record.traceparent,
+                    log=self.settings.log,
+                    seq=outcome.seq,
+                    decided_at_ms=outcome.decided_at_ms,
+                    snapshot_id=outcome.snapshot_id,
+                )
 
 
 class Losses:
@@ -311,6 +329,8 @@ class Session:
             position = self._apply_in_transaction(records, outcomes, next_offset)
         self.position, self.next_offset = position, next_offset
         self.projector.applied(position, next_offset, outcomes)
+        if self.projector.traced:
+            self.projector.trace(records)
 
     def _apply_in_transaction(
         self, records: list[ResultRecord], outcomes: list[Outcome], next_offset: int

@@ -18,6 +18,7 @@ from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answ
 from commitlog.client.transaction import Transaction
 from commitlog.domain import model as m
 from commitlog.errors import CommitLogError, InvalidRequestError, KeyReusedError, OutcomeUnknownError
+from commitlog.observing.tracing import spans
 
 IN_FLIGHT_MAX = 10_000
 Proposed: TypeAlias = Transaction | m.Proposal
@@ -42,7 +43,7 @@ class Submissions:
         encoded = self._encoded(proposal)
         deadline = time.monotonic() + timeout_s
         with self._unanswered.turn(proposal, timeout_s=_left_s(deadline)):
-            pending = self._access.send(proposal, encoded, timeout_s=_left_s(deadline))
+            pending = self._sent(proposal, encoded, _left_s(deadline))
             try:
                 receipt = pending.wait(_left_s(deadline))
             finally:
@@ -59,7 +60,7 @@ class Submissions:
         deadline = time.monotonic() + timeout_s
         with ExitStack() as sending:
             sending.enter_context(self._unanswered.turn(proposal, timeout_s=timeout_s))
-            pending = self._access.send(proposal, encoded, timeout_s=_left_s(deadline))
+            pending = self._sent(proposal, encoded, _left_s(deadline))
             turn = sending.pop_all()
 
         def end(_: PendingAnswer) -> None:
@@ -94,11 +95,28 @@ class Submissions:
             encoded = self._encoded(proposal)
             while waiting and (len(waiting) >= in_flight_max or _follows(proposal, numbered)):
                 yield first_answer()
-            waiting.append((proposal, self._access.send(proposal, encoded, timeout_s=timeout_s)))
+            waiting.append((proposal, self._sent(proposal, encoded, timeout_s)))
             if proposal.writer_seq is not None:
                 numbered.add(proposal.writer_id)
         while waiting:
             yield first_answer()
+
+    def _sent(self, proposal: m.Proposal, encoded: bytes, timeout_s: float) -> PendingAnswer:
+        """A proposal on its way, in a span where this process traces."""
+        made = spans()
+        if made is None:
+            return self._access.send(proposal, encoded, timeout_s=timeout_s)
+        from commitlog.client.access.traced_answer import TracedAnswer
+
+        span = made.submitting(proposal_id=proposal.proposal_id, writer_id=proposal.writer_id)
+        try:
+            traceparent = made.traceparent_of(span)
+            pending = self._access.send(proposal, encoded, timeout_s=timeout_s, traceparent=traceparent)
+        except BaseException as error:
+            made.failed(span, str(error))
+            span.end()
+            raise
+        return TracedAnswer(pending, made, span)
 
     # --- answers ------------------------------------------------------------------------------------------------------
 

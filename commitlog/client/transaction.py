@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -56,6 +57,7 @@ from commitlog.errors import (
     ProposalTooLargeError,
     TableNotFoundError,
 )
+from commitlog.observing.tracing import entered
 
 ON_CONFLICT = "on_conflict"
 
@@ -116,17 +118,24 @@ class Transaction:
         self._first = self._outcome = first
         self._sent: m.Proposal | None = None
         self._is_answered = False
+        self._span: AbstractContextManager[object] | None = None
 
     def __enter__(self) -> Transaction:
+        self._span = entered("transaction", writer_id=self._options.writer_id)
         return self
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error_type is None and not self._is_answered:
-            self.commit()
-        else:
-            self.discard()
+        try:
+            if error_type is None and not self._is_answered:
+                self.commit()
+            else:
+                self.discard()
+        except BaseException as failure:
+            self._leave_span(failure)
+            raise
+        self._leave_span(error)
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -231,6 +240,11 @@ class Transaction:
             raise InvalidRequestError("the transaction has been sent already; begin another one")
         self._is_answered = True
         return self.proposal()
+
+    def _leave_span(self, error: BaseException | None) -> None:
+        span, self._span = self._span, None
+        if span is not None:
+            span.__exit__(None if error is None else type(error), error, None if error is None else error.__traceback__)
 
     def discard(self) -> None:
         """Give it up: files that it has written are removed, unless it has been sent."""

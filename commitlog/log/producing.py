@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from commitlog.log.connection import (
 from commitlog.log.reports import Delivery, Report, offset_of
 from commitlog.log.results import read_range
 from commitlog.log.serving import DoubtError
+from commitlog.observing.headers import headers_of
 
 APPEND_TIMEOUT_MS = 5_000
 """After it an append counts as failed, which is doubt: it may have been written, or be written yet."""
@@ -34,6 +35,8 @@ GATHER_MS = 5
 """So long an outcome may wait for the rest of its batch, which is handed over one by one; whoever then waits for the reports
 sends them at once. Sent singly, the first would go alone: while more than five records of an idempotent producer are on their
 way, librdkafka sends no other, and looks in a busy loop whether it may."""
+
+_NO_SPANS: Mapping[int, str | None] = {}
 
 
 def _make(settings: Settings, **options: object) -> Producer:
@@ -80,10 +83,16 @@ class KafkaResults:
         know_topic(settings, self._admin, topic)
         self._asked: Future[Any] | None = None
 
-    def append(self, values: Sequence[bytes], on_report: Callable[[int, Report], None]) -> None:
+    def append(
+        self,
+        values: Sequence[bytes],
+        on_report: Callable[[int, Report], None],
+        traceparents: Mapping[int, str | None] = _NO_SPANS,
+    ) -> None:
         try:
             for index, value in enumerate(values):
-                self._producer.produce(self._topic, value, None, 0, Delivery(on_report, index))
+                headers = headers_of(traceparents.get(index)) if traceparents else {}
+                self._producer.produce(self._topic, value, None, 0, Delivery(on_report, index), **headers)
         except (BufferError, KafkaException) as error:
             raise DoubtError(f"a record could not be queued for {self._topic}: {error}") from None
 

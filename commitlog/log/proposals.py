@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -48,10 +48,14 @@ class ProposalSource:
     Args:
         settings: which log, and where.
         starts: the next offset to decide, by partition.
+        on_message: told of each message that is given out.
     """
 
-    def __init__(self, settings: Settings, starts: Mapping[int, int]) -> None:
+    def __init__(
+        self, settings: Settings, starts: Mapping[int, int], *, on_message: Callable[[Message], None] | None = None
+    ) -> None:
         self._settings = settings
+        self._on_message = on_message
         self._next = dict(starts)
         self._consumer = make_proposals_consumer(settings)
         topic = self._topic = topics_of(settings.log).proposals
@@ -84,6 +88,8 @@ class ProposalSource:
         if offset < self._next[partition]:
             raise DoubtError(f"proposal {Position(partition, offset)} came again")
         self._next[partition] = offset + 1
+        if self._on_message is not None:
+            self._on_message(message)
         return Incoming(partition, offset, message.key(), message.value())
 
     def _heed(self, error: KafkaError) -> None:

@@ -116,9 +116,15 @@ class Publisher:
         )
 
     def publish_bytes(
-        self, encoded: bytes, proposal_id: ProposalId, writer_id: str, *, timeout_s: float | None = None
+        self,
+        encoded: bytes,
+        proposal_id: ProposalId,
+        writer_id: str,
+        *,
+        timeout_s: float | None = None,
+        traceparent: str | None = None,
     ) -> PendingProposal:
-        """Sends a proposal that is encoded already; see `publish`."""
+        """Sends a proposal that is encoded already, in a span where there is one; see `publish`."""
         partition = partition_for(writer_id, self.genesis.partitions)
         pending = PendingProposal(self._answers, proposal_id, partition, self._default_timeout_s)
         given_s = self._default_timeout_s if timeout_s is None else timeout_s
@@ -128,7 +134,7 @@ class Publisher:
         try:
             if partition not in self._listening:
                 self._listen_to(partition, given_s)
-            self._send(pending, encoded, writer_id.encode("utf-8"), given_s)
+            self._send(pending, encoded, writer_id.encode("utf-8"), given_s, traceparent)
         except BaseException:
             self._answers.forget(pending)
             raise
@@ -191,13 +197,15 @@ class Publisher:
                 self._listening.add(partition)
                 self._to_read.put((partition, end))
 
-    def _send(self, pending: PendingProposal, encoded: bytes, key: bytes, timeout_s: float) -> None:
+    def _send(
+        self, pending: PendingProposal, encoded: bytes, key: bytes, timeout_s: float, traceparent: str | None
+    ) -> None:
         # A dict's single steps need no lock.
         sender = self._sender(timeout_s)
         self._unsent[pending] = None
         try:
             delivered = partial(self._delivered, pending)
-            sender.send(encoded, key, pending.partition, delivered, timeout_s=timeout_s)
+            sender.send(encoded, key, pending.partition, delivered, timeout_s=timeout_s, traceparent=traceparent)
         except KafkaException as error:
             del self._unsent[pending]
             raise self._not_sent(error.args[0], len(encoded)) from None

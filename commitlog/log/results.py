@@ -29,6 +29,7 @@ from commitlog.log.reading import TopicReader
 from commitlog.log.trims import begins_at as begins_at
 from commitlog.log.trims import check_beginning
 from commitlog.machine import THIS_MACHINE, Machine, Thread
+from commitlog.observing.headers import traceparent_in
 
 END_TIMEOUT_S = 60.0
 READ_RECORDS_MAX = 5_000
@@ -43,7 +44,8 @@ FETCH_WAIT_MS = 2_000
 
 class ResultRecord(NamedTuple):
     """One accepted record: the genesis (seq 0) or an outcome, its offset, its hash and its bytes; up to which seq all had
-    been told when it was decided; and the bytes of the accepted takeovers right before it, which its prev_hash covers."""
+    been told when it was decided; the bytes of the accepted takeovers right before it, which its prev_hash covers; and the
+    span of its decision, where the reader asks for it."""
 
     value: Genesis | Outcome
     offset: int
@@ -51,6 +53,7 @@ class ResultRecord(NamedTuple):
     raw: bytes
     told: int = 0
     takeovers: tuple[bytes, ...] = ()
+    traceparent: str | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -70,6 +73,7 @@ class ResultsReader:
     Args:
         settings: which log, and where.
         after: the last record applied; it is read again and must still be there.
+        traced: whether records are to say in which span they were decided.
 
     Attributes:
         foreign: the offsets of the first records that were read and are nobody's of ours.
@@ -81,8 +85,9 @@ class ResultsReader:
         LogUnavailableError: no broker has answered.
     """
 
-    def __init__(self, settings: Settings, *, after: LogPosition | None = None) -> None:
+    def __init__(self, settings: Settings, *, after: LogPosition | None = None, traced: bool = False) -> None:
         self._settings = settings
+        self._traced = traced
         self._topic = f"{settings.log}.results"
         self._chain = Chain() if after is None else Chain.after(after)
         self._takeovers: tuple[bytes, ...] = ()
@@ -224,7 +229,10 @@ class ResultsReader:
         if not isinstance(step, Accepted):
             return None
         assert raw is not None
-        return self._record(step, raw)
+        record = self._record(step, raw)
+        if self._traced and record is not None:
+            return record._replace(traceparent=traceparent_in(message.headers()))
+        return record
 
     def _tell_foreign(self, offset: int, raw: bytes | None) -> None:
         """Name what somebody else has written: the first, and each time that there are ten times as many."""

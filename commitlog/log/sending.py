@@ -17,6 +17,7 @@ from commitlog.log.connection import (
     know_topic,
     make_producer,
 )
+from commitlog.observing.headers import headers_of
 
 ROOM_S = 0.01
 
@@ -70,18 +71,29 @@ class Sender:
         know_topic(self._settings, producer, self._topic, timeout_s=timeout_s)
         return producer
 
-    def send(self, value: bytes, key: bytes, partition: int, on_delivery: OnDelivery, *, timeout_s: float) -> None:
-        """Hands a record over to be sent; waits up to ``timeout_s`` while too much is waiting to be sent.
+    def send(
+        self,
+        value: bytes,
+        key: bytes,
+        partition: int,
+        on_delivery: OnDelivery,
+        *,
+        timeout_s: float,
+        traceparent: str | None = None,
+    ) -> None:
+        """Hands a record over to be sent, in a span; waits up to ``timeout_s`` while too much is waiting to be sent.
 
         Raises:
             BufferError: it still does.
             KafkaException: the record is refused.
         """
         producer = self._producer
-        deadline = None
+        deadline, headers = None, headers_of(traceparent)
         while True:
             try:
-                producer.produce(self._topic, value=value, key=key, partition=partition, on_delivery=on_delivery)
+                producer.produce(
+                    self._topic, value=value, key=key, partition=partition, on_delivery=on_delivery, **headers
+                )
             except KafkaException as error:
                 if not error.args[0].fatal() and error.args[0].code() != KafkaError._FATAL:
                     raise

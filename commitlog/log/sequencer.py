@@ -36,7 +36,9 @@ from commitlog.log.row_handlers import load_row_handlers
 from commitlog.log.serving import DoubtError, SentBatch, Serving, TakeoverAttempt, Telling
 from commitlog.log.topic_settings import allow_proposal_bytes, check_topics, topic_message_bytes_max
 from commitlog.log.topics import topics_of
+from commitlog.log.traced import TracedResults
 from commitlog.observing.durations import Durations
+from commitlog.observing.tracing import spans
 
 EXIT_FENCED = 75
 TAKEOVER_AFTER_S = 1.5
@@ -106,12 +108,13 @@ def run_sequencer(
     stop: threading.Event | None = None,
     garbage: Garbage | None = None,
     on_made: Callable[[Sequencer], None] = lambda sequencer: None,
+    traced: bool = False,
 ) -> int:
     """Runs a sequencer until it is stopped (exit code 0) or fenced (`EXIT_FENCED`: come back with ``standby``).
 
     ``on_made`` is told of it before it begins.
     """
-    sequencer = Sequencer(settings, handlers=load_row_handlers(), stop=stop, garbage=garbage)
+    sequencer = Sequencer(settings, handlers=load_row_handlers(), stop=stop, garbage=garbage, traced=traced)
     on_made(sequencer)
     try:
         sequencer.run(standby=standby)
@@ -131,6 +134,7 @@ class Sequencer:
         clock_ms: the time for ``decided_at_ms``; None is the machine's.
         decides_as_made: give each proposal the time it was made at instead of the clock's, for history that is taken over.
         garbage: `OwnGarbage` where nothing else runs in this process.
+        traced: whether each decision is a span, where the proposal was sent in one.
     """
 
     def __init__(
@@ -142,8 +146,10 @@ class Sequencer:
         clock_ms: Callable[[], int] | None = None,
         decides_as_made: bool = False,
         garbage: Garbage | None = None,
+        traced: bool = False,
     ) -> None:
         self._settings = settings
+        self._traced = traced
         self._decides_as_made = decides_as_made
         self._garbage = garbage or Garbage()
         self._topics = topics_of(settings.log)
@@ -363,8 +369,11 @@ class Sequencer:
         heartbeats.rest()
         replica.close()
         self._replica = None
-        proposals = ProposalSource(self._settings, _next_offsets(state))
-        ports = Ports(results, voice, proposals, self._clock_ms, self._settings.machine.now_s)
+        made = spans() if self._traced else None
+        traced = None if made is None else TracedResults(results, made, self._settings.log)
+        on_message = None if traced is None else traced.begin
+        proposals = ProposalSource(self._settings, _next_offsets(state), on_message=on_message)
+        ports = Ports(traced or results, voice, proposals, self._clock_ms, self._settings.machine.now_s)
         active = Active(
             decider,
             serving,

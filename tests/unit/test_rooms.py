@@ -56,7 +56,7 @@ ROOMS = {
     "log": Room(_names("domain observing errors config machine"), never=_names("sqlalchemy psycopg pyspark")),
     "catalog": Room(_names("domain observing errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(
-        _names(f"domain log {CATALOG_READERS} errors config"),
+        _names(f"domain log observing {CATALOG_READERS} errors config"),
         never=_names("pyspark"),
     ),
     "client.tables": Room(_names("client.arguments domain errors")),

@@ -152,9 +152,12 @@ class KafkaAccess:
     def encode(self, proposal: Proposal) -> bytes:
         return encode_proposal(proposal)
 
-    def send(self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None) -> PendingAnswer:
-        publisher = self._connections.publisher(timeout_s)
-        return publisher.publish_bytes(encoded, proposal.proposal_id, proposal.writer_id, timeout_s=timeout_s)
+    def send(
+        self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None
+    ) -> PendingAnswer:
+        return self._connections.publisher(timeout_s).publish_bytes(
+            encoded, proposal.proposal_id, proposal.writer_id, timeout_s=timeout_s, traceparent=traceparent
+        )
 
     def decide_unsent(self, proposal: Proposal) -> Outcome:
         """Replays the log here, which takes its time at first and is kept in step from then on."""

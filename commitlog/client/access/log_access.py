@@ -163,7 +163,9 @@ class LogAccess(Protocol):
         """
         ...
 
-    def send(self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None) -> PendingAnswer:
+    def send(
+        self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None
+    ) -> PendingAnswer:
         """Send a proposal and return at once, or when there is room for it; that, or a log that does not answer, may take
         up to ``timeout_s``.
 
@@ -171,6 +173,7 @@ class LogAccess(Protocol):
             proposal: what is sent.
             encoded: the same by `encode`.
             timeout_s: None is as long as an answer is waited for.
+            traceparent: the span that it is sent in.
 
         Raises:
             LogUnavailableError: the log does not answer; nothing was sent.

@@ -116,17 +116,28 @@ def sequencer_command(settings: Settings, standby: bool, handover: bool) -> None
     """
     from commitlog.log.garbage import OwnGarbage
     from commitlog.log.sequencer import run_sequencer
+    from commitlog.ops.service.traces import traced
     from commitlog.ops.service.watched import WatchedSequencer, told_about
 
     if standby and handover:
         raise click.UsageError("--standby waits for the active sequencer to end, --handover takes its place: give one")
     log_as_json("sequencer")
     watched = WatchedSequencer(settings)
-    with stopped_by_signal() as stop, Kept("sequencer", settings, stop) as kept, told_about(settings, watched):
+    with (
+        stopped_by_signal() as stop,
+        Kept("sequencer", settings, stop) as kept,
+        traced("sequencer") as is_traced,
+        told_about(settings, watched),
+    ):
         sys.exit(
             kept.run(
                 lambda: run_sequencer(
-                    settings, standby=standby, stop=stop, garbage=OwnGarbage(), on_made=watched.is_made
+                    settings,
+                    standby=standby,
+                    stop=stop,
+                    garbage=OwnGarbage(),
+                    on_made=watched.is_made,
+                    traced=is_traced,
                 )
             )
             or 0
@@ -139,12 +150,22 @@ def projector_command(settings: Settings) -> None:
     """Write the decided outcomes into the catalog."""
     from commitlog.catalog.projector import Projector
     from commitlog.log.codec import decode_statistics
+    from commitlog.ops.service.traces import traced
     from commitlog.ops.service.watched import WatchedProjector, told_about
 
     log_as_json("projector")
     os.nice(NICE_OF_READERS)
-    with stopped_by_signal() as stop, Kept("projector", settings, stop) as kept:
-        projector = Projector(settings, decode_statistics=decode_statistics, on_batch=lambda _: kept.is_well())
+    with (
+        stopped_by_signal() as stop,
+        Kept("projector", settings, stop) as kept,
+        traced("projector") as is_traced,
+    ):
+        projector = Projector(
+            settings,
+            decode_statistics=decode_statistics,
+            on_batch=lambda _: kept.is_well(),
+            traced=is_traced,
+        )
         with told_about(settings, WatchedProjector(settings, projector)):
             kept.run(lambda: projector.run(stop))
 
