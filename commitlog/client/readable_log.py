@@ -99,6 +99,7 @@ class ReadableLog:
         tables: Iterable[str] | None = None,
         from_snapshot: int | None = None,
         group: str | None = None,
+        missing_ok: bool = False,
     ) -> Subscription:
         """Outcomes in the log's order, refusals too, each with its ``seq``, by which one can go on later.
 
@@ -112,8 +113,10 @@ class ReadableLog:
                 group goes on there, so that none is left out; after a crash those of the last half second may come again.
                 One process at a time. ``after_seq`` and ``from_snapshot`` are for a group that has no position, as a new one,
                 or one that Kafka has forgotten (its ``offsets.retention.minutes``, a week, after the last outcome).
+            missing_ok: whether ``tables`` may name some that never were, and may be created yet.
 
         Raises:
+            TableNotFoundError: one of the tables never was.
             InvalidRequestError: ``after_seq`` is no seq, or given beside ``from_snapshot``.
             OutcomeNotFoundError: the log does not reach so far; when the first outcome is asked for.
             SnapshotNotFoundError: there is no such snapshot.
@@ -123,12 +126,27 @@ class ReadableLog:
             if start:
                 raise InvalidRequestError("give after_seq or from_snapshot, not both")
             start = self._seq_of(checked_count("from_snapshot", from_snapshot))
-        is_asked = changes_one_of(None if tables is None else checked_items("tables", tables, str, "names of tables"))
+        names = None if tables is None else checked_items("tables", tables, str, "names of tables")
+        is_asked = changes_one_of(names)
+        if names is not None and not checked_flag("missing_ok", missing_ok):
+            self._check_ever_there(parse_table_name(each) for each in names)
         kept = checked_text_or_none("group", group)
         if kept == "":
             raise InvalidRequestError("group must be a name, not an empty text")
         position = None if kept is None else self._access.group_position(kept)
         return Subscription(lambda seq: self._access.subscribe(seq, follow=is_followed), start, is_asked, position)
+
+    def _check_ever_there(self, names: Iterable[TableName]) -> None:
+        from commitlog.catalog.history import HistoryFilter
+        from commitlog.catalog.snapshot_diff import Named
+
+        head = self.head_snapshot_id()
+        for name in names:
+            committed = HistoryFilter(limit=1, table=Named(name.schema, name.name), verdict=m.Verdict.COMMITTED)
+            if self.table_at(name, head) is None and not self.contents().history(committed):
+                meant = self.missing_table(name, head).meant
+                remedy = "with missing_ok=True one is waited for that is created yet"
+                raise TableNotFoundError(str(name), meant=meant, remedy=remedy)
 
     def seq_before(self, moment: datetime | str) -> int:
         """The ``seq`` of the last outcome that was decided before a moment, from which ``subscribe`` can go on; 0 is none.

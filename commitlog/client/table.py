@@ -126,8 +126,8 @@ class Table:
 
         Args:
             where: which rows: an expression such as ``"day >= '2026-01-01' and id in (1, 2)"``, one
-                ``(column, op, value)``, or several, all of which must hold. Files that statistics or partition values prove
-                to hold none of them are not opened. None is all rows.
+                ``(column, op, value)``, or several, all of which must hold; ``!=`` and ``not in`` let no NULL through. Files
+                that statistics or partition values prove to hold none of them are not opened. None is all rows.
             columns: the names of those that are read, in their order; None is all.
             snapshot: as of which snapshot; None is the newest, with all that was committed before.
             timestamp: instead, as of which moment: a datetime; ISO 8601, in UTC unless it says otherwise; or how long ago,
@@ -253,7 +253,7 @@ class Table:
         can name, the files that have most of them are rewritten first, by commits of which readers see no change.
 
         Args:
-            where: which rows, as ``scan`` takes it; True are all of them.
+            where: which rows, as ``scan`` takes it, but for ``!=`` and ``not in``; True are all of them.
             key: names this write, such as ``cleanup:7``, so that doing it again deletes nothing and answers as the first did.
             options: see ``CommitLog.transaction``; ``attempts`` is how often it is computed at most. With
                 ``isolation="snapshot"`` rows that come meanwhile do not matter.
@@ -281,7 +281,7 @@ class Table:
 
         Args:
             data: the new rows, in any form that ``append`` takes; all of them must match ``where``.
-            where: which rows go, as ``scan`` takes it; True are all of them, and then any rows may come.
+            where: which rows go, as ``delete`` takes it; True are all of them, and then any rows may come.
             key: names this write, such as ``nightly:2026-03-02``, so that doing it again commits nothing and answers as the
                 first did.
             options: see ``CommitLog.transaction``; ``attempts`` is how often it is computed at most. With

@@ -10,7 +10,7 @@ import pytest
 from making import create, rejected
 
 from commitlog.client import CommitLog
-from commitlog.errors import InvalidRequestError, SnapshotNotFoundError
+from commitlog.errors import InvalidRequestError, SnapshotNotFoundError, TableNotFoundError
 
 
 @pytest.fixture
@@ -76,8 +76,19 @@ def test_subscribe_when_asked_for_tables_then_what_changed_them_or_was_refused_f
     assert seqs(log.subscribe(start + 3, follow=False, tables=[f"{table}_b", table])) == list(
         range(start + 4, start + 8)
     )
-    assert seqs(log.subscribe(start, follow=False, tables=["nothing"], group=group)) == []
+    assert seqs(log.subscribe(start, follow=False, tables=["nothing"], group=group, missing_ok=True)) == []
     assert seqs(log.subscribe(start, follow=False, group=group)) == []
+
+
+def test_subscribe_when_a_table_never_was_then_says_so_and_how_to_wait_for_it(
+    log: CommitLog, table: str, start: int
+) -> None:
+    with pytest.raises(TableNotFoundError, match=f"main.{table}_ - did you mean main.{table}.; with missing_ok=True"):
+        log.subscribe(tables=[table, f"{table}_"])
+    with log.transaction() as tx:
+        tx.drop_table(table)
+        tx.create_view(f"{table}_view", "SELECT 1 AS one")
+    assert seqs(log.subscribe(start + 3, follow=False, tables=[table, f"{table}_view"])) == [start + 4]
 
 
 def test_subscribe_when_a_snapshot_is_known_then_what_came_after_it(log: CommitLog, table: str, start: int) -> None:

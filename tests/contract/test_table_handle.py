@@ -110,6 +110,32 @@ def test_scan_when_a_table_was_changed_then_its_rows_at_each_snapshot(
     assert sorted(handle.scan().to_polars()["id"]) == sorted(handle.scan().to_pandas()["id"]) == [1, 3, 4, 5]
 
 
+def test_scan_when_values_are_excluded_then_the_rows_that_have_another_one(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    columns = pa.table({"id": [1, 2, 3, 4], "x": [1.5, float("nan"), None, 2.0]})
+    with log.transaction() as tx:
+        tx.create_table(table, columns.schema)
+    append(log, table, tmp_path, columns)
+    handle = log.table(table)
+
+    def ids(where: Any) -> list[int]:
+        return sorted(handle.scan(where=where, columns=["id"]).to_arrow()["id"].to_pylist())
+
+    assert ids("id != 2") == ids([("id", "<>", 2)]) == [1, 3, 4]
+    assert ids("x != 1.5") == [2, 4]
+    assert ids(("x", "!=", float("nan"))) == [1, 4]
+    assert ids("id not in (1, 4) and x is not null") == [2]
+    assert ids(("id", "not in", [1, None])) == []
+    assert handle.scan(where="x <> 1.5").count() == 2
+    excluding = handle.scan(where="x != 1.5")
+    with log.transaction(isolation="serializable") as tx:
+        tx.read(table, filter=excluding.where)
+        tx.alter(table).set_comment("what was read is told as more than was asked for")
+    with pytest.raises(InvalidRequestError, match="which only scans take"):
+        handle.delete("x != 1.5")
+
+
 def test_scan_when_statistics_rule_files_out_then_says_how_many_it_opens(
     log: CommitLog, table: str, tmp_path: Path
 ) -> None:
@@ -171,6 +197,9 @@ def test_scan_when_asked_as_of_a_moment_then_what_was_the_newest_then(
     assert handle.scan(timestamp=made.isoformat()).count() == 3
     with pytest.raises(SnapshotNotFoundError, match="no snapshot of 1969-01-01 00:00:00 UTC: the log began at "):
         handle.scan(timestamp="1969-01-01")
+    for to_come in ({"timestamp": "2999-01-01"}, {"snapshot": "2999-01-01"}):
+        with pytest.raises(InvalidRequestError, match="must be a moment that has passed: 2999-01-01T00:00:00"):
+            handle.scan(**to_come)
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,8 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         gone = run(settings, "sql", "FROM v", "--at", "1")
         assert "v does not exist" in gone.stderr
         assert "choose one from 0 to 2" in run(settings, "sql", "FROM t", "--at", "9").stderr
+        before = run(settings, "sql", "FROM t", "--at", "0").stderr
+        assert "Table with name t does not exist! (snapshot 0 has no tables)" in before
         assert "give one of them" in run(settings, "sql", "FROM t", "--json", "--csv").stderr
         told = run(settings, "duckdb")
         assert told.stdout.startswith("ATTACH 'ducklake:postgres:")

@@ -39,7 +39,11 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     path = os.pathsep.join(map(str, jars))
     compiler = [program, "-m", "jdk.compiler/com.sun.tools.javac.Main"]
     ended = subprocess.run(
-        [*compiler, "-cp", path, "-d", compiled, PROGRAM], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        [*compiler, "-cp", path, "-d", compiled, PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
     )
     assert ended.returncode == 0, f"a JDK of version 17 or later is needed (openjdk-17-jdk-headless):\n{ended.stderr}"
     return [str(program), "-Xshare:auto", "-cp", f"{compiled}{os.pathsep}{path}", "LogReader"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from commitlog.client.tables.filters import predicates
+from commitlog.client.tables.filters import Excluded, conditions, predicates
 from commitlog.domain.model import FilterOp, Predicate
 from commitlog.errors import InvalidRequestError
 
@@ -44,14 +44,25 @@ def test_predicates_when_one_is_given_alone_then_it_is_the_filter() -> None:
     assert predicates(None) == predicates([]) == ()
 
 
+def test_conditions_when_they_exclude_then_what_the_log_is_told_lets_more_through() -> None:
+    [first, second] = found = conditions("a != 1 and b NOT IN ('x', 'y')")
+    assert found == (Excluded("a", (1,)), Excluded("b", ("x", "y")))
+    assert conditions([("a", "<>", 1), ("b", "not  in", ["x", "y"])]) == found == conditions(found)
+    assert isinstance(first, Excluded)
+    assert isinstance(second, Excluded)
+    assert [first.known, second.known] == [Predicate(each, FilterOp.IS_NOT_NULL) for each in "ab"]
+
+
 @pytest.mark.parametrize(
     ("where", "says"),
     [
         ("", "the filter is an empty text"),
         ("   ", "the filter is an empty text"),
         ("a = 1 or b = 2", r"position 7: expected AND, or the end, found 'or'; a filter is conditions that all hold"),
-        ("a != 1", r"position 3: expected =, <, <=.*found '!='; a filter is conditions"),
-        ("a not in (1)", r"position 3: .*found 'not'"),
+        ("a != 1", r"'a != 1' has != or NOT IN, which only scans take"),
+        ("b = 2 and a not in (1)", "which only scans take"),
+        ("a not like 'x'", r"position 7: expected IN, found 'like'; a filter is conditions that all hold"),
+        ("a not in 1", r"position 10: expected '\('"),
         ("a in ()", r"position 7: expected a number, a text in single quotes, TRUE or FALSE, found '\)'"),
         ("a in (1", r"position 8: expected '\)', it ends there"),
         ("a = 'x", r"position 5: .*found \"'\""),
@@ -65,9 +76,13 @@ def test_predicates_when_one_is_given_alone_then_it_is_the_filter() -> None:
         ("a = 1 and", r"position 10: expected the name of a column, it ends there"),
         ("a = 1abc", r"position 5: "),
         ("a = date 5", r"position 10: expected a text in quotes"),
-        (("day", "~", 3), r"\('day', '~', 3\) is no filter: write \(column, op, value\) with an op of .*is_not_null$"),
-        (("day", "!=", 3), "an op of .*; a filter is conditions that all hold"),
-        (("day", "NOT IN", [3]), "an op of .*; a filter is conditions that all hold"),
+        (
+            ("day", "~", 3),
+            r"\('day', '~', 3\) is no filter: write \(column, op, value\) with an op of .*is_not_null, !=, not in$",
+        ),
+        (("day", "!=", 3), "which only scans take"),
+        (("day", "NOT IN", 3), "takes a list of values, not 3"),
+        (("day", "like", "x"), "an op of .*, !=, not in; a filter is conditions that all hold"),
         (("day", ["="], 3), "is no filter"),
         ('a = "x"', r"position 5: .*found '\"x\"'; double quotes are for names of columns: write 'x'"),
         (("day",), "filter must be a list of"),

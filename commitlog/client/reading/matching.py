@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from commitlog.client.reading.stored_rows import blob_bytes
 from commitlog.client.tables.arrow_schemas import arrow_type
+from commitlog.client.tables.filters import Excluded
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, canonical_value
@@ -27,28 +28,29 @@ _UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 class Condition:
-    """A predicate on a column, its values ready to be compared.
+    """A condition on a column, its values ready to be compared.
 
     Args:
-        predicate: what must hold.
+        asked: what must hold.
         column: its column.
 
     Raises:
         InvalidRequestError: the column's type is not compared, or a value is none of the type.
     """
 
-    def __init__(self, predicate: Predicate, column: Column) -> None:
+    def __init__(self, asked: Predicate | Excluded, column: Column) -> None:
         self.column = column
-        self._op = predicate.op
+        self._op = None if isinstance(asked, Excluded) else asked.op
         self._values: list[Any] = []
-        if predicate.op in NULL_CHECKS:
+        if self._op in NULL_CHECKS:
             return
         if column.type.name not in _COMPARABLE:
             raise InvalidRequestError(
                 f"column {column.name} is a {column.type}, which a filter cannot compare: only is_null and is_not_null are "
                 "asked of it; filter what was read, or ask log.duckdb()"
             )
-        given = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
+        value = asked.values if isinstance(asked, Excluded) else asked.value
+        given = value if isinstance(value, tuple) else (value,)
         self._values = [_compared(column, value) for value in given]
 
     def on(self, field: Expression) -> Expression:
@@ -59,8 +61,11 @@ class Condition:
                 return field.is_null()
             case FilterOp.IS_NOT_NULL:
                 return field.is_valid()
+            case None:
+                # Nothing is known not to be NULL.
+                return pc.scalar(False) if None in values else field.is_valid() & ~self._one_of(field)
             case FilterOp.IN:
-                return reduce(or_, (self._equal(field, each) for each in values), pc.scalar(False))
+                return self._one_of(field)
             case FilterOp.BETWEEN:
                 return self._at_least(field, values[0]) & self._at_most(field, values[1])
             case FilterOp.EQ:
@@ -72,6 +77,9 @@ class Condition:
             case FilterOp.GT:
                 return self._above(field, values[0])
         return self._below(field, values[0])
+
+    def _one_of(self, field: Expression) -> Expression:
+        return reduce(or_, (self._equal(field, each) for each in self._values), pc.scalar(False))
 
     def _equal(self, field: Expression, value: Any) -> Expression:
         return self._unless_nan(value, lambda: field == self._scalar(value), pc.is_nan(field))

@@ -38,7 +38,7 @@ def snapshot_of(
     ``what`` is what messages call it.
 
     Raises:
-        InvalidRequestError: both are given, or one of them cannot be read.
+        InvalidRequestError: both are given, one of them cannot be read, or the moment is to come.
         SnapshotNotFoundError: there is no such snapshot, or not any more.
         MomentNotFoundError: the moment is before the oldest snapshot.
     """
@@ -46,11 +46,11 @@ def snapshot_of(
         raise InvalidRequestError("give a snapshot or a timestamp to read at, not both")
     head = log.head_snapshot_id()
     if isinstance(snapshot, str | date):
-        return log.contents().snapshot_at(as_moment(what, snapshot, "an id, a datetime"))
+        return _snapshot_at(log, what, as_moment(what, snapshot, "an id, a datetime"))
     if snapshot is not None:
         log.contents().check_snapshot(checked_count(what, snapshot))
         return snapshot
-    return head if timestamp is None else log.contents().snapshot_at(as_moment("timestamp", timestamp))
+    return head if timestamp is None else _snapshot_at(log, "timestamp", as_moment("timestamp", timestamp))
 
 
 def snapshot_named(log: ReadLog, what: str, given: SnapshotGiven) -> int:
@@ -76,6 +76,16 @@ def as_moment(what: str, given: Moment, forms: str = "a datetime") -> datetime:
             f"{what} must be {forms}, or a text such as '2026-01-31T12:30:00', in UTC unless it says otherwise, '12h', '7d' "
             f"or 'yesterday', not {shown(given)}"
         ) from None
+
+
+def _snapshot_at(log: ReadLog, what: str, moment: datetime) -> int:
+    """The newest snapshot of a moment, once that is known: a sequencer's clock may be ahead of this one."""
+    contents, now = log.contents(), datetime.now(UTC)
+    if moment > now and moment > contents.snapshots(limit=1)[0].time:
+        raise InvalidRequestError(
+            f"{what} must be a moment that has passed: {moment.isoformat()} comes after now, {now.isoformat()}"
+        )
+    return contents.snapshot_at(moment)
 
 
 def _moment_of_text(text: str) -> datetime:

@@ -17,7 +17,7 @@ from commitlog.client.reading.matching import Condition, all_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, rows_left
 from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.arrow_schemas import arrow_schema
-from commitlog.client.tables.filters import Where, predicates
+from commitlog.client.tables.filters import Excluded, Where, conditions
 from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
 from commitlog.domain.model import Predicate
@@ -62,11 +62,12 @@ class Scan(Frames):
         self.snapshot_id = snapshot_id
         self._contents = contents
         self._name = name
-        self._where = predicates(where)
+        asked = conditions(where)
+        self._where = tuple(each.known if isinstance(each, Excluded) else each for each in asked)
         self._names = None if columns is None else _checked_names(columns)
         self._definition = self._table().definition
         self._columns = _chosen(self._definition, self._names)
-        self._conditions = [Condition(each, self._definition.column(each.column)) for each in self._where]
+        self._conditions = [Condition(each, self._definition.column(each.column)) for each in asked]
 
     def __repr__(self) -> str:
         return f"Scan({str(self._name)!r}, snapshot={self.snapshot_id}, files={len(self.files())} of {self.table_file_count})"
@@ -85,7 +86,7 @@ class Scan(Frames):
 
     @property
     def where(self) -> tuple[Predicate, ...]:
-        """The filter, as ``tx.read`` takes it."""
+        """The filter, as ``tx.read`` takes it: of != and NOT IN that the column is not NULL, which is more than was asked."""
         return self._where
 
     def files(self) -> list[CatalogFile]:

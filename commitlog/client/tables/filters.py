@@ -3,13 +3,14 @@
     day >= '2026-01-01' and id in (1, 2) and name is not null
 
 There are only conditions that must all hold, each of one column and plain values: so much can be proved by statistics, and
-told to the log as what was read.
+told to the log as what was read. But for != and NOT IN, which scans alone take, and which are told as IS NOT NULL.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -17,6 +18,20 @@ from commitlog.client.arguments import checked_items, checked_text
 from commitlog.client.tables.values import scalar
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.errors import InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A column is neither one of these values nor NULL: what is read by it can be told to the log only as more than that."""
+
+    column: str
+    values: tuple[Scalar, ...]
+
+    @property
+    def known(self) -> Predicate:
+        """What a log's filter can say of it, which lets more through."""
+        return Predicate(self.column, FilterOp.IS_NOT_NULL)
+
 
 Where: TypeAlias = "str | tuple[Any, ...] | Predicate | Iterable[Predicate | tuple[Any, ...]] | None"
 """An expression; one ``(column, op, value)``; several, all of which must hold; None is no filter."""
@@ -35,13 +50,30 @@ _COMPARISONS = {
     ">": FilterOp.GT,
     ">=": FilterOp.GE,
 }
-_BEYOND = frozenset({"or", "not", "like", "!=", "<>"})
+_UNEQUAL = ("!=", "<>")
+_BEYOND = frozenset({"or", "not", "like"})
 _BEYOND_HINT = "; a filter is conditions that all hold: for others ask log.duckdb(), or filter what was read"
 _WORDS = frozenset({"and", "or", "not", "in", "is", "between", "null", "like", "true", "false"})
 
 
 def predicates(where: Where) -> tuple[Predicate, ...]:
     """A filter as the log's predicates, all of which must hold.
+
+    Raises:
+        InvalidRequestError: it is none, or more than the log can be told; the message says what is wrong, and in a text where.
+    """
+    found = conditions(where)
+    told = tuple(each for each in found if isinstance(each, Predicate))
+    if len(told) < len(found):
+        raise InvalidRequestError(
+            f"the filter {where!r} has != or NOT IN, which only scans take: what a change relies on is told to the log in "
+            "conditions that it knows. Scan for the rows, and name them by IN"
+        )
+    return told
+
+
+def conditions(where: Where) -> tuple[Predicate | Excluded, ...]:
+    """A filter as a scan takes it: conditions all of which must hold.
 
     Raises:
         InvalidRequestError: it is none; the message says what is wrong, and in a text where.
@@ -51,8 +83,8 @@ def predicates(where: Where) -> tuple[Predicate, ...]:
     if isinstance(where, str):
         return _Parser(where).conjunction_to_end()
     where = (where,) if isinstance(where, Predicate) or is_one(where) else where
-    given: tuple[Any, ...] = checked_items("filter", where, (Predicate, tuple, list), "(column, op, value)")
-    return tuple(each if isinstance(each, Predicate) else _predicate(tuple(each)) for each in given)
+    given: tuple[Any, ...] = checked_items("filter", where, (Predicate, Excluded, tuple, list), "(column, op, value)")
+    return tuple(each if isinstance(each, Predicate | Excluded) else _condition(tuple(each)) for each in given)
 
 
 def is_one(where: Any) -> bool:
@@ -60,8 +92,17 @@ def is_one(where: Any) -> bool:
     return isinstance(where, tuple) and len(where) > 1 and isinstance(where[0], str)
 
 
+def _condition(parts: tuple[Any, ...]) -> Predicate | Excluded:
+    asked = " ".join(parts[1].lower().split()) if len(parts) == 3 and isinstance(parts[1], str) else ""
+    if asked in _UNEQUAL:
+        return Excluded(checked_text("the column of a filter", parts[0]), (scalar(parts[2]),))
+    if asked == "not in":
+        return Excluded(checked_text("the column of a filter", parts[0]), _values(FilterOp.IN, parts[2]))
+    return _predicate(parts)
+
+
 def _predicate(parts: tuple[Any, ...]) -> Predicate:
-    known = ", ".join(FilterOp)
+    known = ", ".join([*FilterOp, "!=", "not in"])
     op = _op(parts[1]) if 2 <= len(parts) <= 3 else None
     if op is None:
         asked = str(parts[1]).lower().split() if len(parts) > 1 else ()
@@ -70,9 +111,7 @@ def _predicate(parts: tuple[Any, ...]) -> Predicate:
     column = checked_text("the column of a filter", parts[0])
     value = parts[2] if len(parts) == 3 else None
     if op in (FilterOp.IN, FilterOp.BETWEEN):
-        if not isinstance(value, list | tuple | set | frozenset | range):
-            raise InvalidRequestError(f"{op} takes a list of values, not {value!r}")
-        values = tuple(scalar(item) for item in value)
+        values = _values(op, value)
         if op is FilterOp.BETWEEN and len(values) != 2:
             raise InvalidRequestError(f"between takes [low, high], not {value!r}")
         return Predicate(column, op, values)
@@ -81,6 +120,12 @@ def _predicate(parts: tuple[Any, ...]) -> Predicate:
             raise InvalidRequestError(f"{op} takes no value")
         return Predicate(column, op)
     return Predicate(column, op, scalar(value))
+
+
+def _values(op: str, given: Any) -> tuple[Scalar, ...]:
+    if not isinstance(given, list | tuple | set | frozenset | range):
+        raise InvalidRequestError(f"{op} takes a list of values, not {given!r}")
+    return tuple(scalar(item) for item in given)
 
 
 def _op(given: Any) -> FilterOp | None:
@@ -99,7 +144,7 @@ class _Parser:
         self.token = ""
         self._step()
 
-    def conjunction_to_end(self) -> tuple[Predicate, ...]:
+    def conjunction_to_end(self) -> tuple[Predicate | Excluded, ...]:
         if self.kind == "end":
             raise InvalidRequestError(
                 "the filter is an empty text: write a condition such as \"day >= '2026-01-01'\", or leave the filter out"
@@ -109,14 +154,14 @@ class _Parser:
             raise self._refusal("AND, or the end")
         return found
 
-    def _conjunction(self) -> tuple[Predicate, ...]:
+    def _conjunction(self) -> tuple[Predicate | Excluded, ...]:
         found = self._condition()
         while self._is_word("and"):
             self._step()
             found += self._condition()
         return found
 
-    def _condition(self) -> tuple[Predicate, ...]:
+    def _condition(self) -> tuple[Predicate | Excluded, ...]:
         if self._is_sign("("):
             self._step()
             inner = self._conjunction()
@@ -126,6 +171,15 @@ class _Parser:
         if self.kind == "sign" and self.token in _COMPARISONS:
             op = _COMPARISONS[self._taken()]
             return (Predicate(column, op, self._literal()),)
+        if self.kind == "sign" and self.token in _UNEQUAL:
+            self._step()
+            return (Excluded(column, (self._literal(),)),)
+        if self._is_word("not"):
+            self._step()
+            if not self._is_word("in"):
+                raise self._refusal("IN")
+            self._step()
+            return (Excluded(column, self._list()),)
         if self._is_word("in"):
             self._step()
             return (Predicate(column, FilterOp.IN, self._list()),)
@@ -139,7 +193,7 @@ class _Parser:
         if self._is_word("is"):
             self._step()
             return (Predicate(column, self._null_check()),)
-        raise self._refusal("=, <, <=, >, >=, IN, BETWEEN, IS NULL or IS NOT NULL")
+        raise self._refusal("=, !=, <, <=, >, >=, IN, NOT IN, BETWEEN, IS NULL or IS NOT NULL")
 
     def _column(self) -> str:
         if self.kind == "quoted":

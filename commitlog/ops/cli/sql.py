@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from datetime import datetime
 
 import click
 
+from commitlog.catalog.queries import Catalog
+from commitlog.client.tables.names import TableName, quote_part
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
 from commitlog.ops.cli.ages import read_snapshot
 from commitlog.ops.cli.options import current_catalog, json_option, print_json, print_table, settings_options
+
+_OF_ITS_OWN = re.compile(r"\n\s*Did you mean \"pg_.*", re.DOTALL)
+_SHOWN_MAX = 10
 
 
 @click.command("sql")
@@ -42,6 +48,8 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
                 answer = connection.execute(query)
                 columns = [column[0] for column in answer.description or ()]
                 rows = answer.fetchall()
+            except duckdb.CatalogException as error:
+                raise InvalidRequestError(_not_there(str(error), catalog, snapshot_id)) from None
             except duckdb.Error as error:
                 raise InvalidRequestError(f"DuckDB says: {error}") from None
     if as_json:
@@ -51,6 +59,18 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
         csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
     else:
         print_table(columns, [["NULL" if each is None else each for each in row] for row in rows])
+
+
+def _not_there(said: str, catalog: Catalog, snapshot_id: int | None) -> str:
+    """What DuckDB says of a name that it does not know: without tables of its own that may have been meant, but with ours."""
+    told = _OF_ITS_OWN.sub("", said)
+    at = catalog.head_snapshot_id() if snapshot_id is None else snapshot_id
+    names = [
+        quote_part(table) if schema == "main" else str(TableName(schema, table))
+        for schema, table, _ in catalog.tables(at)
+    ]
+    shown = ", ".join(names[:_SHOWN_MAX]) + (", ..." if len(names) > _SHOWN_MAX else "")
+    return f"DuckDB says: {told} (snapshot {at} has {f'the tables {shown}' if names else 'no tables'})"
 
 
 @click.command("duckdb")

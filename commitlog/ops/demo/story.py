@@ -398,12 +398,17 @@ def _say_farewell(console: Console, settings: Settings, wrong: Sequence[str], se
     for command, what in (
         (f"export COMMITLOG_HOME={home}", "the home of this demo, for what follows"),
         (f"{program} up --detach", "start it again"),
-        (f"{program} ui", "the address of the web page: each commit and refusal, drawn"),
+        (f"{program} ui", f"the web page, each commit and refusal drawn: {_page_address(settings)}"),
         (f"{program} log", "who committed what, and what was refused"),
         (f"{program} status", "where Kafka, PostgreSQL and the lake are"),
         (f"{program} down", "stop it"),
     ):
         console.print(f"  [bold]{command:<44}[/] [dim]{what}[/]")
+
+
+def _page_address(settings: Settings) -> str:
+    """Where the page is as soon as it runs, unless somebody else is there."""
+    return f"http://{settings.ui_host}:{settings.ui_port}/"
 
 
 def _relative(path: Path) -> str:
