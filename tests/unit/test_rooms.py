@@ -52,7 +52,8 @@ ROOMS = {
     "domain.state": Room(_names("domain.model errors")),
     "domain.deciding": Room(_names("domain.model domain.state errors")),
     "domain.again": Room(_names("domain.model domain.state domain.deciding errors")),
-    "observing": Room(_names("config errors")),
+    "config": Room(_names("errors machine compiled")),
+    "observing": Room(_names("errors")),
     "log": Room(_names("domain observing errors config machine"), never=_names("sqlalchemy psycopg pyspark")),
     "catalog": Room(_names("domain observing errors config"), never=_names("confluent_kafka fastavro pyspark")),
     "client": Room(
