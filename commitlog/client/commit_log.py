@@ -28,6 +28,7 @@ from commitlog.client.attempts import (
     commit_if_any,
     key_options,
 )
+from commitlog.client.changeset_tables import make_options
 from commitlog.client.files.given_files import Files
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.outside import checked_outside
@@ -39,7 +40,7 @@ from commitlog.client.table import Table
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.partitions import partition_specs
 from commitlog.client.tables.table_at import KnownTable
-from commitlog.client.transaction import Transaction, make_options
+from commitlog.client.transaction import Transaction
 from commitlog.client.writing.file_append import FileAppend
 from commitlog.client.writing.rows import RowData, rows_or_files
 from commitlog.client.writing.written import WrittenFiles
