@@ -45,6 +45,7 @@ from commitlog.client.writing.file_append import FileAppend
 from commitlog.client.writing.rows import RowData, rows_or_files
 from commitlog.client.writing.written import WrittenFiles
 from commitlog.domain import model as m
+from commitlog.domain.model.ids import format_id
 from commitlog.errors import InvalidRequestError, ProposalRejectedError
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class CommitLog(ReadableLog):
         self._submissions = Submissions(access, self.see)
         self.new_files = NewFiles()
         given = checked_text_or_none("writer_id", writer_id)
+        self._has_name = bool(given)
         self.writer_id = given or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
     def __repr__(self) -> str:
@@ -129,12 +131,13 @@ class CommitLog(ReadableLog):
             message: shown in the history.
             author: shown in the history.
             extra: any text that is to travel with the commit, such as offsets of a stream.
-            writer_id: who writes; else the connection's.
+            writer_id: who writes; else the connection's, which is another one in each process unless it was given.
             writer_epoch: from ``open_writer``; a lower one than the highest seen is refused.
             writer_seq: a number of the writer's own that commits once only, whatever happens.
             base_snapshot_id: what the changes are computed from; else the newest snapshot, see ``head_snapshot_id``.
-            proposal_id: the id to send with; else a new one. With the same id a writer's proposal is decided once. Whoever may
-                have to ask again from another process gives ``writer_id``, too: the connection's is another one in each.
+            proposal_id: the id to send with; else a new one. With the same id a writer's proposal is decided once. Where no
+                ``writer_id`` was given, here or to the connection, the id names the writer too: so it is known again from
+                whichever process it is sent.
             decide_before_ms: a proposal that comes to the sequencer later than this is refused.
             timeout_ms: how long to wait for the answer.
             key: names this commit, such as ``load:1`` or ``nightly:2026-03-02``: when it has been made under this name before,
@@ -150,12 +153,14 @@ class CommitLog(ReadableLog):
             }
             writer_id, writer_seq = key_options(key, given).values()
             first = self._committed_as(writer_id, writer_seq)
+        own_id = None if proposal_id is None else as_proposal_id(proposal_id)
+        is_numbered = writer_seq is not None or writer_epoch is not None
         options = make_options(
+            writer_id=self._writer(writer_id, own_id, is_numbered=is_numbered),
             base_snapshot_id=self.head_snapshot_id()
             if base_snapshot_id is None
             else checked_count("base_snapshot_id", base_snapshot_id),
-            writer_id=self.writer_id if writer_id is None else checked_text("writer_id", writer_id),
-            proposal_id=None if proposal_id is None else as_proposal_id(proposal_id),
+            proposal_id=own_id,
             isolation=_isolation(isolation),
             writer_epoch=checked_count_or_none("writer_epoch", writer_epoch),
             writer_seq=checked_count_or_none("writer_seq", writer_seq),
@@ -405,10 +410,14 @@ class CommitLog(ReadableLog):
             writer_id: which; else the connection's.
             proposal_id: the id to send with; else a new one. The same id is given the same epoch again.
             timeout_ms: how long to wait for the answer.
+
+        Raises:
+            InvalidRequestError: ``proposal_id`` is given, and no ``writer_id``, here or to the connection.
         """
+        own_id = None if proposal_id is None else as_proposal_id(proposal_id)
         proposal = m.Proposal(
-            proposal_id=new_proposal_id() if proposal_id is None else as_proposal_id(proposal_id),
-            writer_id=self.writer_id if writer_id is None else checked_text("writer_id", writer_id),
+            proposal_id=own_id or new_proposal_id(),
+            writer_id=self._writer(writer_id, own_id, is_numbered=True),
             base_snapshot_id=self.head_snapshot_id(),
             changes=(),
             open_writer=True,
@@ -419,6 +428,19 @@ class CommitLog(ReadableLog):
         return outcome.assigned.writer_epoch
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _writer(self, given: str | None, proposal_id: m.ProposalId | None, *, is_numbered: bool) -> str:
+        """Who writes. A repeat is known by its id where the first one was decided: among those of the same writer's partition."""
+        if given is not None:
+            return checked_text("writer_id", given)
+        if proposal_id is None or self._has_name:
+            return self.writer_id
+        if is_numbered:
+            raise InvalidRequestError(
+                "proposal_id= with the epoch or a number of a writer that has no name: the same from another process would be "
+                "another writer's; give writer_id=, here or to CommitLog.connect"
+            )
+        return f"proposal:{format_id(proposal_id)}"
 
     def _newest_known(self, name: TableName) -> KnownTable | None:
         return self._access.newest_known_table(name.schema, name.name)

@@ -47,6 +47,21 @@ def other(log: CommitLog) -> Iterator[CommitLog]:
 
 
 @pytest.fixture
+def unnamed(log: CommitLog) -> Iterator[Callable[[], CommitLog]]:
+    """Makes connections of programs that do not say who they are."""
+    with ExitStack() as stack:
+
+        def connect() -> CommitLog:
+            if isinstance(log, InMemoryCommitLog):
+                return CommitLog(log._access)
+            access = log._access
+            assert isinstance(access, KafkaAccess)
+            return stack.enter_context(CommitLog.connect(settings=access.connected_by))
+
+        yield connect
+
+
+@pytest.fixture
 def table() -> str:
     """The name of a table of this test's own."""
     return f"t_{uuid.uuid4().hex[:12]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -114,6 +115,31 @@ def test_append_when_given_an_id_then_sent_once_under_it(log: CommitLog, table: 
     again = log.append(table, [path], proposal_id=proposal_id)
     assert (again.is_repeat, again.snapshot_id) == (True, first.snapshot_id)
     assert again.committed
+
+
+def test_append_when_its_id_is_sent_again_by_a_process_without_a_name_then_is_the_same_commit(
+    log: CommitLog, unnamed: Callable[[], CommitLog], table: str
+) -> None:
+    create(log, table)
+    proposal_id, path = new_proposal_id(), new_file(log, table)
+    first = unnamed().append(table, [path], proposal_id=proposal_id)
+    # The names of processes are spread over all partitions, each of which remembers the ids of its own proposals.
+    for again in (unnamed().append(table, [path], proposal_id=proposal_id) for _ in range(4)):
+        assert (again.is_repeat, again.snapshot_id) == (True, first.snapshot_id)
+
+
+def test_transaction_when_an_id_and_a_number_are_given_without_a_name_then_asks_for_one(
+    log: CommitLog, unnamed: Callable[[], CommitLog]
+) -> None:
+    proposal_id, connected = new_proposal_id(), unnamed()
+    for numbered in ({"writer_seq": 1}, {"writer_epoch": 1}):
+        with pytest.raises(InvalidRequestError, match="give writer_id="):
+            connected.transaction(proposal_id=proposal_id, **numbered)
+        assert connected.transaction(proposal_id=proposal_id, writer_id="w", **numbered).proposal().writer_id == "w"
+    with pytest.raises(InvalidRequestError, match="give writer_id="):
+        connected.open_writer(proposal_id=proposal_id)
+    assert log.transaction(proposal_id=proposal_id).proposal().writer_id == log.writer_id
+    assert connected.transaction().proposal().writer_id == connected.writer_id
 
 
 def test_append_when_a_writers_seq_is_repeated_then_is_the_same_commit(log: CommitLog, table: str) -> None:
