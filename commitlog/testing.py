@@ -157,10 +157,13 @@ class _InMemoryAccess:
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
         with self._changed:
-            if snapshot_id > self._state.head_snapshot_id:
-                raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._state.head_snapshot_id)
+            self.reach_snapshot(snapshot_id)
             found = self._contents.table_at(schema, table, snapshot_id)
             return None if found is None else TableAt(found.definition, found.path.rstrip("/"))
+
+    def reach_snapshot(self, snapshot_id: int) -> None:
+        if snapshot_id > self._state.head_snapshot_id:
+            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=self._state.head_snapshot_id)
 
     def contents(self) -> Contents:
         return self._contents

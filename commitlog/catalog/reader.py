@@ -1,7 +1,10 @@
 """A connection that only reads the catalog, opened at first use and opened anew after a failure.
 
-So a restarted PostgreSQL costs a reader one error at most. What takes several statements reads them in one SQL transaction
-(``at_once``), so that nothing that the projector writes meanwhile, such as an expiry, is seen by some of them only.
+So a restarted PostgreSQL costs a reader one error at most. One that was killed may come back a moment older, for the
+projector does not wait for the disk: whoever reads is told when the connection is another one, before it is used.
+
+What takes several statements reads them in one SQL transaction (``at_once``), so that nothing that the projector writes
+meanwhile, such as an expiry, is seen by some of them only.
 """
 
 from __future__ import annotations
@@ -47,10 +50,18 @@ def of_one_moment(
 
 
 class CatalogReader:
-    """A connection to one log's catalog. Safe to share between threads: they take turns."""
+    """A connection to one log's catalog. Safe to share between threads: they take turns.
 
-    def __init__(self, database_url: str) -> None:
+    Args:
+        database_url: where it is.
+        connected_again: is called when a connection takes the place of one that was lost, before it is used; while it raises,
+            nothing is read.
+    """
+
+    def __init__(self, database_url: str, *, connected_again: Callable[[], None] = lambda: None) -> None:
         self._url = database_url
+        self._connected_again = connected_again
+        self._was_connected = False
         self._conn: Connection | None = None
         self._lock = threading.RLock()
 
@@ -72,12 +83,23 @@ class CatalogReader:
         with self._lock, told_plainly(self._url):
             try:
                 if self._conn is None or self._conn.closed:
-                    self._conn = _connected(self._url)
+                    self._conn = self._connect()
                 yield self._conn
             except psycopg.Error as error:
                 if is_weather(error):
                     self.close()
                 raise
+
+    def _connect(self) -> Connection:
+        conn = _connected(self._url)
+        try:
+            if self._was_connected:
+                self._connected_again()
+        except BaseException:
+            conn.close()
+            raise
+        self._was_connected = True
+        return conn
 
     @contextmanager
     def at_once(self) -> Iterator[Connection]:

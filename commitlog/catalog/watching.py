@@ -34,7 +34,8 @@ class CatalogWatch:
         self._has_looked = False
         self._listening: object = None
         self.shown: Shown | None = None
-        """What was seen last; the catalog is there, or further."""
+        """What was seen last; the catalog is there, or further, unless its PostgreSQL was killed: see `look_anew`."""
+        self._furthest: Shown | None = None
 
     def wait_until(self, reached: Callable[[Shown], bool], timeout_s: float) -> Shown | None:
         """Wait until what readers see is far enough; None when it was not in time.
@@ -64,6 +65,14 @@ class CatalogWatch:
         finally:
             self._leave()
 
+    def look_anew(self) -> Shown | None:
+        """Believe nothing that was seen before; the furthest of it, to which the catalog will come again."""
+        # It was lost, too.
+        self._catalog.close()
+        with self._changed:
+            self.shown = None
+            return self._furthest
+
     def close(self) -> None:
         """Let go of the connection."""
         self._catalog.close()
@@ -84,6 +93,7 @@ class CatalogWatch:
         self._has_looked = True
         if shown is not None:
             self.shown = shown
+            self._furthest = max(shown, self._furthest or shown)
 
     def _listen(self, left_s: float) -> None:
         with self._catalog.connected() as conn:

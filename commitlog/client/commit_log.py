@@ -430,7 +430,7 @@ class CommitLog(ReadableLog):
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _writer(self, given: str | None, proposal_id: m.ProposalId | None, *, is_numbered: bool) -> str:
-        """Who writes. A repeat is known by its id where the first one was decided: among those of the same writer's partition."""
+        """Who writes: a repeat is known by its id in the partition where the first was decided, which is its writer's."""
         if given is not None:
             return checked_text("writer_id", given)
         if proposal_id is None or self._has_name:

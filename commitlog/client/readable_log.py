@@ -380,6 +380,7 @@ class ReadableLog:
 
     def check_schema(self, schema: str, snapshot_id: int) -> None:
         """See that a schema is there; InvalidRequestError says which are."""
+        self._access.reach_snapshot(snapshot_id)
         check_schema(schema, snapshot_id, self.contents())
 
     def _seq_of(self, snapshot_id: int) -> int:
@@ -396,6 +397,7 @@ class ReadableLog:
 
     def _contents_at(self, snapshot: int | None) -> tuple[Contents, int]:
         at = self.head_snapshot_id() if snapshot is None else checked_count("snapshot", snapshot)
+        self._access.reach_snapshot(at)
         contents = self.contents()
         contents.check_snapshot(at)
         return contents, at

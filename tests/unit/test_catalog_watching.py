@@ -137,3 +137,19 @@ class _Anew:
 
     def __init__(self, catalog: FakeCatalog) -> None:
         self.execute, self.notifies = catalog.execute, catalog.notifies
+
+
+def test_look_anew_when_the_catalog_is_older_than_it_was_then_says_how_far_it_was(
+    watch: CatalogWatch, catalog: FakeCatalog
+) -> None:
+    assert watch.look_anew() is None
+    catalog.at = 7
+    watch.wait_until(at(7), 60)
+    catalog.at = 5
+    seen = watch.look_anew()
+    assert seen is not None
+    assert seen.snapshot_id == 7
+    assert watch.wait_until(at(7), 0) is None
+    assert watch.shown == Shown(5, 5, 5, 1)
+    # It has still to come so far again.
+    assert watch.look_anew() == seen

@@ -61,7 +61,7 @@ class _Connections:
         # Made for the first proposal: whoever only reads does not wait for what it needs.
         self._publisher: Publisher | None = None
         self._making = threading.Lock()
-        self.catalog = ReadersCatalog(catalog_url(settings))
+        self.catalog = ReadersCatalog(catalog_url(settings), connected_again=self._come_again)
         self.watch = CatalogWatch(Catalog(catalog_url(settings)))
         self.lookup = ResultsLookup(settings, self.catalog)
         self.end = LogEnd(settings)
@@ -72,6 +72,30 @@ class _Connections:
                 given_s = self._settings.receipts_timeout_ms / 1000 if timeout_s is None else timeout_s
                 self._publisher = Publisher(self._settings, genesis=self.genesis, timeout_s=given_s)
             return self._publisher
+
+    def read_to(self, end_offset: int, timeout_ms: int) -> Shown:
+        """Wait until the catalog holds the results before an offset.
+
+        Raises:
+            CatalogBehindError: not in time.
+        """
+        before = self.watch.shown
+        shown = self.watch.wait_until(lambda shown: shown.next_offset >= end_offset, timeout_ms / 1000)
+        if shown is None:
+            after = self.watch.shown
+            raise CatalogBehindError(
+                topics_of(self._settings.log).results,
+                next_offset=None if after is None else after.next_offset,
+                end_offset=end_offset,
+                waited_ms=timeout_ms,
+                is_moving=after != before,
+            )
+        return shown
+
+    def _come_again(self) -> None:
+        """Where PostgreSQL was killed, the catalog may be older than it was seen: wait until it is there again."""
+        if (seen := self.watch.look_anew()) is not None:
+            self.read_to(seen.next_offset, self._settings.catalog_timeout_ms)
 
     def is_sending(self, proposal_id: ProposalId) -> bool:
         """Whether a proposal of this process is on its way."""
@@ -188,18 +212,7 @@ class KafkaAccess:
         return shown.snapshot_id
 
     def _read_to(self, end_offset: int, timeout_ms: int) -> Shown:
-        watch = self._connections.watch
-        before = watch.shown
-        shown = watch.wait_until(lambda shown: shown.next_offset >= end_offset, timeout_ms / 1000)
-        if shown is None:
-            after = watch.shown
-            raise CatalogBehindError(
-                topics_of(self._settings.log).results,
-                next_offset=None if after is None else after.next_offset,
-                end_offset=end_offset,
-                waited_ms=timeout_ms,
-                is_moving=after != before,
-            )
+        shown = self._connections.read_to(end_offset, timeout_ms)
         self._tables.see(shown.snapshot_id, shown.schema_version)
         return shown
 
@@ -213,17 +226,19 @@ class KafkaAccess:
         return self._tables.at(schema, table, snapshot_id)
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> TableAt | None:
-        catalog, shown = self.catalog(), self._connections.watch.shown
-        if shown is None or shown.snapshot_id < snapshot_id:
-            head = self.wait_for_head()
-            if head < snapshot_id:
-                raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=head)
-        found = catalog.table_at(schema, table, snapshot_id)
+        self.reach_snapshot(snapshot_id)
+        found = self.catalog().table_at(schema, table, snapshot_id)
         if found is None:
             return None
         at = TableAt(found.definition, found.path)
         self._tables.add(schema, table, snapshot_id, at)
         return at
+
+    def reach_snapshot(self, snapshot_id: int) -> None:
+        self.catalog()
+        shown = self._connections.watch.shown
+        if (shown is None or shown.snapshot_id < snapshot_id) and (head := self.wait_for_head()) < snapshot_id:
+            raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=head)
 
     def contents(self) -> Contents:
         return self.catalog()

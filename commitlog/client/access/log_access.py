@@ -127,6 +127,15 @@ class LogAccess(Protocol):
         """
         ...
 
+    def reach_snapshot(self, snapshot_id: int) -> None:
+        """See that readers see a snapshot, which may have been seen elsewhere before.
+
+        Raises:
+            SnapshotNotFoundError: it is beyond the head.
+            CatalogBehindError: readers cannot see it in time.
+        """
+        ...
+
     def contents(self) -> Contents:
         """What the tables hold, as far as readers see it by now."""
         ...

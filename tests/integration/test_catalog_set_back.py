@@ -1,0 +1,106 @@
+"""A PostgreSQL that was killed comes back a moment older than it was seen: whoever saw it waits until it is there again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import psycopg
+import pytest
+from log_running import serving
+from psycopg import sql
+
+from commitlog.catalog.projector import Projector
+from commitlog.client import CommitLog
+from commitlog.client.reading.scan import Scan
+from commitlog.config import Settings
+from commitlog.errors import CatalogBehindError, CatalogUnavailableError, SnapshotNotFoundError
+from commitlog.log.codec import decode_statistics
+from commitlog.log.genesis import init_log
+
+
+def project(settings: Settings) -> None:
+    Projector(settings, decode_statistics=decode_statistics).project_to_end()
+
+
+class Database:
+    """One of which a copy takes its place.
+
+    Args:
+        maintenance: the URL of another one.
+        url: its own.
+    """
+
+    def __init__(self, maintenance: str, url: str) -> None:
+        self._maintenance = maintenance
+        self._name = url.rpartition("/")[2]
+
+    def remember(self) -> None:
+        self._execute("CREATE DATABASE {older} TEMPLATE {name}")
+
+    def set_back(self) -> None:
+        self._execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = {text}",
+            "DROP DATABASE {name} WITH (FORCE)",
+            "ALTER DATABASE {older} RENAME TO {name}",
+        )
+
+    def _execute(self, *statements: str) -> None:
+        names = {
+            "name": sql.Identifier(self._name),
+            "older": sql.Identifier(f"{self._name}_older"),
+            "text": sql.Literal(self._name),
+        }
+        with psycopg.connect(self._maintenance, autocommit=True) as conn:
+            for each in statements:
+                conn.execute(sql.SQL(each).format(**names))
+
+
+@pytest.fixture
+def read(settings: Settings, postgres: str) -> Iterator[tuple[CommitLog, Scan]]:
+    """A log, and a read of its table, whose catalog was seen at snapshot 2, and is at snapshot 1 again."""
+    quick = replace(settings, catalog_timeout_ms=500)
+    init_log(quick)
+    with serving(quick):
+        project(quick)
+        with CommitLog.connect(settings=quick) as writer, writer.transaction(base_snapshot_id=0) as tx:
+            tx.create_table("t", {"id": "int64"})
+        database = Database(postgres, quick.database_url)
+        project(quick)
+        database.remember()
+        with CommitLog.connect(settings=quick, writer_id="w1") as connected:
+            with connected.transaction() as tx:
+                tx.alter("t").add_column("v", "varchar")
+            project(quick)
+            assert connected.head_snapshot_id() == 2
+            scan = connected.table("t").scan()
+            database.set_back()
+            # A restart costs a reader one error at most.
+            with pytest.raises(CatalogUnavailableError):
+                connected.tables(snapshot=2)
+            yield connected, scan
+
+
+def test_reads_when_postgres_has_lost_a_snapshot_that_was_seen_then_the_catalog_is_behind_until_it_is_there_again(
+    read: tuple[CommitLog, Scan], settings: Settings
+) -> None:
+    log, scan = read
+    table = log.table("t")
+    create = log.transaction(base_snapshot_id=2)
+    reads: tuple[Callable[[], object], ...] = (
+        partial(table.at, 2),
+        partial(create.create_table, "main.u", {"id": "int64"}),
+        scan.count,
+        log.tables,
+        partial(log.tables, snapshot=2),
+    )
+    for ask in reads:
+        with pytest.raises(CatalogBehindError):
+            ask()
+    project(settings)
+    assert [column.name for column in table.at(2).definition.columns] == ["id", "v"]
+    for ask in reads:
+        ask()
+    with pytest.raises(SnapshotNotFoundError):
+        log.tables(snapshot=3)
