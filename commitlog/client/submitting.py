@@ -36,7 +36,7 @@ class Submissions:
     def __init__(self, access: LogAccess, see: Callable[[int | None], None]) -> None:
         self._access = access
         self._see = see
-        self._unanswered = UnansweredProposals(self._is_decided)
+        self._unanswered = UnansweredProposals(self._is_settled)
 
     def submit(self, proposal: m.Proposal, timeout_s: float) -> SubmittedOutcome:
         """See ``CommitLog.submit``."""
@@ -175,8 +175,9 @@ class Submissions:
                 return committed
         return self._access.find(proposal.proposal_id).outcome
 
-    def _is_decided(self, proposal_id: m.ProposalId) -> bool:
-        return self._access.find(proposal_id).state is OutcomeState.DECIDED
+    def _is_settled(self, proposal_id: m.ProposalId) -> bool:
+        """Whether nothing more comes of it: what never came to the log, and is not being sent any more, holds up nobody."""
+        return self._access.find(proposal_id).state is not OutcomeState.UNDECIDED
 
 
 def check_kind(proposal: m.Proposal) -> None:

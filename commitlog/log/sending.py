@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -26,6 +27,9 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 
 class Sender:
     """Sends to one topic by a producer, and by another one in its place once that can send no more. Thread-safe.
+
+    A producer whose records have not come to the broker until their time was over is taken for one that never sends again:
+    one that met two restarts of its broker has kept all that it was given for a quarter of an hour, and said nothing.
 
     Args:
         settings: where Kafka is.
@@ -54,6 +58,8 @@ class Sender:
         self._linger_ms = linger_ms
         self._replacing = threading.Lock()
         self._retired: list[Producer] = []
+        self._number = 0
+        self._is_spent = False
         check_may_write(settings, topic, timeout_s=timeout_s)
         self._producer = self._make_producer(timeout_s)
 
@@ -87,12 +93,15 @@ class Sender:
             BufferError: it still does.
             KafkaException: the record is refused.
         """
+        if self._is_spent:
+            self._replaced(self._producer)
+        delivered = partial(self._delivered, self._number, on_delivery)
         producer = self._producer
         deadline, headers = None, headers_of(traceparent)
         while True:
             try:
                 producer.produce(
-                    self._topic, value=value, key=key, partition=partition, on_delivery=on_delivery, **headers
+                    self._topic, value=value, key=key, partition=partition, on_delivery=delivered, **headers
                 )
             except KafkaException as error:
                 if not error.args[0].fatal() and error.args[0].code() != KafkaError._FATAL:
@@ -129,5 +138,12 @@ class Sender:
         with self._replacing:
             if self._producer is broken:
                 self._producer = self._make_producer(REQUEST_TIMEOUT_S)
-                self._retired.append(broken)
+                self._number += 1
+                self._is_spent = False
+                self._retired = [each for each in (*self._retired, broken) if len(each)]
             return self._producer
+
+    def _delivered(self, number: int, tell: OnDelivery, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() == KafkaError._MSG_TIMED_OUT and number == self._number:
+            self._is_spent = True
+        tell(error, message)

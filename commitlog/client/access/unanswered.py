@@ -1,7 +1,8 @@
 """One unanswered proposal with a ``writer_seq`` per writer at a time (rules.md 8): the client sees to it.
 
 Two of them in flight could be decided in another order than they were made, and the seq of a refused one could be taken
-by the next. What one client object can see is enough: two processes of one writer fence each other by epoch.
+by the next. The same seq again is no other one: it commits once at most. What one client object can see is enough: two
+processes of one writer fence each other by epoch.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ class UnansweredProposals:
     """Which writer has a proposal out whose answer did not come.
 
     Args:
-        is_decided: asks the log whether an id has been decided.
+        is_settled: asks the log whether an id has been decided, or is not on its way any more.
     """
 
-    def __init__(self, is_decided: Callable[[ProposalId], bool]) -> None:
-        self._is_decided = is_decided
+    def __init__(self, is_settled: Callable[[ProposalId], bool]) -> None:
+        self._is_settled = is_settled
         self._guard = threading.Lock()
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._unanswered: dict[str, ProposalId] = {}
+        self._unanswered: dict[str, Proposal] = {}
 
     @contextmanager
     def turn(self, proposal: Proposal, *, timeout_s: float) -> Iterator[None]:
@@ -42,11 +43,11 @@ class UnansweredProposals:
         with self._guard:
             turn = self._turns[proposal.writer_id]
         if not turn.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):
-            before = self._unanswered.get(proposal.writer_id, proposal.proposal_id)
-            raise OutcomeUnknownError(UUID(bytes=before), waited_ms=int(timeout_s * 1000))
+            before = self._unanswered.get(proposal.writer_id, proposal)
+            raise OutcomeUnknownError(UUID(bytes=before.proposal_id), waited_ms=int(timeout_s * 1000))
         try:
             self._check(proposal)
-            self._unanswered[proposal.writer_id] = proposal.proposal_id
+            self._unanswered[proposal.writer_id] = proposal
             try:
                 yield
             except OutcomeUnknownError:
@@ -60,7 +61,7 @@ class UnansweredProposals:
 
     def _check(self, proposal: Proposal) -> None:
         before = self._unanswered.get(proposal.writer_id)
-        if before is None or before == proposal.proposal_id:
+        if before is None or before.proposal_id == proposal.proposal_id or before.writer_seq == proposal.writer_seq:
             return
-        if not self._is_decided(before):
-            raise OutcomeUnknownError(UUID(bytes=before))
+        if not self._is_settled(before.proposal_id):
+            raise OutcomeUnknownError(UUID(bytes=before.proposal_id))

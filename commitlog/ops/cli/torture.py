@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from typing import NoReturn
 
 import click
 
@@ -40,7 +41,7 @@ def torture_command(
     """
     from commitlog.ops.torture.campaign import run_torture
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _end)
     result = run_torture(
         settings,
         faults=faults,
@@ -67,3 +68,8 @@ def torture_command(
         for wrong in result.wrongs[:WRONGS_SHOWN]:
             click.echo(f"{wrong.kind}: {wrong.what}")
     sys.exit(0 if result.is_well else 1)
+
+
+def _end(*_: object) -> NoReturn:
+    click.echo("ended by SIGTERM: nothing is judged", err=True)
+    sys.exit(143)

@@ -1,0 +1,71 @@
+"""What becomes of a producer that can send no more: another one takes its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from commitlog.config import Settings
+from commitlog.log import sending
+from commitlog.log.sending import Sender
+
+TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
+
+
+class FakeProducer:
+    """Keeps what it is given until the test says what became of it."""
+
+    def __init__(self) -> None:
+        self.given: list[Callable[[KafkaError | None, Any], None]] = []
+
+    def produce(self, topic: str, *, value: bytes, key: bytes, partition: int, on_delivery: Any) -> None:
+        self.given.append(on_delivery)
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def report(self, error: KafkaError | None) -> None:
+        self.given.pop(0)(error, None)
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
+    """The producers that were made, in order."""
+    producers: list[FakeProducer] = []
+
+    def make(*_: object, **__: object) -> FakeProducer:
+        producers.append(FakeProducer())
+        return producers[-1]
+
+    monkeypatch.setattr(sending, "make_producer", make)
+    monkeypatch.setattr(sending, "know_topic", lambda *_, **__: None)
+    monkeypatch.setattr(sending, "check_may_write", lambda *_, **__: None)
+    return producers
+
+
+def test_send_when_records_were_not_delivered_in_time_then_by_another_producer(made: list[FakeProducer]) -> None:
+    sender = Sender(Settings.load(environment={}), "t", proposal_bytes_max=1000, linger_ms=0)
+    heard: list[KafkaError | None] = []
+
+    def send() -> None:
+        sender.send(b"v", b"k", 0, lambda error, _: heard.append(error), timeout_s=1)
+
+    for _ in range(3):
+        send()
+    made[0].report(None)
+    send()
+    assert len(made) == 1
+    made[0].report(TIMED_OUT)
+    send()
+    assert [len(each) for each in made] == [2, 1]
+    # What the old one still says is no word of the new one.
+    made[0].report(TIMED_OUT)
+    send()
+    assert [len(each) for each in made] == [1, 2]
+    assert heard == [None, TIMED_OUT, TIMED_OUT]
