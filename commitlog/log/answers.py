@@ -75,8 +75,11 @@ class PendingProposal:
 
     def unknown(self) -> OutcomeUnknownError:
         """What is known when nothing comes any more."""
-        waited_ms = int((self._answers.machine.now_s() - self._published_at) * 1000)
-        return OutcomeUnknownError(UUID(bytes=self.proposal_id), waited_ms=waited_ms)
+        return OutcomeUnknownError(UUID(bytes=self.proposal_id), waited_ms=int(self.age_s() * 1000))
+
+    def age_s(self) -> float:
+        """How long ago it was made."""
+        return self._answers.machine.now_s() - self._published_at
 
     def on_answer(self, tell: Tell, timeout_s: float | None = None) -> None:
         """Calls back once `wait` returns, or raises, at once: from the one thread that calls back, or now.

@@ -35,7 +35,7 @@ from commitlog.log.connection import REQUEST_TIMEOUT_S, end_offset, make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.reports import offset_of
-from commitlog.log.sending import Sender
+from commitlog.log.sending import DELIVERY_TIMEOUT_S, Sender
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Triage, triage
 
@@ -45,6 +45,9 @@ POLL_S = 0.05
 IDLE_S = 0.2
 UNHEARD_MAX = 100
 AWAITED_MAX = 20_000
+OVERDUE_S = 10.0
+"""So much longer than it may, a producer can keep a record before it is taken for one that never sends it."""
+OVERDUE_LOOK_S = 1.0
 AT_ONCE_MAX = 4
 TOGETHER_MS = 5
 """Beyond so many unanswered proposals, those that come within so long are sent together: a request costs a broker more than
@@ -92,6 +95,7 @@ class Publisher:
         self._heard_to: dict[int, int] = {}
         self._is_interrupted = False
         self._deliveries_heard_at = 0.0
+        self._overdue_looked_for_at = 0.0
         self._unsent: dict[PendingProposal, None] = {}
         self._called = settings.machine.event()
         self._answers = Answers(self._read, self._called.set, settings.machine)
@@ -339,6 +343,19 @@ class Publisher:
         self._deliveries_heard_at = self._settings.machine.now_s()
         for sender in self._senders:
             sender.hear_deliveries()
+        if self._unsent and self._deliveries_heard_at - self._overdue_looked_for_at > OVERDUE_LOOK_S:
+            self._give_up_overdue(self._deliveries_heard_at)
+
+    def _give_up_overdue(self, now_s: float) -> None:
+        """What a producer has kept for longer than it may, and said nothing of, is not on its way any more."""
+        self._overdue_looked_for_at = now_s
+        overdue = [each for each in list(self._unsent) if each.age_s() > DELIVERY_TIMEOUT_S + OVERDUE_S]
+        for pending in overdue:
+            self._unsent.pop(pending, None)
+            self._answers.fail(pending, pending.unknown())
+        if overdue:
+            for sender in self._senders:
+                sender.give_up()
 
     def _take(self, message: Message) -> None:
         value, partition, offset = message.value(), message.partition(), message.offset()

@@ -21,6 +21,8 @@ from commitlog.log.connection import (
 from commitlog.observing.headers import headers_of
 
 ROOM_S = 0.01
+DELIVERY_TIMEOUT_S = 120
+"""Beyond it the broker forgets who sent what, and an answer is no longer to be hoped for."""
 
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
@@ -70,8 +72,7 @@ class Sender:
             batch_size=min(BATCH_BYTES_MAX, self._proposal_bytes_max + FRAME_BYTES // 2),
             linger_ms=self._linger_ms,
             retry_backoff_ms=5,
-            # Beyond it the broker forgets who sent what, and an answer is no longer to be hoped for.
-            delivery_timeout_ms=120_000,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_S * 1000,
         )
         # A producer without metadata waits half a second for its first idempotent batch.
         know_topic(self._settings, producer, self._topic, timeout_s=timeout_s)
@@ -121,6 +122,10 @@ class Sender:
         self._producer.poll(0)
         for retired in self._retired:
             retired.poll(0)
+
+    def give_up(self) -> None:
+        """What is sent from now on is sent by another producer."""
+        self._is_spent = True
 
     def flush(self, timeout_s: float) -> None:
         """Waits until everything is sent."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError
 
 from commitlog.config import Settings
+from commitlog.errors import OutcomeUnknownError
 from commitlog.log import sending
+from commitlog.log.answers import Answers, PendingProposal
+from commitlog.log.publisher import Publisher
 from commitlog.log.sending import Sender
+from commitlog.machine import Machine
 
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
 
@@ -69,3 +74,26 @@ def test_send_when_records_were_not_delivered_in_time_then_by_another_producer(m
     send()
     assert [len(each) for each in made] == [1, 2]
     assert heard == [None, TIMED_OUT, TIMED_OUT]
+
+
+def test_publisher_when_a_producer_says_nothing_of_what_it_keeps_then_another_one_sends(
+    made: list[FakeProducer],
+) -> None:
+    machine = SimpleNamespace(now_s=lambda: 200.0, lock=lambda: None)
+    answers = Answers(lambda _: False, lambda: None, cast(Machine, machine))
+    old, young = (PendingProposal(answers, bytes([n]) * 16, 0, 1.0) for n in range(2))
+    old._published_at, young._published_at = 69.0, 71.0
+    sender = Sender(Settings.load(environment={}), "t", proposal_bytes_max=1000, linger_ms=0)
+    publisher = object.__new__(Publisher)
+    publisher._unsent, publisher._answers = {old: None, young: None}, answers
+    publisher._at_once, publisher._together = sender, None
+    publisher._give_up_overdue(200.0)
+    assert list(publisher._unsent) == [young]
+    with pytest.raises(OutcomeUnknownError):
+        old.wait(0)
+    assert not young.done
+    sender.send(b"v", b"k", 0, lambda *_: None, timeout_s=1)
+    assert [len(each) for each in made] == [0, 1]
+    publisher._give_up_overdue(200.0)
+    sender.send(b"v", b"k", 0, lambda *_: None, timeout_s=1)
+    assert len(made) == 2

@@ -104,7 +104,7 @@ PLANTED: dict[str, tuple[Evidence, set[str]]] = {
         replace(GOOD, receipts=[*GOOD.receipts, receipt_of(OUTCOMES[3].replace(seq=9))]),
         {"contradiction"},
     ),
-    "a writer without an answer": (with_written(Written("append", "w", 4, {})), {"unanswered", "twice"}),
+    "a writer without an answer": (with_written(Written("append", "w", 4, {})), {"unanswered"}),
     "a writer told of what was never there": (
         with_written(Written("append", "w", 4, {}, [Answer(9, "COMMITTED", 9)])),
         {"lost"},
