@@ -215,6 +215,9 @@ class Producer:
         self._arrives_s = max(self._arrives_s, scheduler.now_s + self._broker.latency_s())
         scheduler.after(self._arrives_s - scheduler.now_s, lambda: self._arrive(flying))
 
+    def __len__(self) -> int:
+        return self._on_its_way
+
     def poll(self, timeout: float = -1) -> int:
         self._machine.called()
         if not self._reports and timeout:
