@@ -129,6 +129,23 @@ def make_producer(settings: Settings, **options: object) -> Producer:
     return producer
 
 
+def ready_producer(
+    settings: Settings, topic: str | None = None, *, timeout_s: float = REQUEST_TIMEOUT_S, **options: object
+) -> Producer:
+    """A producer that sends its first record at once: who leads a topic's partitions (None: of all topics) it has been told.
+
+    An idempotent one asks for its number when it hears of topics; if there is nobody to ask then, half a second later. The
+    first answer comes by a connection that it drops for the one to the broker which that answer names; so it is asked twice.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+    producer = make_producer(settings, **options)
+    for _ in range(2):
+        know_topic(settings, producer, topic, timeout_s=timeout_s)
+    return producer
+
+
 def make_admin(settings: Settings) -> AdminClient:
     """The process's client for topics and offsets; thread-safe, and shared, because each has threads and connections."""
     key = (os.getpid(), settings.machine, settings.bootstrap_servers, tuple(sorted(settings.kafka.items())))
@@ -154,9 +171,14 @@ def assign(settings: Settings, consumer: Consumer, starts: Sequence[TopicPartiti
 
 
 def know_topic(
-    settings: Settings, client: Consumer | Producer | AdminClient, topic: str, *, timeout_s: float = REQUEST_TIMEOUT_S
+    settings: Settings,
+    client: Consumer | Producer | AdminClient,
+    topic: str | None,
+    *,
+    timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> None:
-    """Have a client learn who leads a topic's partitions: left to itself it may take one to four seconds to ask.
+    """Have a client learn who leads a topic's partitions (None: those of all): left to itself it may take one to four
+    seconds to ask.
 
     Raises:
         LogUnavailableError: no broker has answered.

@@ -16,7 +16,7 @@ from commitlog.domain.model.ids import format_id
 from commitlog.domain.model.settings import changed_settings
 from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError, ResultsTrimmedError
 from commitlog.log.codec import decode_record, encode_genesis
-from commitlog.log.connection import make_admin, make_producer
+from commitlog.log.connection import make_admin, ready_producer
 from commitlog.log.results import ResultsReader
 from commitlog.log.topic_settings import check_topics, create_topics, partition_counts
 from commitlog.log.topics import topics_of
@@ -90,10 +90,11 @@ def find_genesis(settings: Settings) -> Genesis | None:
 
 def _append_genesis(settings: Settings, genesis: Genesis) -> Genesis:
     """Appends a genesis, and gives the one that counts."""
-    producer = make_producer(settings, linger_ms=0, delivery_timeout_ms=int(INIT_TIMEOUT_S * 1000))
+    topic = topics_of(settings.log).results
+    producer = ready_producer(settings, topic, linger_ms=0, delivery_timeout_ms=int(INIT_TIMEOUT_S * 1000))
     failures: list[str] = []
     producer.produce(
-        topics_of(settings.log).results,
+        topic,
         value=encode_genesis(genesis),
         partition=0,
         on_delivery=lambda error, _: failures.append(error.str()) if error is not None else None,

@@ -16,10 +16,9 @@ from commitlog.log.connection import (
     FRAME_BYTES,
     MESSAGE_BYTES_MAX,
     REQUEST_TIMEOUT_S,
-    answered,
     know_topic,
     make_admin,
-    make_producer,
+    ready_producer,
 )
 from commitlog.log.reports import Delivery, Report, offset_of
 from commitlog.log.results import read_range
@@ -40,16 +39,13 @@ _NO_SPANS: Mapping[int, str | None] = {}
 
 
 def _make(settings: Settings, **options: object) -> Producer:
-    producer = make_producer(
+    return ready_producer(
         settings,
         message_max_bytes=MESSAGE_BYTES_MAX,
         retry_backoff_ms=10,
         compression_type="lz4",
         **options,
     )
-    # A producer without metadata waits half a second for its first idempotent batch.
-    answered(settings, lambda: producer.list_topics(timeout=REQUEST_TIMEOUT_S))
-    return producer
 
 
 def make_results_producer(settings: Settings, *, batch_bytes_max: int) -> Producer:

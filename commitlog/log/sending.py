@@ -15,8 +15,7 @@ from commitlog.log.connection import (
     MESSAGE_BYTES_MAX,
     REQUEST_TIMEOUT_S,
     check_may_write,
-    know_topic,
-    make_producer,
+    ready_producer,
 )
 from commitlog.observing.headers import headers_of
 
@@ -66,17 +65,16 @@ class Sender:
         self._producer = self._make_producer(timeout_s)
 
     def _make_producer(self, timeout_s: float) -> Producer:
-        producer = make_producer(
+        return ready_producer(
             self._settings,
+            self._topic,
+            timeout_s=timeout_s,
             message_max_bytes=MESSAGE_BYTES_MAX,
             batch_size=min(BATCH_BYTES_MAX, self._proposal_bytes_max + FRAME_BYTES // 2),
             linger_ms=self._linger_ms,
             retry_backoff_ms=5,
             delivery_timeout_ms=DELIVERY_TIMEOUT_S * 1000,
         )
-        # A producer without metadata waits half a second for its first idempotent batch.
-        know_topic(self._settings, producer, self._topic, timeout_s=timeout_s)
-        return producer
 
     def send(
         self,
