@@ -38,7 +38,7 @@ way, librdkafka sends no other, and looks in a busy loop whether it may."""
 _NO_SPANS: Mapping[int, str | None] = {}
 
 
-def _make(settings: Settings, **options: object) -> Producer:
+def _make(settings: Settings, **options: Any) -> Producer:
     return ready_producer(
         settings,
         message_max_bytes=MESSAGE_BYTES_MAX,

@@ -38,6 +38,7 @@ from commitlog.log.reports import offset_of
 from commitlog.log.sending import DELIVERY_TIMEOUT_S, Sender
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Triage, triage
+from commitlog.machine import Thread
 
 _logger = logging.getLogger("commitlog.publisher")
 
@@ -81,9 +82,9 @@ class Publisher:
         self._default_timeout_s = settings.receipts_timeout_ms / 1000
         self.genesis: Genesis = require_genesis(settings) if genesis is None else genesis
         self._at_once = self._make_sender(linger_ms=0, timeout_s=timeout_s)
-        # Made when it is needed.
+        # Made when it is needed, which takes a tenth of a second.
         self._together: Sender | None = None
-        self._making = threading.Lock()
+        self._maker: Thread | None = None
         self._own = _SentByThread()
         self._reader = TopicReader(
             settings, self._topics.receipts, timeout_s=_patience_s(timeout_s), fetch_wait_max_ms=FETCH_WAIT_MS
@@ -167,9 +168,13 @@ class Publisher:
     def close(self) -> None:
         """Waits until everything is sent, not until it is answered."""
         self.flush(self._settings.receipts_timeout_ms / 1000)
-        self._is_closing = True
+        with self._lock:
+            self._is_closing = True
+            maker = self._maker
         self._called.set()
         self._thread.join()
+        if maker is not None:
+            maker.join()
         self._answers.end(LogUnavailableError(self._settings.bootstrap_servers, detail="the publisher was closed"))
         self._answers.stop_reading()
         self._reader.close()
@@ -230,7 +235,7 @@ class Publisher:
         What a thread sends keeps its order. Two producers know nothing of each other, so it goes from one to the other when
         nothing of its own is on its way.
         """
-        wanted = self._at_once if self._answers.awaited <= AT_ONCE_MAX else self._sender_together(timeout_s)
+        wanted = self._at_once if self._answers.awaited <= AT_ONCE_MAX else self._sender_together()
         before = self._own.sender
         if before is None or before is wanted or not self._is_last_on_its_way():
             return wanted
@@ -242,12 +247,20 @@ class Publisher:
         self._hear_deliveries()
         return self._own.last in self._unsent
 
-    def _sender_together(self, timeout_s: float) -> Sender:
+    def _sender_together(self) -> Sender:
+        """Nobody waits until it is made: till then all is sent for at once."""
         if self._together is None:
-            with self._making:
-                if self._together is None:
-                    self._together = self._make_sender(linger_ms=TOGETHER_MS, timeout_s=timeout_s)
-        return self._together
+            with self._lock:
+                if self._maker is None and not self._is_closing:
+                    self._maker = self._settings.machine.thread(self._make_together, "commitlog-sender")
+        return self._together or self._at_once
+
+    def _make_together(self) -> None:
+        try:
+            self._together = self._make_sender(linger_ms=TOGETHER_MS, timeout_s=PATIENCE_S_MIN)
+        except CommitLogError as error:
+            _logger.debug("what is sent together is sent for at once, until a broker answers: %s", error)
+            self._maker = None
 
     def _make_sender(self, *, linger_ms: int, timeout_s: float) -> Sender:
         proposal_bytes_max = self.genesis.settings.proposal_bytes_max

@@ -27,6 +27,8 @@ CHECK_TIMEOUT_S = 1.0
 SILENT_S_MAX = 10.0
 POLL_S = 0.5
 READ_MAX = 1_000
+WAIT_S_MIN = 0.001
+"""librdkafka counts whole milliseconds: whoever waits for less does not wait, and would ask again until the time is over."""
 
 
 class TopicReader:
@@ -145,7 +147,7 @@ class TopicReader:
 
 def take(consumer: Consumer, records_max: int, timeout_s: float) -> list[Message]:
     """What a consumer has, or the first that comes within the timeout: asked for many, it would wait for all of them."""
-    messages = consumer.consume(1, timeout_s)
+    messages = consumer.consume(1, max(timeout_s, WAIT_S_MIN) if timeout_s > 0 else 0)
     if messages and records_max > 1:
         messages += consumer.consume(records_max - 1, 0)
     return messages

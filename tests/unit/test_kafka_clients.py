@@ -1,0 +1,64 @@
+"""What is asked of Kafka's clients so that nobody waits for their timers."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commitlog.config import Settings
+from commitlog.log.connection import ready_producer
+from commitlog.log.reading import take
+from commitlog.machine import Machine
+
+
+class FakeConsumer:
+    """Notes for how long it was asked to wait."""
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+
+    def consume(self, records_max: int, timeout_s: float) -> list[object]:
+        self.waited.append(timeout_s)
+        return []
+
+
+class FakeProducer:
+    """Has a number for its batches once it hears of topics while it is connected, as librdkafka has."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._is_connected = self.has_number = False
+
+    def list_topics(self, topic: str | None, timeout: float) -> None:
+        self.has_number = self.has_number or self._is_connected
+        self._is_connected = True
+
+
+class FakeMachine(Machine):
+    """Whose Kafka is the one above."""
+
+    Producer = FakeProducer
+
+    @property
+    def kafka(self) -> Any:
+        """Its clients."""
+        return self
+
+
+@pytest.mark.parametrize(("timeout_s", "waited_s"), [(0, 0), (0.000_4, 0.001), (0.001, 0.001), (0.05, 0.05)])
+def test_take_when_less_than_librdkafka_counts_is_waited_for_then_it_waits_all_the_same(
+    timeout_s: float, waited_s: float
+) -> None:
+    consumer: Any = FakeConsumer()
+    assert take(consumer, 1, timeout_s) == []
+    assert consumer.waited == [waited_s]
+
+
+def test_ready_producer_then_its_first_record_waits_for_no_number(tmp_path: Path) -> None:
+    settings = dataclasses.replace(
+        Settings.load(environment={}, home=tmp_path), bootstrap_servers="here:1", machine=FakeMachine()
+    )
+    producer: Any = ready_producer(settings, "main.proposals", linger_ms=0)
+    assert producer.has_number
