@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -111,8 +112,13 @@ def _create_one(settings: Settings, admin: AdminClient, topic: NewTopic) -> None
 
 
 def _wait_until_visible(settings: Settings, admin: AdminClient, names: list[str]) -> None:
+    """Until every broker that can be asked knows the topics: the next request may be any one's."""
+    brokers = answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers.values()
+    admins = [admin]
+    if len(brokers) > 1:
+        admins = [make_admin(replace(settings, bootstrap_servers=f"{each.host}:{each.port}")) for each in brokers]
     deadline = settings.machine.now_s() + VISIBLE_TIMEOUT_S
-    while not _all_lead(admin, names):
+    while not all(_all_lead(each, names) for each in admins):
         if settings.machine.now_s() > deadline:
             waited_ms = int(VISIBLE_TIMEOUT_S * 1000)
             detail = f"new topics have no leader yet: {', '.join(names)}"
@@ -121,13 +127,12 @@ def _wait_until_visible(settings: Settings, admin: AdminClient, names: list[str]
 
 
 def _all_lead(admin: AdminClient, names: list[str]) -> bool:
+    """Whether a broker knows who leads each partition; one that does not answer leads nobody astray."""
     try:
-        found = admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S)
-        return all(
-            partition.leader is not None for future in found.values() for partition in future.result().partitions
-        )
+        known = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
     except KafkaException:
-        return False
+        return True
+    return all(name in known and all(each.leader >= 0 for each in known[name].partitions.values()) for name in names)
 
 
 def partition_counts(settings: Settings, admin: AdminClient) -> dict[str, int]:

@@ -149,6 +149,7 @@ def messages_of(settings: Settings, topic: str, partition: int = 0) -> list[byte
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_uncommitted",
+            **settings.kafka,
         }
     )
     consumer.assign([TopicPartition(topic, partition, 0)])

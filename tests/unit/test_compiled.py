@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,21 @@ def test_modules_when_a_form_runs_then_the_core_is_of_it() -> None:
 
     is_source = str(decide.__file__).endswith(".py")
     assert is_source == (compiled.form == compiled.INTERPRETED)
+
+
+def test_what_is_compiled_when_it_imports_a_package_then_that_is_there_where_a_wheel_is_built() -> None:
+    """mypyc must know its types: with those of a package missing it fails, and the wheel is not compiled."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    brought_by_mypyc = {"librt", "mypy_extensions"}
+    trees = [
+        ast.parse((ROOT / name).read_bytes()) for name in runpy.run_path(str(ROOT / "hatch_build.py"))["sources"]()
+    ]
+    lines = [line for tree in trees for line in ast.walk(tree)]
+    modules = [each.name for line in lines if isinstance(line, ast.Import) for each in line.names]
+    modules += [line.module or "" for line in lines if isinstance(line, ast.ImportFrom)]
+    packages = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"commitlog"}
+    assert packages >= {"pyroaring"}
+    assert packages - brought_by_mypyc <= set(told)
 
 
 def test_what_is_compiled_when_listed_then_every_line_finds_sources() -> None:

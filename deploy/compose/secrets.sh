@@ -1,0 +1,38 @@
+#!/bin/sh
+# Makes what docker-compose.yml asks for, once: passwords in .env, an authority and the three brokers' certificates in
+# deploy/compose/secrets. What is there already stays. Needs openssl. DAYS is how long the certificates are good.
+set -eu
+cd "$(dirname "$0")"
+umask 077
+secret() { openssl rand -hex 16; }
+
+if [ ! -e ../../.env ]; then
+  cat > ../../.env <<END
+POSTGRES_PASSWORD=$(secret)
+POSTGRES_SERVICE_PASSWORD=$(secret)
+POSTGRES_READER_PASSWORD=$(secret)
+COMMITLOG_UI_TOKEN=$(secret)
+KAFKA_CLUSTER_ID=$(openssl rand -base64 16 | tr '+/' 'ab' | tr -d '=')
+KAFKA_ADMIN_PASSWORD=$(secret)
+KAFKA_SERVICE_PASSWORD=$(secret)
+KAFKA_WRITER_PASSWORD=$(secret)
+END
+fi
+
+mkdir -p secrets
+cd secrets
+curve="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+if [ ! -e authority.pem ]; then
+  openssl req -x509 $curve -keyout authority.key -out authority.pem -days "${DAYS:-825}" -subj "/CN=commitlog authority" 2>/dev/null
+fi
+for broker in kafka-1 kafka-2 kafka-3; do
+  [ -e "$broker.pem" ] && continue
+  openssl req -new $curve -keyout "$broker.key" -out "$broker.csr" -subj "/CN=kafka" 2>/dev/null
+  printf 'subjectAltName=DNS:%s,DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n' "$broker" > "$broker.ext"
+  openssl x509 -req -in "$broker.csr" -CA authority.pem -CAkey authority.key -CAcreateserial -days "${DAYS:-825}" \
+    -extfile "$broker.ext" -out "$broker.crt" 2>/dev/null
+  cat "$broker.key" "$broker.crt" > "$broker.pem"
+  rm "$broker.key" "$broker.csr" "$broker.ext" "$broker.crt"
+done
+# The users inside the containers read them; on this machine nobody else comes into the folder.
+chmod 644 authority.pem kafka-?.pem
