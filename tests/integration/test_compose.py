@@ -16,8 +16,8 @@ pytestmark = [
 ]
 HEALTHY_TIMEOUT_S = 600.0
 COMMITS = """
-import commitlog
-with commitlog.connect() as log, log.transaction() as tx:
+from commitlog import CommitLog
+with CommitLog.connect() as log, log.transaction() as tx:
     tx.create_table("{table}", {{"id": "int64"}})
 print(tx.outcome.snapshot_id)
 """
