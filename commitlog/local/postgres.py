@@ -185,7 +185,9 @@ class EmbeddedPostgres:
         unfinished = self._directory / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
-        write_private(self._password_file, new_password())
+        # Who uses a server whose data was lost goes on knowing its password.
+        if not self._password_file.exists():
+            write_private(self._password_file, new_password())
         if account is not None:
             os.chown(unfinished, account.pw_uid, account.pw_gid)
             os.chown(self._password_file, account.pw_uid, account.pw_gid)

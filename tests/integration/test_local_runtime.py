@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -301,6 +302,18 @@ def test_postgres_when_initdb_was_killed_then_starts_over(servers_dir: Path) -> 
     with EmbeddedPostgres(directory) as server, psycopg.connect(server.url) as connection:
         assert connection.execute("SHOW fsync").fetchone() == ("on",)
         assert connection.execute("SHOW listen_addresses").fetchone() == ("127.0.0.1",)
+
+
+def test_postgres_when_its_data_was_lost_then_starts_empty_with_the_password_that_others_know(
+    servers_dir: Path,
+) -> None:
+    directory = servers_dir / "lost-data"
+    with EmbeddedPostgres(directory) as server:
+        known = server.url
+    shutil.rmtree(directory / "data")
+    with EmbeddedPostgres(directory) as server, psycopg.connect(server.url) as connection:
+        assert server.url.partition("@")[0] == known.partition("@")[0]
+        assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_postgres_when_its_pid_file_names_another_process_then_starts(servers_dir: Path) -> None:
