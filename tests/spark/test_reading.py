@@ -8,9 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyroaring import FrozenBitMap64
 from pyspark.sql import SparkSession
 
+from commitlog.client.writing.delete_files import write_delete_file
 from commitlog.domain.model import ColumnSpec, MappedColumn
 from commitlog.domain.model.definitions import Column, build_column
 from commitlog.errors import DataFileError
@@ -86,7 +88,9 @@ def test_file_rows_when_bitmaps_come_by_a_join_or_files_by_their_paths_then_give
         write(tmp_path / "a b%" / "1.parquet", [*range(100)]),
         write(tmp_path / "2.parquet", [*range(100, 103)]),
     )
-    files = [file(7, dirty, deleted=FrozenBitMap64(range(1, 99)), row_id_start=1_000), file(8, clean)]
+    filed = write_delete_file(7, dirty, FrozenBitMap64(range(1, 90)), str(tmp_path)).path
+    lost = {"deleted": FrozenBitMap64(range(90, 99)), "delete_file_path": str(tmp_path / filed), "delete_count": 89}
+    files = [file(7, dirty, **lost, row_id_start=1_000), file(8, clean)]
     schema = scan_schema((ID, NAME))
     found = []
     for read_as_rows, way in ((False, file_rows), (True, file_rows), (False, listed_rows)):
@@ -114,6 +118,26 @@ def test_dataframe_when_there_are_many_files_then_spark_looks_none_of_them_up(sp
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
     assert "Filter" in plan
     assert len(rows.inputFiles()) == len(files)
+
+
+def test_dataframe_when_delete_files_are_many_then_only_tasks_read_them(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path / "1.parquet", [*range(10)])
+    lost = {"delete_file_path": str(tmp_path / "none.parquet"), "delete_count": 3}
+    rows = dataframe(spark, scan((ID, NAME), *[file(number, path, **lost) for number in range(100)]))
+    assert rows._jdf.queryExecution().executedPlan().toString()
+    with pytest.raises(Py4JJavaError, match=r"deleted rows cannot be read from .*none\.parquet"):
+        rows.collect()
+
+
+def test_dataframe_when_a_delete_file_has_pages_and_row_groups_then_all_of_its_rows_are_deleted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "1.parquet", [*range(5_000)])
+    gone = sorted(random.Random(3).sample(range(5_000), 2_000))
+    deletes = pa.table({"file_path": [path] * len(gone), "pos": pa.array(gone, pa.int64())})
+    pq.write_table(deletes, tmp_path / "d.parquet", row_group_size=700, data_page_size=64, compression="zstd")
+    of = scan((ID, NAME), file(7, path, delete_file_path=str(tmp_path / "d.parquet"), delete_count=len(gone)))
+    assert ids(spark, of) == sorted({*range(5_000)} - {*gone})
 
 
 def test_dataframe_when_a_table_has_no_rows_then_has_its_columns(spark: SparkSession) -> None:

@@ -50,7 +50,7 @@ class RowsOfFile:
 
 def rows_left(file: CatalogFile) -> RowsOfFile:
     """The rows of a file that were not deleted."""
-    return RowsOfFile(file.path, file.name_mapping, without=file.deleted, delete_files=_named(file.delete_file_path))
+    return RowsOfFile(file.path, file.name_mapping, without=file.deleted, delete_files=named(file.delete_file_path))
 
 
 def rows_of_change(changed: ChangedFile) -> RowsOfFile:
@@ -60,12 +60,13 @@ def rows_of_change(changed: ChangedFile) -> RowsOfFile:
         changed.file.name_mapping,
         None if changed.positions is None else FrozenBitMap64(changed.positions),
         FrozenBitMap64(changed.without),
-        _named(changed.delete_file_path),
-        _named(changed.earlier_delete_file_path),
+        named(changed.delete_file_path),
+        named(changed.earlier_delete_file_path),
     )
 
 
-def _named(path: str | None) -> tuple[str, ...]:
+def named(path: str | None) -> tuple[str, ...]:
+    """The delete files of a file, which may have one."""
     return () if path is None else (path,)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame
@@ -49,6 +49,15 @@ class Found(NamedTuple):
         return [*self.positions, *self.whole_files]
 
 
+_Lost: TypeAlias = "tuple[str | None, FrozenBitMap64]"
+_LOST_NONE: _Lost = (None, NO_POSITIONS)
+
+
+def _lost(file: ScanFile) -> _Lost:
+    """What tells whether a file has the same deleted rows as before."""
+    return file.delete_file_path, file.deleted
+
+
 class Matches:
     """Where the rows that match a filter stand, for one attempt after another.
 
@@ -59,7 +68,7 @@ class Matches:
     def __init__(self, where: Where) -> None:
         self._where = where
         self._definition: TableDefinition | None = None
-        self._known: dict[int, tuple[FrozenBitMap64, FrozenBitMap64]] = {}
+        self._known: dict[int, tuple[_Lost, FrozenBitMap64]] = {}
 
     def at(self, base: Base) -> Found:
         """The rows that match; DataFileError when one of them is in no file."""
@@ -71,17 +80,17 @@ class Matches:
         self._definition = base.definition
         whole = certain_files(base)
         files = [each for each in base.scan.files if each.data_file_id not in whole]
-        unread = [each for each in files if self._known.get(each.data_file_id, (None,))[0] != each.deleted]
+        unread = [each for each in files if self._known.get(each.data_file_id, (None,))[0] != _lost(each)]
         if unread or base.scan.inlined.num_rows:
             part = replace(base.scan, files=tuple(unread))
             found = found_in(replace(base, scan=part), self._where)
             for each in unread:
-                self._known[each.data_file_id] = (each.deleted, found.get(each.data_file_id, NO_POSITIONS))
+                self._known[each.data_file_id] = (_lost(each), found.get(each.data_file_id, NO_POSITIONS))
         positions = {each.data_file_id: known for each in files if (known := self._known[each.data_file_id][1])}
         return Found(positions, sorted(whole), self._remember)
 
     def _remember(self, positions: Mapping[int, FrozenBitMap64]) -> None:
-        self._known.update({file: (NO_POSITIONS, rows) for file, rows in positions.items()})
+        self._known.update({file: (_LOST_NONE, rows) for file, rows in positions.items()})
 
 
 def all_files(transaction: Transaction, base: Base) -> Found:

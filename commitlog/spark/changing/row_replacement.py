@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias
 
+from pyroaring import FrozenBitMap64
 from pyspark.sql import DataFrame
 from pyspark.util import inheritable_thread_target
 
@@ -36,17 +37,23 @@ def put_delete(transaction: Transaction, base: Base, found: Found) -> list[str]:
         return []
     files = {each.data_file_id: each for each in base.scan.files}
     positions = found.positions
-    live = {each: files[each].record_count - len(files[each].deleted) for each in positions}
+    live = {each: files[each].live_count for each in positions}
     limits = base.log.settings
     split = split_deletes(positions, live, limits.inlined_positions_max, limits.changeset_positions_max)
-    gone = {each: positions[each] | files[each].in_delete_file for each in split.in_files}
-    if scattered := beyond_room(gone, limits.proposal_bytes_max // 2):
-        raise ScatteredRowsError(base, found, scattered)
+
+    def all_gone(each: int) -> FrozenBitMap64:
+        return positions[each] | files[each].in_delete_file()
 
     def filed(each: int) -> DeleteFile:
         return write_delete_file(each, files[each].path, gone[each], base.path)
 
+    room = limits.proposal_bytes_max // 2
+    scattered = beyond_room({each: positions[each] for each in split.in_files}, room)
     with ThreadPoolExecutor(_FILE_WRITERS) as pool:
+        # Delete files that are there are read only where those that follow them may fit.
+        gone = {} if scattered else dict(zip(split.in_files, pool.map(all_gone, split.in_files), strict=True))
+        if scattered := scattered or beyond_room(gone, room):
+            raise ScatteredRowsError(base, found, scattered)
         delete_files = list(pool.map(filed, split.in_files))
     inlined = {each: positions[each] for each in split.inlined}
     whole = [*found.whole_files, *split.whole]

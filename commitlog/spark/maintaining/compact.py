@@ -50,7 +50,7 @@ class _Order:
             yield from bins(partition, target_bytes=self.target_bytes, rewrite_all=rewrite_all)
             return
         group = [each for each in partition if rewrite_all or worth_rewriting(each, self.target_bytes)]
-        if len(group) > 1 or any(rewrite_all or each.deleted for each in group):
+        if len(group) > 1 or any(rewrite_all or each.has_deleted for each in group):
             yield group
 
 
@@ -156,7 +156,7 @@ def _compact(log: CommitLog, part: Base, by: _Order) -> SubmittedOutcome:
     order = list(by.sort_by)
     more = []
     if by.z_order_by:
-        row_count = sum(each.record_count - len(each.deleted) for each in files)
+        row_count = sum(each.live_count for each in files)
         rows = rows.withColumn(_MORTON, morton(rows, table, by.z_order_by, row_count=row_count))
         order = [_MORTON]
         more.append(sf.col(_MORTON))

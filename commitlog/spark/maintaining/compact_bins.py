@@ -27,15 +27,15 @@ def bins(files: Sequence[ScanFile], *, target_bytes: int, rewrite_all: bool = Fa
 
 def worth_rewriting(file: ScanFile, target_bytes: int) -> bool:
     """Whether a file is small, or has lost rows."""
-    return bool(file.deleted) or file.file_size_bytes < SMALL * target_bytes
+    return file.has_deleted or file.file_size_bytes < SMALL * target_bytes
 
 
 def live_bytes(file: ScanFile) -> float:
     """About how many bytes of a file its live rows take."""
-    return file.file_size_bytes * (1 - len(file.deleted) / file.record_count) if file.record_count else 0.0
+    return file.file_size_bytes * file.live_count / file.record_count if file.record_count else 0.0
 
 
 def _finished(group: list[ScanFile], rewrite_all: bool) -> Iterator[tuple[ScanFile, ...]]:
     """A lone file is rewritten only for the rows that it has lost, or when all are."""
-    if len(group) > 1 or any(rewrite_all or each.deleted for each in group):
+    if len(group) > 1 or any(rewrite_all or each.has_deleted for each in group):
         yield tuple(group)

@@ -10,7 +10,10 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.parquet.bytes.BytesUtils;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
@@ -23,6 +26,7 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.SerializableConfiguration;
 import scala.Option;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
@@ -31,20 +35,22 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The files of a scan, each a partition of its own whose values are what is known of it: its id, the id of its first row,
- * and a bitmap of its deleted rows. Nobody lists a folder, and a task is handed the bitmaps of its own files only.
+ * and a bitmap of its deleted rows. Nobody lists a folder, and a task makes the bitmaps of its own files only.
  *
- * exact_files.py has Spark's own compiler make it, in the driver: tasks need none of it.
+ * exact_files.py has Spark's own compiler make it, in the driver: tasks need none of it but KnownFile.
  */
 public class ExactFiles implements FileIndex {
     private Configuration configuration;
+    private Broadcast shared;
     private StructType known;
     private final List paths = new ArrayList();
     private final List partitions = new ArrayList();
     private long size = 0;
 
     /** What comes before any file; not a constructor, for Python calls only methods of a class that is on no class path. */
-    public void begin(Configuration configuration, StructType known) {
-        this.configuration = configuration;
+    public void begin(SparkSession session, StructType known) {
+        this.configuration = session.sessionState().newHadoopConf();
+        this.shared = new JavaSparkContext(session.sparkContext()).broadcast(new SerializableConfiguration(configuration));
         this.known = known;
     }
 
@@ -59,9 +65,12 @@ public class ExactFiles implements FileIndex {
             Object[] values = new Object[3];
             values[0] = Long.valueOf(in.readLong());
             values[1] = in.readBoolean() ? Long.valueOf(in.readLong()) : null;
-            values[2] = in.readBoolean() ? bytes(in) : null;
+            byte[] deleted = in.readBoolean() ? bytes(in) : null;
+            String deleteFile = in.readBoolean() ? new String(bytes(in), "UTF-8") : null;
+            InternalRow known = deleted == null && deleteFile == null ? new GenericInternalRow(values)
+                : new KnownFile(values, shared, deleteFile, deleted);
             FileStatus[] file = new FileStatus[] {new FileStatus(length, false, 0, 0, 0, path)};
-            partitions.add(PartitionDirectory.apply(new GenericInternalRow(values), file));
+            partitions.add(PartitionDirectory.apply(known, file));
             paths.add(path);
             size += length;
         }

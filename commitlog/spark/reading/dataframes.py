@@ -52,7 +52,7 @@ def dataframe(spark: SparkSession, scan: Scan, metadata: Mapping[str, str] = NO_
     parts = [
         rows
         for mapping, files in _by_mapping(scan.files).items()
-        for some in ([each for each in files if not each.deleted], [each for each in files if each.deleted])
+        for some in ([each for each in files if not each.has_deleted], [each for each in files if each.has_deleted])
         if some
         for rows in [_rows(spark, scan, mapping, some, metadata=metadata)]
     ]

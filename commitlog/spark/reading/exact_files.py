@@ -1,27 +1,31 @@
 """Rows of exactly the files that the catalog names.
 
 Spark's own readers take paths, and look each of them up before they plan: by a job with a task for each file, once there are
-more than a few. `ExactFiles.java` hands Spark what the catalog knows already. It is compiled by Janino, which every Spark
-has, since it compiles each of its queries; only Spark Connect, whose driver is elsewhere, reads by paths (`listed_files`).
+more than a few. `ExactFiles.java` hands Spark what the catalog knows already; tasks open the delete files of what they read by
+`KnownFile.java`, which they are sent. Both are compiled by Janino, which every Spark has, since it compiles each of its
+queries; only Spark Connect, whose driver is elsewhere, reads by paths (`listed_files`).
 """
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import struct
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
-from pyroaring import FrozenBitMap64
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from commitlog.spark.reading.deleted_rows import without_deleted, words
+from commitlog.spark.reading.deleted_rows import without_deleted
 from commitlog.spark.reading.listed_files import listed_rows
 from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
 
@@ -34,7 +38,9 @@ _KNOWN = st.StructType(
     ]
 )
 _WORD_BITS = 32
+_KNOWN_FILE = "commitlog.KnownFile"
 _COMPILING = threading.Lock()
+_SENT: set[str] = set()
 _CHUNK_BYTES = 4 * 1024 * 1024
 
 
@@ -44,54 +50,75 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
         return listed_rows(spark, files, schema, placed=placed)
     # Two that come at once would each compile it, and Py4J, which knows classes by their names, would mix them up.
     with _COMPILING:
-        index = _compiled(spark._jvm).newInstance()
+        known_file, exact_files = _compiled(spark._jvm)
+        _send(spark, known_file)
+        index = exact_files.newInstance()
     session, read_as = spark._jsparkSession, _java_schema(spark, schema)
     # Rows that are not read in columns, as those of wide tables are not, would each get a copy of the bitmap.
     all_read = st.StructType([*schema.fields, *_KNOWN.fields, st.StructField(POSITION, st.LongType())])
     in_scan = bool(index.isColumnar(session, _java_schema(spark, all_read)))
-    index.begin(session.sessionState().newHadoopConf(), _java_schema(spark, _KNOWN))
-    for chunk in _chunks(files, bitmaps=in_scan):
+    index.begin(session, _java_schema(spark, _KNOWN))
+    for chunk in _chunks(files, deleted=in_scan):
         index.add(chunk)
     rows = DataFrame(index.rows(session, read_as), spark).selectExpr("*", f"_metadata.row_index AS {POSITION}")
-    if any(each.deleted for each in files):
+    if any(each.has_deleted for each in files):
         rows = rows.where(_is_live(index)) if in_scan else without_deleted(rows, files)
     return rows.drop(_DELETED) if placed else rows.drop(_DELETED, FILE, POSITION, ROW_ID_START)
 
 
 @lru_cache(maxsize=1)
-def _compiled(jvm: Any) -> Any:
-    """The class of `ExactFiles.java`."""
+def _compiled(jvm: Any) -> tuple[bytes, Any]:
+    """`KnownFile.java` as tasks load it, and the class of `ExactFiles.java`."""
+    known_file = _compiler(jvm, jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader(), "KnownFile")
+    exact_files = _compiler(jvm, known_file.getClassLoader(), "ExactFiles")
+    return known_file.getBytecodes()[_KNOWN_FILE], exact_files.getClassLoader().loadClass("commitlog.ExactFiles")
+
+
+def _compiler(jvm: Any, above: Any, name: str) -> Any:
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
-    compiler.cook(Path(__file__).with_name("ExactFiles.java").read_text(encoding="utf-8"))
-    return compiler.getClassLoader().loadClass("commitlog.ExactFiles")
+    compiler.setParentClassLoader(above)
+    compiler.cook(Path(__file__).with_name(f"{name}.java").read_text(encoding="utf-8"))
+    return compiler
+
+
+def _send(spark: SparkSession, known_file: bytes) -> None:
+    """Have the executors of the session load the class; once for each application."""
+    context = spark.sparkContext
+    if context.applicationId in _SENT:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="commitlog-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with ZipFile(folder / "commitlog-known-file.jar", "w") as jar:
+        jar.writestr(_KNOWN_FILE.replace(".", "/") + ".class", known_file)
+    context._jsc.addJar(str(folder / "commitlog-known-file.jar"))
+    _SENT.add(context.applicationId)
 
 
 def _java_schema(spark: SparkSession, schema: st.StructType) -> Any:
     return spark._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())  # type: ignore[union-attr]
 
 
-def _chunks(files: Iterable[ScanFile], *, bitmaps: bool) -> Iterator[bytes]:
-    """The files as `ExactFiles.add` reads them, a few at a time."""
+def _chunks(files: Iterable[ScanFile], *, deleted: bool) -> Iterator[bytes]:
+    """The files as `ExactFiles.add` reads them, a few at a time; with what tells their ``deleted`` rows, if that is wanted."""
     chunk = bytearray()
     for each in files:
         chunk += _sized(each.path.encode())
         chunk += struct.pack(">qq", each.file_size_bytes, each.data_file_id)
         chunk += b"\0" if each.row_id_start is None else struct.pack(">?q", True, each.row_id_start)
-        chunk += b"\1" + _sized(_bitmap(each.deleted)) if bitmaps and each.deleted else b"\0"
+        chunk += _given(each.deleted.serialize() if deleted and each.deleted else None)
+        chunk += _given(each.delete_file_path.encode() if deleted and each.delete_file_path is not None else None)
         if len(chunk) > _CHUNK_BYTES:
             yield bytes(chunk)
             chunk.clear()
     yield bytes(chunk)
 
 
+def _given(value: bytes | None) -> bytes:
+    return b"\0" if value is None else b"\1" + _sized(value)
+
+
 def _sized(value: bytes) -> bytes:
     return struct.pack(">i", len(value)) + value
-
-
-def _bitmap(positions: FrozenBitMap64) -> bytes:
-    """A bit for each position up to the last, in whole words."""
-    return words(positions, _WORD_BITS).tobytes()
 
 
 def _is_live(index: Any) -> Expression:

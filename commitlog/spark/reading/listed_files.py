@@ -23,7 +23,7 @@ _PATTERN = re.compile(r"[][{}*?\\]")
 def listed_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructType, *, placed: bool) -> DataFrame:
     """See `exact_files.file_rows`."""
     rows = read_files(spark, [each.path for each in files], schema)
-    if not placed and not any(each.deleted for each in files):
+    if not placed and not any(each.has_deleted for each in files):
         return rows
     known = _known(rows, files).selectExpr(f"xxhash64({_PATH}) AS {_PATH_HASH}", FILE, ROW_ID_START)
     # Rows find their file by a hash, since a join by numbers takes half the time of one by text. Two of a million paths have
@@ -32,7 +32,7 @@ def listed_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.Struc
         "*", f"xxhash64(_metadata.file_path) AS {_PATH_HASH}", f"_metadata.row_index AS {POSITION}"
     )
     found = by_path.join(sf.broadcast(known), _PATH_HASH).drop(_PATH_HASH)
-    if any(each.deleted for each in files):
+    if any(each.has_deleted for each in files):
         found = without_deleted(found, files)
     return found if placed else found.drop(FILE, POSITION, ROW_ID_START)
 

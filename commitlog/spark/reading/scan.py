@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -14,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
-from commitlog.client.reading.rows_of_file import bitmap, delete_positions
 from commitlog.client.reading.stored_rows import blob_bytes
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import Predicate
@@ -28,10 +26,8 @@ from commitlog.spark.reading.arrow_rows import as_text, by_column_id
 from commitlog.spark.reading.dataframes import Scan, dataframe
 from commitlog.spark.reading.derived_filters import derived
 from commitlog.spark.reading.moments import check_passed, moment_in, parsed
-from commitlog.spark.reading.scan_files import NO_POSITIONS, ScanFile
+from commitlog.spark.reading.scan_files import ScanFile
 from commitlog.spark.reading.snapshots import marked, marks
-
-_DELETE_FILE_READERS = 8
 
 
 def read(
@@ -139,8 +135,7 @@ def scan_at(
     if found is None:
         raise TableNotFoundError(str(name), snapshot_id=snapshot_id)
     names = catalog.column_names_ever(found.definition.table_id)
-    with ThreadPoolExecutor(_DELETE_FILE_READERS) as pool:
-        files = tuple(pool.map(_scan_file, catalog.files_at(found, snapshot_id, after=after, where=where)))
+    files = tuple(map(_scan_file, catalog.files_at(found, snapshot_id, after=after, where=where)))
     return Scan(
         snapshot_id=snapshot_id,
         table_id=found.definition.table_id,
@@ -152,17 +147,14 @@ def scan_at(
 
 
 def _scan_file(file: CatalogFile) -> ScanFile:
-    filed = NO_POSITIONS
-    if file.delete_file_path is not None:
-        filed = bitmap(delete_positions(file.delete_file_path))
     return ScanFile(
         data_file_id=file.data_file_id,
         path=file.path,
         record_count=file.record_count,
         file_size_bytes=file.file_size_bytes,
-        # One bitmap where it can be: those of 10^4 files are gigabytes.
-        deleted=file.deleted | filed if file.deleted else filed,
-        in_delete_file=filed,
+        deleted=file.deleted,
+        delete_file_path=file.delete_file_path,
+        delete_count=file.delete_count,
         name_mapping=file.name_mapping,
         partition_values=file.partition_values,
         row_id_start=file.row_id_start,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pyroaring import FrozenBitMap64
 
+from commitlog.client.reading.rows_of_file import bitmap, delete_positions
 from commitlog.domain.model import MappedColumn
 
 NO_POSITIONS = FrozenBitMap64()
@@ -15,10 +16,10 @@ FILE, POSITION, ROW_ID_START = "_commitlog_file", "_commitlog_position", "_commi
 
 @dataclass(frozen=True, slots=True)
 class ScanFile:
-    """One data file of a snapshot and the positions of its deleted rows.
+    """One data file of a snapshot, and which of its rows are deleted: those of its delete file, which who reads the rows opens,
+    and those ``deleted`` beside it.
 
-    ``in_delete_file`` are those of ``deleted`` that its delete file holds; the catalog itself holds the others. Without
-    ``row_id_start`` the file carries the ids of its rows.
+    Without ``row_id_start`` the file carries the ids of its rows.
     """
 
     data_file_id: int
@@ -26,7 +27,22 @@ class ScanFile:
     record_count: int
     file_size_bytes: int
     deleted: FrozenBitMap64 = NO_POSITIONS
-    in_delete_file: FrozenBitMap64 = NO_POSITIONS
+    delete_file_path: str | None = None
+    delete_count: int = 0
     name_mapping: tuple[MappedColumn, ...] | None = None
     partition_values: tuple[str | None, ...] | None = None
     row_id_start: int | None = None
+
+    @property
+    def has_deleted(self) -> bool:
+        """Whether rows of it are deleted."""
+        return self.delete_file_path is not None or bool(self.deleted)
+
+    @property
+    def live_count(self) -> int:
+        """How many of its rows are not, by what the catalog says."""
+        return self.record_count - self.delete_count - len(self.deleted)
+
+    def in_delete_file(self) -> FrozenBitMap64:
+        """The positions that its delete file holds, which is read for that."""
+        return NO_POSITIONS if self.delete_file_path is None else bitmap(delete_positions(self.delete_file_path))

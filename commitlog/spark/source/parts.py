@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from commitlog.client.reading.rows_of_file import RowsOfFile
+from commitlog.client.reading.rows_of_file import RowsOfFile, named
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
@@ -119,7 +119,7 @@ def inlined_rows(columns: Sequence[Column], schema: StructType, rows: Sequence[M
 def parts_of_scan(scan: Scan, columns: Sequence[Column], schema: StructType) -> Iterator[Part]:
     """All rows of a table at a snapshot; where changes are asked for, as inserted by it."""
     for each in scan.files:
-        live = RowsOfFile(each.path, each.name_mapping, without=each.deleted)
+        live = RowsOfFile(each.path, each.name_mapping, without=each.deleted, delete_files=named(each.delete_file_path))
         yield Part(live, each.record_count, INSERT, scan.snapshot_id)
     if count := scan.inlined.num_rows:
         values = {column.column_id: scan.inlined[column.name].to_pylist() for column in columns}
