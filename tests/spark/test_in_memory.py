@@ -13,6 +13,8 @@ from pyspark.sql import functions as sf
 import commitlog.spark
 from commitlog.errors import InvalidRequestError
 from commitlog.spark import create_views, outcomes, stream_into, transaction, verify
+from commitlog.spark.changing import matching, row_replacement
+from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.connection import catalog_of
 from commitlog.testing import InMemoryCommitLog
 
@@ -64,6 +66,56 @@ def test_merge_when_one_of_its_writes_fails_then_the_files_of_the_other_are_gone
         merge.when_not_matched_insert(values={"id": "source.id", "age": "raise_error('no such row')"}).commit()
     assert {*(tmp_path / "lake").rglob("*.parquet")} == there
     assert ids_of(t.read()) == [1, 2, 3, 4]
+
+
+def test_merge_when_every_row_of_the_source_matches_then_writes_nothing_for_inserts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(rows(spark, 1, 1, 2, 3), create=True)
+    written: list[object] = []
+    write = row_replacement.write_rows
+    monkeypatch.setattr(row_replacement, "write_rows", lambda *given: written.append(given) or write(*given))
+    unlike = rows(spark, *range(90, 99)).repartition(3)
+    upsert = t.merge(rows(spark, 1, 3).union(unlike).where("id < 4"), on="id")
+    upsert.when_matched_update("source.id = 1", set={"age": 7}).when_not_matched_insert().commit()
+    assert len(written) == 1
+    # As many rows of the table match as the source has, and one of those is new nevertheless.
+    t.merge(rows(spark, 1, 5), on="id").when_matched_update(
+        set={"age": "target.age + 1"}
+    ).when_not_matched_insert().commit()
+    assert len(written) == 3
+    assert [(row.id, row.age) for row in t.read().orderBy("id").collect()] == [(1, 8), (1, 8), (2, 2), (3, 3), (5, 5)]
+
+
+def test_delete_when_files_have_more_rows_than_the_driver_is_told_of_at_once_then_looks_through_some_at_a_time(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    for first in range(0, 20, 4):
+        t.append(rows(spark, *range(first, first + 4)), create=True)
+    monkeypatch.setattr(matching, "ROWS_AT_ONCE", 9)
+    at_once, positions = [], matching.positions
+    monkeypatch.setattr(matching, "positions", lambda rows: at_once.append(len(rows.inputFiles())) or positions(rows))
+    t.delete("id % 3 = 0")
+    assert len(at_once) > 2
+    assert ids_of(t.read()) == [each for each in range(20) if each % 3]
+
+
+def test_source_of_a_merge_when_it_was_computed_then_goes_by_its_size_not_by_that_of_what_it_is_made_of(
+    spark: SparkSession,
+) -> None:
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "4000")
+    try:
+        sizes = {}
+        for rest in (0, 1):
+            kept = spark.range(10_000).where(f"id < 5 OR {rest} = 1").localCheckpoint()
+            sizes[kept.count()] = is_kept_small(kept)
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    assert sizes == {5: True, 10_000: False}
 
 
 def test_stream_when_the_log_is_in_memory_then_each_batch_once_and_inlined_rows_are_read(

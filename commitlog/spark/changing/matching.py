@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
@@ -17,20 +17,40 @@ from commitlog.spark.reading.dataframes import dataframe, with_positions
 from commitlog.spark.reading.positions import positions
 from commitlog.spark.reading.scan_files import NO_POSITIONS, ScanFile
 
+ROWS_AT_ONCE = 800_000_000
+"""Of which every 64th that is found makes 250 MB for the driver, a quarter of what Spark lets a job give it."""
+
 
 def matching(base: Base, where: Where) -> DataFrame:
-    """The rows in files that match, with their places; DataFileError when one that matches is in no file."""
-    if where is not None and base.scan.inlined.num_rows:
-        inlined = dataframe(base.spark, replace(base.scan, files=()))
-        if inlined.where(condition(where)).limit(1).count():
-            refuse_inlined(base)
+    """The rows in files that match, with their places."""
     rows = with_positions(base.spark, base.scan)
     return rows if where is None else rows.where(condition(where))
 
 
 def found_in(base: Base, where: Where) -> dict[int, FrozenBitMap64]:
-    """Where the rows in files that match stand: positions by data file id."""
-    return positions(matching(base, where))
+    """Where the rows in files that match stand, by data file id; DataFileError when one that matches is in no file."""
+    if where is not None and base.scan.inlined.num_rows:
+        inlined = dataframe(base.spark, replace(base.scan, files=()))
+        if inlined.where(condition(where)).limit(1).count():
+            refuse_inlined(base)
+    found: dict[int, FrozenBitMap64] = {}
+    for files in searched_at_once(base.scan.files):
+        found |= positions(matching(replace(base, scan=replace(base.scan, files=files)), where))
+    return found
+
+
+def searched_at_once(files: Iterable[ScanFile]) -> Iterator[tuple[ScanFile, ...]]:
+    """Files of so few rows together that the driver can be told of any of them at once."""
+    some: list[ScanFile] = []
+    row_count = 0
+    for each in files:
+        if some and row_count + each.record_count > ROWS_AT_ONCE:
+            yield tuple(some)
+            some, row_count = [], 0
+        some.append(each)
+        row_count += each.record_count
+    if some:
+        yield tuple(some)
 
 
 class Found(NamedTuple):

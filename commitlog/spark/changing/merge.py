@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -21,12 +21,12 @@ from commitlog.spark.changing.attempts import committed
 from commitlog.spark.changing.base import Base, refuse_inlined
 from commitlog.spark.changing.matching import Found
 from commitlog.spark.changing.merge_clauses import Clause, Clauses
-from commitlog.spark.changing.merge_step import CLAUSE, MergeStep
+from commitlog.spark.changing.merge_step import CLAUSE, NUMBER, MergeStep
 from commitlog.spark.changing.new_values import explaining_text
 from commitlog.spark.changing.row_replacement import put_replacement
+from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.columns import quoted
 from commitlog.spark.filters import Where
-from commitlog.spark.reading.positions import positions
 from commitlog.spark.reading.snapshots import read_at
 from commitlog.spark.writing.column_fit import conform
 from commitlog.spark.writing.key import Key
@@ -118,6 +118,14 @@ def plain_clauses(matched: str, not_matched: str) -> Clauses:
     )
 
 
+class _Told(NamedTuple):
+    """What the source's rows tell: their number, and the least and the greatest value of each key whose values have bounds."""
+
+    row_count: int
+    least: Mapping[str, Any]
+    greatest: Mapping[str, Any]
+
+
 class Merging:
     """Deletes rows that match ``source`` or do not, and appends their new values and the rows that match nothing.
 
@@ -142,22 +150,23 @@ class Merging:
     @cached_property
     def _source(self) -> DataFrame:
         # What comes first computes it: that is what tells of its keys.
-        return self._given.localCheckpoint(eager=False)
+        return self._given.withColumn(NUMBER, sf.monotonically_increasing_id()).localCheckpoint(eager=False)
 
     @cached_property
-    def _ends(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The least and the greatest value of each key whose values have bounds; DataFileError where keys are not unique."""
+    def _told(self) -> _Told:
+        """DataFileError where keys are not unique."""
         names = [*map(quoted, self._keys)]
         by_key = self._source.groupBy(*names).count()
         bounded = [name for name in names if isinstance(by_key.select(name).schema[0].dataType, _BOUNDED_KEYS)]
         ends = [f(name) for f in (sf.min, sf.max) for name in bounded]
-        most, *values = by_key.agg(sf.max("count"), *ends).collect()[0]
+        most, row_count, *values = by_key.agg(sf.max("count"), sf.sum("count"), *ends).collect()[0]
         if most is not None and most > 1:
             raise DataFileError(
                 f"two rows of the source have the same {', '.join(self._keys)}: which one counts is not defined"
             )
         columns = [name for name, key in zip(self._keys, names, strict=True) if key in bounded]
-        return dict(zip(columns, values, strict=False)), dict(zip(columns, values[len(bounded) :], strict=True))
+        least, greatest = values[: len(bounded)], values[len(bounded) :]
+        return _Told(row_count or 0, dict(zip(columns, least, strict=True)), dict(zip(columns, greatest, strict=True)))
 
     def bounds(self, table: TableDefinition) -> Where:
         """Between which values the table's rows that it is about have the columns ``on``, where their types have bounds."""
@@ -165,7 +174,7 @@ class Merging:
             for name in values:
                 table.column(name)
         self._fitted(self._given, table)
-        least, greatest = self._ends
+        _, least, greatest = self._told
         if self._clauses.not_matched_by_source:
             return None
         try:
@@ -184,7 +193,8 @@ class Merging:
         """Put what becomes of the rows into the transaction."""
         refuse_inlined(base)
         clauses = self._clauses
-        step = MergeStep(base, self._fitted(self._source, base.definition), self._keys, clauses)
+        source = self._fitted(self._source, base.definition)
+        step = MergeStep(base, source, self._keys, clauses, is_small=is_kept_small(self._source))
         # What the source was made of may have been any row.
         is_own = read_at(self._given, base.log, base.definition.table_id) is not None
         transaction.read(base.table, filter=() if is_own else base.predicates)
@@ -192,8 +202,11 @@ class Merging:
         acting = rows.where(f"{CLAUSE} IS NOT NULL")
         with explaining_text():
             inserted, changed = _together(step.inserted(rows)), _together(step.updated(acting))
-        found = Found(positions(acting) if clauses.matched or clauses.not_matched_by_source else {})
-        return put_replacement(transaction, base, found, inserted, changed if found.positions else None)
+        places, matched = step.found(rows)
+        is_new = matched < self._told.row_count
+        return put_replacement(
+            transaction, base, Found(places), inserted if is_new else None, changed if places else None
+        )
 
     def _fitted(self, source: DataFrame, table: TableDefinition) -> DataFrame:
         """The source, its columns as those of the table where they are taken for them; others are for expressions only."""
@@ -202,7 +215,7 @@ class Merging:
         known = {fold(column.name) for column in table.columns}
         others = [name for name in source.columns if fold(name) not in known]
         is_read = any(each.reads_expressions for each in self._clauses.all)
-        return conform(source, table, ignored=others if is_read else ())
+        return conform(source, table, ignored=[name for name in others if is_read or name == NUMBER])
 
 
 def _together(parts: Sequence[DataFrame]) -> DataFrame | None:

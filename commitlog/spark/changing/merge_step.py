@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from pyroaring import FrozenBitMap64
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -17,46 +18,53 @@ from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_h
 from commitlog.spark.changing.new_values import new_value
 from commitlog.spark.columns import quoted
 from commitlog.spark.reading.dataframes import with_positions
+from commitlog.spark.reading.positions import positions
 from commitlog.spark.reading.scan_files import FILE, POSITION
 from commitlog.spark.writing.column_fit import fit, fit_with_ids
 
 CLAUSE = "_commitlog_clause"
-_MATCHED, _KEY = "_commitlog_matched", "_commitlog_key_"
+NUMBER = "_commitlog_number"
+"""Of a row of the source: another than that of all other rows."""
+_PARTITION_BITS = 33
+"""Spark numbers the rows of each partition, and puts the number of the partition before these bits."""
+_NO_FILE = -1
 
 
 @dataclass(frozen=True)
 class MergeStep:
-    """A merge at one base."""
+    """A merge at one base; rows of the ``source`` have a `NUMBER`."""
 
     base: Base
     source: DataFrame
     keys: Sequence[str]
     clauses: Clauses
+    is_small: bool = False
+    """Whether each task may have the whole source."""
 
     def rows(self) -> DataFrame:
         """The table's rows that a clause is about, each with its place, the number of its clause, itself as ``target`` and what
-        it matches as ``source``; where something may be inserted, also those that match and stay, for their keys."""
+        it matches as ``source``, with its number; where something may be inserted, also those that match and stay."""
         old = with_positions(self.base.spark, self.base.scan).alias("target")
-        new = self.source.withColumn(_MATCHED, sf.lit(True)).alias("source")
+        new = (sf.broadcast(self.source) if self.is_small else self.source).alias("source")
         pairs = [(f"target.{quoted(name)}", f"source.{quoted(name)}") for name in self.keys]
         same = reduce(Expression.__and__, [sf.col(theirs) == sf.col(given) for theirs, given in pairs])
         clauses = self.clauses
         if clauses.not_matched_by_source:
             unmatched = first_that_holds(clauses.not_matched_by_source, len(clauses.matched))
-            clause = sf.when(sf.col(_MATCHED), first_that_holds(clauses.matched)).otherwise(unmatched)
+            clause = sf.when(sf.col(NUMBER).isNotNull(), first_that_holds(clauses.matched)).otherwise(unmatched)
         else:
             clause = first_that_holds(clauses.matched)
         joined = old.join(new, same, "left" if clauses.not_matched_by_source else "inner").select(
             FILE,
             POSITION,
             ROW_ID,
-            _MATCHED,
+            NUMBER,
             clause.alias(CLAUSE),
-            *[sf.col(given).alias(f"{_KEY}{at}") for at, (_, given) in enumerate(pairs)],
             self._whole("target", names_of(self.base)),
-            self._whole("source", self.source.columns),
+            self._whole("source", [name for name in self.source.columns if name != NUMBER]),
         )
-        return joined.where(f"{CLAUSE} IS NOT NULL OR {_MATCHED}" if clauses.not_matched else f"{CLAUSE} IS NOT NULL")
+        is_acting = f"{CLAUSE} IS NOT NULL"
+        return joined.where(f"{is_acting} OR {NUMBER} IS NOT NULL" if clauses.not_matched else is_acting)
 
     def _whole(self, side: str, names: Sequence[str]) -> Expression:
         """A row as one value, where an update is to read it."""
@@ -74,15 +82,21 @@ class MergeStep:
                 fresh.append(fit_with_ids(rows, self.base.definition))
         return fresh
 
+    def found(self, rows: DataFrame) -> tuple[dict[int, FrozenBitMap64], int]:
+        """Where the rows that a clause is about stand, and how many rows of the source match any, by one job."""
+        in_partition = f"{NUMBER} & {(1 << _PARTITION_BITS) - 1}L"
+        standing = rows.selectExpr(
+            f"stack(2, IF({CLAUSE} IS NULL, NULL, {FILE}), {POSITION}, "
+            f"{_NO_FILE} - shiftright({NUMBER}, {_PARTITION_BITS}), {in_partition}) AS ({FILE}, {POSITION})"
+        )
+        found = positions(standing.where(f"{FILE} IS NOT NULL"))
+        matched = sum(len(found.pop(each)) for each in [*found] if each <= _NO_FILE)
+        return found, matched
+
     def inserted(self, rows: DataFrame) -> list[DataFrame]:
         """The rows of the source that match none, as clauses insert them."""
         clauses = self.clauses.not_matched
-        if not clauses:
-            return []
-        keys = [sf.col(f"{_KEY}{at}") for at in range(len(self.keys))]
-        same = [sf.col(f"source.{quoted(name)}") == key for name, key in zip(self.keys, keys, strict=True)]
-        matched = rows.where(_MATCHED).select(*keys)
-        unmatched = self.source.alias("source").join(matched, reduce(Expression.__and__, same), "left_anti")
+        unmatched = self.source.join(rows.select(NUMBER), NUMBER, "left_anti").alias("source")
         numbered = unmatched.select("*", first_that_holds(clauses).alias(CLAUSE)).alias("source")
         return [
             fit(
