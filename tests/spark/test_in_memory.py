@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import commitlog.spark
-from commitlog.errors import InvalidRequestError
+from commitlog.errors import InvalidRequestError, ProposalTooLargeError
 from commitlog.spark import create_views, outcomes, stream_into, transaction, verify
 from commitlog.spark.changing import matching, row_replacement
 from commitlog.spark.changing.source_size import is_kept_small
@@ -87,6 +87,17 @@ def test_merge_when_every_row_of_the_source_matches_then_writes_nothing_for_inse
     ).when_not_matched_insert().commit()
     assert len(written) == 3
     assert [(row.id, row.age) for row in t.read().orderBy("id").collect()] == [(1, 8), (1, 8), (2, 2), (3, 3), (5, 5)]
+
+
+def test_append_when_it_has_more_partitions_than_a_proposal_names_then_says_how_many_and_what_to_do(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake", proposal_bytes_max=2048)
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    with pytest.raises(ProposalTooLargeError) as refused:
+        t.append(rows(spark, *range(20)), create=True, partition_by=["id"])
+    assert "20 files of 20 partitions" in refused.value.__notes__[0]
+    assert not [*(tmp_path / "lake").rglob("*.parquet")]
 
 
 def test_delete_when_files_have_more_rows_than_the_driver_is_told_of_at_once_then_looks_through_some_at_a_time(

@@ -115,6 +115,14 @@ def publish(
         if not may_follow or not is_altered(error):
             raise
         return publish(log, _altered(log, to, paths, error), paths, key=key, message=message, follows=True)
+    except ProposalTooLargeError as error:
+        partitions = len({each.partition_values for each in files})
+        error.add_note(
+            f"{len(files):,} files of {partitions:,} partitions were written for {to.name}, and are removed: append the rows "
+            "of some partitions at a time (df.where(...), each with a key of its own), or partition by less, such as "
+            "month(day) or bucket(16, id)"
+        )
+        raise
     return _written(outcome, files)
 
 
