@@ -40,8 +40,9 @@ import scala.jdk.javaapi.CollectionConverters;
  * exact_files.py has Spark's own compiler make it, in the driver: tasks need none of it but KnownFile.
  */
 public class ExactFiles implements FileIndex {
+    private JavaSparkContext context;
     private Configuration configuration;
-    private Broadcast shared;
+    private Broadcast forTasks;
     private StructType known;
     private final List paths = new ArrayList();
     private final List partitions = new ArrayList();
@@ -49,8 +50,8 @@ public class ExactFiles implements FileIndex {
 
     /** What comes before any file; not a constructor, for Python calls only methods of a class that is on no class path. */
     public void begin(SparkSession session, StructType known) {
+        this.context = new JavaSparkContext(session.sparkContext());
         this.configuration = session.sessionState().newHadoopConf();
-        this.shared = new JavaSparkContext(session.sparkContext()).broadcast(new SerializableConfiguration(configuration));
         this.known = known;
     }
 
@@ -68,12 +69,20 @@ public class ExactFiles implements FileIndex {
             byte[] deleted = in.readBoolean() ? bytes(in) : null;
             String deleteFile = in.readBoolean() ? new String(bytes(in), "UTF-8") : null;
             InternalRow known = deleted == null && deleteFile == null ? new GenericInternalRow(values)
-                : new KnownFile(values, shared, deleteFile, deleted);
+                : new KnownFile(values, forTasks(), deleteFile, deleted);
             FileStatus[] file = new FileStatus[] {new FileStatus(length, false, 0, 0, 0, path)};
             partitions.add(PartitionDirectory.apply(known, file));
             paths.add(path);
             size += length;
         }
+    }
+
+    /** How tasks open files; one for all of them. */
+    private Broadcast forTasks() {
+        if (forTasks == null) {
+            forTasks = context.broadcast(new SerializableConfiguration(configuration));
+        }
+        return forTasks;
     }
 
     private static byte[] bytes(DataInputStream in) throws IOException {
