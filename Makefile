@@ -117,7 +117,7 @@ test: chromium check compiled
 	fi
 
 nightly: env
-	@echo "[nightly] pytest -m nightly: the long simulations"
+	@echo "[nightly] pytest -m nightly: the long simulations, and the oldest Spark"
 	@$(BIN)/pytest -m nightly --timeout 7200 -o faulthandler_timeout=7500
 
 # What tests/speed compares with; of both forms of the core.

@@ -6,10 +6,13 @@ Columns are found by field id, or by the names that a file without ids came with
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from commitlog.client.files.file_sources import finder
 from commitlog.client.files.places import filesystem_of
@@ -20,6 +23,12 @@ from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
 
 BATCH_ROWS = 65_536
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Spark's columns as those of Arrow's batches; moments are in UTC, as which Spark 4.0, that cannot be told so, has them."""
+    told: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **told)
 
 
 def read_rows(rows: RowsOfFile, columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

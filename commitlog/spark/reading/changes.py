@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from commitlog.client.reading.changes import CHANGE, ROW_ID, SNAPSHOT, RowChanges
 from commitlog.spark.columns import table_schema
+from commitlog.spark.reading.arrow_rows import arrow_schema
 
 _PART = "part"
 _TASKS_MAX = 256
@@ -25,7 +25,7 @@ def row_changes(spark: SparkSession, changes: RowChanges) -> DataFrame:
     if not parts:
         return spark.createDataFrame([], schema)
     shared = spark.createDataFrame(parts, f"{_PART} binary").repartition(min(len(parts), _TASKS_MAX))
-    return shared.mapInArrow(_reader(to_arrow_schema(schema, timezone="UTC")), schema)
+    return shared.mapInArrow(_reader(arrow_schema(schema)), schema)
 
 
 def _reader(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
