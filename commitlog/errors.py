@@ -31,6 +31,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     |   +-- MomentNotFoundError     there was no snapshot yet at that moment
     +-- OutcomeNotFoundError        no outcome at that place: the log does not reach so far
     +-- TableNotFoundError          no such table at that snapshot
+    +-- LinkStoppedError            another site's log refuses what a link brings
     +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
 """
 
@@ -229,6 +230,28 @@ class ProposalRejectedError(CommitLogError):
     def conflicts(self) -> Sequence[object]:
         """The conflicts of the outcome; empty when the reason is not CONFLICT."""
         return self.outcome.conflicts
+
+
+class LinkStoppedError(CommitLogError):
+    """A log refuses what a link brings from another site, so the link stops there: nothing after it is brought.
+
+    Mend one of the two sides, so that the change can stand, and begin the link again: it goes on with the same snapshot.
+
+    Args:
+        source: the node whose change it is.
+        target: the node that refuses it.
+        snapshot_id: the source's snapshot.
+        outcome: the answer, with its reason and every conflict.
+    """
+
+    def __init__(self, source: str, target: str, snapshot_id: int, outcome: RejectedOutcome) -> None:
+        self.source, self.target, self.snapshot_id, self.outcome = source, target, snapshot_id, outcome
+        reason = getattr(outcome.reason, "value", outcome.reason)
+        super().__init__(
+            f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {reason}"
+            f"{_because(outcome.detail or '')}. Change one of the two sides so that it can stand, and begin the link "
+            "again: it goes on with this snapshot"
+        )
 
 
 class KeyReusedError(CommitLogError):

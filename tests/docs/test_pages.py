@@ -13,7 +13,7 @@ from commitlog.client import CommitLog
 from commitlog.config import Settings
 
 ON_A_LOG = ("quickstart.md", "tutorial-analyst.md", "tutorial-service.md", "other-readers.md")
-WITHOUT_A_LOG = ("resolving-conflicts.md", "testing-your-code.md")
+WITHOUT_A_LOG = ("resolving-conflicts.md", "sites.md", "testing-your-code.md")
 RUN_ELSEWHERE = {
     "commands.md": "what a shell's own files say",
     "python.md": "tests/spark/test_readme.py",

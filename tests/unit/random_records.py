@@ -67,6 +67,8 @@ COLUMNS = st.builds(m.ColumnSpec, TEXTS, TEXTS, st.booleans(), optional(TEXTS))
 PARTITION_BY = tuples(st.builds(m.PartitionSpec, TEXTS, TEXTS))
 FOREIGN_KEYS = st.builds(m.ForeignKeySpec, tuples(TEXTS), TEXTS, TEXTS, tuples(TEXTS))
 ORIGINS = optional(st.builds(m.RowOrigin, TEXTS, BIGINTS, BIGINTS, BIGINTS))
+KNOWN_NODES = st.builds(m.KnownNode, TEXTS, BIGINTS, BIGINTS)
+REPLICATED = optional(st.builds(m.Replicated, TEXTS, BIGINTS, tuples(KNOWN_NODES)))
 ALTERATIONS = st.one_of(
     st.builds(m.Alteration, st.just(m.AlterOp.ADD_COLUMN), column=COLUMNS),
     st.builds(m.Alteration, st.just(m.AlterOp.DROP_COLUMN), name=TEXTS),
@@ -151,6 +153,7 @@ def proposals(changes: st.SearchStrategy[Any]) -> st.SearchStrategy[m.Proposal]:
         message=optional(TEXTS),
         extra=optional(TEXTS),
         created_at_ms=BIGINTS,
+        replicated=REPLICATED,
     )
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from commitlog.domain.deciding.digest import Comparison, DigestEntry, Newer, Side, Triplet, compare
+from commitlog.domain.state.digest import Comparison, DigestEntry, Newer, Side, Triplet, compare
 from commitlog.ops.cli import cli
 
 D1 = {"N1": DigestEntry(6, 1), "N2": DigestEntry(7, 2), "N3": DigestEntry(9, 3)}

@@ -140,6 +140,7 @@ FIELDS: dict[str, tuple[Changes, dict[str, Any]]] = {
     "ID_FROM_FUTURE": ([append()], {"id": make_id(1, START_MS + 10**9)}),
     "PARTITION_WRONG": ([append()], {"source_partition": 1}),
     "NOT_SEEN_AT_BASE": ([append()], {"base": 0}),
+    "NODE_UNNAMED": ([append()], {"replicated": {"node": "b", "tick": 1, "digest": []}}),
 }
 LIMITS: dict[str, tuple[dict[str, int], Changes, dict[str, Any]]] = {
     "TOO_MANY_CHANGES": ({"changes_max": 1}, [append(), append()], {}),
@@ -162,6 +163,8 @@ LIMITS: dict[str, tuple[dict[str, int], Changes, dict[str, Any]]] = {
 }
 # Whose limit is no setting.
 MADE_ELSEWHERE = {"TOO_MANY_ALTERED_COLUMNS": "test_decide_changesets.py"}
+# What takes a log that is a node.
+OF_NODES = {"NODE_FIXED", "DIGEST_INVALID", "DIGEST_AHEAD"}
 
 
 @pytest.fixture
@@ -208,7 +211,9 @@ def test_outcome_when_a_proposal_is_invalid_then_bytes_json_receipt_and_error_ca
 
 
 def test_codes_when_all_are_counted_then_each_is_made_by_a_test() -> None:
-    assert {*CASES, *FIELDS, *LIMITS, *MADE_ELSEWHERE} == set(InvalidCode)
+    assert {*CASES, *FIELDS, *LIMITS, *MADE_ELSEWHERE, *OF_NODES} == set(InvalidCode)
+    of_nodes = Path(__file__).with_name("test_decide_sites.py").read_text(encoding="utf-8")
+    assert [code for code in OF_NODES if f'"{code}"' not in of_nodes] == []
     for code, name in MADE_ELSEWHERE.items():
         assert f"invalid_code is InvalidCode.{code}" in Path(__file__).with_name(name).read_text(encoding="utf-8")
 

@@ -1,8 +1,9 @@
 """Logs that earlier versions wrote: they are read as they were, and their proposals are answered with the same bytes.
 
-Of the first version of outcomes and receipts, which had no codes of INVALID, with the same values. The files are kept, never
-made anew: histories in which every kind of change commits and conflicts, with the JSON that each
-proposal was made of, its bytes, its outcome's bytes, the receipts and dead letters, and the hash of the state at the end.
+Of the first version of outcomes and receipts, which had no codes of INVALID, and of the first version of proposals, which
+no link brought, with the same values. The files are kept, never made anew: histories in which every kind of change commits
+and conflicts, with the JSON that each proposal was made of, its bytes, its outcome's bytes, the receipts and dead letters, and
+the hash of the state at the end.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +49,20 @@ def kept(name: str) -> dict[str, Any]:
     return value
 
 
-FIRST, NEWEST = kept("kept_log.1.json.gz"), kept("kept_log.2.json.gz")
+FIRST, SECOND, NEWEST = (kept(f"kept_log.{version}.json.gz") for version in (1, 2, 3))
 DECIDED_AT_MS, MALFORMED_AT_MS = 1_700_000_000_000, 1_700_000_001_000
 
-every_log = pytest.mark.parametrize(
-    "log",
-    [*FIRST["logs"], *NEWEST["logs"]],
-    ids=[f"{v} {log['seed']}" for v, each in ((1, FIRST), (2, NEWEST)) for log in each["logs"]],
-)
-each_first = pytest.mark.parametrize("log", FIRST["logs"], ids=lambda log: f"seed {log['seed']}")
-each_newest = pytest.mark.parametrize("log", NEWEST["logs"], ids=lambda log: f"seed {log['seed']}")
+
+def each_of(*versions: dict[str, Any]) -> pytest.MarkDecorator:
+    logs = [(log, f"{version} {log['seed']}") for version, each in enumerate(versions) for log in each["logs"]]
+    return pytest.mark.parametrize("log", [log for log, _ in logs], ids=[name for _, name in logs])
+
+
+each_first = each_of(FIRST)
+each_with_codes = each_of(SECOND, NEWEST)
+each_without_links = each_of(FIRST, SECOND)
+each_newest = each_of(NEWEST)
+every_log = each_of(FIRST, SECOND, NEWEST)
 
 
 def data(text: str) -> bytes:
@@ -104,15 +110,26 @@ def decided_again(log: dict[str, Any]) -> tuple[list[bytes], list[bytes]]:
     return batch.outcomes, [value for letter in letters for value in letter.values]
 
 
-@every_log
-def test_proposals_when_kept_then_json_and_bytes_are_each_made_of_the_other(log: dict[str, Any]) -> None:
+def check_kept_proposals(log: dict[str, Any], written: Callable[[bytes], bytes]) -> None:
+    """JSON and bytes of each proposal are made of the other; the bytes as they are written now."""
     for kept in log["proposals"]:
         proposal = parse_proposal(kept["line"])
         assert isinstance(proposal, Proposal)
-        assert encode_proposal(proposal) == data(kept["proposal"])
+        assert encode_proposal(proposal) == written(data(kept["proposal"]))
         read = decode_proposal(data(kept["proposal"]))
-        assert encode_proposal(read) == data(kept["proposal"])
+        assert encode_proposal(read) == written(data(kept["proposal"]))
         assert proposal_from_json(proposal_to_json(with_statistics_expanded(read))) == proposal
+
+
+@each_newest
+def test_proposals_when_kept_then_json_and_bytes_are_each_made_of_the_other(log: dict[str, Any]) -> None:
+    check_kept_proposals(log, lambda kept: kept)
+
+
+@each_without_links
+def test_proposals_when_of_the_first_version_then_written_as_such_that_no_link_brought(log: dict[str, Any]) -> None:
+    header = data(NEWEST["logs"][0]["proposals"][0]["proposal"])[:10]
+    check_kept_proposals(log, lambda kept: header + kept[10:] + b"\0")
 
 
 @every_log
@@ -126,7 +143,7 @@ def test_results_when_kept_then_replayed_as_they_were(log: dict[str, Any]) -> No
     assert state_hash(state).hex() == log["state_hash"]
 
 
-@each_newest
+@each_with_codes
 def test_results_when_kept_then_read_and_written_as_they_were(log: dict[str, Any]) -> None:
     assert [written_again(outcome_in(value)) for value in outcomes_of(log)] == outcomes_of(log)
 
@@ -141,7 +158,7 @@ def test_results_when_of_the_first_version_then_written_as_the_newest_with_the_s
         assert read.outcome.invalid_code is None
 
 
-@each_newest
+@each_with_codes
 def test_proposals_when_decided_again_then_every_byte_is_as_it_was(log: dict[str, Any]) -> None:
     outcomes, told = decided_again(log)
     assert outcomes == outcomes_of(log)
@@ -161,14 +178,14 @@ def test_proposals_when_decided_again_then_only_a_code_is_new(log: dict[str, Any
     assert told[1:] == [data(value) for value in log["receipts"][1:]]
 
 
-@each_newest
+@each_with_codes
 def test_receipts_when_kept_then_read_and_written_as_they_were(log: dict[str, Any]) -> None:
     value = data(log["receipts"][0])
     read = decode_receipts(value)
     assert encode_receipts(read.receipts, log_id=read.log_id, partition=read.partition) == value
 
 
-@pytest.mark.parametrize("kept", [FIRST, NEWEST], ids=["1", "2"])
+@pytest.mark.parametrize("kept", [FIRST, SECOND, NEWEST], ids=["1", "2", "3"])
 def test_heartbeat_and_takeover_when_kept_then_read_and_written_as_they_were(kept: dict[str, Any]) -> None:
     assert encode_heartbeat(decode_heartbeat(data(kept["heartbeat"]))) == data(kept["heartbeat"])
     takeover = decode_record(data(kept["takeover"]))

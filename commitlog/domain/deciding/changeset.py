@@ -12,7 +12,9 @@ from typing import Any
 from commitlog.domain import model as m
 from commitlog.domain.deciding import files, objects, rows
 from commitlog.domain.deciding.plan import Plan, Planned
+from commitlog.domain.deciding.site_rows import arriving
 from commitlog.domain.model.definitions import InvalidChangeError
+from commitlog.domain.model.nodes import changed_node, node_and_rest
 from commitlog.domain.model.settings import changed_settings
 
 K = m.ChangeKind
@@ -22,6 +24,10 @@ _ALONE = (K.COMPACT, K.FLUSH, K.EXPIRE_SNAPSHOTS, K.CONFIGURE)
 def plan_changes(plan: Plan, proposal: m.Proposal) -> None:
     """Look at every change in order; raise InvalidChangeError at the first that cannot be."""
     check_mixture(proposal)
+    plan.arrival = arriving(plan.state, proposal)
+    if plan.arrival is not None and plan.arrival.is_known:
+        plan.effects += [m.Effect(skipped=True) for _ in proposal.changes]
+        return
     for index, change in enumerate(proposal.changes):
         try:
             effect, footprint = JUDGES[change.kind](plan, change, index)
@@ -80,7 +86,11 @@ def _expire(plan: Plan, change: m.ExpireSnapshots, _: int) -> Planned:
 
 
 def _configure(plan: Plan, change: m.Configure, _: int) -> Planned:
-    changed_settings(plan.state.settings, change.settings)
+    of_node, rest = node_and_rest(change.settings)
+    if of_node:
+        changed_node(plan.state.node, of_node, plan.state.settings.name_length_max)
+    if rest or not of_node:
+        changed_settings(plan.state.settings, rest)
     return m.Effect(), None
 
 

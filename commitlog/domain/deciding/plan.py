@@ -13,6 +13,7 @@ from commitlog.domain.deciding.row_overlay import RowOverlay
 from commitlog.domain.deciding.rules import Rules
 from commitlog.domain.model import Effect, Granularity, Resolution
 from commitlog.domain.state.index import SequencerState, TableState
+from commitlog.domain.state.sites import Arrival
 
 
 class Plan:
@@ -25,6 +26,7 @@ class Plan:
 
     __slots__ = (
         "_rows",
+        "arrival",
         "base",
         "bounds",
         "changes_schema",
@@ -53,6 +55,7 @@ class Plan:
         self.row_hits: list[tuple[int, Hit]] = []
         self.resolutions: list[Resolution] = []
         self.changes_schema = False
+        self.arrival: Arrival | None = None
 
     @property
     def rows(self) -> RowOverlay:

@@ -12,6 +12,7 @@ from commitlog.domain.deciding.conflicts import Footprint, Hit, object_of
 from commitlog.domain.deciding.new_files import check_data_file
 from commitlog.domain.deciding.plan import Plan, Planned
 from commitlog.domain.deciding.row_conflicts import RowCheck, full_row
+from commitlog.domain.deciding.site_rows import ArrivingRow
 from commitlog.domain.model.definitions import InvalidChangeError, complete_row, inlining_problem, quoted
 from commitlog.domain.model.texts import check_row_text, check_text, check_time_ms
 from commitlog.domain.state.index import ROW_CHANGES, TableState
@@ -46,6 +47,8 @@ def _effect(plan: Plan, table: TableState, change: RowChange, index: int) -> m.E
         full_row(plan, definition, change.row)
         plan.ids.inlined_rows(table)
         return m.Effect(table.table_id, row_id=plan.ids.row(table))
+    if plan.arrival is not None:
+        return ArrivingRow(plan, plan.arrival, table, definition, change, index).run()
     if _is_base_too_old(plan, table, index):
         _assume_refused(plan, table, change)
         return m.Effect(table.table_id)

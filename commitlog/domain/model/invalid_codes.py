@@ -98,6 +98,10 @@ class InvalidCode(StrEnum):
     ROW_NOT_INLINED = "ROW_NOT_INLINED"
     ROW_FLUSHED_TWICE = "ROW_FLUSHED_TWICE"
     ORIGIN_INVALID = "ORIGIN_INVALID"
+    NODE_UNNAMED = "NODE_UNNAMED"
+    NODE_FIXED = "NODE_FIXED"
+    DIGEST_INVALID = "DIGEST_INVALID"
+    DIGEST_AHEAD = "DIGEST_AHEAD"
 
 
 _C = InvalidCode
@@ -194,7 +198,12 @@ MEANINGS: Mapping[str, Mapping[InvalidCode, str]] = {
         _C.ROW_REFERENCED: "Another row still refers to the row.",
         _C.ROW_NOT_INLINED: "FLUSH names a row that does not lie outside of files.",
         _C.ROW_FLUSHED_TWICE: "FLUSH names a row twice.",
-        _C.ORIGIN_INVALID: "The origin of a replicated change has no node, or a negative tick or priority.",
+        _C.ORIGIN_INVALID: "The origin of a replicated change has no node, a negative tick or priority, or another than its "
+        "proposal.",
+        _C.NODE_UNNAMED: "A link brings a change, and the log has no node name.",
+        _C.NODE_FIXED: "A log that is a node is to be another one, or to have another priority.",
+        _C.DIGEST_INVALID: "The digest of a replicated proposal leaves its node out, names one twice, or is negative.",
+        _C.DIGEST_AHEAD: "A replicated change was made with knowledge of snapshots that the log has not.",
     },
 }
 """Each code in a sentence that says what to do where that is not plain, by headings of the manual's page."""

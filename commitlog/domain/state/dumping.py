@@ -15,12 +15,13 @@ from pyroaring import AbstractBitMap64, BitMap64
 
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import Column, ForeignKey, PartitionKey, TableDefinition
+from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.types import parse_type
 from commitlog.domain.state import index as s
 from commitlog.domain.state.duplicates import Answer, DuplicateWindow
 from commitlog.domain.state.files import AppendedFile, AppendedFiles, FileDeletes, FileHistory, RowsDeleted
 from commitlog.domain.state.forgetting import RetiredEntry, RetiredName, RetiredSchema, RetiredSchemaName
-from commitlog.domain.state.rows import KeyedRows, KeyVersion, Origin, RowTouch, RowVersion
+from commitlog.domain.state.rows import KeyedRows, KeyVersion, Origin, RowTouch, RowVersion, SiteRow, SiteVersion
 
 Plain = Any
 
@@ -147,7 +148,24 @@ def _dump_rows(rows: KeyedRows | None) -> Plain:
         ],
         "row_touches": [[row_id, at, str(kind)] for row_id, (at, kind) in rows.row_touches.items()],
         "inlined": _bits(rows.inlined),
+        **_dump_sites(rows),
     }
+
+
+def _dump_sites(rows: KeyedRows) -> dict[str, Plain]:
+    """Of the rows that other sites know of; nothing where there are none, as in every log that is alone."""
+    if not rows.sites:
+        return {}
+    return {
+        "sites": [
+            [key, list(row.standing.values()), [_dump_rival(rival) for rival in row.rivals]]
+            for key, row in sorted(rows.sites.items())
+        ]
+    }
+
+
+def _dump_rival(rival: SiteVersion) -> Plain:
+    return [list(rival.origin.values()), rival.gone, None if rival.image is None else dict(rival.image)]
 
 
 def _load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
@@ -168,6 +186,9 @@ def _load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
         rows.history[key] = [KeyVersion(snapshot_id, _load_version(version)) for snapshot_id, version in versions]
     rows.row_touches = {row_id: RowTouch(at, m.ChangeKind(kind)) for row_id, at, kind in plain["row_touches"]}
     rows.inlined = _unbits(plain["inlined"])
+    for key, standing, rivals in plain.get("sites", ()):
+        versions = [SiteVersion(m.RowOrigin(*origin), gone, image) for origin, gone, image in rivals]
+        rows.sites[key] = SiteRow(m.RowOrigin(*standing), tuple(versions))
     return rows
 
 
@@ -255,6 +276,7 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
     return {
         **{name: getattr(state, name) for name in _COUNTERS},
         "settings": dump_settings(state.settings),
+        **_dump_node(state),
         "next_offsets": sorted([p, offset] for p, offset in state.next_offsets.items()),
         "schemas": [
             [
@@ -306,6 +328,13 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
         "retired": [[at, retired.plain()] for at, retired in state.retired],
         "snapshot_times": [list(pair) for pair in state.snapshot_times],
     }
+
+
+def _dump_node(state: s.SequencerState) -> dict[str, Plain]:
+    """What the log is among several sites; nothing where it is alone."""
+    if state.node is None:
+        return {}
+    return {"node": list(state.node), "digest": [list(known.values()) for _, known in sorted(state.digest.items())]}
 
 
 def _dump_answers(answers: dict[int, Answer]) -> Plain:
@@ -366,6 +395,8 @@ def load_state(plain: dict[str, Plain]) -> s.SequencerState:
     for name in _COUNTERS:
         setattr(state, name, plain[name])
     state.next_offsets = dict(plain["next_offsets"])
+    state.node = Node(*plain["node"]) if "node" in plain else None
+    state.digest = {each[0]: m.KnownNode(*each) for each in plain.get("digest", ())}
     _load_objects(state, plain)
     _load_files(state, plain)
     _load_commits(state, *plain["commits"])

@@ -25,8 +25,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from pyroaring import BitMap64
 
-from commitlog.domain.model import ChangeKind, Genesis, Granularity, LogSettings, ProposalId
+from commitlog.domain.model import ChangeKind, Genesis, Granularity, KnownNode, LogSettings, ProposalId
 from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.duplicates import Answer, DuplicateWindow
 from commitlog.domain.state.files import AppendedFiles, FileDeletes, FileHistory, RecordCounts
@@ -227,6 +228,10 @@ class SequencerState:
         self.partitions = partitions
         self.settings = settings
         """As the last CONFIGURE left them; the first ones are the genesis's."""
+        self.node: Node | None = None
+        """What the log is among several sites; None: it is alone."""
+        self.digest: dict[str, KnownNode] = {}
+        """By name of every other node whose changes came here: how far they did."""
         self.next_seq = 1
         self.epoch = 0
         """Of the sequencer that made the last outcome."""
@@ -332,6 +337,13 @@ class SequencerState:
         """How many rows of a live file are deleted."""
         deletes = self.deletes.get(data_file_id)
         return 0 if deletes is None else deletes.count()
+
+    def next_tick(self, node: str) -> int:
+        """How far a node is contained here: the tick after the last one that was taken over; of this node the next snapshot."""
+        if self.node is not None and node == self.node.name:
+            return self.head_snapshot_id + 1
+        known = self.digest.get(node)
+        return 0 if known is None else known.tick
 
     def writer(self, writer_id: str) -> WriterState | None:
         """What is known of a writer."""

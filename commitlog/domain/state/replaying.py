@@ -22,6 +22,7 @@ from pyroaring import BitMap64
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.definitions import BENIGN_OPS, complete_row, define, reference
+from commitlog.domain.model.nodes import changed_node, node_and_rest
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.files import AppendedFile, FileDeletes, FileHistory, RowsDeleted
@@ -55,7 +56,8 @@ from commitlog.domain.state.row_keys import (
     time_us_of,
     unique_values,
 )
-from commitlog.domain.state.rows import KeyedRows, KeyVersion, RowTouch, RowVersion
+from commitlog.domain.state.rows import KeyedRows, KeyVersion, RowTouch, RowVersion, SiteRow
+from commitlog.domain.state.sites import Arrival, is_row_change, kept_row, made_at, standing_change
 
 _TIME_GRAIN_US = 1_000_000
 
@@ -94,6 +96,7 @@ class _Replay:
         self.table_ids = iter(outcome.assigned.table_ids)
         self.partition_ids = iter(outcome.assigned.partition_ids)
         self.data_file_ids = iter(outcome.assigned.data_file_ids)
+        self.arrival = Arrival.of(state, proposal)
         self.images: dict[int, m.Row | None] = {}
         for resolution in outcome.resolutions:
             if resolution.action is m.ResolutionAction.HANDLED:
@@ -109,8 +112,12 @@ class _Replay:
         assert len(effects) == len(changes)
         for index, change in enumerate(changes):
             effect = effects[index]
-            if not effect.skipped:
+            if self.arrival is not None and is_row_change(change):
+                self.arrive(self.arrival, change, effect, index)
+            elif not effect.skipped:
                 _APPLY[change.kind](self, change, effect, index)
+        if self.arrival is not None:
+            self.arrival.note(state)
         state.head_snapshot_id = self.snapshot_id
         assert outcome.snapshot_time_us is not None
         state.snapshot_time_us = outcome.snapshot_time_us
@@ -330,10 +337,23 @@ class _Replay:
         self.touch(table, change.kind)
         image = self.image(table, change, index)
         if effect.ended_row_id is not None:
-            self.end_row(table, table.rows, self.find_key(table, table.rows, change, effect.ended_row_id), change.kind)
+            self.end_row(table, table.rows, self.find_key(table, table.rows, change, effect.ended_row_id), change)
         if effect.row_id is not None:
             assert image is not None
             self.start_row(table, table.rows, change, image, effect.row_id)
+
+    def arrive(self, arrival: Arrival, change: RowChange, effect: m.Effect, index: int) -> None:
+        """A row change that another site made: what it does here, and what stands and is kept besides."""
+        if arrival.is_known:
+            return
+        table = self.table(effect)
+        if table.rows is None:
+            self.row(change, effect, index)
+            return
+        key, settled = arrival.settle(self.state, table.definition, table.rows, change)
+        if not effect.skipped:
+            self.row(standing_change(change, settled), effect, index)
+        table.rows.sites[key] = kept_row(settled)
 
     def image(self, table: TableState, change: RowChange, index: int) -> m.Row | None:
         """The image that stands after a row change."""
@@ -375,12 +395,15 @@ class _Replay:
         rows.row_touches.pop(row_id, None)
         rows.row_touches[row_id] = RowTouch(self.snapshot_id, kind)
 
-    def end_row(self, table: TableState, rows: KeyedRows, key: str, kind: m.ChangeKind) -> None:
+    def end_row(self, table: TableState, rows: KeyedRows, key: str, change: RowChange) -> None:
         """Take a row out of the live ones."""
         self.note_row(table, rows, key, None)
         version = rows.live.pop(key)
+        if self.state.node is not None:
+            time_us = time_us_of(change, self.outcome.decided_at_ms)
+            rows.sites[key] = SiteRow(made_at(self.state.node, self.snapshot_id, time_us), ())
         rows.inlined.discard(version.row_id)
-        self.touch_row(rows, version.row_id, kind)
+        self.touch_row(rows, version.row_id, change.kind)
         self.state.keyed_rows -= 1
         for holders, value in zip(rows.unique, version.unique, strict=True):
             if value is not None and holders.get(value) == key:
@@ -412,6 +435,7 @@ class _Replay:
         )
         self.note_row(table, rows, key, version)
         rows.live[key] = version
+        rows.sites.pop(key, None)
         rows.inlined.add(row_id)
         self.touch_row(rows, row_id, change.kind)
         self.state.keyed_rows += 1
@@ -438,7 +462,11 @@ class _Replay:
         raise_floor(self.state, change.older_than_snapshot_id)
 
     def configure(self, change: m.Configure, _: m.Effect, __: int) -> None:
-        self.state.settings = changed_settings(self.state.settings, change.settings)
+        of_node, rest = node_and_rest(change.settings)
+        if of_node:
+            self.state.node = changed_node(self.state.node, of_node, self.state.settings.name_length_max)
+        if rest:
+            self.state.settings = changed_settings(self.state.settings, rest)
 
 
 _APPLY: dict[m.ChangeKind, Callable[[_Replay, Any, m.Effect, int], None]] = {

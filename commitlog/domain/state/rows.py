@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pyroaring import BitMap64
 
-from commitlog.domain.model import ChangeKind, Row
+from commitlog.domain.model import ChangeKind, Row, RowOrigin
 from commitlog.domain.model.definitions import TableDefinition
 
 
@@ -71,6 +71,28 @@ class RowTouch(NamedTuple):
     kind: ChangeKind
 
 
+class SiteVersion(NamedTuple):
+    """A version of a row that no other supersedes, as several sites know it.
+
+    gone: whether it is the row's end. image: the row; None where it is gone, and of a live row beyond the window.
+    """
+
+    origin: RowOrigin
+    gone: bool
+    image: Row | None
+
+
+class SiteRow(NamedTuple):
+    """What is known of a row beside what this log made of it: who made what stands, and what lost against it.
+
+    standing: of the live row, or of its end when there is none. rivals: made at the same time by others, and not superseded
+    since; a later version may have one of them stand after all.
+    """
+
+    standing: RowOrigin
+    rivals: tuple[SiteVersion, ...]
+
+
 class KeyedRows:
     """The rows of one keyed table.
 
@@ -82,9 +104,12 @@ class KeyedRows:
     left the window is forgotten from both.
 
     inlined: ids of the live rows that are outside of files; a FLUSH ends that.
+
+    sites: by key, of a log that is a node, what other sites made or this one ended; a row that this log made and nobody
+    else changed is not in it.
     """
 
-    __slots__ = ("history", "inlined", "live", "referring", "row_touches", "unique")
+    __slots__ = ("history", "inlined", "live", "referring", "row_touches", "sites", "unique")
 
     def __init__(self, unique_count: int, foreign_key_count: int) -> None:
         self.live: dict[str, RowVersion] = {}
@@ -93,6 +118,7 @@ class KeyedRows:
         self.history: dict[str, list[KeyVersion]] = {}
         self.row_touches: dict[int, RowTouch] = {}
         self.inlined = BitMap64()
+        self.sites: dict[str, SiteRow] = {}
 
     @staticmethod
     def of(definition: TableDefinition) -> KeyedRows | None:

@@ -87,6 +87,8 @@ _COMMANDS = {
     "catalog": _Place("catalog", "Rebuild the catalog, migrate it, or export it."),
     "acl": _Place("acl", "Who may do what: Kafka's rules and PostgreSQL's grants."),
     "config": _Place("config", "Show the settings, and where each value comes from."),
+    "node": _Place("sites", "What this log is among several sites."),
+    "replicate": _Place("sites", "Bring what one log commits to another."),
     "digest": _Place("digest", "Compare two sites' versions of a row."),
     "manual": _Place("manual", "Print what conflicts with what, or what is INVALID."),
     "doctor": _Place("doctor", "Compare the catalog with the log and the files."),

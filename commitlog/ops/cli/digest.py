@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from commitlog.domain.deciding.digest import DigestEntry, Newer, Side, Triplet, compare
+from commitlog.domain.state.digest import DigestEntry, Newer, Side, Triplet, compare
 from commitlog.errors import MalformedRecordError
 
 _FORM = """\b

@@ -72,6 +72,8 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "config": ["commitlog config show", "commitlog config reference"],
     "config show": ["commitlog config show", "commitlog config show --log orders --json"],
     "config reference": ["commitlog config reference > settings.md"],
+    "node": ["commitlog node paris --priority 1", "commitlog node --json"],
+    "replicate": ["commitlog replicate --from paris --to tokyo", "commitlog replicate --from tokyo --to paris --once"],
     "digest": ["""commitlog digest compare '{"node": "N1", ...}' '{"node": "N2", ...}'"""],
     "digest compare": [
         """commitlog digest compare '{"node": "N1", ...}' '{"node": "N2", ...}'""",

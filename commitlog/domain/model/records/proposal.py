@@ -899,6 +899,44 @@ class Configure(Record):
 
 
 @mypyc_attr(acyclic=True)
+class KnownNode(Record):
+    """How far one node had taken over another, or itself.
+
+    node: Its name.
+    tick: The next one: what lies before it is contained.
+    priority: The node's; the smaller number wins.
+    """
+
+    __slots__ = ("node", "priority", "tick")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("node", "tick", "priority")
+
+    def __init__(self, node: str, tick: int, priority: int) -> None:
+        self.node: Final = node
+        self.tick: Final = tick
+        self.priority: Final = priority
+
+
+@mypyc_attr(acyclic=True)
+class Replicated(Record):
+    """Which snapshot of which node is repeated here, and what that node had taken over when it made it.
+
+    node: The name of the node that made it.
+    tick: Its snapshot id there.
+    digest: Before this snapshot; of the node itself the tick after the last one that it had others repeat.
+    """
+
+    __slots__ = ("digest", "node", "tick")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("node", "tick", "digest")
+
+    def __init__(self, node: str, tick: int, digest: tuple[KnownNode, ...]) -> None:
+        self.node: Final = node
+        self.tick: Final = tick
+        self.digest: Final = digest
+
+
+@mypyc_attr(acyclic=True)
 class Proposal(Record):
     """A changeset and the snapshot it was computed from.
 
@@ -919,6 +957,7 @@ class Proposal(Record):
     extra: Anything more, for the history; DuckLake's commit_extra_info.
     reads: What was read; checked under SERIALIZABLE.
     changes: In the order in which they apply.
+    replicated: Of what a link proposes from another site's log; null: it is made here.
     """
 
     __slots__ = (
@@ -933,6 +972,7 @@ class Proposal(Record):
         "open_writer",
         "proposal_id",
         "reads",
+        "replicated",
         "writer_epoch",
         "writer_id",
         "writer_seq",
@@ -953,6 +993,7 @@ class Proposal(Record):
         "extra",
         "reads",
         "changes",
+        "replicated",
     )
 
     def __init__(
@@ -971,6 +1012,7 @@ class Proposal(Record):
         message: str | None = None,
         extra: str | None = None,
         reads: tuple[Read, ...] = (),
+        replicated: Replicated | None = None,
     ) -> None:
         self.proposal_id: Final = proposal_id
         self.writer_id: Final = writer_id
@@ -986,6 +1028,7 @@ class Proposal(Record):
         self.extra: Final = extra
         self.reads: Final = reads
         self.changes: Final = changes
+        self.replicated: Final = replicated
 
 
 Read: TypeAlias = TableRead | NameRead | RowsRead

@@ -56,6 +56,7 @@ from commitlog.domain.model.records.proposal import (
     ForeignKeySpec,
     InsertRow,
     Isolation,
+    KnownNode,
     NameRead,
     PartitionSpec,
     PositionDelete,
@@ -64,6 +65,7 @@ from commitlog.domain.model.records.proposal import (
     ReadKind,
     RenameTable,
     ReplaceView,
+    Replicated,
     RowOrigin,
     RowsRead,
     TableRead,
@@ -316,6 +318,14 @@ _CHANGE: Reader[Change] = one_of(
     },
 )
 
+_KNOWN_NODE: Reader[KnownNode] = record(
+    KnownNode, {"node": Field(text), "tick": Field(integer), "priority": Field(integer)}
+)
+
+_REPLICATED: Reader[Replicated] = record(
+    Replicated, {"node": Field(text), "tick": Field(integer), "digest": Field(listed(_KNOWN_NODE))}
+)
+
 _PROPOSAL: Reader[Proposal] = record(
     Proposal,
     {
@@ -333,6 +343,7 @@ _PROPOSAL: Reader[Proposal] = record(
         "extra": Field(optional(text), None),
         "reads": Field(listed(_READ), ()),
         "changes": Field(listed(_CHANGE)),
+        "replicated": Field(optional(_REPLICATED), None),
     },
 )
 
@@ -404,6 +415,7 @@ def proposal_to_json(it: Proposal) -> dict[str, Any]:
         "extra": it.extra,
         "reads": to_json(it.reads),
         "changes": [change_to_json(each) for each in it.changes],
+        "replicated": to_json(it.replicated),
     }
 
 

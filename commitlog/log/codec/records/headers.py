@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 HEADERS: Final[dict[str, bytes]] = {
-    "Proposal": bytes.fromhex("c301b30175741897e3a3"),
+    "Proposal": bytes.fromhex("c301e60998ab43bbd783"),
     "Outcome": bytes.fromhex("c3014c1356def2a11cc6"),
     "Receipts": bytes.fromhex("c301434a89aa5190c7cc"),
     "Genesis": bytes.fromhex("c301bbddfcf3457ff956"),
@@ -17,6 +17,7 @@ HEADERS: Final[dict[str, bytes]] = {
     "CheckpointSection": bytes.fromhex("c3011c0742938db0cc4b"),
 }
 EARLIER: Final[dict[bytes, tuple[str, str, str]]] = {
+    bytes.fromhex("c301b30175741897e3a3"): ("Proposal", "proposal.1.avsc", "proposal.avsc"),
     bytes.fromhex("c301610138bc51c6e8c4"): ("Outcome", "outcome.1.avsc", "outcome.avsc"),
     bytes.fromhex("c30164b6ff4ea3a68b3d"): ("Receipts", "receipts.1.avsc", "receipts.avsc"),
 }

@@ -33,6 +33,7 @@ from commitlog.domain.model.records.proposal import (
     ForeignKeySpec,
     InsertRow,
     Isolation,
+    KnownNode,
     NameRead,
     PartitionSpec,
     PositionDelete,
@@ -41,6 +42,7 @@ from commitlog.domain.model.records.proposal import (
     Read,
     RenameTable,
     ReplaceView,
+    Replicated,
     RowOrigin,
     RowsRead,
     TableRead,
@@ -619,6 +621,30 @@ def read_configure(cursor: Cursor) -> Configure:
     return Configure(settings=cursor.mapping(read_scalar))
 
 
+def write_known_node(out: BytesWriter, it: KnownNode) -> None:
+    """Writes a KnownNode, as `schemas/proposal.avsc` has it."""
+    text(out, it.node)
+    long(out, it.tick)
+    long(out, it.priority)
+
+
+def read_known_node(cursor: Cursor) -> KnownNode:
+    """Reads a KnownNode."""
+    return KnownNode(node=cursor.text(), tick=cursor.long(), priority=cursor.long())
+
+
+def write_replicated(out: BytesWriter, it: Replicated) -> None:
+    """Writes a Replicated, as `schemas/proposal.avsc` has it."""
+    text(out, it.node)
+    long(out, it.tick)
+    array(out, write_known_node, it.digest)
+
+
+def read_replicated(cursor: Cursor) -> Replicated:
+    """Reads a Replicated."""
+    return Replicated(node=cursor.text(), tick=cursor.long(), digest=cursor.array(read_known_node))
+
+
 def write_proposal(out: BytesWriter, it: Proposal) -> None:
     """Writes a Proposal, as `schemas/proposal.avsc` has it."""
     fixed(out, it.proposal_id, 16)
@@ -635,6 +661,11 @@ def write_proposal(out: BytesWriter, it: Proposal) -> None:
     maybe_text(out, it.extra)
     array(out, write_read, it.reads)
     array(out, write_change, it.changes)
+    if it.replicated is None:
+        out.append(NULL)
+    else:
+        out.append(SOME)
+        write_replicated(out, it.replicated)
 
 
 def read_proposal(cursor: Cursor) -> Proposal:
@@ -655,6 +686,7 @@ def read_proposal(cursor: Cursor) -> Proposal:
             extra=cursor.maybe_text(),
             reads=cursor.array(read_read),
             changes=cursor.array(read_change),
+            replicated=read_replicated(cursor) if cursor.is_some() else None,
         )
     )
 

@@ -81,8 +81,10 @@ def compare(first: Side, second: Side) -> Comparison:
 
 
 def _winner(first: Side, second: Side) -> Newer:
-    if first.priority != second.priority:
-        return Newer.FIRST if first.priority < second.priority else Newer.SECOND
-    if first.triplet.stamp_ms != second.triplet.stamp_ms:
-        return Newer.FIRST if first.triplet.stamp_ms > second.triplet.stamp_ms else Newer.SECOND
-    return Newer.FIRST if first.node <= second.node else Newer.SECOND
+    ranks = [precedence(side.priority, side.triplet.stamp_ms, side.node) for side in (first, second)]
+    return Newer.FIRST if ranks[0] <= ranks[1] else Newer.SECOND
+
+
+def precedence(priority: int, stamp_ms: int, node: str) -> tuple[int, int, str]:
+    """What orders versions that conflict, the winner first: the smaller priority, the later stamp, the smaller name."""
+    return priority, -stamp_ms, node

@@ -1,0 +1,145 @@
+"""Which versions of a row nobody has superseded, and which of them stands: the same at every site (rules.md 6).
+
+A version of a row that comes from another site was made with knowledge of some others: of those that its node's digest
+contains. These it supersedes. What was made at the same time, by somebody who knew nothing of it, stays beside it as a rival:
+what stands is chosen from all of them, and the losers are kept until a later version supersedes them. So a site's versions
+of a row are what it has taken over, less what that supersedes, in whatever order it came; and sites that have taken over the
+same have the same row. A rule that forgot the losers would not do that: of three versions the first can beat the third, the
+third the second, and the second supersede the first.
+
+Links bring everything of a log, in its order, so what comes new to a site is superseded by nothing that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeGuard
+
+from commitlog.domain.model import Change, DeleteRow, InsertRow, KnownNode, Proposal, Replicated, RowOrigin, UpdateRow
+from commitlog.domain.model.definitions import TableDefinition, complete_row
+from commitlog.domain.model.nodes import Node
+from commitlog.domain.state.digest import DigestEntry, Side, Triplet, compare, precedence
+from commitlog.domain.state.index import SequencerState
+from commitlog.domain.state.row_keys import RowChange, given_key, key_of
+from commitlog.domain.state.rows import KeyedRows, SiteRow, SiteVersion
+
+
+class Settled(NamedTuple):
+    """What becomes of a row when a version comes to it.
+
+    standing: the version that stands. rivals: the others that nobody supersedes. met: those that the one that came was made at
+    the same time as; without any there was no conflict. stays: whether what stood before still does.
+    """
+
+    standing: SiteVersion
+    rivals: tuple[SiteVersion, ...]
+    met: tuple[SiteVersion, ...]
+    stays: bool
+
+
+def settle(node: Node, rows: KeyedRows, key: str, coming: SiteVersion, digest: Mapping[str, DigestEntry]) -> Settled:
+    """What becomes of a row when ``coming`` comes, whose node had taken over what ``digest`` says."""
+    side = Side(coming.origin.node, _triplet(coming.origin), digest)
+    versions = list(versions_of(node, rows, key))
+    met = [version for version in versions if compare(side, _side(version)).conflict]
+    standing = min([*met, coming], key=_rank)
+    rivals = tuple([version for version in (*met, coming) if version is not standing])
+    return Settled(standing, rivals, tuple(met), stays=standing in versions[:1])
+
+
+def kept_row(settled: Settled) -> SiteRow:
+    """What the state keeps of it beside the live row."""
+    return SiteRow(settled.standing.origin, settled.rivals)
+
+
+def versions_of(node: Node, rows: KeyedRows, key: str) -> Iterator[SiteVersion]:
+    """The versions of a row that nobody supersedes, the one that stands first; none of a row that never was."""
+    live, known = rows.live.get(key), rows.sites.get(key)
+    image = None if live is None else live.image
+    if known is not None:
+        yield SiteVersion(known.standing, live is None, image)
+        yield from known.rivals
+    elif live is not None:
+        yield SiteVersion(made_at(node, live.snapshot_id, live.time_us), False, image)
+
+
+def made_at(node: Node, snapshot_id: int, time_us: int) -> RowOrigin:
+    """Where a row version of this log was made; its stamp is the row's own time."""
+    return RowOrigin(node.name, snapshot_id, time_us // 1000, node.priority)
+
+
+def _triplet(origin: RowOrigin) -> Triplet:
+    return Triplet(origin.node, origin.tick, origin.stamp_ms)
+
+
+def _side(version: SiteVersion) -> Side:
+    """A version that is here already, with nothing but its node's priority: it cannot have known what comes new."""
+    origin = version.origin
+    return Side(origin.node, _triplet(origin), {origin.node: DigestEntry(0, origin.priority)})
+
+
+def _rank(version: SiteVersion) -> tuple[bool, int, int, str]:
+    """Of versions made at the same time the smallest stands: an end before any row, then by the rule of the digests."""
+    origin = version.origin
+    return not version.gone, *precedence(origin.priority, origin.stamp_ms, origin.node)
+
+
+# --- what a link brings -----------------------------------------------------------------------------------------------
+
+
+class Arrival:
+    """A snapshot of another node, as a link brings it.
+
+    is_known: whether it came already, by another way or before; then nothing of it does anything.
+    """
+
+    __slots__ = ("digest", "is_known", "replicated")
+
+    def __init__(self, replicated: Replicated, is_known: bool) -> None:
+        self.replicated = replicated
+        self.is_known = is_known
+        self.digest = {each.node: DigestEntry(each.tick, each.priority) for each in replicated.digest}
+
+    @staticmethod
+    def of(state: SequencerState, proposal: Proposal) -> Arrival | None:
+        """What a proposal brings from another node; None when it was made here."""
+        replicated = proposal.replicated
+        if replicated is None:
+            return None
+        return Arrival(replicated, replicated.tick < state.next_tick(replicated.node))
+
+    def settle(
+        self, state: SequencerState, definition: TableDefinition, rows: KeyedRows, change: RowChange
+    ) -> tuple[str, Settled]:
+        """The key of a row, and what becomes of it by a change that came."""
+        assert state.node is not None
+        assert change.origin is not None
+        if isinstance(change, DeleteRow):
+            key, coming = given_key(definition, change.key), SiteVersion(change.origin, True, None)
+        else:
+            image = complete_row(definition, change.row)
+            key, coming = key_of(definition, image), SiteVersion(change.origin, False, image)
+        return key, settle(state.node, rows, key, coming, self.digest)
+
+    def note(self, state: SequencerState) -> None:
+        """From now on this log contains it."""
+        if not self.is_known:
+            state.digest[self.replicated.node] = self.contained()
+
+    def contained(self) -> KnownNode:
+        """What a digest says of its node once it is taken over."""
+        node = self.replicated.node
+        return KnownNode(node, self.replicated.tick + 1, self.digest[node].priority)
+
+
+def is_row_change(change: Change) -> TypeGuard[RowChange]:
+    """Whether it is about one row."""
+    return isinstance(change, (InsertRow, UpdateRow, DeleteRow))
+
+
+def standing_change(change: RowChange, settled: Settled) -> RowChange:
+    """The change that brings about what stands: the one that came, unless a rival of another site stands after all."""
+    origin, image = settled.standing.origin, settled.standing.image
+    if origin == change.origin or image is None or isinstance(change, DeleteRow):
+        return change
+    return change.replace(row=image, row_time_us=origin.stamp_ms * 1000, origin=origin)

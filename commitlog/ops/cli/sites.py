@@ -1,0 +1,91 @@
+"""Commands of several sites: what a log is among them, and the links between two."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.errors import InvalidRequestError
+from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options
+from commitlog.sites.link import Link, LinkProgress, head_state
+
+TOLD_EVERY_S = 5.0
+
+
+@click.command("node")
+@click.argument("name", required=False)
+@click.option("--priority", type=click.IntRange(min=0), help="Of versions that conflict the smaller one's stands.")
+@json_option
+@settings_options
+def node_command(settings: Settings, name: str | None, priority: int | None, as_json: bool) -> None:
+    """Make the log a node among several sites, once and for ever, or show what it is and how far it has taken over others."""
+    if priority is not None and name is None:
+        raise InvalidRequestError("--priority goes with the node's NAME")
+    with reading_log(settings) as log:
+        if name is not None:
+            with log.transaction(message=f"node {name}") as tx:
+                tx.configure(node_name=name, node_priority=priority or 0)
+        state = head_state(log)
+    node = state.node
+    if as_json:
+        digest = [known.fields() for _, known in sorted(state.digest.items())]
+        print_json({"node": node and node.name, "priority": node and node.priority, "digest": digest})
+    elif node is None:
+        click.echo("this log is no node: `commitlog node NAME --priority N` makes it one, for ever")
+    else:
+        click.echo(f"node {node.name}, priority {node.priority}")
+        for _, known in sorted(state.digest.items()):
+            click.echo(f"has all of {known.node} (priority {known.priority}) before its snapshot {known.tick}")
+
+
+@click.command("replicate")
+@click.option("--from", "source", required=True, metavar="PROFILE", help="The log that is read.")
+@click.option("--to", "target", required=True, metavar="PROFILE", help="The log that its changes are brought to.")
+@click.option("--once", is_flag=True, help="End when everything is brought.")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Instead of commitlog.toml.")
+@json_option
+def replicate_command(source: str, target: str, once: bool, config_file: Path | None, as_json: bool) -> None:
+    """Bring what one log commits to another: the link from one site to the other; a second one brings the way back.
+
+    Each log is a profile of commitlog.toml, [profile.PROFILE]. Both are nodes: `commitlog node`. A link that is begun again
+    goes on where it was, and one that still runs ends.
+    """
+    from_settings = Settings.load(config_file=config_file, profile=source)
+    to_settings = Settings.load(config_file=config_file, profile=target)
+    with CommitLog.connect(settings=from_settings) as read, CommitLog.connect(settings=to_settings) as written:
+        teller = _Teller(as_json=as_json)
+        link = Link(read, written)
+        click.echo(
+            f"from {link.progress.source} to {link.progress.target}, after snapshot {link.progress.snapshot_id}",
+            err=True,
+        )
+        teller.tell(link.run(follow=not once, told=teller.now_and_then))
+
+
+class _Teller:
+    """Says how far a link is, every few seconds."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._told_at_s = time.monotonic()
+
+    def now_and_then(self, progress: LinkProgress) -> None:
+        """Say it, unless it was said just before."""
+        if time.monotonic() - self._told_at_s >= TOLD_EVERY_S:
+            self._told_at_s = time.monotonic()
+            self.tell(progress)
+
+    def tell(self, progress: LinkProgress) -> None:
+        """Say how far it is."""
+        if self._as_json:
+            print_json(asdict(progress))
+            return
+        click.echo(
+            f"at snapshot {progress.snapshot_id}: {progress.brought:,} snapshots brought, with {progress.row_changes:,} row "
+            f"changes; {progress.own:,} were there; {progress.left_out:,} changes left out"
+        )

@@ -1,0 +1,152 @@
+"""What of a log's outcomes goes to another site, and how it is said there (rules.md 6). Pure.
+
+All that keyed tables are made of is forwarded: the schemas they are in, their definitions, their rows. What this log took over
+from another node goes on as it came, whatever became of it here: each site settles conflicts for itself, by the same rule.
+What this log made is said as its effect: the row that stands, or its end, with where and when it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from commitlog.domain import model as m
+from commitlog.domain.model.definitions import TableDefinition, define
+from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.types import fold
+from commitlog.domain.state.index import SequencerState
+from commitlog.domain.state.row_keys import RowChange, given_key, time_us_of
+from commitlog.domain.state.sites import Arrival, is_row_change, made_at
+
+_MAINTENANCE = frozenset(
+    {m.ChangeKind.COMPACT, m.ChangeKind.FLUSH, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE}
+)
+"""What changes no row, so that each site does it for itself."""
+
+
+class Forwarded(NamedTuple):
+    """What a snapshot brings to other sites.
+
+    snapshot_id: of the log that forwards it. changes: none where nothing of it concerns others. left_out: changes of tables
+    without a primary key, and views, which are not replicated.
+    """
+
+    snapshot_id: int
+    replicated: m.Replicated
+    changes: tuple[m.Change, ...]
+    proposal: m.Proposal
+    left_out: int
+
+
+class Source:
+    """A log that is forwarded, as far as that needs to know it at a place.
+
+    Args:
+        node: what the log is.
+        state: before the first outcome that is forwarded; what is needed is taken out of it.
+        next_tick: the tick after the last of its own snapshots that had something to forward.
+    """
+
+    def __init__(self, node: Node, state: SequencerState, next_tick: int) -> None:
+        self.node = node
+        self._digest = dict(state.digest)
+        self._next_tick = next_tick
+        self._keyed = {each.table_id: each.definition for each in state.tables.values() if each.definition.keyed}
+
+    def take(self, outcome: m.Outcome) -> Forwarded | None:
+        """The next outcome; what it brings to others, None when that is nothing."""
+        proposal = outcome.proposal
+        if outcome.verdict is not m.Verdict.COMMITTED or proposal is None or outcome.snapshot_id is None:
+            return None
+        for change, effect in zip(proposal.changes, outcome.effects, strict=True):
+            if isinstance(change, m.CreateTable) and change.primary_key and not effect.skipped:
+                self._add_table(change, effect)
+        if proposal.replicated is not None:
+            return self._pass_on(proposal, proposal.replicated, outcome.snapshot_id)
+        return self._tell(outcome, proposal, outcome.snapshot_id)
+
+    def _add_table(self, change: m.CreateTable, effect: m.Effect) -> None:
+        assert effect.object_id is not None
+        plain = change.replace(foreign_keys=(), partition_by=())
+        self._keyed[effect.object_id] = define(plain, table_id=effect.object_id, schema_id=0, partition_id=None)
+
+    def _pass_on(self, proposal: m.Proposal, replicated: m.Replicated, snapshot_id: int) -> Forwarded | None:
+        """What came from another node; what was here already when it came was passed on before."""
+        known = self._digest.get(replicated.node)
+        if replicated.node == self.node.name or (known is not None and replicated.tick < known.tick):
+            return None
+        self._digest[replicated.node] = Arrival(replicated, is_known=False).contained()
+        return Forwarded(snapshot_id, replicated, proposal.changes, proposal, 0)
+
+    def _tell(self, outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> Forwarded | None:
+        told: list[m.Change] = []
+        left_out = 0
+        settled = {each.change: each for each in outcome.resolutions}
+        for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
+            if effect.skipped or change.kind in _MAINTENANCE:
+                continue
+            definition = None if effect.object_id is None else self._keyed.get(effect.object_id)
+            if isinstance(change, (m.CreateSchema, m.DropSchema)):
+                told.append(change)
+            elif definition is None:
+                left_out += 1
+            elif is_row_change(change):
+                told += self._rows(outcome, definition, change, effect, settled.get(index))
+            else:
+                told.append(change)
+        if not told:
+            return Forwarded(snapshot_id, m.Replicated(self.node.name, snapshot_id, ()), (), proposal, left_out)
+        own = m.KnownNode(self.node.name, self._next_tick, self.node.priority)
+        digest = (own, *(self._digest[name] for name in sorted(self._digest)))
+        self._next_tick = snapshot_id + 1
+        return Forwarded(
+            snapshot_id, m.Replicated(self.node.name, snapshot_id, digest), tuple(told), proposal, left_out
+        )
+
+    def _rows(
+        self,
+        outcome: m.Outcome,
+        definition: TableDefinition,
+        change: RowChange,
+        effect: m.Effect,
+        settled: m.Resolution | None,
+    ) -> Iterator[m.Change]:
+        """A row change as its effect: the end of the row that it ended, unless that goes on under its key, and the new one."""
+        assert outcome.snapshot_id is not None
+        time_us = time_us_of(change, outcome.decided_at_ms)
+        origin = made_at(self.node, outcome.snapshot_id, time_us)
+        image: m.Row | None = None
+        if effect.row_id is not None:
+            image = settled.row if settled is not None and settled.row is not None else _image(change)
+        ended = None if effect.ended_row_id is None else _ended_key(definition, change, settled)
+        goes_on = ended is not None and image is not None and _same_key(definition, ended, image)
+        if ended is not None and not goes_on:
+            yield m.DeleteRow(change.schema, change.table, ended, time_us, origin)
+        if image is not None and goes_on:
+            yield m.UpdateRow(change.schema, change.table, _key(definition, image), image, time_us, origin)
+        elif image is not None:
+            yield m.InsertRow(change.schema, change.table, image, time_us, origin)
+
+
+def _image(change: RowChange) -> m.Row | None:
+    return None if isinstance(change, m.DeleteRow) else change.row
+
+
+def _ended_key(definition: TableDefinition, change: RowChange, settled: m.Resolution | None) -> m.Row:
+    """The key of the row that a change ended: the one it names; of an insert that of the row it met."""
+    if not isinstance(change, m.InsertRow):
+        return change.key
+    assert settled is not None
+    assert settled.committed_row is not None
+    return _key(definition, settled.committed_row)
+
+
+def _key(definition: TableDefinition, image: Mapping[str, m.RowValue]) -> m.Row:
+    """The key columns of an image."""
+    values = {fold(name): value for name, value in image.items()}
+    names = [definition.column_by_id(column_id).name for column_id in definition.primary_key]
+    return {name: values[fold(name)] for name in names}
+
+
+def _same_key(definition: TableDefinition, key: m.Row, image: m.Row) -> bool:
+    return given_key(definition, key) == given_key(definition, _key(definition, image))

@@ -1,0 +1,123 @@
+"""Two logs on a real broker, each with its sequencer and catalog, and the links between them, which are killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from test_projector import running, sequencing, until
+
+from commitlog.catalog.projector import Projector
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.domain.model import Verdict
+from commitlog.log.codec import decode_statistics
+from commitlog.log.genesis import init_log
+from commitlog.ops.cli import cli
+
+COMMITLOG = (sys.executable, "-c", "from commitlog.ops.cli import main; main()")
+SITES = ("paris", "tokyo")
+
+
+@pytest.fixture
+def profiles(kafka: str, log_name: str, database_url: str, other_database_url: str, tmp_path: Path) -> Path:
+    """A file with a profile for each site."""
+    path = tmp_path / "sites.toml"
+    texts = []
+    for name, url in zip(SITES, (database_url, other_database_url), strict=True):
+        values = {
+            "log": f"{log_name}-{name}",
+            "bootstrap_servers": kafka,
+            "database_url": url,
+            "data_path": str(tmp_path / name / "lake"),
+            "home": str(tmp_path / name),
+        }
+        texts.append(f"[profile.{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()))
+    path.write_text("\n".join(texts), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def sites(profiles: Path) -> Iterator[dict[str, CommitLog]]:
+    """Both logs, each a node that decides and projects; paris has made a keyed table."""
+    with ExitStack() as served:
+        logs = {}
+        for priority, name in enumerate(SITES, start=1):
+            settings = Settings.load(config_file=profiles, environment={}, profile=name)
+            init_log(settings)
+            served.enter_context(running(sequencing(settings)))
+            served.enter_context(running(Projector(settings, decode_statistics=decode_statistics).run))
+            logs[name] = served.enter_context(CommitLog.connect(settings=settings, writer_id="test"))
+            assert "this log is no node" in node(profiles, name)
+            assert node(profiles, name, name, "--priority", str(priority)) == f"node {name}, priority {priority}\n"
+        with logs["paris"].transaction() as tx:
+            tx.create_table("main.k", {"id": "int64", "v": "varchar"}, primary_key=["id"])
+        yield logs
+
+
+def node(profiles: Path, profile: str, *arguments: str) -> str:
+    environment = {"COMMITLOG_CONFIG": str(profiles), "COMMITLOG_PROFILE": profile}
+    done = CliRunner(env=environment).invoke(cli, ["node", *arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def link(profiles: Path, source: str, target: str, *more: str) -> tuple[str, ...]:
+    return (*COMMITLOG, "replicate", "--from", source, "--to", target, "--config", str(profiles), *more)
+
+
+def brought(profiles: Path, source: str, target: str) -> dict[str, Any]:
+    done = subprocess.run(link(profiles, source, target, "--once", "--json"), stdout=subprocess.PIPE, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def put(log: CommitLog, *keys: int, by: str) -> None:
+    for key in keys:
+        with log.transaction() as tx:
+            tx.insert_row("main.k", {"id": key, "v": f"{by} {key}"})
+
+
+def rows(log: CommitLog) -> list[dict[str, Any]]:
+    log.wait_for_snapshot()
+    found = log.table("main.k").scan().to_arrow().to_pylist()
+    return sorted(found, key=lambda row: row["id"])
+
+
+def test_replicate_when_a_link_is_killed_and_begun_again_then_nothing_is_lost_and_nothing_comes_twice(
+    profiles: Path, sites: dict[str, CommitLog]
+) -> None:
+    paris, tokyo = sites["paris"], sites["tokyo"]
+    following = subprocess.Popen(link(profiles, "paris", "tokyo"))
+    try:
+        put(paris, 1, 2, 3, by="paris")
+        until("the table at the other site", lambda: bool(tokyo.tables()))
+        until("the first rows there", lambda: len(rows(tokyo)) == 3)
+        put(paris, *range(4, 12), by="paris")
+    finally:
+        following.kill()
+        following.wait()
+    put(paris, 20, by="paris")
+    put(tokyo, 20, 21, by="tokyo")
+    assert brought(profiles, "paris", "tokyo")["brought"] > 0
+    back = brought(profiles, "tokyo", "paris")
+    assert (back["brought"], back["left_out"]) == (2, 0)
+    assert brought(profiles, "paris", "tokyo")["brought"] == 0
+    assert rows(paris) == rows(tokyo)
+    assert rows(paris)[-2:] == [{"id": 20, "v": "paris 20"}, {"id": 21, "v": "tokyo 21"}]
+    proposals = [each.proposal for each in tokyo.subscribe(follow=False) if each.verdict is Verdict.COMMITTED]
+    came = [each.replicated.tick for each in proposals if each is not None and each.replicated is not None]
+    assert came == sorted(set(came))
+    assert len(came) == 1 + 3 + 8 + 1
+    assert (
+        node(profiles, "tokyo").splitlines()[1] == f"has all of paris (priority 1) before its snapshot {came[-1] + 1}"
+    )
+    known = {"node": "paris", "tick": came[-1] + 1, "priority": 1}
+    assert json.loads(node(profiles, "tokyo", "--json")) == {"node": "tokyo", "priority": 2, "digest": [known]}

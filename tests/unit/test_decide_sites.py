@@ -1,0 +1,285 @@
+"""What a link brings from another site: what it supersedes, what stands beside it, and when it does not fit (rules.md 6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from deciding import DecidedLog, create_table, delete_row, insert, keyed_table, update
+
+from commitlog.domain.model import Outcome, Row
+
+KEYED = "id int64 not null, v varchar, w varchar"
+B, C = {"node": "b", "priority": 2}, {"node": "c", "priority": 3}
+
+
+def node(name: str, priority: int = 0) -> dict[str, Any]:
+    return {"kind": "CONFIGURE", "settings": {"node_name": name, "node_priority": priority}}
+
+
+@pytest.fixture
+def log() -> DecidedLog:
+    """Node a of priority 1, with keyed tables k (w is UNIQUE) and c, which refers to it; row 1 of k was made by snapshot 4."""
+    log = DecidedLog()
+    log.commit(keyed_table("k", KEYED, unique=[["w"]]))
+    log.commit(
+        keyed_table(
+            "c",
+            "id int64 not null, p int64",
+            foreign_keys=[{"columns": ["p"], "ref_schema": "main", "ref_table": "k", "ref_columns": ["id"]}],
+        )
+    )
+    log.commit(node("a", 1))
+    log.commit(insert(id=1, v="a4", w="x", time=4_000))
+    return log
+
+
+def brought(
+    log: DecidedLog, *changes: dict[str, Any], by: dict[str, Any] = B, tick: int, stamp: int = 9, **knew: int
+) -> Outcome:
+    """The outcome of what a link brings from snapshot ``tick`` of a node that had taken over nodes up to ``knew``."""
+    origin = {"node": by["node"], "tick": tick, "stamp_ms": stamp, "priority": by["priority"]}
+    digest = [{"node": name, "tick": known, "priority": 0} for name, known in knew.items()]
+    if by["node"] not in knew:
+        digest.append({"node": by["node"], "tick": log.state.next_tick(by["node"]), "priority": by["priority"]})
+    rows = [{**each, "origin": origin} if each["kind"].endswith("_ROW") else each for each in changes]
+    return log.propose(*rows, replicated={"node": by["node"], "tick": tick, "digest": digest})
+
+
+def settled(outcome: Outcome) -> list[str]:
+    assert outcome.snapshot_id is not None, outcome.detail
+    return [f"{each.kind} {each.action}" for each in outcome.resolutions]
+
+
+def row_of(log: DecidedLog, key: int = 1, table: str = "k") -> Row | None:
+    [found] = [each for each in log.state.tables.values() if each.name == table]
+    assert found.rows is not None
+    version = found.rows.live.get(str(key))
+    return None if version is None else version.image
+
+
+def value_of(log: DecidedLog, key: int = 1) -> Any:
+    row = row_of(log, key)
+    return None if row is None else row["v"]
+
+
+def test_update_when_its_node_knew_the_row_then_supersedes_it_without_a_conflict(log: DecidedLog) -> None:
+    assert settled(brought(log, update(1, v="b7", w="x"), tick=7, a=5)) == []
+    assert value_of(log) == "b7"
+    assert log.state.next_tick("b") == 8
+    log.check_replay()
+
+
+def test_update_when_its_node_did_not_know_the_row_then_the_smaller_priority_stands(log: DecidedLog) -> None:
+    assert settled(brought(log, update(1, v="b7", w="x"), tick=7, a=4)) == ["UPDATE_UPDATE SKIPPED"]
+    assert value_of(log) == "a4"
+    stronger = {"node": "z", "priority": 0}
+    assert settled(brought(log, update(1, v="z1", w="x"), by=stronger, tick=1)) == ["UPDATE_UPDATE APPLIED"]
+    assert value_of(log) == "z1"
+    [resolution] = log.outcomes[-1].resolutions
+    assert resolution.committed_row == {"id": 1, "v": "a4", "w": "x"}
+    assert resolution.proposed_row == {"id": 1, "v": "z1", "w": "x"}
+    log.check_replay()
+
+
+@pytest.mark.parametrize(
+    ("stamp", "name", "stands"), [(5, "b", True), (3, "b", False), (4, "b", False), (4, "Z", True)]
+)
+def test_update_when_priorities_are_equal_then_the_later_stamp_then_the_smaller_name(
+    log: DecidedLog, stamp: int, name: str, stands: bool
+) -> None:
+    brought(log, update(1, v="new", w="x"), by={"node": name, "priority": 1}, tick=1, stamp=stamp)
+    assert (value_of(log) == "new") is stands
+    log.check_replay()
+
+
+def test_loser_when_the_winner_is_superseded_by_one_who_did_not_know_it_then_stands_after_all(log: DecidedLog) -> None:
+    assert settled(brought(log, update(1, v="b7", w="x"), tick=7)) == ["UPDATE_UPDATE SKIPPED"]
+    # c has overwritten a's row and knows nothing of b's, which beats c's.
+    outcome = brought(log, update(1, v="c2", w="x"), by=C, tick=2, a=5)
+    assert settled(outcome) == ["UPDATE_UPDATE HANDLED"]
+    assert value_of(log) == "b7"
+    # An own write has seen them all.
+    log.commit(update(1, v="a8", w="x"))
+    assert settled(brought(log, update(1, v="b9", w="x"), tick=9, a=log.head + 1, c=3)) == []
+    assert value_of(log) == "b9"
+    log.check_replay()
+
+
+def test_order_when_versions_come_in_any_then_the_same_row_stands() -> None:
+    def after(*order: int) -> Any:
+        log = DecidedLog()
+        log.commit(keyed_table("k", KEYED))
+        log.commit(node("a", 9))
+        steps = [
+            lambda: brought(log, insert(id=1, v="b1"), tick=1),
+            lambda: brought(log, insert(id=1, v="c1"), by=C, tick=1),
+            lambda: brought(log, insert(id=1, v="d1"), by={"node": "d", "priority": 1}, tick=1),
+        ]
+        for number in order:
+            assert steps[number]().snapshot_id is not None
+        brought(log, update(1, v="c2"), by=C, tick=2, d=2)
+        log.check_replay()
+        return value_of(log)
+
+    assert {after(0, 1, 2), after(2, 1, 0), after(1, 2, 0), after(2, 0, 1)} == {"b1"}
+
+
+def test_delete_when_made_at_the_same_time_as_an_update_then_it_stands(log: DecidedLog) -> None:
+    log.commit(update(1, v="a5", w="x"))
+    assert settled(brought(log, delete_row(1), by=C, tick=7, a=5)) == ["UPDATE_DELETE APPLIED"]
+    assert row_of(log) is None
+    assert settled(brought(log, update(1, v="b3", w="x"), tick=3, a=5)) == ["UPDATE_DELETE SKIPPED"]
+    assert settled(brought(log, delete_row(1), tick=4, a=5)) == ["DELETE_DELETE APPLIED"]
+    assert (
+        settled(brought(log, insert(id=1, v="d1", w="x"), by={"node": "d", "priority": 0}, tick=1, a=7, b=5, c=8)) == []
+    )
+    assert value_of(log) == "d1"
+    log.check_replay()
+
+
+def test_own_delete_when_an_update_comes_that_did_not_know_it_then_the_row_stays_gone(log: DecidedLog) -> None:
+    log.commit(delete_row(1))
+    assert settled(brought(log, update(1, v="b3", w="x"), tick=3, a=5)) == ["UPDATE_DELETE SKIPPED"]
+    assert settled(brought(log, insert(id=1, v="b4", w="x"), tick=4, a=6)) == []
+    assert value_of(log) == "b4"
+    log.check_replay()
+
+
+def test_delete_when_there_is_nothing_then_is_noted(log: DecidedLog) -> None:
+    assert settled(brought(log, delete_row(5), tick=3)) == []
+    assert settled(brought(log, insert(id=5, v="c"), by=C, tick=3)) == ["UPDATE_DELETE SKIPPED"]
+    assert settled(brought(log, delete_row(1), tick=4, a=5)) == []
+    assert row_of(log) is None
+    log.check_replay()
+
+
+def test_insert_when_both_sites_made_the_row_then_one_stands_and_keeps_its_id(log: DecidedLog) -> None:
+    outcome = brought(log, insert(id=1, v="z1"), by={"node": "z", "priority": 0}, tick=1)
+    assert settled(outcome) == ["INSERT_INSERT APPLIED"]
+    assert outcome.effects[0].row_id == outcome.effects[0].ended_row_id == 0
+    log.check_replay()
+
+
+def test_snapshot_when_it_comes_again_then_nothing_of_it_is_done(log: DecidedLog) -> None:
+    brought(log, update(1, v="b7", w="x"), tick=7, a=5)
+    log.commit(update(1, v="a7", w="x"))
+    outcome = brought(log, update(1, v="b7", w="x"), create_table("more"), tick=7, a=5, b=0)
+    assert outcome.snapshot_id is not None
+    assert [each.skipped for each in outcome.effects] == [True, True]
+    own = brought(log, update(1, v="old", w="x"), by={"node": "a", "priority": 1}, tick=4)
+    assert own.effects[0].skipped
+    assert value_of(log) == "a7"
+    log.check_replay()
+
+
+def test_snapshot_when_it_was_made_with_more_than_is_here_then_invalid(log: DecidedLog) -> None:
+    for knew in ({"b": 1}, {"c": 1}, {"a": 6}):
+        outcome = brought(log, update(1, v="b7", w="x"), tick=7, **knew)
+        assert outcome.invalid_code == "DIGEST_AHEAD", outcome.detail
+    assert "this log has what lies before 5" in str(outcome.detail)
+
+
+def test_change_of_a_definition_when_a_link_brings_it_then_is_made_once(log: DecidedLog) -> None:
+    outcome = brought(log, keyed_table("n", KEYED), insert("n", id=1, v="b"), tick=2)
+    assert outcome.snapshot_id is not None
+    assert row_of(log, table="n") == {"id": 1, "v": "b", "w": None}
+    plain = brought(log, create_table("p"), insert("p", id=1), tick=3)
+    assert plain.effects[1].row_id == 0
+    log.check_replay()
+
+
+def test_row_when_another_one_holds_its_unique_value_then_refused_and_named(log: DecidedLog) -> None:
+    outcome = brought(log, insert(id=2, w="x"), tick=2)
+    assert [str(each.kind) for each in outcome.conflicts] == ["UNIQUE"]
+    assert outcome.conflicts[0].object.row_key == "1"
+    assert log.state.next_tick("b") == 0
+
+
+def test_row_when_what_it_refers_to_is_gone_or_what_refers_to_it_is_here_then_refused(log: DecidedLog) -> None:
+    outcome = brought(log, insert("c", id=1, p=7), tick=2)
+    assert [(str(each.kind), each.object.row_key) for each in outcome.conflicts] == [("FOREIGN_KEY", "7")]
+    assert brought(log, insert("c", id=1, p=1), insert("c", id=2, p=None), tick=2).snapshot_id is not None
+    refused = brought(log, delete_row(1), tick=3, a=5)
+    assert [(str(each.kind), each.object.table) for each in refused.conflicts] == [("FOREIGN_KEY", "c")]
+    assert brought(log, update(1, v="b", w="y"), tick=3, a=5).snapshot_id is not None
+    log.check_replay()
+
+
+def test_row_when_it_refers_to_itself_then_stands(log: DecidedLog) -> None:
+    key = {"columns": ["p"], "ref_schema": "main", "ref_table": "s", "ref_columns": ["id"]}
+    log.commit(keyed_table("s", "id int64 not null, p int64", foreign_keys=[key]))
+    assert brought(log, insert("s", id=1, p=1), tick=2).snapshot_id is not None
+    assert brought(log, insert("s", id=2, p=3), tick=3).conflicts
+
+
+def test_row_when_what_it_would_displace_has_left_the_window_then_refused() -> None:
+    log = DecidedLog(window_snapshots=1)
+    log.commit(node("a", 1))
+    log.commit(keyed_table("k", KEYED))
+    log.commit(insert(id=1, v="a3"))
+    log.commit(insert(id=2))
+    log.commit(insert(id=3))
+    outcome = brought(log, update(1, v="z"), by={"node": "z", "priority": 0}, tick=1)
+    assert "whose values have left the window" in str(outcome.detail)
+    assert brought(log, update(1, v="b"), tick=1).effects[0].skipped
+    log.check_replay()
+
+
+def test_update_when_it_gives_another_key_then_invalid(log: DecidedLog) -> None:
+    moved = {**update(1, v="b", w="x"), "row": {"id": 2, "v": "b", "w": "x"}}
+    assert brought(log, moved, tick=2).invalid_code == "VALUE_INVALID"
+
+
+@pytest.mark.parametrize(
+    ("replicated", "code"),
+    [
+        ({"node": "b", "tick": 1, "digest": []}, "DIGEST_INVALID"),
+        ({"node": "b", "tick": 1, "digest": [{"node": "b", "tick": 0, "priority": 0}] * 2}, "DIGEST_INVALID"),
+        ({"node": "b", "tick": -1, "digest": [{"node": "b", "tick": 0, "priority": 0}]}, "DIGEST_INVALID"),
+        ({"node": "b", "tick": 1, "digest": [{"node": "b", "tick": -1, "priority": 0}]}, "DIGEST_INVALID"),
+        ({"node": "b", "tick": 1, "digest": [{"node": "b", "tick": 0, "priority": -1}]}, "DIGEST_INVALID"),
+        ({"node": "b", "tick": 1, "digest": [{"node": "b", "tick": 0, "priority": 0}]}, "ORIGIN_INVALID"),
+    ],
+)
+def test_replicated_when_it_cannot_be_then_a_code_says_so(
+    log: DecidedLog, replicated: dict[str, Any], code: str
+) -> None:
+    assert log.propose(update(1, v="b", w="x"), replicated=replicated).invalid_code == code
+
+
+def test_replicated_when_the_log_is_no_node_then_invalid() -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", KEYED))
+    assert brought(log, insert(id=1), tick=1).invalid_code == "NODE_UNNAMED"
+
+
+def test_node_when_it_is_set_then_for_ever(log: DecidedLog) -> None:
+    log.commit(node("a", 1))
+    for name, priority in (("b", 1), ("a", 2)):
+        assert log.propose(node(name, priority)).invalid_code == "NODE_FIXED"
+    assert log.state.node == ("a", 1)
+    log.check_replay()
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"node_name": 1}, "SETTING_VALUE_INVALID"),
+        ({"node_name": ""}, "NAME_EMPTY"),
+        ({"node_priority": 1}, "SETTING_VALUE_INVALID"),
+        ({"node_name": "a", "node_priority": -1}, "SETTING_VALUE_INVALID"),
+        ({"node_name": "a", "node_priority": True}, "SETTING_VALUE_INVALID"),
+        ({"node_name": "a", "files_max": -1}, "SETTING_VALUE_INVALID"),
+    ],
+)
+def test_node_when_it_cannot_be_then_a_code_says_so(settings: dict[str, Any], code: str) -> None:
+    log = DecidedLog()
+    assert log.propose({"kind": "CONFIGURE", "settings": settings}).invalid_code == code
+
+
+def test_node_when_set_beside_other_settings_then_both() -> None:
+    log = DecidedLog()
+    log.commit({"kind": "CONFIGURE", "settings": {"node_name": "a", "files_max": 7}})
+    assert (log.state.node, log.state.settings.files_max) == (("a", 0), 7)
+    log.check_replay()

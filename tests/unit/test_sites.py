@@ -1,0 +1,240 @@
+"""Links between logs in memory: what they bring, how they say it, and when they stop (rules.md 6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commitlog.domain import model as m
+from commitlog.errors import ConfigurationError, FencedError, LinkStoppedError
+from commitlog.sites.link import Link, LinkProgress
+from commitlog.testing import InMemoryCommitLog
+
+KEYED = {"id": "int64", "v": "varchar", "w": "varchar"}
+
+
+def site(name: str, priority: int = 0, **more: Any) -> InMemoryCommitLog:
+    log = InMemoryCommitLog(**more)
+    with log.transaction() as tx:
+        tx.configure(node_name=name, node_priority=priority)
+    return log
+
+
+@pytest.fixture
+def a() -> InMemoryCommitLog:
+    log = site("a", 1)
+    with log.transaction() as tx:
+        tx.create_table("main.k", KEYED, primary_key=["id"], unique=[["w"]])
+    return log
+
+
+@pytest.fixture
+def b(a: InMemoryCommitLog) -> InMemoryCommitLog:
+    log = site("b", 2)
+    bring(a, log)
+    return log
+
+
+def bring(source: InMemoryCommitLog, target: InMemoryCommitLog) -> LinkProgress:
+    return Link(source, target).run(follow=False)
+
+
+def change(log: InMemoryCommitLog, *changes: tuple[str, Any], base: int | None = None) -> None:
+    """Insert, update or delete rows, each (kind, row or key)."""
+    with log.transaction(base_snapshot_id=base) as tx:
+        for kind, row in changes:
+            if kind == "insert":
+                tx.insert_row("main.k", row)
+            elif kind == "update":
+                tx.update_row("main.k", {"id": row["id"]}, row)
+            else:
+                tx.delete_row("main.k", {"id": row})
+
+
+def rows(log: InMemoryCommitLog) -> dict[str, Any]:
+    [table] = [each for each in log._memory._state.tables.values() if each.name == "k"]
+    assert table.rows is not None
+    return {key: version.image and version.image["v"] for key, version in table.rows.live.items()}
+
+
+def last_changes(log: InMemoryCommitLog) -> tuple[m.Change, ...]:
+    proposal = log.outcomes[-1].proposal
+    assert proposal is not None
+    return proposal.changes
+
+
+def row(key: int, v: str, w: str | None = None) -> dict[str, Any]:
+    return {"id": key, "v": v, "w": w}
+
+
+def test_link_when_rows_change_then_brings_each_with_where_and_when_it_was_made(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    change(a, ("insert", row(1, "x")), ("insert", row(2, "y")))
+    change(a, ("update", row(1, "z")), ("delete", 2))
+    progress = bring(a, b)
+    assert (progress.brought, progress.row_changes, progress.left_out) == (2, 4, 0)
+    assert rows(b) == {"1": "z"}
+    made = a.outcomes[-1]
+    origin = m.RowOrigin("a", 4, made.decided_at_ms, 1)
+    assert last_changes(b) == (
+        m.UpdateRow("main", "k", {"id": 1}, row(1, "z"), made.decided_at_ms * 1000, origin),
+        m.DeleteRow("main", "k", {"id": 2}, made.decided_at_ms * 1000, origin),
+    )
+    proposal = b.outcomes[-1].proposal
+    assert proposal is not None
+    assert (proposal.writer_id, proposal.writer_seq) == ("link:a", 4)
+
+
+def test_link_when_begun_again_then_goes_on_where_it_was(a: InMemoryCommitLog, b: InMemoryCommitLog) -> None:
+    change(a, ("insert", row(1, "x")))
+    assert bring(a, b).brought == 1
+    assert bring(a, b).brought == 0
+    change(a, ("update", row(1, "y")))
+    assert bring(a, b).brought == 1
+
+
+def test_link_when_a_second_one_begins_then_the_first_is_fenced(a: InMemoryCommitLog, b: InMemoryCommitLog) -> None:
+    first = Link(a, b)
+    second = Link(a, b)
+    change(a, ("insert", row(1, "x")))
+    with pytest.raises(FencedError, match="another link from a to b"):
+        first.run(follow=False)
+    assert second.run(follow=False).brought == 1
+
+
+def test_links_when_both_sites_write_the_same_row_then_one_stands_and_each_side_tells(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    change(a, ("insert", row(1, "from a")))
+    change(b, ("insert", row(1, "from b")))
+    assert bring(a, b).brought == 1
+    back = bring(b, a)
+    # What b took over from a is not sent back.
+    assert (back.brought, back.own) == (1, 2)
+    assert rows(a) == rows(b) == {"1": "from a"}
+    told = [(str(r.kind), str(r.action), r.committed_row, r.proposed_row) for r in b.outcomes[-1].resolutions]
+    assert told == [("INSERT_INSERT", "APPLIED", row(1, "from b"), row(1, "from a"))]
+    assert [str(each.action) for each in a.outcomes[-1].resolutions] == ["SKIPPED"]
+
+
+def test_link_when_what_is_changed_is_no_keyed_table_then_leaves_it_out_and_counts(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, tmp_path: Path
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.t", {"id": "int64"})
+        tx.create_view("main.w", "SELECT 1")
+    with a.transaction() as tx:
+        tx.insert_row("main.t", {"id": 1})
+    before = b.head_snapshot_id()
+    progress = bring(a, b)
+    assert (progress.brought, progress.left_out) == (0, 3)
+    assert b.head_snapshot_id() == before + 1, "the link's epoch alone"
+
+
+def test_link_when_definitions_change_then_brings_them(a: InMemoryCommitLog, b: InMemoryCommitLog) -> None:
+    with a.transaction() as tx:
+        tx.create_schema("s")
+        tx.create_table("s.n", KEYED, primary_key=["id"])
+    with a.transaction() as tx:
+        tx.rename_table("s.n", "o")
+    with a.transaction() as tx:
+        tx.insert_row("s.o", row(1, "x"))
+    with a.transaction() as tx:
+        tx.drop_table("s.o")
+        tx.drop_schema("s")
+    assert bring(a, b).brought == 4
+    assert not any(each.name == "s" and each.dropped_at is None for each in b._memory._state.schemas.values())
+
+
+def test_link_when_a_key_changes_then_says_the_end_of_the_old_row_and_a_new_one(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    change(a, ("insert", row(1, "x")))
+    with a.transaction() as tx:
+        tx.update_row("main.k", {"id": 1}, row(2, "y"))
+    bring(a, b)
+    assert [str(each.kind) for each in last_changes(b)] == ["DELETE_ROW", "INSERT_ROW"]
+    assert rows(b) == {"2": "y"}
+
+
+def test_link_when_an_insert_displaced_another_row_then_brings_the_end_of_that_too(b: InMemoryCommitLog) -> None:
+    source = site("c", on_conflict="LAST_UPDATE_WINS")
+    with source.transaction() as tx:
+        tx.create_table("main.l", KEYED, primary_key=["id"], unique=[["w"]])
+    base = source.head_snapshot_id()
+    with source.transaction() as tx:
+        tx.insert_row("main.l", row(1, "x", "same"), row_time_us=1)
+    with source.transaction(base_snapshot_id=base) as tx:
+        tx.insert_row("main.l", row(2, "y", "same"), row_time_us=2)
+    with source.transaction(base_snapshot_id=base) as tx:
+        tx.insert_row("main.l", row(3, "z", "same"), row_time_us=1)
+    bring(source, b)
+    # The third was skipped: it is not brought at all.
+    assert [str(each.kind) for each in last_changes(b)] == ["DELETE_ROW", "INSERT_ROW"]
+
+
+def test_link_when_a_handler_settled_a_row_then_brings_what_it_said(b: InMemoryCommitLog) -> None:
+    source = site("c", handlers={"join": lambda _, mine, theirs: {**mine, "v": mine["v"] + theirs["v"]}})
+    with source.transaction() as tx:
+        tx.create_table("main.k2", KEYED, primary_key=["id"], properties={"on_conflict": "handler:join"})
+    base = source.head_snapshot_id()
+    for value in "xy":
+        with source.transaction(base_snapshot_id=base) as tx:
+            tx.insert_row("main.k2", row(1, value))
+    with pytest.raises(LinkStoppedError, match="not installed"):
+        bring(source, b)
+    other = site("d", handlers={"join": lambda *_: None})
+    bring(source, other)
+    [change] = last_changes(other)
+    assert isinstance(change, m.UpdateRow)
+    assert change.row["v"] == "xy"
+
+
+def test_link_when_the_other_site_has_another_table_of_that_name_then_stops_and_goes_on_once_that_is_mended(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    for log in (a, b):
+        with log.transaction() as tx:
+            tx.create_table("main.both", KEYED, primary_key=["id"])
+    change(a, ("insert", row(1, "x")))
+    with pytest.raises(LinkStoppedError, match=r"stops at snapshot 3 of a: INVALID.*both") as stopped:
+        bring(a, b)
+    assert stopped.value.snapshot_id == 3
+    assert rows(b) == {}
+    with b.transaction() as tx:
+        tx.rename_table("main.both", "mine")
+    assert bring(a, b).brought == 2
+    assert rows(b) == {"1": "x"}
+
+
+def test_link_when_another_row_holds_a_unique_value_then_stops_with_the_row_named(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    change(a, ("insert", row(1, "x", "w")))
+    change(b, ("insert", row(2, "y", "w")))
+    with pytest.raises(LinkStoppedError, match=r"CONFLICT.*2"):
+        bring(a, b)
+    change(b, ("update", row(2, "y", "other")))
+    assert bring(a, b).brought == 1
+
+
+def test_link_when_a_log_is_no_node_or_the_same_one_then_says_what_to_do(a: InMemoryCommitLog) -> None:
+    for source, target in ((a, InMemoryCommitLog()), (InMemoryCommitLog(), a)):
+        with pytest.raises(ConfigurationError, match="commitlog node NAME"):
+            Link(source, target)
+    with pytest.raises(ConfigurationError, match="both logs are node 'a'"):
+        Link(a, site("a"))
+
+
+def test_link_when_the_source_went_back_then_the_target_refuses_its_new_snapshots(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    change(b, ("insert", row(5, "b")))
+    bring(b, a)
+    change(a, ("update", row(5, "a")))
+    restored = site("b", 2)
+    with pytest.raises(LinkStoppedError, match="one of the two logs is older than it was"):
+        bring(a, restored)
