@@ -48,8 +48,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
         producers.append(FakeProducer())
         return producers[-1]
 
-    monkeypatch.setattr(sending, "make_producer", make)
-    monkeypatch.setattr(sending, "know_topic", lambda *_, **__: None)
+    monkeypatch.setattr(sending, "ready_producer", make)
     monkeypatch.setattr(sending, "check_may_write", lambda *_, **__: None)
     return producers
 
