@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import logging
 import math
 import os
@@ -148,7 +150,7 @@ def ready_producer(
 
 def make_admin(settings: Settings) -> AdminClient:
     """The process's client for topics and offsets; thread-safe, and shared, because each has threads and connections."""
-    key = (os.getpid(), settings.machine, settings.bootstrap_servers, tuple(sorted(settings.kafka.items())))
+    key = (settings.machine, settings.bootstrap_servers, tuple(sorted(settings.kafka.items())))
     with _admins_lock:
         admin = _admins.pop(key, None)
         # Not `or`: a client with nothing on its way has the length 0.
@@ -158,6 +160,24 @@ def make_admin(settings: Settings) -> AdminClient:
         if len(_admins) > ADMINS_KEPT:
             del _admins[next(iter(_admins))]
     return admin
+
+
+def leave_to_parent(held: object) -> None:
+    """In a process made by fork: nothing of this is ever let go, and no garbage of the parent's is collected.
+
+    Kafka's clients have no threads here, so that to end one waits for ever, or crashes.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+    gc.freeze()
+
+
+def _leave_admins_to_parent() -> None:
+    global _admins, _admins_lock
+    leave_to_parent(_admins)
+    _admins, _admins_lock = {}, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_leave_admins_to_parent)
 
 
 def assign(settings: Settings, consumer: Consumer, starts: Sequence[TopicPartition]) -> None:

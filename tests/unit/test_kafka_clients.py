@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +64,30 @@ def test_ready_producer_then_its_first_record_waits_for_no_number(tmp_path: Path
     )
     producer: Any = ready_producer(settings, "main.proposals", linger_ms=0)
     assert producer.has_number
+
+
+FORKS = """
+import dataclasses, os, sys
+from commitlog.config import Settings
+from commitlog.log.connection import ADMINS_KEPT, make_admin
+
+settings = Settings.load(environment={})
+
+def know_brokers(first_port):
+    for port in range(first_port, first_port + ADMINS_KEPT):
+        make_admin(dataclasses.replace(settings, bootstrap_servers=f"127.0.0.1:{port}"))
+
+know_brokers(1)
+child = os.fork()
+if child == 0:
+    know_brokers(101)
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+print(status)
+os._exit(0)
+"""
+
+
+def test_make_admin_when_the_process_was_forked_then_no_client_of_the_parent_is_ended() -> None:
+    run = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=120)
+    assert run.stdout.split() == ["0"]

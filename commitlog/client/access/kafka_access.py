@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import re
@@ -38,7 +37,7 @@ from commitlog.errors import (
 )
 from commitlog.log.checkpoint import load_checkpoints, state_after
 from commitlog.log.codec import encode_proposal
-from commitlog.log.connection import end_offsets, make_admin
+from commitlog.log.connection import end_offsets, leave_to_parent, make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import Publisher
 from commitlog.log.replica import Replica
@@ -150,10 +149,9 @@ class KafkaAccess:
     def leave_to_parent(self) -> None:
         """In a process made by fork: let the connections alone, which are the parent's, and make others when needed.
 
-        Kafka's clients have no threads here, so that to end them would wait for ever; to close PostgreSQL's connection would
-        close the parent's. So nothing of it is ever let go.
+        To close PostgreSQL's connection would close the parent's, too.
         """
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._connected, self._replica)))
+        leave_to_parent((self._connected, self._replica))
         self._begin_unconnected()
 
     @property
