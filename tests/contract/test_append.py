@@ -139,6 +139,7 @@ def test_transaction_when_an_id_and_a_number_are_given_without_a_name_then_asks_
     with pytest.raises(InvalidRequestError, match="give writer_id="):
         connected.open_writer(proposal_id=proposal_id)
     assert log.transaction(proposal_id=proposal_id).proposal().writer_id == log.writer_id
+    assert len({unnamed().transaction(proposal_id=proposal_id).proposal().writer_id for _ in range(2)}) == 1
     assert connected.transaction().proposal().writer_id == connected.writer_id
 
 

@@ -88,6 +88,7 @@ def test_publisher_when_a_producer_says_nothing_of_what_it_keeps_then_another_on
     publisher._at_once, publisher._together = sender, None
     publisher._give_up_overdue(200.0)
     assert list(publisher._unsent) == [young]
+    assert old.done, "who waits is not told"
     with pytest.raises(OutcomeUnknownError):
         old.wait(0)
     assert not young.done

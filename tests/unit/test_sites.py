@@ -96,6 +96,16 @@ def test_link_when_begun_again_then_goes_on_where_it_was(a: InMemoryCommitLog, b
     assert bring(a, b).brought == 1
 
 
+def test_link_when_it_came_by_another_way_then_is_passed_by(a: InMemoryCommitLog, b: InMemoryCommitLog) -> None:
+    c = site("c", 3)
+    change(a, ("insert", row(1, "x")))
+    assert (bring(a, b).brought, bring(a, c).brought) == (1, 2)
+    change(c, ("update", row(1, "y")))
+    progress = bring(c, b)
+    assert (progress.brought, progress.own) == (1, 2)
+    assert rows(b) == {"1": "y"}
+
+
 def test_link_when_a_second_one_begins_then_the_first_is_fenced(a: InMemoryCommitLog, b: InMemoryCommitLog) -> None:
     first = Link(a, b)
     second = Link(a, b)
