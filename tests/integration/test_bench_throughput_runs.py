@@ -18,5 +18,6 @@ def test_bench_when_run_then_every_figure_is_there(settings: Settings) -> None:
         assert rates.decided_of_copy == pytest.approx(rates.decided_alone / rates.copied)
     assert [latency.per_second for latency in result.latencies] == [0, 1_000]
     assert all(0 < each.receipt_p50_ms <= each.visible_p50_ms for each in result.latencies)
+    assert min(result.published_many.per_second, result.published_many.client_cpu_us) > 0
     assert result.rebuilt > 0
     assert result.rebuilt_outcomes > 4 * result.proposals

@@ -24,6 +24,7 @@ import psutil
 from commitlog import compiled
 from commitlog.catalog.queries import Catalog
 from commitlog.client import CommitLog
+from commitlog.client.submitting import Answer
 from commitlog.config import Settings
 from commitlog.domain.model import Receipt
 from commitlog.errors import LogIntegrityError, LogUnavailableError
@@ -45,6 +46,7 @@ from commitlog.ops.service.supervisor import COMMITLOG
 POLL_S = 0.02
 SILENT_S_MAX = 60.0
 WARM_UP_PROPOSALS = 20_000
+WARM_UP_CALL = 100
 ONE_AT_A_TIME = 500
 STEADY_S = 10
 STOCK_S = 5.0
@@ -54,6 +56,7 @@ DECIDED_MIN = 40_000
 OF_COPY_MIN = 0.6
 TIMES_STOCK_MIN = 150
 REBUILT_MIN = 35_000
+PUBLISHED_MANY_MIN = 20_000
 VISIBLE_ALONE_MIN: Mapping[int, int] = {0: 60_000, COLUMNS: 30_000}
 VISIBLE_MIN: Mapping[int, int] = {0: 20_000, COLUMNS: 12_000}
 """Commits a second, by columns that have statistics."""
@@ -102,12 +105,26 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedMany:
+    """What one process reaches with one call of `CommitLog.publish_many`, no projector running; of several the medians.
+
+    Attributes:
+        per_second: answers.
+        client_cpu_us: CPU time of the process for one of them, all of its threads, without making the proposals.
+    """
+
+    per_second: float
+    client_cpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class BenchResult:
     """What this machine reached.
 
     Attributes:
         rates: of each kind of proposal.
         latencies: one at a time, and at a steady rate.
+        published_many: by one process in one call.
         rebuilt: outcomes a second of `catalog rebuild`, of all that the run has decided.
         rebuilt_outcomes: how many those were.
         proposals: of each backlog.
@@ -119,6 +136,7 @@ class BenchResult:
 
     rates: tuple[Rates, ...]
     latencies: tuple[Latency, ...]
+    published_many: PublishedMany
     rebuilt: float
     rebuilt_outcomes: int
     proposals: int
@@ -132,6 +150,7 @@ class BenchResult:
         return [
             *(goal for rates in self.rates for goal in _goals_of_rates(rates)),
             *(goal for latency in self.latencies for goal in _goals_of_latency(latency)),
+            Goal.at_least("one process, publish_many: answers/s", self.published_many.per_second, PUBLISHED_MANY_MIN),
             Goal.at_least(f"catalog rebuild of {self.rebuilt_outcomes:,}, outcomes/s", self.rebuilt, REBUILT_MIN),
         ]
 
@@ -178,11 +197,12 @@ def run_bench(settings: Settings, *, proposals: int, repetitions: int = 1, say: 
             say(f"repetition {number + 1} of {repetitions}")
             inserted = bench.inserted()
             rates = [bench.rates(columns, proposals, inserted) for columns in (0, COLUMNS)]
-            rounds.append((rates, bench.latencies()))
+            rounds.append((rates, bench.latencies(), bench.published_many(proposals)))
         rebuilt, outcomes = bench.rebuilt()
     return BenchResult(
-        tuple(median_of(same) for same in zip(*(rates for rates, _ in rounds), strict=True)),
-        tuple(median_of(same) for same in zip(*(latencies for _, latencies in rounds), strict=True)),
+        tuple(median_of(same) for same in zip(*(rates for rates, _, _ in rounds), strict=True)),
+        tuple(median_of(same) for same in zip(*(latencies for _, latencies, _ in rounds), strict=True)),
+        median_of([published for _, _, published in rounds]),
         rebuilt,
         outcomes,
         proposals,
@@ -192,7 +212,13 @@ def run_bench(settings: Settings, *, proposals: int, repetitions: int = 1, say: 
     )
 
 
-T = TypeVar("T", Rates, Latency)
+T = TypeVar("T", Rates, Latency, PublishedMany)
+
+
+def _drain(answers: Iterator[Answer]) -> None:
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
 
 
 def median_of(same: Sequence[T]) -> T:
@@ -309,6 +335,19 @@ class _Bench:
                 measure_latency(self._own, proposals=ONE_AT_A_TIME, per_second=0),
                 measure_latency(self._own, proposals=STEADY_S * PER_SECOND, per_second=PER_SECOND),
             )
+
+    def published_many(self, proposals: int) -> PublishedMany:
+        """By this process in one call, which waits for every answer."""
+        self._say(f"{proposals:,} proposals by one call of publish_many")
+        made = [make_proposal(number, 0) for number in range(proposals)]
+        with self._service("sequencer"), CommitLog.connect(settings=self._own) as log:
+            self._answered()
+            warm, timed = made[:WARM_UP_CALL], made[WARM_UP_CALL:]
+            _drain(log.publish_many(warm))
+            began, cpu_s = time.perf_counter(), time.process_time()
+            _drain(log.publish_many(timed))
+            elapsed_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_s
+        return PublishedMany(len(timed) / elapsed_s, cpu_s / len(timed) * 1e6)
 
     def rebuilt(self) -> tuple[float, int]:
         """Outcomes a second of `catalog rebuild`, of all that the log holds, and how many those are."""

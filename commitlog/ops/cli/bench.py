@@ -82,6 +82,11 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
         ],
         title="from publishing on",
     )
+    many = result.published_many
+    click.echo(
+        f"One process, one call of publish_many: {many.per_second:,.0f} answers/s, {many.client_cpu_us:.0f} us of its CPU "
+        "each (no projector running)\n"
+    )
     print_goals(result.goals())
 
 
