@@ -239,7 +239,7 @@ class _InMemoryAccess:
     def sent_count(self) -> int:
         return len(self.outcomes)
 
-    def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[m.Outcome]:
+    def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Sequence[m.Outcome]]:
         at = after_seq
         if at > len(self.outcomes):
             raise OutcomeNotFoundError(at, last_seq=len(self.outcomes))
@@ -249,9 +249,9 @@ class _InMemoryAccess:
                     self._changed.wait()
                 if at >= len(self.outcomes):
                     return
-                outcome = self.outcomes[at]
-            at += 1
-            yield outcome
+                outcomes = self.outcomes[at:]
+            at += len(outcomes)
+            yield outcomes
 
     def group_position(self, group: str) -> _GroupPosition:
         return _GroupPosition(self._positions, group)

@@ -359,7 +359,7 @@ class CommitLog(ReadableLog):
         A refusal is an outcome, and what ``submit`` would raise for one's answer takes the answer's place. They are sent as the
         answers are taken: so many at most are ahead of the answer that was taken last.
 
-        Those with a ``writer_seq`` wait for the one before of their writer.
+        Those with a ``writer_seq`` wait for the one before of their writer, but for what a link brings.
 
         Args:
             proposed: proposals, or transactions, which are not committed otherwise.

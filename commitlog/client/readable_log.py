@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import chain
 from numbers import Real
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -66,6 +67,11 @@ class ReadableLog:
     def close(self) -> None:
         """Let go of connections."""
         self._access.close()
+
+    @property
+    def access(self) -> LogAccess:
+        """Where the log is: what commitlog's own links and Spark's tasks ask beside what programs do."""
+        return self._access
 
     # --- what was decided ---------------------------------------------------------------------------------------------
 
@@ -134,7 +140,11 @@ class ReadableLog:
         if kept == "":
             raise InvalidRequestError("group must be a name, not an empty text")
         position = None if kept is None else self._access.group_position(kept)
-        return Subscription(lambda seq: self._access.subscribe(seq, follow=is_followed), start, is_asked, position)
+
+        def begin(seq: int) -> Iterator[m.Outcome]:
+            return chain.from_iterable(self._access.subscribe(seq, follow=is_followed))
+
+        return Subscription(begin, start, is_asked, position)
 
     def _check_ever_there(self, names: Iterable[TableName]) -> None:
         from commitlog.catalog.history import HistoryFilter

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import TypeAlias
 
 from commitlog.client.access.log_access import LogAccess, OutcomeState, PendingAnswer
-from commitlog.client.access.unanswered import UnansweredProposals
+from commitlog.client.access.unanswered import UnansweredProposals, waits_its_turn
 from commitlog.client.arguments import checked_count, shown
 from commitlog.client.limits import check_limits
 from commitlog.client.outcomes.repeats import check_repeat
@@ -86,7 +86,7 @@ class Submissions:
 
         def first_answer() -> Answer:
             first, pending = waiting.popleft()
-            if first.writer_seq is not None:
+            if waits_its_turn(first):
                 numbered.discard(first.writer_id)
             return self._awaited(first, pending, timeout_s)
 
@@ -96,7 +96,7 @@ class Submissions:
             while waiting and (len(waiting) >= in_flight_max or _follows(proposal, numbered)):
                 yield first_answer()
             waiting.append((proposal, self._sent(proposal, encoded, timeout_s)))
-            if proposal.writer_seq is not None:
+            if waits_its_turn(proposal):
                 numbered.add(proposal.writer_id)
         while waiting:
             yield first_answer()
@@ -198,8 +198,8 @@ def _handed_over(proposed: Proposed) -> m.Proposal:
 
 
 def _follows(proposal: m.Proposal, numbered: Collection[str]) -> bool:
-    """Whether it has a ``writer_seq``, and its writer an unanswered proposal with one."""
-    return proposal.writer_seq is not None and proposal.writer_id in numbered
+    """Whether it waits for its turn, and its writer has an unanswered proposal that did."""
+    return waits_its_turn(proposal) and proposal.writer_id in numbered
 
 
 def _left_s(deadline: float) -> float:

@@ -27,15 +27,21 @@ _MAINTENANCE = frozenset(
 class Forwarded(NamedTuple):
     """What a snapshot brings to other sites.
 
-    snapshot_id: of the log that forwards it. changes: none where nothing of it concerns others. left_out: changes of tables
-    without a primary key, and views, which are not replicated.
+    snapshot_id: of the log that forwards it, decided there at decided_at_ms. changes: none where nothing of it concerns others.
+    left_out: changes of tables without a primary key, and views, which are not replicated.
     """
 
     snapshot_id: int
+    decided_at_ms: int
     replicated: m.Replicated
     changes: tuple[m.Change, ...]
     proposal: m.Proposal
     left_out: int
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether it changes rows alone, and no definitions."""
+        return all(is_row_change(change) for change in self.changes)
 
 
 class Source:
@@ -62,7 +68,7 @@ class Source:
             if isinstance(change, m.CreateTable) and change.primary_key and not effect.skipped:
                 self._add_table(change, effect)
         if proposal.replicated is not None:
-            return self._pass_on(proposal, proposal.replicated, outcome.snapshot_id)
+            return self._pass_on(outcome, proposal, proposal.replicated)
         return self._tell(outcome, proposal, outcome.snapshot_id)
 
     def _add_table(self, change: m.CreateTable, effect: m.Effect) -> None:
@@ -70,13 +76,14 @@ class Source:
         plain = change.replace(foreign_keys=(), partition_by=())
         self._keyed[effect.object_id] = define(plain, table_id=effect.object_id, schema_id=0, partition_id=None)
 
-    def _pass_on(self, proposal: m.Proposal, replicated: m.Replicated, snapshot_id: int) -> Forwarded | None:
+    def _pass_on(self, outcome: m.Outcome, proposal: m.Proposal, replicated: m.Replicated) -> Forwarded | None:
         """What came from another node; what was here already when it came was passed on before."""
         known = self._digest.get(replicated.node)
         if replicated.node == self.node.name or (known is not None and replicated.tick < known.tick):
             return None
         self._digest[replicated.node] = Arrival(replicated, is_known=False).contained()
-        return Forwarded(snapshot_id, replicated, proposal.changes, proposal, 0)
+        assert outcome.snapshot_id is not None
+        return Forwarded(outcome.snapshot_id, outcome.decided_at_ms, replicated, proposal.changes, proposal, 0)
 
     def _tell(self, outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> Forwarded | None:
         told: list[m.Change] = []
@@ -95,13 +102,13 @@ class Source:
             else:
                 told.append(change)
         if not told:
-            return Forwarded(snapshot_id, m.Replicated(self.node.name, snapshot_id, ()), (), proposal, left_out)
+            nothing = m.Replicated(self.node.name, snapshot_id, ())
+            return Forwarded(snapshot_id, outcome.decided_at_ms, nothing, (), proposal, left_out)
         own = m.KnownNode(self.node.name, self._next_tick, self.node.priority)
         digest = (own, *(self._digest[name] for name in sorted(self._digest)))
         self._next_tick = snapshot_id + 1
-        return Forwarded(
-            snapshot_id, m.Replicated(self.node.name, snapshot_id, digest), tuple(told), proposal, left_out
-        )
+        made = m.Replicated(self.node.name, snapshot_id, digest)
+        return Forwarded(snapshot_id, outcome.decided_at_ms, made, tuple(told), proposal, left_out)
 
     def _rows(
         self,

@@ -1,15 +1,17 @@
 """A link brings what one log has committed to another one, snapshot after snapshot, each exactly once (rules.md 6).
 
 Where it is, the target remembers: each snapshot is proposed under the link's own writer id, with the source's snapshot id as
-``writer_seq``, and by an epoch that fences a link which ran before. So a link that dies is simply begun again.
+``writer_seq``, and by an epoch that fences a link which ran before. So a link that dies is simply begun again. Many are on
+their way at once: where one is lost, or refused, those after it are refused too, for their digests name it.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from uuid import uuid4
 
 from commitlog.client import CommitLog
@@ -18,8 +20,12 @@ from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.domain import model as m
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.index import SequencerState
-from commitlog.errors import ConfigurationError, FencedError, LinkStoppedError
+from commitlog.domain.state.sites import is_row_change
+from commitlog.errors import CommitLogError, ConfigurationError, FencedError, LinkStoppedError
 from commitlog.sites.forwarding import Forwarded, Source
+
+IN_FLIGHT_MAX = 500
+"""Snapshots that are proposed ahead of the answer that came last."""
 
 
 @dataclass(slots=True)
@@ -78,86 +84,142 @@ class Link:
         self._known = {name: known.tick for name, known in there.digest.items()}
         self._base = there.head_snapshot_id
         self._after_seq = _seq_of(source, _last_brought(there, self._writer_id))
-        state = source._access.state_before(self._after_seq + 1)
+        state = source.access.state_before(self._after_seq + 1)
         self.progress.snapshot_id, self.progress.decided_at_ms = state.head_snapshot_id, state.decided_at_ms
         self._forwarding = Source(source_node, state, self._known.get(source_node.name, 0))
+        self._is_under_way = False
 
     def run(self, *, follow: bool = True, told: Callable[[LinkProgress], None] = lambda _: None) -> LinkProgress:
-        """Bring everything, and with ``follow`` what is to come, for ever; ``told`` is called after each snapshot.
+        """Bring everything, and with ``follow`` what is to come, for ever; ``told`` is called after each snapshot, and now and
+        then.
 
         Raises:
             FencedError: another link of these two logs has begun.
             LinkStoppedError: the target refuses a change; its message names it, what it met, and the way on.
             OutcomeUnknownError: no answer in time; begun again, a link goes on where it was.
         """
-        for forwarded in self._coming(follow):
-            if self._is_news(forwarded):
-                self._bring(forwarded)
+        for outcomes in self._source.access.subscribe(self._after_seq, follow=follow):
+            for run in in_runs(self._news_of(outcomes), self.progress.source):
+                self._bring(run, told)
+            if outcomes:
+                self.progress.decided_at_ms = outcomes[-1].decided_at_ms
+                self.progress.snapshot_id = outcomes[-1].head_snapshot_id
             told(self.progress)
         return self.progress
 
-    def _coming(self, follow: bool) -> Iterator[Forwarded]:
-        for outcome in self._source.subscribe(self._after_seq, follow=follow):
+    def _news_of(self, outcomes: Iterable[m.Outcome]) -> Iterator[Forwarded]:
+        """What of some outcomes the target has not, as far as this link knows."""
+        for outcome in outcomes:
             forwarded = self._forwarding.take(outcome)
-            if outcome.snapshot_id is not None:
-                self.progress.snapshot_id, self.progress.decided_at_ms = outcome.snapshot_id, outcome.decided_at_ms
-            if forwarded is not None:
-                self.progress.left_out += forwarded.left_out
+            if forwarded is None:
+                continue
+            self.progress.left_out += forwarded.left_out
+            if not forwarded.changes:
+                continue
+            made_by, tick = forwarded.replicated.node, forwarded.replicated.tick
+            if made_by == self._target_node.name or tick < self._known.get(made_by, 0):
+                self.progress.own += 1
+            else:
                 yield forwarded
 
-    def _is_news(self, forwarded: Forwarded) -> bool:
-        """Whether there is something in it that the target has not, as far as this link knows."""
-        made_by, tick = forwarded.replicated.node, forwarded.replicated.tick
-        if not forwarded.changes:
-            return False
-        if made_by == self._target_node.name or tick < self._known.get(made_by, 0):
-            self.progress.own += 1
-            return False
-        return True
+    def _bring(self, run: Sequence[Forwarded], told: Callable[[LinkProgress], None]) -> None:
+        """Bring what may be on its way together; what is refused is tried once more, from the first on."""
+        left = list(run)
+        while left:
+            # A link that is stopped and begun again and again has one refused each time, not as many as it sends ahead.
+            if not self._is_under_way:
+                self._bring_alone(left.pop(0), told)
+                self._is_under_way = True
+            left = self._brought_ahead(left, told)
+            if left:
+                self._bring_alone(left.pop(0), told)
 
-    def _bring(self, forwarded: Forwarded) -> None:
-        answer = self._proposed(forwarded)
+    def _brought_ahead(self, run: Sequence[Forwarded], told: Callable[[LinkProgress], None]) -> list[Forwarded]:
+        """Send them without waiting for each one's answer, until one is refused; what was not taken."""
+        refused: list[Forwarded] = []
+        sent = (self._proposal(each) for each in takewhile(lambda _: not refused, run))
+        answered = 0
+        for forwarded, answer in zip(run, self._target.publish_many(sent, in_flight_max=IN_FLIGHT_MAX), strict=False):
+            answered += 1
+            if isinstance(answer, CommitLogError):
+                raise answer
+            if answer.committed:
+                self._note(forwarded, answer, told)
+            else:
+                self._check_fenced(answer)
+                refused.append(forwarded)
+        return [*refused, *run[answered:]]
+
+    def _bring_alone(self, forwarded: Forwarded, told: Callable[[LinkProgress], None]) -> None:
+        answer = self._target.submit(self._proposal(forwarded))
         if not answer.committed:
             # Only what the target changed since the base can have been in the way, if anything was.
             head = self._target.wait_for_snapshot()
             if head > self._base:
                 self._base = head
-                answer = self._proposed(forwarded)
-        if answer.reason is m.Reason.WRITER_FENCED:
-            raise FencedError(f"another link from {self.progress.source} to {self.progress.target} has begun")
+                answer = self._target.submit(self._proposal(forwarded))
+        self._check_fenced(answer)
         if not answer.committed:
             raise LinkStoppedError(self.progress.source, self.progress.target, forwarded.snapshot_id, answer)
+        self._note(forwarded, answer, told)
+
+    def _check_fenced(self, answer: SubmittedOutcome) -> None:
+        if answer.reason is m.Reason.WRITER_FENCED:
+            raise FencedError(f"another link from {self.progress.source} to {self.progress.target} has begun")
+
+    def _note(self, forwarded: Forwarded, answer: SubmittedOutcome, told: Callable[[LinkProgress], None]) -> None:
+        """The target has taken it over."""
+        progress = self.progress
         if answer.snapshot_id is not None:
             self._base = max(self._base, answer.snapshot_id)
         self._known[forwarded.replicated.node] = forwarded.replicated.tick + 1
-        self.progress.brought += 1
-        self.progress.row_changes += sum(change.kind in _ROW_CHANGES for change in forwarded.changes)
+        progress.snapshot_id, progress.decided_at_ms = forwarded.snapshot_id, forwarded.decided_at_ms
+        progress.brought += 1
+        progress.row_changes += sum(is_row_change(change) for change in forwarded.changes)
+        told(progress)
 
-    def _proposed(self, forwarded: Forwarded) -> SubmittedOutcome:
+    def _proposal(self, forwarded: Forwarded) -> m.Proposal:
         made = forwarded.proposal
-        return self._target.submit(
-            m.Proposal(
-                proposal_id=uuid4().bytes,
-                writer_id=self._writer_id,
-                writer_epoch=self._epoch,
-                writer_seq=forwarded.snapshot_id,
-                base_snapshot_id=self._base,
-                changes=forwarded.changes,
-                created_at_ms=time.time_ns() // 1_000_000,
-                author=made.author,
-                message=made.message,
-                extra=made.extra,
-                replicated=forwarded.replicated,
-            )
+        return m.Proposal(
+            proposal_id=uuid4().bytes,
+            writer_id=self._writer_id,
+            writer_epoch=self._epoch,
+            writer_seq=forwarded.snapshot_id,
+            base_snapshot_id=self._base,
+            changes=forwarded.changes,
+            created_at_ms=time.time_ns() // 1_000_000,
+            author=made.author,
+            message=made.message,
+            extra=made.extra,
+            replicated=forwarded.replicated,
         )
 
 
-_ROW_CHANGES = frozenset({m.ChangeKind.INSERT_ROW, m.ChangeKind.UPDATE_ROW, m.ChangeKind.DELETE_ROW})
+def in_runs(news: Iterable[Forwarded], source: str) -> Iterator[list[Forwarded]]:
+    """What may be on its way at once: without one of a run the target takes none of those after it, for their digests name
+    it. So what a link has brought has no gaps, and its last snapshot says where to go on.
+
+    Definitions go alone, for what follows has them in its base.
+    """
+    run: list[Forwarded] = []
+    for each in news:
+        if run and not _names_before(each, run[-1], source):
+            yield run
+            run = []
+        run.append(each)
+    if run:
+        yield run
+
+
+def _names_before(each: Forwarded, before: Forwarded, source: str) -> bool:
+    """Whether its digest names the one before: the source knew it, or it is the last one of the same node."""
+    made_by = each.replicated.node
+    return each.is_rows and before.is_rows and made_by in (source, before.replicated.node)
 
 
 def head_state(log: CommitLog) -> SequencerState:
     """The state of a log after its last outcome; by replaying it, from a checkpoint where this machine has one."""
-    return log._access.state_before(log.last_seq() + 1)
+    return log.access.state_before(log.last_seq() + 1)
 
 
 def _node_of(state: SequencerState, what: str) -> Node:

@@ -56,9 +56,9 @@ def connect_by(settings: Settings) -> CommitLog:
 
 def catalog_of(log: CommitLog) -> Catalog:
     """The catalog of a log's tables, for the list of their files; a testing log's has the same methods."""
-    if isinstance(log._access, KafkaAccess):
-        return log._access.catalog()
-    return cast("Catalog", log._access.contents())
+    if isinstance(log.access, KafkaAccess):
+        return log.access.catalog()
+    return cast("Catalog", log.access.contents())
 
 
 def wait_for_seq(log: CommitLog, seq: int, timeout_s: float) -> bool:
@@ -81,9 +81,9 @@ def settings_of(log: CommitLog) -> Settings:
 
 
 def _served(log: CommitLog) -> KafkaAccess:
-    if not isinstance(log._access, KafkaAccess):
+    if not isinstance(log.access, KafkaAccess):
         raise InvalidRequestError(
             "a log in memory is in this process alone, and here Spark's tasks would have to read its topics: start a real one "
             "with `commitlog up`. In memory run the table handle, append, read, stream_into and the other functions"
         )
-    return log._access
+    return log.access

@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from sites_wire import Wire
+
 from commitlog.client.ids import id_at
 from commitlog.domain import model as m
+from commitlog.errors import OutcomeUnknownError
 from commitlog.sites.link import Link
 from commitlog.testing import InMemoryCommitLog
 
@@ -56,6 +59,7 @@ class Sites:
             skew_ms = self.chance.randrange(-5, 6) * HOUR_MS
             self.logs[name] = InMemoryCommitLog(clock_ms=lambda name=name, skew=skew_ms: self._clock(name, skew))
             self._commit(name, m.Configure({"node_name": name, "node_priority": self.priorities[name]}))
+        self.wires = {name: Wire(log, self.chance) for name, log in self.logs.items()}
         self.links = list(self._links(names))
         self._commit("a", m.CreateTable("main", "k", COLUMNS, primary_key=("id",)))
         self.settle()
@@ -98,8 +102,9 @@ class Sites:
         self._commit(name, *changes)
 
     def bring(self) -> None:
-        """A link runs for a while, and may be cut anywhere."""
+        """A link runs for a while, and may be cut anywhere; of what others had sent some comes before it, the rest with its."""
         source, target = self.chance.choice(self.links)
+        self.wires[target].arrive_late()
         left = self.chance.choice((0, 1, 3, 100))
 
         def told(_: Any) -> None:
@@ -108,13 +113,17 @@ class Sites:
             if left < 0:
                 raise CutError
 
-        with suppress(CutError):
+        with suppress(CutError, OutcomeUnknownError):
             Link(self.logs[source], self.logs[target]).run(follow=False, told=told)
 
     def settle(self) -> None:
         """All links run until nothing is new to anybody."""
+        for wire in self.wires.values():
+            wire.is_calm = True
         while sum(Link(self.logs[a], self.logs[b]).run(follow=False).brought for a, b in self.links):
             pass
+        for wire in self.wires.values():
+            wire.is_calm = False
 
     def run(self, steps: int) -> None:
         """So many things happen; then it gets quiet."""

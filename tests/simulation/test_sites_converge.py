@@ -12,7 +12,7 @@ from commitlog.domain.model import KnownNode, RowOrigin
 from commitlog.domain.state import index, replaying, sites
 from commitlog.domain.state.rows import KeyedRows
 from commitlog.errors import CommitLogError
-from commitlog.sites import forwarding
+from commitlog.sites import forwarding, link
 
 SEEDS = int(os.environ.get("COMMITLOG_TEST_SITES", "60"))
 STEPS = 24
@@ -116,6 +116,20 @@ def what_the_source_knew_is_not_said(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(forwarding.Source, "__init__", ignorant)
 
 
+def all_are_sent_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(link, "in_runs", lambda news, source: [list(news)])
+
+
+def which_snapshot_one_follows_is_not_said(patch: pytest.MonkeyPatch) -> None:
+    tell = forwarding.Source._tell
+
+    def unconnected(it: forwarding.Source, *given: object) -> object:
+        it._next_tick = 0
+        return tell(it, *given)  # type: ignore[arg-type]
+
+    patch.setattr(forwarding.Source, "_tell", unconnected)
+
+
 @pytest.mark.interpreted("a mistake in the place of a function of the core does not reach compiled code")
 @pytest.mark.parametrize(
     "plant",
@@ -129,6 +143,8 @@ def what_the_source_knew_is_not_said(patch: pytest.MonkeyPatch) -> None:
         what_came_from_others_is_not_passed_on,
         what_was_known_is_done_again,
         what_the_source_knew_is_not_said,
+        all_are_sent_at_once,
+        which_snapshot_one_follows_is_not_said,
     ],
 )
 def test_mistake_when_planted_then_a_seed_finds_it(

@@ -9,7 +9,8 @@ import pytest
 
 from commitlog.domain import model as m
 from commitlog.errors import ConfigurationError, FencedError, LinkStoppedError
-from commitlog.sites.link import Link, LinkProgress
+from commitlog.sites.forwarding import Forwarded
+from commitlog.sites.link import Link, LinkProgress, in_runs
 from commitlog.testing import InMemoryCommitLog
 
 KEYED = {"id": "int64", "v": "varchar", "w": "varchar"}
@@ -229,6 +230,46 @@ def test_link_when_another_row_holds_a_unique_value_then_stops_with_the_row_name
         bring(a, b)
     change(b, ("update", row(2, "y", "other")))
     assert bring(a, b).brought == 1
+
+
+def test_link_when_one_of_many_is_refused_then_none_after_it_is_taken_and_the_next_link_sends_one_alone(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.l", KEYED, primary_key=["id"])
+    bring(a, b)
+    with b.transaction() as tx:
+        tx.rename_table("main.l", "mine")
+    change(a, ("insert", row(1, "x")))
+    with a.transaction() as tx:
+        tx.insert_row("main.l", row(2, "x"))
+    change(a, ("insert", row(3, "x")))
+    change(a, ("insert", row(4, "x")))
+    no_table, too_early = m.InvalidCode.TABLE_MISSING, m.InvalidCode.DIGEST_AHEAD
+    for brought, refused in ((1, [no_table, too_early, too_early, no_table]), (0, [no_table])):
+        before = len(b.outcomes)
+        with pytest.raises(LinkStoppedError, match="stops at snapshot 5 of a"):
+            bring(a, b)
+        opened, *answers = b.outcomes[before:]
+        assert opened.writer_id == "link:a"
+        assert [each.invalid_code for each in answers] == [None] * brought + refused
+        assert list(rows(b)) == ["1"]
+    with b.transaction() as tx:
+        tx.rename_table("main.mine", "l")
+    assert bring(a, b).brought == 3
+    assert rows(b) == dict.fromkeys("134", "x")
+
+
+def test_runs_when_a_digest_names_the_one_before_then_go_together_and_definitions_alone() -> None:
+    def forwarded(text: str) -> Forwarded:
+        node, tick = text[0], int(text[1:].rstrip("!"))
+        change = m.CreateSchema("s") if text.endswith("!") else m.DeleteRow("main", "k", {"id": 1})
+        return Forwarded(tick, 0, m.Replicated(node, tick, ()), (change,), m.Proposal(bytes(16), "w", 0, ()), 0)
+
+    news = ["a1", "a2", "c3", "c4", "a5", "d6", "a7!", "a8", "a9"]
+    runs = [[f"{each.replicated.node}{each.snapshot_id}" for each in run] for run in in_runs(map(forwarded, news), "a")]
+    # What c made is not named by what a had made before it took that over.
+    assert runs == [["a1", "a2"], ["c3", "c4", "a5"], ["d6"], ["a7"], ["a8", "a9"]]
 
 
 def test_link_when_a_log_is_no_node_or_the_same_one_then_says_what_to_do(a: InMemoryCommitLog) -> None:

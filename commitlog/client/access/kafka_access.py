@@ -342,14 +342,13 @@ class KafkaAccess:
         topic, partitions = topics_of(self._settings.log).proposals, range(self._connections.genesis.partitions)
         return sum(end_offsets(self._settings, make_admin(self._settings), topic, partitions).values())
 
-    def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Outcome]:
+    def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Sequence[Outcome]]:
         after = self._position_of(after_seq) if after_seq else None
         with ResultsReader(self._settings, after=after) as reader:
             for records in reader.read_to_end():
-                yield from (record.value for record in records if isinstance(record.value, Outcome))
+                yield [record.value for record in records if isinstance(record.value, Outcome)]
             while follow:
-                records = reader.read()
-                yield from (record.value for record in records if isinstance(record.value, Outcome))
+                yield [record.value for record in reader.read() if isinstance(record.value, Outcome)]
 
     def _position_of(self, seq: int) -> LogPosition:
         try:

@@ -17,6 +17,14 @@ from commitlog.domain.model import Proposal, ProposalId
 from commitlog.errors import OutcomeUnknownError
 
 
+def waits_its_turn(proposal: Proposal) -> bool:
+    """Whether its writer's proposal before must be answered first.
+
+    What a link brings need not wait: its digest names the one before it, without which it is refused.
+    """
+    return proposal.writer_seq is not None and proposal.replicated is None
+
+
 class UnansweredProposals:
     """Which writer has a proposal out whose answer did not come.
 
@@ -32,12 +40,12 @@ class UnansweredProposals:
 
     @contextmanager
     def turn(self, proposal: Proposal, *, timeout_s: float) -> Iterator[None]:
-        """Wait for the writer's turn, which may end in another thread; proposals without a ``writer_seq`` have none.
+        """Wait for the writer's turn, which may end in another thread; those that wait for nobody have none.
 
         Raises:
             OutcomeUnknownError: the writer's proposal before is still unanswered, and this is another one.
         """
-        if proposal.writer_seq is None:
+        if not waits_its_turn(proposal):
             yield
             return
         with self._guard:
