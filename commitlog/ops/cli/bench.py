@@ -268,6 +268,53 @@ def takeover_command(settings: Settings, times: int, way: str, as_json: bool) ->
     )
 
 
+@bench_command.command("replicate")
+@click.option(
+    "--row-changes", "-n", type=click.IntRange(1_000), default=50_000, show_default=True, help="Of a backlog."
+)
+@click.option("--rows", type=click.IntRange(1, 1_000), default=10, show_default=True, help="Row changes of a snapshot.")
+@click.option("--seconds", "-s", type=click.FloatRange(1), default=10.0, show_default=True, help="Before each kill.")
+@click.option("--kills", type=click.IntRange(1), default=2, show_default=True, help="Of the link.")
+@json_option
+@settings_options
+def replicate_command(
+    settings: Settings, row_changes: int, rows: int, seconds: float, kills: int, as_json: bool
+) -> None:
+    """Measure a link between two sites, what it brings a second, how late, and after a kill, on servers of its own here."""
+    from commitlog.ops.bench.replicate import STEADY_PER_SECOND, run_replicate_bench
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result = run_replicate_bench(
+        settings,
+        row_changes=row_changes,
+        rows=rows,
+        seconds=seconds,
+        kills=kills,
+        say=lambda line: click.echo(line, err=True),
+    )
+    if as_json:
+        print_json(result.as_dict())
+        return
+    print_table(
+        ["rows a snapshot", "brought/s", "visible/s", "lag p50 / p99 ms", "resume s"],
+        [
+            (
+                rows,
+                f"{result.per_second:,.0f}",
+                f"{result.visible_per_second:,.0f}",
+                f"{result.lag_p50_ms:.0f} / {result.lag_p99_ms:.0f}",
+                ", ".join(f"{each:.2f}" for each in result.resume_s),
+            )
+        ],
+        title=f"{row_changes:,} row changes, then {STEADY_PER_SECOND:,} a second; both sites on {result.cpus} CPUs, whose load "
+        f"was {result.load_before} before; the core {result.core}",
+    )
+    print_table(
+        ["part", "CPU us a row change of the backlog"], [(name, f"{us:.0f}") for name, us in result.cpu_us.items()]
+    )
+    print_goals(result.goals())
+
+
 @bench_command.command("restart")
 @click.option(
     "--outcomes", "-n", type=click.IntRange(100_000), default=10_000_000, show_default=True, help="Of the log."

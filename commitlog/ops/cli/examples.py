@@ -94,6 +94,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "commitlog bench torture -n 1000 --for 3600 --json",
     ),
     "bench takeover": ["commitlog bench takeover"],
+    "bench replicate": ["commitlog bench replicate", "commitlog bench replicate --rows 1 --row-changes 20000"],
     "demo": ["commitlog demo"],
 }
 """By the command's words after ``commitlog``."""
