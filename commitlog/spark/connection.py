@@ -14,23 +14,21 @@ from commitlog.client.access.kafka_access import KafkaAccess
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
 
-SETTINGS = frozenset({"profile", *Settings.__slots__})
-"""What names a log among the options, beside what is passed through to Kafka's client."""
 _KAFKA = "kafka."
 _NO_CATALOG = "postgresql://of-the-driver-alone"
 _lock = Lock()
 _logs: dict[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], CommitLog] = {}
 
 
-def connect(options: Mapping[str, str] | None = None) -> CommitLog:
-    """The log that the settings among ``options`` name; one connection for each, kept for the life of the process.
+def connect(settings: Mapping[str, str] | None = None) -> CommitLog:
+    """The log that settings name; one connection for each, kept for the life of the process.
 
     What begins with ``kafka.`` is passed through to Kafka's client.
     """
-    given = (options or {}).items()
-    settings = sorted((name, value) for name, value in given if name in SETTINGS)
+    given = (settings or {}).items()
+    own = sorted((name, value) for name, value in given if not name.startswith(_KAFKA))
     kafka = sorted((name.removeprefix(_KAFKA), value) for name, value in given if name.startswith(_KAFKA))
-    return connect_by(_loaded(tuple(settings), tuple(kafka)))
+    return connect_by(_loaded(tuple(own), tuple(kafka)))
 
 
 @lru_cache(maxsize=16)

@@ -9,7 +9,7 @@ from commitlog.domain.model.types import parse_type
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import column_specs, ducklake_type, scan_schema, spark_type
 from commitlog.spark.source.parts import columns_of
-from commitlog.spark.source.parts import table_schema as source_schema
+from commitlog.spark.source.schemas import table_schema as source_schema
 
 ROUND_TRIP = [
     "boolean",

@@ -20,7 +20,7 @@ from commitlog.spark import (
     append,
     stream_into,
 )
-from commitlog.spark.source.data_source import BatchWriter
+from commitlog.spark.source.batch_writer import BatchWriter
 from commitlog.spark.source.options import SourceOptions
 
 

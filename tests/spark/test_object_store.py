@@ -21,7 +21,7 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.local.processes import free_port
 from commitlog.ops.maintenance.clean import Cleaning
-from commitlog.spark.source.data_source import BatchWriter
+from commitlog.spark.source.batch_writer import BatchWriter
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.source.table_reader import TableReader
 from commitlog.spark.source.written_files import WrittenFiles

@@ -9,15 +9,14 @@ import pytest
 
 import commitlog.spark
 
-HEAVY = (
+ROWS = ("pyarrow", "numpy")
+SERVERS = ("psycopg", "confluent_kafka", "commitlog.client")
+DRIVERS = (
     "pandas",
     "pyarrow.dataset",
     "sqlalchemy",
     "commitlog.spark.maintaining.verify",
     "commitlog.spark.table_handle",
-)
-PROGRAM = (
-    f"import sys; import commitlog.spark.source.data_source; print([each for each in {HEAVY} if each in sys.modules])"
 )
 
 
@@ -29,6 +28,18 @@ def test_names_when_asked_for_then_there_and_no_module_has_the_name_of_one() -> 
         commitlog.spark.tabel  # noqa: B018
 
 
-def test_data_source_when_a_worker_imports_it_then_without_what_only_drivers_need() -> None:
-    found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+@pytest.mark.parametrize(
+    ("step", "module", "not_needed"),
+    [
+        ("look sources up", "pyspark_commitlog", (*DRIVERS, *ROWS, *SERVERS)),
+        ("tell the schema", "commitlog.spark.source.schemas", (*DRIVERS, *ROWS)),
+        ("read", "commitlog.spark.source.table_reader", DRIVERS),
+        ("write", "commitlog.spark.source.batch_writer", DRIVERS),
+    ],
+)
+def test_source_when_a_process_of_sparks_takes_a_step_then_imports_nothing_of_others(
+    step: str, module: str, not_needed: tuple[str, ...]
+) -> None:
+    program = f"import sys; import {module}; print([each for each in {not_needed} if each in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]", step

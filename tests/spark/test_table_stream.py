@@ -17,7 +17,7 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, SnapshotNotFoundError, TableNotFoundError
 from commitlog.spark import append, compact, delete, overwrite, update
 from commitlog.spark.source.options import SourceOptions
-from commitlog.spark.source.table_reader import source_schema
+from commitlog.spark.source.schemas import source_schema
 from commitlog.spark.source.table_stream import TableStream
 
 

@@ -48,7 +48,7 @@ from commitlog.spark.changing.base import Base
 from commitlog.spark.filters import Where
 from commitlog.spark.reading.dataframes import with_positions
 from commitlog.spark.reading.scan_files import ScanFile
-from commitlog.spark.source.data_source import BatchWriter
+from commitlog.spark.source.batch_writer import BatchWriter
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.writing import parquet_files
 

@@ -14,7 +14,7 @@ from commitlog.config import Settings
 from commitlog.errors import DataFileError
 from commitlog.spark import append, compact, read
 from commitlog.spark.source.options import SourceOptions
-from commitlog.spark.source.table_reader import source_schema
+from commitlog.spark.source.schemas import source_schema
 
 TABLE = "main.mixed"
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from commitlog.errors import ConfigurationError, DataFileError
 from commitlog.spark.source.workers import needs_spark, plainly
 
-SOURCE = "commitlog.spark.source.data_source"
+SOURCE = "commitlog.spark.source.table_reader"
 
 
 def test_keep_imports_when_the_source_is_imported_then_holds_for_workers_and_not_for_the_driver(

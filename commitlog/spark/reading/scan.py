@@ -18,16 +18,16 @@ from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import NESTED
-from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
+from commitlog.errors import DataFileError, TableNotFoundError
 from commitlog.spark.columns import held_columns
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, condition, conjunction, is_spark_only
 from commitlog.spark.reading.arrow_rows import as_text, by_column_id
 from commitlog.spark.reading.dataframes import Scan, dataframe
 from commitlog.spark.reading.derived_filters import derived
-from commitlog.spark.reading.moments import check_passed, moment_in, parsed
+from commitlog.spark.reading.moments import moment_in
 from commitlog.spark.reading.scan_files import ScanFile
-from commitlog.spark.reading.snapshots import marked, marks
+from commitlog.spark.reading.snapshots import marked, marks, snapshot_of
 
 
 def read(
@@ -86,30 +86,6 @@ def _predicates(spark: SparkSession, catalog: Catalog, table: str, at: int, wher
     name = parse_table_name(table)
     found = catalog.table_at(name.schema, name.name, at)
     return () if found is None else derived(spark, where, found.definition.columns).predicates
-
-
-def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime | str | None) -> int:
-    """The snapshot that an id or a moment names; without both the newest, with all that was committed before.
-
-    Raises:
-        ConfigurationError: both are given, or one of them cannot be read; or the moment has no time zone, or is to come.
-        SnapshotNotFoundError: the moment is before the oldest snapshot.
-    """
-    if snapshot is not None and timestamp is not None:
-        raise ConfigurationError("give a snapshot or a timestamp to read a table at, not both")
-    try:
-        if snapshot is not None:
-            if int(snapshot) > catalog_of(log).head_snapshot_id():
-                # What was committed just now may not be there for readers yet: that waits for it.
-                log.head_snapshot_id()
-            return int(snapshot)
-    except ValueError as error:
-        raise ConfigurationError(f"a table is read at a snapshot such as 42: {error}") from None
-    moment = parsed(timestamp) if isinstance(timestamp, str) else timestamp
-    if moment is not None:
-        check_passed(moment)
-    head = log.head_snapshot_id()
-    return head if moment is None else catalog_of(log).snapshot_at(moment)
 
 
 @of_one_moment

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 
 from pyspark import TaskContext
@@ -17,13 +18,39 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog
+from commitlog.errors import ConfigurationError
 from commitlog.spark.connection import catalog_of
+from commitlog.spark.reading.moments import check_passed, parsed
 
 _OF_QUERY = ("spark.app.id", "spark.sql.execution.id", "spark.sql.execution.query.id")
 """The local properties that tell one query, each time it runs, from all others; the last one only newer versions set."""
 _MARK = re.compile(r"_commitlog_([0-9a-f]{32})_(\d+)_at_(\d+)\b")
 _READ = "commitlog.read"
 """The key of a column's metadata."""
+
+
+def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime | str | None) -> int:
+    """The snapshot that an id or a moment names; without both the newest, with all that was committed before.
+
+    Raises:
+        ConfigurationError: both are given, or one of them cannot be read; or the moment has no time zone, or is to come.
+        SnapshotNotFoundError: the moment is before the oldest snapshot.
+    """
+    if snapshot is not None and timestamp is not None:
+        raise ConfigurationError("give a snapshot or a timestamp to read a table at, not both")
+    try:
+        if snapshot is not None:
+            if int(snapshot) > catalog_of(log).head_snapshot_id():
+                # What was committed just now may not be there for readers yet: that waits for it.
+                log.head_snapshot_id()
+            return int(snapshot)
+    except ValueError as error:
+        raise ConfigurationError(f"a table is read at a snapshot such as 42: {error}") from None
+    moment = parsed(timestamp) if isinstance(timestamp, str) else timestamp
+    if moment is not None:
+        check_passed(moment)
+    head = log.head_snapshot_id()
+    return head if moment is None else catalog_of(log).snapshot_at(moment)
 
 
 def query_of_task(otherwise: str) -> str:

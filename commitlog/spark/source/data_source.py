@@ -7,47 +7,36 @@ writing `key`, `mergeSchema` (see `append`) and, since Spark lets no source of P
 `TableStream`, or instead of a table `topic` = `results` (see `outcomes`); and every setting of commitlog by its name. A
 streaming write is exactly once: its key is the query's id, which lives in the checkpoint, and the number of the batch, so
 a batch that Spark repeats after a crash is answered with its first commit.
+
+Spark starts a process of Python's for each step: one looks up which sources there are, one makes the source, one plans, others
+read or write. So a step imports what it needs, and no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, WriterCommitMessage
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from commitlog.client import CommitLog
-from commitlog.errors import ConfigurationError, DataFileError
-from commitlog.spark.connection import connect
-from commitlog.spark.reading.scan import snapshot_of
-from commitlog.spark.reading.snapshots import agreed_snapshot, columns_read_at
-from commitlog.spark.source.options import SourceOptions
-from commitlog.spark.source.outcomes import OUTCOMES, OutcomesReader
-from commitlog.spark.source.table_reader import TableReader, source_schema
-from commitlog.spark.source.workers import keep_imports, needs_spark, plainly
-from commitlog.spark.source.written_files import WrittenFiles, making_of, paths_of, remove_unpublished, written
-from commitlog.spark.writing.column_fit import check_fit
-from commitlog.spark.writing.key import Key
-from commitlog.spark.writing.publish import committed_before, publish
-from commitlog.spark.writing.target import target
+from commitlog.errors import DataFileError
+from commitlog.spark.source.workers import needs_spark, plainly
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader
-
-_PARTITION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
-
-# Every worker that has to do with the source imports this module.
-keep_imports()
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+    )
 
 
 class CommitLogDataSource(DataSource):
     """Tables of a log."""
 
     def __init__(self, options: dict[str, str]) -> None:
+        from commitlog.spark.source.options import SourceOptions
+
         super().__init__(options)
         self._chosen = SourceOptions(options)
 
@@ -57,27 +46,45 @@ class CommitLogDataSource(DataSource):
 
     @plainly
     def schema(self) -> StructType:
-        schema = OUTCOMES if _follows_results(self._chosen) else source_schema(self._chosen, _table(self._chosen))
+        if self._chosen.follows_results:
+            from commitlog.spark.source.outcomes import OUTCOMES
+
+            schema = OUTCOMES
+        else:
+            from commitlog.spark.source.schemas import source_schema
+
+            schema = source_schema(self._chosen, self._chosen.table)
         return self._chosen.kept_in(schema) if self._chosen.creates_table else schema
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         chosen = self._chosen.with_kept(schema)
-        return OutcomesReader(chosen) if _follows_results(chosen) else TableReader(chosen, _table(chosen), schema)
+        if chosen.follows_results:
+            from commitlog.spark.source.outcomes import OutcomesReader
+
+            return OutcomesReader(chosen)
+        from commitlog.spark.source.table_reader import TableReader
+
+        return TableReader(chosen, chosen.table, schema)
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         needs_spark("4.2", "readStream.format('commitlog')", "read batches, or t.changes(after) of a table's handle")
-        from commitlog.spark.source.outcomes_stream import OutcomesStream
+        chosen = self._chosen.with_kept(schema)
+        if chosen.follows_results:
+            from commitlog.spark.source.outcomes_stream import OutcomesStream
+
+            return OutcomesStream(chosen)
         from commitlog.spark.source.table_stream import TableStream
 
-        chosen = self._chosen.with_kept(schema)
-        return OutcomesStream(chosen) if _follows_results(chosen) else TableStream(chosen, _table(chosen), schema)
+        return TableStream(chosen, chosen.table, schema)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from commitlog.spark.source.batch_writer import BatchWriter
+
         chosen = self._chosen.with_kept(schema)
-        return BatchWriter(chosen, _table(chosen), schema, overwrite=overwrite)
+        return BatchWriter(chosen, chosen.table, schema, overwrite=overwrite)
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
@@ -89,85 +96,4 @@ class CommitLogDataSource(DataSource):
         from commitlog.spark.source.stream_writer import StreamWriter
 
         chosen = self._chosen.with_kept(schema)
-        return StreamWriter(chosen, _table(chosen), schema)
-
-
-def _follows_results(chosen: SourceOptions) -> bool:
-    topic = chosen.text("topic")
-    if topic not in (None, "results"):
-        raise ConfigurationError(f"the option topic is results, or the option table is given; not {topic!r}")
-    return topic is not None
-
-
-def _table(chosen: SourceOptions) -> str:
-    return chosen.table
-
-
-class BatchWriter(DataSourceArrowWriter):
-    """A batch write: one file a task and partition, one proposal in all.
-
-    Mode ``overwrite`` replaces all rows that the table had at the snapshot at which the same query reads tables, so what it
-    has not seen is not replaced by what it has: the write is refused when others came in between. Rows that `read` gave were
-    read before; the columns that come from there say when.
-    """
-
-    def __init__(self, options: SourceOptions, table: str, schema: StructType, *, overwrite: bool = False) -> None:
-        self._options = options
-        self._overwrite = overwrite
-        self._follows = options.choice("onSchemaChange", "fail", "retry") == "retry"
-        self._schema = schema
-        log, making = connect(options.settings), making_of(options, schema)
-        key = options.text("key")
-        self._key = None if key is None else Key.parse(key).of_table(table)
-        self._target = target(log, table, making)
-        self._is_done = committed_before(log, self._key) is not None or self._is_there_already(table)
-        check_fit(schema, self._target.definition, by_arrow=True)
-
-    def _is_there_already(self, table: str) -> bool:
-        """Whether the table is there, and so nothing is to be written."""
-        if_exists = self._options.choice("ifExists", "append", "error", "ignore")
-        if self._target.preparation.created or if_exists == "append":
-            return False
-        if if_exists == "error":
-            raise DataFileError(f"table {table} is there already: leave out the option ifExists to write to it")
-        return True
-
-    @plainly
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        if self._overwrite:
-            _refuse_dynamic_partitions()
-        return WrittenFiles((), None, None) if self._is_done else written(iterator, self._target)
-
-    @plainly
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        if self._is_done:
-            return
-        log, paths = connect(self._options.settings), paths_of(messages)
-        to = replace(self._target, snapshot_id=self._base(log, messages)) if self._overwrite else self._target
-        publish(log, to, paths, key=self._key, replaces=self._overwrite, follows=self._follows and not self._overwrite)
-
-    def _base(self, log: CommitLog, messages: Sequence[WriterCommitMessage | None]) -> int:
-        if self._options.is_pinned:
-            read_at = snapshot_of(log, self._options.text("snapshot"), self._options.text("timestamp"))
-        else:
-            queries = {each.query for each in messages if isinstance(each, WrittenFiles)} - {None}
-            read_at = min((agreed_snapshot(log, each) for each in queries if each), default=self._target.snapshot_id)
-            by_columns = columns_read_at(self._schema, log, self._target.definition.table_id)
-            read_at = read_at if by_columns is None else min(read_at, by_columns)
-        # The files are written for the table as it was when the write was planned.
-        return min(read_at, self._target.snapshot_id)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        remove_unpublished(messages)
-
-
-def _refuse_dynamic_partitions() -> None:
-    """Raise ConfigurationError where Spark is set to replace only partitions that the rows are in. Of the session's settings
-    tasks alone know."""
-    context = TaskContext.get()
-    mode = context.getLocalProperty(_PARTITION_OVERWRITE) if context else None
-    if mode is not None and mode.lower() == "dynamic":
-        raise ConfigurationError(
-            f"mode('overwrite') replaces all rows of the table, and {_PARTITION_OVERWRITE} is dynamic: replace partitions by "
-            "commitlog.spark.table(spark, name).overwrite(df, partitions='dynamic'), or set it to static to replace all rows"
-        )
+        return StreamWriter(chosen, chosen.table, schema)

@@ -9,10 +9,11 @@ from difflib import get_close_matches
 
 from pyspark.sql.types import StructField, StructType
 
-from commitlog.config import masked
+from commitlog.config import Settings, masked
 from commitlog.errors import ConfigurationError
-from commitlog.spark.connection import SETTINGS
 
+SETTINGS = frozenset({"profile", *Settings.__slots__})
+"""What names a log among the options, beside what is passed through to Kafka's client."""
 _OWN = {
     "table": "which table, `schema.table` or `table`; `load` and `save` take it too",
     "profile": "the settings of `[profile.NAME]` in `commitlog.toml` on the driver",
@@ -142,6 +143,18 @@ class SourceOptions:
         if named and path and named != path:
             raise ConfigurationError(f"the table is named twice: by the option table {named}, and by the path {path}")
         return named or path or self.required("table", "main.flights")
+
+    @property
+    def follows_results(self) -> bool:
+        """Whether outcomes are read, instead of a table.
+
+        Raises:
+            ConfigurationError: the option topic is not `results`.
+        """
+        topic = self.text("topic")
+        if topic not in (None, "results"):
+            raise ConfigurationError(f"the option topic is results, or the option table is given; not {topic!r}")
+        return topic is not None
 
     def choice(self, name: str, *words: str) -> str:
         """An option that is one of some words; the first one when it is not given."""

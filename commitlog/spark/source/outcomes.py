@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from commitlog.catalog.queries import Catalog, Milepost
 from commitlog.client import CommitLog
@@ -26,8 +26,10 @@ from commitlog.domain.model import Outcome
 from commitlog.errors import CatalogUnavailableError
 from commitlog.log.results import LogPosition, begins_at, read_accepted, results_end
 from commitlog.spark.connection import connect, for_tasks, settings_of
+from commitlog.spark.reading.arrow_rows import arrow_schema
 from commitlog.spark.reading.listed_files import read_files
 from commitlog.spark.source.options import SourceOptions
+from commitlog.spark.source.workers import keep_imports
 
 RANGE_OUTCOMES = 20_000
 BATCH_ROWS = 5_000
@@ -35,6 +37,7 @@ _RAW = "raw binary, takeovers array<binary>"
 _RAW_SCHEMA = pa.schema([("raw", pa.binary()), ("takeovers", pa.list_(pa.binary()))])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+keep_imports()
 
 OUTCOMES = from_arrow_schema(outcome_rows.OUTCOMES)
 """The columns; see `commitlog.client.outcomes.outcome_rows`."""
@@ -166,7 +169,7 @@ def _position(milepost: Milepost) -> LogPosition:
 
 
 def batches(settings: Settings, part: OffsetRange) -> Iterator[pa.RecordBatch]:
-    schema = to_arrow_schema(OUTCOMES, timezone="UTC")
+    schema = arrow_schema(OUTCOMES)
     rows: list[dict[str, Any]] = []
     for record in read_accepted(settings, part.after, part.end):
         if isinstance(record.value, Outcome) and record.offset >= part.start:

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from commitlog.client.reading.rows_of_file import RowsOfFile, named
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
-from commitlog.spark.columns import is_held, scan_schema
-from commitlog.spark.reading.arrow_rows import read_rows, text_array
+from commitlog.spark.columns import is_held
+from commitlog.spark.reading.arrow_rows import arrow_schema, read_rows, text_array
 from commitlog.spark.reading.dataframes import Scan
+from commitlog.spark.source.schemas import CHANGE, SNAPSHOT, table_schema
 
-CHANGE, SNAPSHOT = "_change", "_snapshot_id"
 INSERT, DELETE = "insert", "delete"
 PARTITION_ROWS = 1_000_000
 
@@ -43,7 +42,7 @@ class Parts(InputPartition):
 
     def read(self, schema: StructType) -> Iterator[pa.RecordBatch]:
         """The rows as ``schema``, which Arrow's batches must have to the letter."""
-        whole = to_arrow_schema(schema, timezone="UTC")
+        whole = arrow_schema(schema)
         own = pa.schema([each for each in whole if each.name not in (CHANGE, SNAPSHOT)])
         for part in self.parts:
             for batch in _batches(part, self.columns, own):
@@ -76,13 +75,6 @@ def packed(columns: Sequence[Column], parts: Iterable[Part]) -> list[Parts]:
     return [Parts(columns, each) for each in packed]
 
 
-def table_schema(columns: Iterable[Column], *, changes: bool = False) -> StructType:
-    fields = [StructField(each.name, each.dataType, True) for each in scan_schema(columns).fields]
-    if changes:
-        fields += [StructField(CHANGE, StringType(), False), StructField(SNAPSHOT, LongType(), False)]
-    return StructType(fields)
-
-
 def columns_of(schema: StructType, known: Iterable[Column], table: str) -> tuple[Column, ...]:
     """The columns that a schema names, in its order.
 
@@ -105,7 +97,7 @@ def columns_of(schema: StructType, known: Iterable[Column], table: str) -> tuple
 def inlined_rows(columns: Sequence[Column], schema: StructType, rows: Sequence[Mapping[int, object]]) -> bytes:
     """Rows that are in no file, given by column id, as an Arrow IPC stream."""
     own = StructType([each for each in schema.fields if each.name not in (CHANGE, SNAPSHOT)])
-    arrow = to_arrow_schema(own, timezone="UTC")
+    arrow = arrow_schema(own)
     arrays = [
         text_array(column, [row.get(column.column_id, column.initial_default) for row in rows], each.type)
         for column, each in zip(columns, arrow, strict=True)

@@ -11,12 +11,14 @@ from pyspark.sql.types import StructType
 from commitlog.errors import ConfigurationError
 from commitlog.spark.connection import connect
 from commitlog.spark.source.options import SourceOptions
-from commitlog.spark.source.workers import plainly
+from commitlog.spark.source.workers import keep_imports, plainly
 from commitlog.spark.source.written_files import WrittenFiles, making_of, paths_of, remove_unpublished, written
 from commitlog.spark.writing.column_fit import check_fit
 from commitlog.spark.writing.publish import publish
 from commitlog.spark.writing.stream_runs import stream_key
 from commitlog.spark.writing.target import create_if_missing, target
+
+keep_imports()
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

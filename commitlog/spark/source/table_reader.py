@@ -21,18 +21,17 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog
-from commitlog.client.tables.names import parse_table_name
-from commitlog.errors import TableNotFoundError
-from commitlog.spark.columns import held_columns
 from commitlog.spark.connection import catalog_of, connect, connect_by, for_tasks, settings_of
-from commitlog.spark.reading.scan import scan_at, snapshot_of
-from commitlog.spark.reading.snapshots import agreed_snapshot, query_of_task
+from commitlog.spark.reading.scan import scan_at
+from commitlog.spark.reading.snapshots import agreed_snapshot, query_of_task, snapshot_of
 from commitlog.spark.source.options import SourceOptions
-from commitlog.spark.source.parts import Parts, columns_of, packed, parts_of_scan, table_schema
-from commitlog.spark.source.workers import plainly
+from commitlog.spark.source.parts import Parts, columns_of, packed, parts_of_scan
+from commitlog.spark.source.workers import keep_imports, plainly
 
 TASKS_MIN = 4
 """How many tasks read a table at least: it may have grown when the plan is run again."""
+
+keep_imports()
 
 
 class Share(InputPartition):
@@ -44,23 +43,6 @@ class Share(InputPartition):
         self.number = number
         self.count = count
         self.planned = planned
-
-
-def source_schema(options: SourceOptions, table: str) -> StructType:
-    """What a read gives: the table's columns, as of the snapshot that the options name; with the option `changes` also
-    what became of a row, and in which snapshot. Columns that Spark cannot hold are left out, with a warning.
-
-    Raises:
-        TableNotFoundError: there is no such table at the snapshot.
-    """
-    log, name = connect(options.settings), parse_table_name(table)
-    snapshot_id = snapshot_of(log, options.text("snapshot"), options.text("timestamp"))
-    catalog = catalog_of(log)
-    catalog.check_snapshot(snapshot_id)
-    found = catalog.table_at(name.schema, name.name, snapshot_id)
-    if found is None:
-        raise TableNotFoundError(str(name), snapshot_id=snapshot_id)
-    return table_schema(held_columns(found.definition.columns, str(name)), changes=options.flag("changes"))
 
 
 class TableReader(DataSourceReader):

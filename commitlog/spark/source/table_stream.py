@@ -27,7 +27,6 @@ from commitlog.spark.reading.scan import scan_at
 from commitlog.spark.source.batch_limits import BatchLimits, Load
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.source.parts import (
-    CHANGE,
     DELETE,
     INSERT,
     Part,
@@ -37,6 +36,8 @@ from commitlog.spark.source.parts import (
     packed,
     parts_of_scan,
 )
+from commitlog.spark.source.schemas import CHANGE
+from commitlog.spark.source.workers import keep_imports
 
 HEAD_KEPT_S = 0.1
 LATEST, EARLIEST, FULL = "latest", "earliest", "full"
@@ -44,6 +45,8 @@ LATEST, EARLIEST, FULL = "latest", "earliest", "full"
 Offset: TypeAlias = Mapping[str, "int | str"]
 """``{"snapshot": 42}``; before the first batch of a stream that begins with the newest snapshot, whichever that will be,
 ``{"from": "latest"}`` or ``{"from": "full"}``: Spark keeps the end of a batch, and asks for its beginning again."""
+
+keep_imports()
 
 
 class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
