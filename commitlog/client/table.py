@@ -13,6 +13,7 @@ from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.reading.moments import SnapshotGiven, snapshot_named, snapshot_of
 from commitlog.client.tables.filters import Where
 from commitlog.client.tables.names import TableName
+from commitlog.client.tables.others_names import OF_TABLES, told_instead
 from commitlog.client.tables.table_at import TableAt
 from commitlog.client.writing.rows import RowData
 from commitlog.domain.model import Isolation, LogSettings, PartitionSpec
@@ -76,6 +77,11 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return told_instead(self, name, OF_TABLES)
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 

@@ -71,7 +71,10 @@ def spark_type(data_type: ColumnType) -> st.DataType:
         case "struct":
             return st.StructType([st.StructField(name, spark_type(inner)) for name, inner in data_type.fields])
     if data_type.name not in _TO_SPARK:
-        raise DataFileError(f"Spark has no type for {data_type}: read the table with DuckDB, or store another type")
+        raise DataFileError(
+            f"Spark has no type for {data_type}: store another type, or read and change such rows by log.table(...), without "
+            "Spark"
+        )
     return _TO_SPARK[data_type.name]()
 
 
@@ -110,6 +113,11 @@ def is_held(data_type: ColumnType) -> bool:
     return True
 
 
+def unheld(columns: Iterable[Column]) -> str:
+    """The columns that Spark has no type for, in words; empty where there are none."""
+    return ", ".join(f"{each.name} ({each.type})" for each in columns if not is_held(each.type))
+
+
 def held_columns(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
     """The columns of a table that Spark can hold; a warning names the others, which reads leave out.
 
@@ -119,7 +127,7 @@ def held_columns(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
     held = tuple(each for each in columns if is_held(each.type))
     if len(held) == len(columns):
         return held
-    others = ", ".join(f"{each.name} ({each.type})" for each in columns if not is_held(each.type))
+    others = unheld(columns)
     if not held:
         raise DataFileError(f"Spark has no type for any column of table {table}: {others}; read it with DuckDB")
     warnings.warn(

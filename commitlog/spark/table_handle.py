@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.client.tables.others_names import told_instead
 from commitlog.domain.model import PartitionSpec
 from commitlog.spark.changing.delete import delete
 from commitlog.spark.changing.merge import merge_by
@@ -29,6 +30,21 @@ from commitlog.spark.writing.append import append
 from commitlog.spark.writing.column_fit import check_frame
 from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.publish import WrittenOutcome
+
+OF_TABLES: Mapping[str, str] = {
+    "toDF": "read()",
+    "optimize": "compact()",
+    "vacuum": "commitlog.spark.expire(keep=100), and then `commitlog clean`,",
+    "restoreToVersion": "log.table(name).restore(snapshot)",
+    "restoreToTimestamp": "log.table(name).restore(snapshot)",
+    "detail": "log.table(name).files()",
+    "count": "read().count()",
+    "show": "read().show()",
+    "write": "append(df) or overwrite(df, where)",
+    "insert": "append(df)",
+    "upsert": "merge(df, on=...).when_matched_update().when_not_matched_insert().commit()",
+}
+"""What users of delta-spark look for, and what there is instead."""
 
 
 class SparkTable:
@@ -53,6 +69,11 @@ class SparkTable:
         self._spark = spark
         self._log = log
         self._name = name
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return told_instead(self, name, OF_TABLES)
 
     @property
     def name(self) -> str:
@@ -192,7 +213,7 @@ class SparkTable:
 
         Raises:
             InvalidRequestError: ``where`` is None or empty, and so says not which rows.
-            DataFileError: the columns do not fit, or the table has no partitions that could be told.
+            DataFileError: the columns do not fit, or the table has no partitions that could be told; or rows do not match.
             ProposalRejectedError: it was refused, for example because rows came in since the base.
         """
         return overwrite(

@@ -204,6 +204,6 @@ def transaction(
         OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.
     """
     to_log = connect() if log is None else log
-    named = Key.parse(key) if isinstance(key, str) else key
+    named = Key.given(key)
     fenced_key = None if named is None else fenced(to_log, named)
     return SparkTransaction(to_log, key=fenced_key, message=message, level=Level.of(isolation))

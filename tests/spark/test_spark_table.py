@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from people import TABLE, committed, duck_ids, files_now, rows
+from people import TABLE, committed, duck_ids, files_below, files_now, rows
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -60,16 +60,24 @@ def test_table_when_it_is_written_read_and_changed_then_each_snapshot_is_as_it_w
 
 
 def test_overwrite_when_new_rows_do_not_match_the_filter_then_is_refused_unless_unchecked(
-    spark: SparkSession, people_table: SparkTable
+    spark: SparkSession, settings: Settings, people_table: SparkTable
 ) -> None:
     t = people_table
     t.append(rows(spark, 1, 2, 3))
+    there = files_below(settings)
     for where in ("id < 3", ("id", "<", 3), sf.col("id") < 3):
-        with pytest.raises(Exception, match="a new row does not match the filter of those that it replaces"):
+        with pytest.raises(
+            DataFileError,
+            match="new rows do not match the filter of those that they replace, 1 of them: leave them out",
+        ):
             t.overwrite(rows(spark, 2, 3), where=where)
-    with pytest.raises(Exception, match="a new row does not match"):
+    with pytest.raises(DataFileError, match="new rows do not match"):
         t.overwrite(spark.sql("SELECT CAST(NULL AS BIGINT) AS id"), where="id < 3")
+    assert files_below(settings) == there
     assert ids_of(t) == [1, 2, 3]
+    t.overwrite(rows(spark, 1).where("false"), where="id = 1")
+    assert ids_of(t) == [2, 3]
+    t.append(rows(spark, 1))
     t.overwrite(rows(spark, 0, 2), where=("id", "<", 3))
     assert ids_of(t) == [0, 2, 3]
     t.overwrite(rows(spark, 7), where="id < 3", check=False)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
 from people import committed, source_options
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+import commitlog.spark
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import DataFileError
 from commitlog.spark import append, compact, read
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.source.schemas import source_schema
+from commitlog.testing import InMemoryCommitLog
 
 TABLE = "main.mixed"
 
@@ -67,3 +71,23 @@ def test_table_when_created_for_a_frame_without_null_then_takes_null(spark: Spar
     append(numbers, TABLE, log=log, create=True)
     append(spark.sql("SELECT CAST(NULL AS BIGINT) AS id"), TABLE, log=log)
     assert read(spark, TABLE, log=log).where("id IS NULL").count() == 1
+
+
+def test_rows_when_columns_are_of_types_that_spark_lacks_then_go_and_are_not_rewritten(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    with log.transaction() as tx:
+        tx.create_table(TABLE, {"id": "int64", "u": "uuid"})
+    log.table(TABLE).append(
+        pa.table({"id": [1, 2, 3], "u": pa.array([UUID(int=i).bytes for i in (7, 8, 9)], pa.uuid())})
+    )
+    t.delete("id = 2")
+    left = [(row["id"], row["u"]) for row in log.table(TABLE).scan().to_arrow().sort_by("id").to_pylist()]
+    assert left == [(1, str(UUID(int=7))), (3, str(UUID(int=9)))]
+    with pytest.raises(DataFileError, match=r"no type for uuid: store another type, or .* by log\.table"):
+        t.update("id = 1", {"id": "id + 1"})
+    with pytest.raises(AnalysisException) as missing:
+        t.delete(f"u = '{UUID(int=7)}'")
+    assert "Spark has no type for u (uuid): log.table(...), without Spark" in missing.value.__notes__[0]

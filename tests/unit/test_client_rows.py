@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import polars as pl
 import pytest
 
+from commitlog.client.tables.others_names import OF_SCANS, OF_TABLES
 from commitlog.client.writing.rows import Rows, rows_of
-from commitlog.errors import DataFileError, InvalidRequestError
+from commitlog.domain.model import PartitionSpec
+from commitlog.errors import DataFileError, InvalidChangeError, InvalidRequestError
 from commitlog.testing import InMemoryCommitLog
 
 FRAME = pd.DataFrame({"id": [1, 2, 3], "day": ["mon", "mon", "tue"], "n": [7, 8, 9]})
@@ -62,3 +65,48 @@ def test_append_when_days_come_as_midnights_then_they_are_dates_and_other_times_
     assert log.table("t").scan().to_arrow()["day"].to_pylist() == [date(2026, 3, 1), None]
     with pytest.raises(DataFileError, match=r"column day \(date\): a time within a day is no date"):
         log.append("t", pd.DataFrame({"id": [3], "day": pd.to_datetime(["2026-03-01 12:00"])}))
+
+
+def test_rows_when_they_have_no_type_or_are_one_column_then_says_which_and_what_to_call(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"column note with type object: Could not convert 'a' with type str"):
+        rows_of(pd.DataFrame({"id": [1, 2], "note": [1, "a"]}))
+    with pytest.raises(InvalidRequestError, match=r"not a single column, Series \(\.to_frame\(\) makes rows"):
+        rows_of(pl.Series("id", [1]))
+    t = InMemoryCommitLog(data_path=tmp_path).table("t")
+    t.append(FRAME, create=True)
+    assert t.append([]) is None
+    with pytest.raises(InvalidChangeError, match="needs at least one column"):
+        InMemoryCommitLog(data_path=tmp_path).table("t").append([], create=True)
+
+
+def test_upsert_when_a_key_is_of_another_type_then_says_which(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64"}, primary_key=["id"])
+    with pytest.raises(InvalidRequestError, match=r"column id \(int64\): the value 'x' is no integer"):
+        log.table("t").upsert({"id": "x"})
+
+
+def test_name_when_it_is_that_of_another_library_then_says_what_does_it(tmp_path: Path) -> None:
+    t: Any = InMemoryCommitLog(data_path=tmp_path).table("t")
+    t.append(FRAME, create=True)
+    with pytest.raises(
+        AttributeError, match=r"'Table' object has no attribute 'to_pandas': scan\(\)\.to_pandas\(\) does"
+    ):
+        t.to_pandas()
+    with pytest.raises(AttributeError, match=r"'Scan' object has no attribute 'head': to_batches\(\)"):
+        t.scan().head()
+    with pytest.raises(AttributeError, match=r"no attribute 'apend'$"):
+        t.apend(FRAME)
+    for given, known in ((t, OF_TABLES), (t.scan(), OF_SCANS)):
+        assert not {*known} & {*dir(given)}
+
+
+def test_partition_key_when_it_is_no_transform_then_says_which_there_are(tmp_path: Path) -> None:
+    t = InMemoryCommitLog(data_path=tmp_path).table("t")
+    for key in ("bukket(3, id)", "bucket(id, 16)", "month()"):
+        with pytest.raises(InvalidRequestError, match=r"is no partition key: write a column's name, year\(c\)"):
+            t.append(FRAME, create=True, partition_by=[key])
+    odd = FRAME.rename(columns={"n": "f(x)"})
+    t.append(odd, create=True, partition_by=[PartitionSpec("f(x)")])
+    assert len(t.files()) == len(FRAME)

@@ -51,6 +51,14 @@ def test_table_when_there_is_none_then_says_what_may_have_been_meant(
             ask()
 
 
+def test_table_when_it_came_after_the_snapshot_then_says_so(log: InMemoryCommitLog) -> None:
+    for at in (1, "1980-01-01"):
+        with pytest.raises(
+            TableNotFoundError, match=r"taxi\.trips at snapshot \d - it was created later, .* history\(\) says"
+        ):
+            log.table("taxi.trips").scan(snapshot=at)
+
+
 def test_append_when_its_schema_is_not_there_then_says_which_are(log: InMemoryCommitLog, tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "rows.parquet")
     for given in ({"data": ROWS}, {"files": [tmp_path / "rows.parquet"]}):

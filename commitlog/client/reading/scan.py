@@ -20,6 +20,7 @@ from commitlog.client.tables.arrow_schemas import arrow_schema
 from commitlog.client.tables.filters import Excluded, Where, conditions
 from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
+from commitlog.client.tables.others_names import OF_SCANS, told_instead
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.errors import InvalidRequestError
@@ -71,6 +72,11 @@ class Scan(Frames):
 
     def __repr__(self) -> str:
         return f"Scan({str(self._name)!r}, snapshot={self.snapshot_id}, files={len(self.files())} of {self.table_file_count})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return told_instead(self, name, OF_SCANS)
 
     # --- what it reads ------------------------------------------------------------------------------------------------
 

@@ -83,7 +83,8 @@ def conditions(where: Where) -> tuple[Predicate | Excluded, ...]:
     if isinstance(where, str):
         return _Parser(where).conjunction_to_end()
     where = (where,) if isinstance(where, Predicate) or is_one(where) else where
-    given: tuple[Any, ...] = checked_items("filter", where, (Predicate, Excluded, tuple, list), "(column, op, value)")
+    each = "(column, op, value), or an expression such as \"day >= '2026-01-01' and id in (1, 2)\""
+    given: tuple[Any, ...] = checked_items("filter", where, (Predicate, Excluded, tuple, list), each)
     return tuple(each if isinstance(each, Predicate | Excluded) else _condition(tuple(each)) for each in given)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Protocol
+from typing import Any, Protocol
 
 from commitlog.client.tables.names import TableName, quote_part
 from commitlog.domain.model.types import fold
@@ -20,9 +20,17 @@ class Listed(Protocol):
 
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]: ...
 
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> object | None: ...
+
+    def snapshots(self, *, limit: int | None = None) -> Sequence[Any]: ...
+
 
 def missing_table(name: TableName, snapshot_id: int, listed: Listed) -> TableNotFoundError:
-    """The error for a table that is not there."""
+    """The error for a table that is not there, or not yet."""
+    newest = listed.snapshots(limit=1)[0].snapshot_id
+    if newest > snapshot_id and listed.table_at(name.schema, name.name, newest) is not None:
+        meant = "it was created later, or was called otherwise then: its history() says when"
+        return TableNotFoundError(str(name), snapshot_id=snapshot_id, meant=meant)
     schemas = listed.schemas(snapshot_id)
     if not _has(schemas, name.schema):
         return TableNotFoundError(str(name), snapshot_id=snapshot_id, meant=_no_schema(name.schema, schemas))

@@ -12,6 +12,7 @@ from commitlog.domain.model.buckets import BUCKETED
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model.texts import check_text
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
+from commitlog.errors import InvalidRequestError
 
 PLAIN = r"[A-Za-z0-9_.+-]{0,80}"
 """Texts of partitions that are the names of their directories too; of others the hash is."""
@@ -19,6 +20,7 @@ DIRECTORY = "commitlog_p"
 """What the directories of partitions are called, with the index of the partition key behind it."""
 
 _TRANSFORM = re.compile(r"(year|month|day|hour)\((.+)\)")
+_CALL = re.compile(r"\w+\s*\(.*\)")
 _BUCKET = re.compile(r"bucket\((\d{1,9}),\s*(.+)\)")
 # Where in the text of a date or timestamp, 2024-01-31 12:30:00, the part is.
 _PARTS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
@@ -40,6 +42,11 @@ def _spec(text: str) -> PartitionSpec:
         return PartitionSpec(match[2].strip(), match[1])
     if match := _BUCKET.fullmatch(text):
         return PartitionSpec(match[2].strip(), f"bucket({match[1]})")
+    if _CALL.fullmatch(text):
+        raise InvalidRequestError(
+            f"{text!r} is no partition key: write a column's name, year(c), month(c), day(c) or hour(c) of a time, or "
+            f"bucket(16, c); a column of that very name is PartitionSpec({text!r})"
+        )
     return PartitionSpec(text)
 
 

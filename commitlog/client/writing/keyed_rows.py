@@ -13,7 +13,7 @@ from commitlog.client.tables.values import row_value, scalar
 from commitlog.client.writing.rows import PlainRows, RowData, rows_of
 from commitlog.client.writing.targets import RowTransaction
 from commitlog.domain.model import FilterOp, Predicate
-from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import canonical_value
 from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
 
@@ -129,7 +129,14 @@ def _key_of(definition: TableDefinition, row: Mapping[str, Any]) -> tuple[Any, .
         raise InvalidRequestError(
             f"a row lacks {', '.join(lacking)}, of the key of table {definition.name}: {shown(dict(row))}"
         )
-    return tuple(canonical_value(definition.column(name).type, row_value(row[name])) for name in names)
+    return tuple(_key_value(definition.column(name), row[name]) for name in names)
+
+
+def _key_value(column: Column, value: Any) -> Any:
+    try:
+        return canonical_value(column.type, row_value(value))
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequestError(f"column {column.name} ({column.type}): the value {shown(value)} {error}") from None
 
 
 def _shown_key(definition: TableDefinition, row: Mapping[str, Any]) -> dict[str, Any]:

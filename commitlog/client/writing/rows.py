@@ -67,7 +67,7 @@ def rows_or_files(data: RowData | None, files: Files | None) -> Rows | PlainRows
         raise InvalidRequestError(f"give either rows, {FORMS}, or files=[...]")
     if files is not None:
         return checked_files(files)
-    is_files = isinstance(data, list | tuple) and (not data or isinstance(data[0], str | Path | DataFile))
+    is_files = isinstance(data, list | tuple) and bool(data) and isinstance(data[0], str | Path | DataFile)
     if is_files or isinstance(data, str | Path):
         return checked_files(cast("Files", data))
     return rows_of(data)
@@ -88,14 +88,40 @@ def rows_of(data: RowData) -> Rows | PlainRows:
     if isinstance(data, Mapping):
         return PlainRows(_checked_columns(data))
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
-        table = pa.Table.from_pandas(data, preserve_index=_is_index_kept(data))
-        return rows_of(table.replace_schema_metadata(None))
+        return rows_of(_of_pandas(data).replace_schema_metadata(None))
     if hasattr(data, "__arrow_c_stream__"):
-        reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
+        reader = data if isinstance(data, pa.RecordBatchReader) else _reader_of(data)
         return Rows(reader.schema, (pa.Table.from_batches([batch]) for batch in reader))
     if isinstance(data, str | bytes | Path) or not isinstance(data, Iterable):
         raise _no_rows(data)
     return _rows_of_items(data)
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=_is_index_kept(frame))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        where, why = (
+            error.args[::-1] if len(error.args) == 2 else (error, "give its values one type, as by .astype(...)")
+        )
+        raise DataFileError(f"the frame has a column that Arrow has no type for: {where}: {why}") from None
+
+
+def _reader_of(data: Any) -> pa.RecordBatchReader:
+    """Arrow's stream of a frame.
+
+    Raises:
+        InvalidRequestError: it is a single column, whose stream has no rows of columns.
+    """
+    import pyarrow as pa
+
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid:
+        hint = " (.to_frame() makes rows of one column)" if hasattr(data, "to_frame") else ""
+        raise InvalidRequestError(f"rows are {FORMS}, not a single column, {type(data).__name__}{hint}") from None
 
 
 def _is_index_kept(frame: Any) -> bool:

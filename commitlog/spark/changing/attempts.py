@@ -64,7 +64,8 @@ def committed(
     """
     level = Level.of(isolation)
     to_log = connect() if log is None else log
-    named = None if key is None else (Key.parse(key) if isinstance(key, str) else key).of_table(table)
+    given = Key.given(key)
+    named = None if given is None else given.of_table(table)
     if named is not None and (first := committed_as(to_log, named.writer_id, named.writer_seq)) is not None:
         return first
     options: dict[str, Any] = {"isolation": level.of_transaction, "message": message, **_writer(to_log, named)}

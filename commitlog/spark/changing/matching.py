@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from commitlog.client import Transaction
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.spark.changing.base import Base, certain_files, only, refuse_inlined
+from commitlog.spark.columns import is_held
 from commitlog.spark.filters import Where, condition, is_spark_only
 from commitlog.spark.reading.dataframes import dataframe, with_positions
 from commitlog.spark.reading.positions import positions
@@ -28,7 +29,11 @@ def matching(base: Base, where: Where) -> DataFrame:
 
 
 def found_in(base: Base, where: Where) -> dict[int, FrozenBitMap64]:
-    """Where the rows in files that match stand, by data file id; DataFileError when one that matches is in no file."""
+    """Where the rows in files that match stand, by data file id; DataFileError when one that matches is in no file.
+
+    Columns that Spark has no type for do not tell of it, and so are not read.
+    """
+    base = replace(base, scan=replace(base.scan, columns=tuple(c for c in base.scan.columns if is_held(c.type))))
     if where is not None and base.scan.inlined.num_rows:
         inlined = dataframe(base.spark, replace(base.scan, files=()))
         if inlined.where(condition(where)).limit(1).count():

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
-from commitlog.client.arguments import checked_items
+from commitlog.client.arguments import checked_items, shown
 from commitlog.client.files.column_statistics import TEXT_BYTES_MAX
 from commitlog.client.tables.partitions import is_storable
 from commitlog.domain.model.definitions import TableDefinition
@@ -143,6 +143,12 @@ class Merging:
         keys = (on,) if isinstance(on, str) else checked_items("on", on, str, "names of columns")
         if not keys:
             raise InvalidRequestError("on names the columns that are equal in rows that match, such as on='id'")
+        known = {fold(name) for name in source.columns}
+        if unknown := [name for name in keys if fold(name) not in known]:
+            raise InvalidRequestError(
+                f"on names columns that the source and the table both have, such as on='id' or on=['day', 'id'], not "
+                f"{shown(unknown[0])}: the source has {', '.join(source.columns[:20])}"
+            )
         self._keys = keys
         self._clauses = clauses
         self._given = source

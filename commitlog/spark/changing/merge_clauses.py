@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
 from commitlog.client import SubmittedOutcome
+from commitlog.client.tables.others_names import told_instead
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.writing.key import Key
 
@@ -84,6 +85,18 @@ def _holds(condition: Condition) -> Expression:
     return sf.expr(condition) if isinstance(condition, str) else condition
 
 
+OF_MERGES: Mapping[str, str] = {
+    "execute": "commit()",
+    "whenMatchedUpdate": "when_matched_update(condition, set={...})",
+    "whenMatchedUpdateAll": "when_matched_update()",
+    "whenMatchedDelete": "when_matched_delete(condition)",
+    "whenNotMatchedInsert": "when_not_matched_insert(condition, values={...})",
+    "whenNotMatchedInsertAll": "when_not_matched_insert()",
+    "whenNotMatchedBySourceUpdate": "when_not_matched_by_source_update(condition, set={...})",
+    "whenNotMatchedBySourceDelete": "when_not_matched_by_source_delete(condition)",
+    "withSchemaEvolution": "append(df, merge_schema=True) before it, or tx.alter(table).add_column(...),",
+}
+"""What users of delta-spark look for, and what there is instead."""
 Commit: TypeAlias = "Callable[..., SubmittedOutcome | None]"
 
 
@@ -99,6 +112,11 @@ class Merge:
 
     _commit: Commit
     _clauses: Clauses = field(default_factory=Clauses)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return told_instead(self, name, OF_MERGES)
 
     def when_matched_update(self, condition: Condition = None, set: Values = "*") -> Merge:
         """Give a row that matches one of the source other values; "*" are those of the columns that the source has."""

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
-from commitlog.errors import InvalidRequestError
+from commitlog.client.files.removing import remove_files
+from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.changing.attempts import Propose, committed
 from commitlog.spark.changing.base import Base
-from commitlog.spark.changing.matching import Matches, all_files
+from commitlog.spark.changing.matching import Found, Matches, all_files
 from commitlog.spark.changing.overwrite_partitions import put_partitions
 from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.filters import Rows, Where, condition, filter_of
 from commitlog.spark.writing.column_fit import check_frame
 from commitlog.spark.writing.key import Key
+
+_WRONG = "wrong"
 
 
 def overwrite(
@@ -52,7 +55,7 @@ def overwrite(
 
     Raises:
         InvalidRequestError: ``where`` is None or empty, and so says not which rows.
-        DataFileError: the columns do not fit, or the table has no partitions that could be told.
+        DataFileError: the columns do not fit, or the table has no partitions that could be told; or rows do not match.
         ProposalRejectedError: it was refused, for example because rows came in since the base.
     """
     check_frame(df)
@@ -84,7 +87,6 @@ def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None, *, check: b
             "overwrite all rows, those that match where=..., or those of partitions='dynamic': one of these"
         )
     matches = Matches(where)
-    new = df if where is None or not check else _checked(df, where)
 
     def propose(transaction: Transaction, base: Base) -> Sequence[str]:
         if partitions is not None:
@@ -93,16 +95,23 @@ def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None, *, check: b
             return put_replacement(transaction, base, all_files(transaction, base), df)
         found = matches.at(base)
         transaction.read(base.table, filter=base.predicates, files=found.positions)
-        return put_replacement(transaction, base, found, new)
+        if not check:
+            return put_replacement(transaction, base, found, df)
+        return _put_checked(transaction, base, found, df, where)
 
     return propose
 
 
-def _checked(df: DataFrame, where: Where) -> DataFrame:
-    """The rows, of which one that does not match ends the job that writes them."""
-    wrong = sf.raise_error(
-        sf.lit(
-            "a new row does not match the filter of those that it replaces: leave it out, or overwrite with check=False"
+def _put_checked(transaction: Transaction, base: Base, found: Found, df: DataFrame, where: Where) -> Sequence[str]:
+    """Rows that do not match are counted as they are written. To end the job at the first would cost less where there is
+    one, and Spark would tell of it by the stacks of its tasks."""
+    seen = Observation()
+    is_wrong = ~sf.coalesce(condition(where), sf.lit(False))
+    paths = put_replacement(transaction, base, found, df.observe(seen, sf.count_if(is_wrong).alias(_WRONG)))
+    if wrong := seen.get[_WRONG]:
+        remove_files(paths)
+        raise DataFileError(
+            f"new rows do not match the filter of those that they replace, {wrong:,} of them: leave them out, such as by "
+            "df.where(...), or overwrite with check=False"
         )
-    )
-    return df.where(sf.when(condition(where), sf.lit(True)).otherwise(wrong))
+    return paths

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.client.arguments import checked_mapping
 from commitlog.client.files.file_columns import ROW_ID
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.attempts import Propose, committed
@@ -65,7 +66,7 @@ def update(
 def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:
     """Deletes the rows that match and appends them with other values."""
     where = filter_of(rows)
-    if not values:
+    if not checked_mapping("set", values, "columns to their values, such as {'age': sf.col('age') + 1}"):
         raise InvalidRequestError("give the columns' values, such as {'age': sf.col('age') + 1}")
     matches = Matches(where)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from commitlog.client.tables.values import scalar
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import INTEGER_BITS, canonical_value, fold
-from commitlog.spark.columns import is_held, scan_schema
+from commitlog.spark.columns import is_held, scan_schema, unheld
 from commitlog.spark.filters import Where, condition, conjunction
 from commitlog.spark.reading.exact_files import file_rows
 
@@ -59,7 +60,14 @@ def derived(spark: SparkSession, where: Where, columns: Sequence[Column]) -> Der
     if not hasattr(spark, "_jsparkSession"):
         return Derived(conjunction(where), False)
     held = [each for each in columns if is_held(each.type)]
-    rows = file_rows(spark, (), scan_schema(held), placed=False).where(condition(where))
+    try:
+        rows = file_rows(spark, (), scan_schema(held), placed=False).where(condition(where))
+    except AnalysisException as error:
+        if others := unheld(columns):
+            error.add_note(
+                f"Spark has no type for {others}: log.table(...), without Spark, finds rows by such columns."
+            )
+        raise
     terms, is_all = _terms(rows._jdf.queryExecution().optimizedPlan())
     known = {fold(column.name): column for column in columns}
     strategies = spark._jvm.org.apache.spark.sql.execution.datasources  # type: ignore[union-attr]

@@ -14,11 +14,12 @@ from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
 from commitlog.client.reading.stored_rows import blob_bytes
+from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import NESTED
-from commitlog.errors import DataFileError, TableNotFoundError
+from commitlog.errors import DataFileError
 from commitlog.spark.columns import held_columns
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, condition, conjunction, is_spark_only
@@ -109,7 +110,7 @@ def scan_at(
     name = parse_table_name(table)
     found = catalog.table_at(name.schema, name.name, snapshot_id)
     if found is None:
-        raise TableNotFoundError(str(name), snapshot_id=snapshot_id)
+        raise missing_table(name, snapshot_id, catalog)
     names = catalog.column_names_ever(found.definition.table_id)
     files = tuple(map(_scan_file, catalog.files_at(found, snapshot_id, after=after, where=where)))
     return Scan(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 class CommitLogDataSource(DataSource):
     """Tables of a log."""
 
+    @plainly
     def __init__(self, options: dict[str, str]) -> None:
         from commitlog.spark.source.options import SourceOptions
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model.definitions import Column
-from commitlog.errors import TableNotFoundError
 from commitlog.spark.columns import held_columns, scan_schema
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.reading.snapshots import snapshot_of
@@ -30,7 +30,7 @@ def source_schema(options: SourceOptions, table: str) -> StructType:
     catalog.check_snapshot(snapshot_id)
     found = catalog.table_at(name.schema, name.name, snapshot_id)
     if found is None:
-        raise TableNotFoundError(str(name), snapshot_id=snapshot_id)
+        raise missing_table(name, snapshot_id, catalog)
     return table_schema(held_columns(found.definition.columns, str(name)), changes=options.flag("changes"))
 
 

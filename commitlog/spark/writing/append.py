@@ -61,7 +61,7 @@ def append(
     """
     check_frame(df)
     to_log = connect() if log is None else log
-    given = Key.parse(key) if isinstance(key, str) else key
+    given = Key.given(key)
     named = None if given is None else given.of_table(table)
     if (first := committed_before(to_log, named)) is not None:
         return first

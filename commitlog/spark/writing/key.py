@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -35,6 +36,15 @@ class Key:
             InvalidRequestError: it is no text, or none that can be sent.
         """
         return cls(*parse_key(text))
+
+    @classmethod
+    def given(cls, key: Any) -> Key | None:
+        """A key as calls take one: a text that people choose, a key that was made, or None for no key.
+
+        Raises:
+            InvalidRequestError: it is none of these.
+        """
+        return key if key is None or isinstance(key, cls) else cls.parse(key)
 
     def of_table(self, table: str) -> Key:
         """The key of a write to one table: a name that people choose for a load may be that of each table's part of it."""

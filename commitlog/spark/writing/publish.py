@@ -28,7 +28,7 @@ from commitlog.spark.writing.partitions import described
 from commitlog.spark.writing.target import NOTHING, Target, rows_without_file, target
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WrittenOutcome(SubmittedOutcome):
     """The answer to an append, with what was written for it: of a repeat, by whoever was first.
 
