@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
+import commitlog.spark
 from commitlog.domain.model import ColumnSpec, FilterOp, Predicate
 from commitlog.domain.model.definitions import build_column
 from commitlog.spark.filters import Where
 from commitlog.spark.reading.derived_filters import derived
+from commitlog.testing import InMemoryCommitLog
 
 COLUMNS = tuple(
     build_column(ColumnSpec(name, data_type), at)
@@ -83,3 +89,25 @@ def test_derived_when_a_subquery_keeps_rows_out_then_says_so(spark: SparkSession
     _, is_all = derived(spark, "id > 5 AND id IN (SELECT id FROM range(9))", COLUMNS)
     assert not is_all
     assert derived(spark, None, COLUMNS) == ((), False)
+
+
+def test_read_when_moments_are_asked_for_then_only_files_that_may_have_them_are_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    t = commitlog.spark.table(spark, "main.moments", log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    for day in (1, 2, 3):
+        t.append(spark.sql(f"SELECT {day} AS day, TIMESTAMP '2026-01-0{day} 10:00:00Z' AS at"), create=True)
+    second = datetime(2026, 1, 2, 10, tzinfo=UTC)
+    wheres: list[Where] = [
+        "at > '2026-01-01T22:00:00Z' AND at < TIMESTAMP '2026-01-02 13:00:00+02:00'",
+        "at IN (TIMESTAMP '2026-01-02 11:00:00+01:00')",
+        sf.col("at") == sf.lit(second),
+        ("at", "=", second),
+        [("at", ">", "2026-01-01T12:00:00Z"), ("at", "<", "2026-01-03T09:00:00Z")],
+    ]
+    for where in wheres:
+        found = t.read(where=where)
+        assert (len(found.inputFiles()), [row.day for row in found.collect()]) == (1, [2]), where
+    outcome = t.delete("at < TIMESTAMP '2026-01-02 00:00:00Z'")
+    assert outcome is not None
+    assert [row.day for row in t.read().orderBy("day").collect()] == [2, 3]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from people import ids_of, rows
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import commitlog.spark
@@ -135,7 +135,14 @@ def test_stream_when_the_log_is_in_memory_then_each_batch_once_and_inlined_rows_
     log = InMemoryCommitLog(data_path=tmp_path / "lake")
     (tmp_path / "feed").mkdir()
     feed = spark.readStream.schema("id bigint, name string, age int").parquet(str(tmp_path / "feed"))
-    writer = feed.writeStream.foreachBatch(stream_into(TABLE, log=log, create=True))
+    write = stream_into(TABLE, log=log, create=True)
+
+    def write_planned(batch: DataFrame, batch_id: int) -> None:
+        # By this a batch of two drivers has the same rows, though a run's epoch is opened no sooner.
+        assert (tmp_path / "checkpoint" / "offsets" / str(batch_id)).exists()
+        write(batch, batch_id)
+
+    writer = feed.writeStream.foreachBatch(write_planned)
     start = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start
     for number in range(2):
         pq.write_table(rows(spark, number).toArrow(), tmp_path / "feed" / f"{number}.parquet")
