@@ -32,6 +32,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- OutcomeNotFoundError        no outcome at that place: the log does not reach so far
     +-- TableNotFoundError          no such table at that snapshot
     +-- LinkStoppedError            another site's log refuses what a link brings
+    +-- NotUnderstoodError          a stock client's commit that the gateway cannot propose
     +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
 """
 
@@ -230,6 +231,13 @@ class ProposalRejectedError(CommitLogError):
     def conflicts(self) -> Sequence[object]:
         """The conflicts of the outcome; empty when the reason is not CONFLICT."""
         return self.outcome.conflicts
+
+
+class NotUnderstoodError(CommitLogError):
+    """A stock client's commit that the gateway cannot propose; nothing of it was done.
+
+    The message says what it was and what to do instead.
+    """
 
 
 class LinkStoppedError(CommitLogError):

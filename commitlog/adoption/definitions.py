@@ -10,9 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from commitlog.adoption.source import Row, SourceLake, alive, quoted
+from commitlog.adoption.source import CatalogRows, Row, alive, quoted
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import FOREIGN_PATHS
 from commitlog.domain.model.types import quote
 
 PLACEHOLDER = "commitlog_dropped_{}"
@@ -115,7 +114,7 @@ class LakeAt:
 class Definitions:
     """Answers what the lake was at a snapshot; asked in rising order."""
 
-    def __init__(self, lake: SourceLake) -> None:
+    def __init__(self, lake: CatalogRows) -> None:
         self._lake = lake
         self._events = {
             row[end]
@@ -206,10 +205,16 @@ def _column(row: Row, children: Mapping[int | None, list[Row]], comments: Mappin
 # --- from one snapshot to the next ------------------------------------------------------------------------------------
 
 
-def difference(before: LakeAt, after: LakeAt, next_column_id: Callable[[int], int]) -> Iterator[m.Change]:
+def difference(
+    before: LakeAt, after: LakeAt, next_column_id: Callable[[int], int], properties: Mapping[str, str]
+) -> Iterator[m.Change]:
     """The changes of objects that lead from ``before`` to ``after``.
 
-    next_column_id: of a table of the source, the id that the log would give to its next column.
+    Args:
+        before: what was there.
+        after: what is to be there.
+        next_column_id: of a table of the source, the id that the log would give to its next column.
+        properties: those of tables that are created.
     """
     for view in before.views.values():
         if after.views.get(view.view_id) != view:
@@ -235,7 +240,7 @@ def difference(before: LakeAt, after: LakeAt, next_column_id: Callable[[int], in
                 table.name,
                 tuple(_spec(c) for c in table.columns),
                 partition_by=table.partition_specs(),
-                properties={FOREIGN_PATHS: "true"},
+                properties=properties,
             )
         elif steps := tuple(_alterations(old, table, next_column_id)):
             yield m.AlterTable(table.schema, table.name, steps)

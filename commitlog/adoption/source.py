@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -66,26 +66,11 @@ class SourceSnapshot:
 
 
 @dataclass(slots=True)
-class SourceLake:
-    """Everything that the source's catalog says, rows by the table's name without ``ducklake_``."""
+class CatalogRows:
+    """Rows of a catalog by the table's name without ``ducklake_``."""
 
-    conn: duckdb.DuckDBPyConnection
-    metadata_schema: str
-    data_path: str
-    snapshots: dict[int, SourceSnapshot]
-    rows: dict[str, list[Row]]
-    first_time_ms: int
-    _grouped: dict[tuple[str, str], dict[int, list[Row]]] = field(default_factory=dict)
-
-    @property
-    def floor(self) -> int:
-        """The oldest snapshot that is kept."""
-        return min(self.snapshots)
-
-    @property
-    def head(self) -> int:
-        """The newest snapshot."""
-        return max(self.snapshots)
+    rows: Mapping[str, Sequence[Row]]
+    _grouped: dict[tuple[str, str], dict[int, list[Row]]] = field(default_factory=dict, init=False, repr=False)
 
     def of_table(self, name: str, table_id: int) -> list[Row]:
         """The rows of a catalog table that belong to one table of the lake."""
@@ -102,6 +87,27 @@ class SourceLake:
             for row in self.rows[name]:
                 grouped[row[key]].append(row)
         return grouped.get(value, [])
+
+
+@dataclass(slots=True)
+class SourceLake(CatalogRows):
+    """Everything that the source's catalog says."""
+
+    conn: duckdb.DuckDBPyConnection
+    metadata_schema: str
+    data_path: str
+    snapshots: dict[int, SourceSnapshot]
+    first_time_ms: int
+
+    @property
+    def floor(self) -> int:
+        """The oldest snapshot that is kept."""
+        return min(self.snapshots)
+
+    @property
+    def head(self) -> int:
+        """The newest snapshot."""
+        return max(self.snapshots)
 
     def newest_snapshot(self) -> int:
         """The newest snapshot as it is now; what is read of the lake afterwards is as of now, too."""
@@ -171,7 +177,7 @@ def read_source(conn: duckdb.DuckDBPyConnection, metadata_schema: str) -> Source
     if not snapshots:
         raise AdoptionError(["its catalog has no snapshot"])
     first = snapshots[min(snapshots)].time_ms
-    return SourceLake(conn, metadata_schema, metadata.get("data_path") or "", snapshots, rows, first)
+    return SourceLake(rows, conn, metadata_schema, metadata.get("data_path") or "", snapshots, first)
 
 
 def _qualified(metadata_schema: str, name: str) -> str:

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field, replace
 from pyroaring import FrozenBitMap64
 
 from commitlog.adoption.definitions import Definitions, LakeAt, SourceColumn, SourceTable, difference, without_history
-from commitlog.adoption.files import SourceFiles, Written, typed
+from commitlog.adoption.file_records import name_mapping, partition_values, statistics
+from commitlog.adoption.files import SourceFiles, Written
 from commitlog.adoption.rowids import RowIds
 from commitlog.adoption.rows import Piece, RowHistory, TableRows
-from commitlog.adoption.source import Row, SourceLake, find_obstacles
+from commitlog.adoption.source import SourceLake, find_obstacles
 from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
-from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.definitions import FOREIGN_PATHS, Column
 from commitlog.domain.model.ids import partition_for
 from commitlog.domain.model.types import NESTED
 from commitlog.domain.state.index import new_state
@@ -37,6 +38,7 @@ POSITIONS_MAX = 10_000
 """Rows of one file that are deleted by position; more of them take a delete file."""
 
 _FILLER = m.ExpireSnapshots(0)
+_ANYWHERE = {FOREIGN_PATHS: "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +125,9 @@ class Translation:
         bare = replace(state, tables={key: without_history(table) for key, table in state.tables.items()})
         step = snapshot_id - self._floor + self._steps
         if step == 1:
-            return list(difference(LakeAt(), bare, self._next_column_id))
+            return list(difference(LakeAt(), bare, self._next_column_id, _ANYWHERE))
         if step == 2:
-            changes = list(difference(bare, state, self._next_column_id))
+            changes = list(difference(bare, state, self._next_column_id, _ANYWHERE))
             for table in state.tables.values():
                 changes += self._append_start(table) if self._steps == 3 else self._append(table, self._floor)
             return changes
@@ -194,7 +196,7 @@ class Translation:
     # --- one snapshot after another -----------------------------------------------------------------------------------
 
     def _changes(self, before: LakeAt, after: LakeAt, snapshot_id: int) -> list[m.Change]:
-        changes = list(difference(before, after, self._next_column_id))
+        changes = list(difference(before, after, self._next_column_id, _ANYWHERE))
         compactions: list[m.Change] = []
         for table in after.tables.values():
             known = self._known(table)
@@ -276,8 +278,8 @@ class Translation:
         positions = range(row["record_count"]) if piece.positions is None else piece.positions
         target = self._target(table, f"{row['data_file_id']}-{piece.begin}")
         written = self._files.rewrite(piece.path, target, table, positions, None if carried is None else carried[1])
-        return self._new_file(piece, written).replace(name_mapping=self._name_mapping(row, table),
-                       partition_values=self._partition_values(row, table))  # fmt: skip
+        return self._new_file(piece, written).replace(name_mapping=name_mapping(self._lake, row, table),
+                       partition_values=partition_values(self._lake, row, table))  # fmt: skip
 
     def _carried(
         self, piece: Piece, ids: RowIds, start: int | None, source_ids: range | list[int] | None
@@ -336,58 +338,10 @@ class Translation:
             row["file_size_bytes"],
             False,
             row["footer_size"],
-            self._statistics(row, table),
-            self._partition_values(row, table),
-            self._name_mapping(row, table),
+            statistics(self._lake, row, table),
+            partition_values(self._lake, row, table),
+            name_mapping(self._lake, row, table),
         )
-
-    def _statistics(self, row: Row, table: SourceTable) -> tuple[m.ColumnStatistics, ...]:
-        leaves = {leaf_id: (path, kind) for column in table.columns for leaf_id, path, kind in column.leaves()}
-        return tuple(
-            m.ColumnStatistics(
-                leaves[told["column_id"]][0],
-                typed(leaves[told["column_id"]][1], told["min_value"]),
-                typed(leaves[told["column_id"]][1], told["max_value"]),
-                told["null_count"],
-                told["value_count"],
-                None if told["contains_nan"] is None else bool(told["contains_nan"]),
-                told["column_size_bytes"],
-            )
-            for told in self._lake.of_file("file_column_stats", row["data_file_id"])
-            if told["column_id"] in leaves
-        )
-
-    def _partition_values(self, row: Row, table: SourceTable) -> tuple[m.Scalar, ...] | None:
-        if row["partition_id"] is None or row["partition_id"] != table.partition_id:
-            return None
-        kinds = {column.column_id: column.type_name for column in table.columns}
-        told = {
-            value["partition_key_index"]: value["partition_value"]
-            for value in self._lake.of_file("file_partition_value", row["data_file_id"])
-        }
-        return tuple(
-            typed(kinds[column_id] if transform == "identity" else "varchar", told.get(index))
-            for index, (column_id, transform) in enumerate(table.partition_by)
-        )
-
-    def _name_mapping(self, row: Row, table: SourceTable) -> tuple[m.MappedColumn, ...] | None:
-        if row["mapping_id"] is None:
-            return None
-        mapped = [each for each in self._lake.rows["name_mapping"] if each["mapping_id"] == row["mapping_id"]]
-
-        def below(parent: int | None, columns: tuple[SourceColumn, ...]) -> tuple[m.MappedColumn, ...]:
-            names = {column.column_id: column for column in columns}
-            return tuple(
-                m.MappedColumn(
-                    each["source_name"],
-                    names[each["target_field_id"]].name,
-                    below(each["column_id"], names[each["target_field_id"]].children),
-                )
-                for each in mapped
-                if each["parent_column"] == parent and each["target_field_id"] in names
-            )
-
-        return below(None, table.columns)
 
     def _target(self, table: SourceTable, name: str) -> str:
         folder = self._lake.data_path + (table.folder or f"adopted/{table.table_id}/")

@@ -30,7 +30,8 @@ def _names(text: str) -> frozenset[str]:
 
 
 EVERYTHING = _names(
-    "domain log catalog client adoption sites spark local simulation observing ui errors config machine compiled testing"
+    "domain log catalog client adoption gateway sites spark local simulation observing ui errors config machine compiled "
+    "testing"
 )
 CATALOG_READERS = (
     "catalog.queries catalog.history catalog.snapshot_diff catalog.watching catalog.table_changes catalog.connecting"
@@ -85,6 +86,13 @@ ROOMS = {
     **{f"client.{tool}": Room(_names("client.arguments domain errors")) for tool in ("arguments", "ids", "limits")},
     "adoption": Room(_names("domain log.codec errors"), never=_names("confluent_kafka sqlalchemy psycopg pyspark")),
     "sites": Room(_names("client domain errors"), never=_names("confluent_kafka fastavro sqlalchemy psycopg pyspark")),
+    "gateway": Room(
+        _names(
+            "domain client adoption.definitions adoption.file_records adoption.source catalog.guard catalog.reader "
+            f"catalog.tables {CATALOG_READERS} errors"
+        ),
+        never=_names("confluent_kafka fastavro sqlalchemy pyspark"),
+    ),
     "spark": Room(SPARK_OUTSIDE, never=_names("sqlalchemy psycopg")),
     "spark.reading": Room(SPARK_TOOLS | SPARK_OUTSIDE),
     "spark.writing": Room(SPARK_TOOLS | SPARK_OUTSIDE),

@@ -1,0 +1,62 @@
+"""What a catalog says of a data file, as a proposal says it: bounds, partition values, the names of its columns."""
+
+from __future__ import annotations
+
+from commitlog.adoption.definitions import SourceColumn, SourceTable
+from commitlog.adoption.files import typed
+from commitlog.adoption.source import CatalogRows, Row
+from commitlog.domain import model as m
+
+
+def statistics(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.ColumnStatistics, ...]:
+    """The bounds and counts of a data file's columns."""
+    leaves = {leaf_id: (path, kind) for column in table.columns for leaf_id, path, kind in column.leaves()}
+    return tuple(
+        m.ColumnStatistics(
+            leaves[told["column_id"]][0],
+            typed(leaves[told["column_id"]][1], told["min_value"]),
+            typed(leaves[told["column_id"]][1], told["max_value"]),
+            told["null_count"],
+            told["value_count"],
+            None if told["contains_nan"] is None else bool(told["contains_nan"]),
+            told["column_size_bytes"],
+        )
+        for told in catalog.of_file("file_column_stats", row["data_file_id"])
+        if told["column_id"] in leaves
+    )
+
+
+def partition_values(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.Scalar, ...] | None:
+    """A data file's partition values; None when it has none of the table's partitioning."""
+    if row["partition_id"] is None or row["partition_id"] != table.partition_id:
+        return None
+    kinds = {column.column_id: column.type_name for column in table.columns}
+    told = {
+        value["partition_key_index"]: value["partition_value"]
+        for value in catalog.of_file("file_partition_value", row["data_file_id"])
+    }
+    return tuple(
+        typed(kinds[column_id] if transform == "identity" else "varchar", told.get(index))
+        for index, (column_id, transform) in enumerate(table.partition_by)
+    )
+
+
+def name_mapping(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.MappedColumn, ...] | None:
+    """The names that a data file's columns have in it; None when they are known by their field ids."""
+    if row["mapping_id"] is None:
+        return None
+    mapped = [each for each in catalog.rows["name_mapping"] if each["mapping_id"] == row["mapping_id"]]
+
+    def below(parent: int | None, columns: tuple[SourceColumn, ...]) -> tuple[m.MappedColumn, ...]:
+        names = {column.column_id: column for column in columns}
+        return tuple(
+            m.MappedColumn(
+                each["source_name"],
+                names[each["target_field_id"]].name,
+                below(each["column_id"], names[each["target_field_id"]].children),
+            )
+            for each in mapped
+            if each["parent_column"] == parent and each["target_field_id"] in names
+        )
+
+    return below(None, table.columns)

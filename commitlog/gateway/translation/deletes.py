@@ -1,0 +1,129 @@
+"""The rows that a commit deletes from files that were there.
+
+The client's delete files are cumulative: what was deleted at the base is not this commit's. Few rows go as positions, which
+meet only deletes of the same rows where the table is so set, and of which nothing is lost when the client takes its files
+away; many as the client's delete file.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow.parquet as pq
+from pyroaring import AbstractBitMap64, BitMap64, FrozenBitMap64
+
+from commitlog.adoption.definitions import SourceTable
+from commitlog.client.writing.delete_files import write_delete_file
+from commitlog.domain import model as m
+from commitlog.errors import NotUnderstoodError
+from commitlog.gateway.batch import Batch, Row
+from commitlog.gateway.translation.appends import OWN_ROWS
+from commitlog.gateway.translation.base import Base
+from commitlog.gateway.translation.lake import CommittedLake
+
+POSITIONS_MAX = 1_000
+"""Rows of one file that go as positions, each a row of the catalog; more of them go as a delete file."""
+
+
+class Deletes:
+    """What a commit deletes.
+
+    Args:
+        batch: the commit.
+        base: the catalog at its base.
+        lake: what the commit makes of it.
+
+    Attributes:
+        unused: full paths of the client's delete files whose rows go as positions.
+    """
+
+    def __init__(self, batch: Batch, base: Base, lake: CommittedLake) -> None:
+        self._batch = batch
+        self._base = base
+        self._lake = lake
+        self.unused: list[str] = []
+
+    def of(self, table: SourceTable) -> Iterator[m.Delete]:
+        """The rows that go from a table."""
+        whole = {row["data_file_id"] for row in self._lake.whole_files if row["table_id"] == table.table_id}
+        if table.table_id in self._batch.ended_rows:
+            raise NotUnderstoodError(
+                f"a change of rows of table {table.schema}.{table.name} that are in no file yet: `commitlog.spark` flushes them"
+            )
+        positions: list[m.PositionDelete] = []
+        delete_files: list[m.DeleteFile] = []
+        given = self._given(table)
+        before = self._before(table, sorted({row["data_file_id"] for row in given}))
+        for row in given:
+            if row["data_file_id"] in whole:
+                continue
+            path = self._path(table, row)
+            rows = FrozenBitMap64(self._positions(path) - before.get(row["data_file_id"], BitMap64()))
+            if len(rows) <= POSITIONS_MAX:
+                self.unused.append(path)
+                if rows:
+                    positions.append(m.PositionDelete(row["data_file_id"], rows))
+            else:
+                delete_files.append(self._delete_file(row, path, table))
+        for data_file_id, places in self._inlined(table.table_id).items():
+            if data_file_id not in whole:
+                positions.append(m.PositionDelete(data_file_id, FrozenBitMap64(places)))
+        if positions or delete_files or whole:
+            yield m.Delete(table.schema, table.name, tuple(positions), tuple(delete_files), tuple(sorted(whole)))
+
+    def _given(self, table: SourceTable) -> Sequence[Row]:
+        own = {row["data_file_id"] for row in self._batch.rows.get("data_file", ())}
+        given = [row for row in self._batch.rows.get("delete_file", ()) if row["table_id"] == table.table_id]
+        for row in given:
+            if row["data_file_id"] in own:
+                raise NotUnderstoodError(OWN_ROWS.format(f"{table.schema}.{table.name}"))
+            if row["encryption_key"] is not None:
+                raise NotUnderstoodError(f"delete file {row['path']} is encrypted: attach without ENCRYPTED")
+        return given
+
+    def _inlined(self, table_id: int) -> Mapping[int, list[int]]:
+        found: dict[int, list[int]] = defaultdict(list)
+        for data_file_id, position in self._batch.inlined_deletes.get(table_id, ()):
+            found[data_file_id].append(position)
+        return found
+
+    def _before(self, table: SourceTable, data_file_ids: Sequence[int]) -> dict[int, AbstractBitMap64]:
+        """By data file, the positions that were deleted at the base."""
+        if not data_file_ids:
+            return {}
+        known = {row["data_file_id"] for row in self._base.rows("data_file", data_file_id=data_file_ids)}
+        if missing := set(data_file_ids) - known:
+            raise NotUnderstoodError(
+                f"a delete from data file {min(missing)}, which was not there: read again and repeat"
+            )
+        found: dict[int, AbstractBitMap64] = dict(self._base.inlined_deletes(table.table_id, data_file_ids))
+        for row in self._base.rows("delete_file", data_file_id=data_file_ids):
+            there = found.get(row["data_file_id"], BitMap64())
+            found[row["data_file_id"]] = there | self._positions(self._path(table, row))
+        return found
+
+    def _path(self, table: SourceTable, row: Row) -> str:
+        path = str(row["path"])
+        return self._lake.folder(table.table_id) + path if row["path_is_relative"] else path
+
+    def _positions(self, path: str) -> BitMap64:
+        with self._base.open(path) as file:
+            places = pq.read_table(file, columns=["pos"]).column("pos")
+        return BitMap64(places.to_numpy())
+
+    def _delete_file(self, row: Row, path: str, table: SourceTable) -> m.DeleteFile:
+        """The client's, or, where it says in which of its snapshots each row went, one that does not."""
+        rows = self._positions(path)
+        if row["partial_max"] is not None:
+            self.unused.append(path)
+            data_file = self._path(table, self._base.rows("data_file", data_file_id=[row["data_file_id"]])[0])
+            return write_delete_file(row["data_file_id"], data_file, rows, self._lake.folder(table.table_id))
+        return m.DeleteFile(
+            row["data_file_id"],
+            row["path"],
+            FrozenBitMap64(rows),
+            row["file_size_bytes"],
+            row["path_is_relative"],
+            row["footer_size"],
+        )

@@ -1,0 +1,201 @@
+"""The schemas, tables and views that a commit touches: as they were at its base, and as they are to be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import cached_property
+
+from commitlog.adoption.definitions import Definitions, SourceColumn, SourceTable
+from commitlog.adoption.source import CatalogRows
+from commitlog.errors import NotUnderstoodError
+from commitlog.gateway.batch import Batch, Row
+from commitlog.gateway.translation.base import Base
+
+_DEFINED_BY = ("schema", "table", "view", "column", "tag", "column_tag", "partition_info")
+_OF_FILES = ("file_column_stats", "file_partition_value", "name_mapping")
+_COMMENT = "comment"
+
+
+class CommittedLake:
+    """What a commit makes of the lake that it saw.
+
+    Args:
+        batch: the commit.
+        base: the catalog at its base.
+    """
+
+    def __init__(self, batch: Batch, base: Base) -> None:
+        self._batch = batch
+        self._base = base
+        self.alters = any(name in batch.rows for name in _DEFINED_BY) or any(
+            ending.table in _DEFINED_BY for ending in batch.endings
+        )
+        self.whole_files = self._files_ended()
+        rows = {name: self._definition_rows(name) for name in _DEFINED_BY}
+        rows["partition_column"] = self._partition_columns(rows["partition_info"])
+        self._rows = rows
+        self.catalog = CatalogRows({name: batch.rows.get(name, ()) for name in _OF_FILES})
+        definitions = Definitions(CatalogRows(rows))
+        self.before = definitions.at(base.snapshot_id)
+        self.after = definitions.at(batch.snapshot_id)
+        self._check_files()
+        if self.alters:
+            self._check()
+
+    # --- what was there -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def touched(self) -> frozenset[int]:
+        """The ids of the tables and views that the commit names."""
+        found = {row["table_id"] for name in ("column", "column_tag", "partition_info") for row in self._new(name)}
+        found |= {row["table_id"] for name in ("table", "data_file", "delete_file") for row in self._new(name)}
+        found |= {row["object_id"] for row in self._new("tag")} | {row["view_id"] for row in self._new("view")}
+        found |= {row["table_id"] for row in self.whole_files}
+        for ending in self._batch.endings:
+            if ending.columns[0] != "data_file_id" and ending.table != "schema":
+                found |= {value[0] for value in ending.values}
+        return frozenset(found) | self._batch.inlined_deletes.keys() | self._batch.ended_rows.keys()
+
+    def _new(self, name: str) -> Collection[Row]:
+        return self._batch.rows.get(name, ())
+
+    def _files_ended(self) -> list[Row]:
+        ids = {
+            value[0] for ending in self._batch.endings if ending.columns == ("data_file_id",) for value in ending.values
+        }
+        found = list(self._base.rows("data_file", data_file_id=sorted(ids))) if ids else []
+        own = {row["data_file_id"] for row in self._new("data_file")}
+        if missing := ids - own - {row["data_file_id"] for row in found}:
+            raise NotUnderstoodError(
+                f"a delete of data file {min(missing)}, which was not there: read again and repeat"
+            )
+        return found
+
+    def _definition_rows(self, name: str) -> list[Row]:
+        endings = [ending for ending in self._batch.endings if ending.table == name]
+        rows: list[Row] = []
+        for row in self._at_base(name):
+            end = self._batch.snapshot_id if any(ending.ends(row) for ending in endings) else None
+            rows.append({**row, "end_snapshot": end})
+        return rows + list(self._new(name))
+
+    def _at_base(self, name: str) -> Collection[Row]:
+        objects = sorted(self.touched)
+        match name:
+            case "schema":
+                return self._base.rows("schema")
+            case "table" | "column":
+                return self._base.rows(name, table_id=objects)
+            case "partition_info":
+                needed = self.alters or any(row["partition_id"] is not None for row in self._new("data_file"))
+                return self._base.rows(name, table_id=objects) if needed else ()
+            case "column_tag":
+                return self._base.rows(name, table_id=objects) if self.alters else ()
+        key = {"view": "view_id", "tag": "object_id"}[name]
+        return self._base.rows(name, **{key: objects}) if self.alters else ()
+
+    def _partition_columns(self, infos: Collection[Row]) -> list[Row]:
+        new = list(self._new("partition_column"))
+        known = sorted(
+            {row["partition_id"] for row in infos} - {row["partition_id"] for row in self._new("partition_info")}
+        )
+        return [*self._base.rows("partition_column", partition_id=known), *new] if known else new
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def table(self, table_id: int) -> SourceTable:
+        """A table as it is to be, which rows come to or go from."""
+        found = self.after.tables.get(table_id)
+        if found is None:
+            raise NotUnderstoodError(f"rows of table {table_id}, which was not there: read again and repeat")
+        return found
+
+    def is_new(self, table_id: int) -> bool:
+        """Whether the commit creates the table."""
+        return table_id not in self.before.tables
+
+    def folder(self, table_id: int) -> str:
+        """Where the table's files are, with a slash at the end."""
+        table = self._row("table", "table_id", table_id)
+        if not table["path_is_relative"]:
+            return str(table["path"])
+        schema = self._row("schema", "schema_id", table["schema_id"])
+        above = str(schema["path"] or "")
+        return (self._base.data_path + above if schema["path_is_relative"] else above) + str(table["path"] or "")
+
+    def is_plain(self, table_id: int) -> bool:
+        """Whether the log gives a table that is created the folder that the client took for it."""
+        table = self._row("table", "table_id", table_id)
+        schema = self._row("schema", "schema_id", table["schema_id"])
+        named = schema["schema_id"] in self.before.schemas or schema["path"] == f"{schema['schema_name']}/"
+        return bool(named and table["path"] == f"{table['table_name']}/")
+
+    def _row(self, name: str, key: str, value: int) -> Row:
+        return next(row for row in reversed(self._rows[name]) if row[key] == value)
+
+    # --- what cannot be said ------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        self._check_tags()
+        for table_id, after in self.after.tables.items():
+            before = self.before.tables.get(table_id)
+            if before is not None and before.schema != after.schema:
+                raise NotUnderstoodError(
+                    f"table {before.schema}.{before.name} moved to schema {after.schema}: create it there from a query instead"
+                )
+            _check_nested(before, after)
+        for schema_id, name in self.after.schemas.items():
+            if self.before.schemas.get(schema_id, name) != name:
+                raise NotUnderstoodError(
+                    f"schema {self.before.schemas[schema_id]} renamed: a log does not rename schemas"
+                )
+        for row in self._new("column"):
+            is_literal = row["default_value_type"] in (None, "", "literal") or row["default_value"] in (None, "NULL")
+            if not is_literal and row["end_snapshot"] is None:
+                raise NotUnderstoodError(
+                    f"column {row['column_name']} with the default expression {row['default_value']}: a default is a literal "
+                    "value, such as 3 or 'none'"
+                )
+
+    def _check_files(self) -> None:
+        dropped = self.before.tables.keys() - self.after.tables.keys()
+        for ending in self._batch.endings:
+            of_tables = ending.table in ("data_file", "delete_file") and ending.columns == ("table_id",)
+            if of_tables and (kept := {value[0] for value in ending.values} - dropped):
+                raise NotUnderstoodError(f"the end of all files of table {min(kept)}, which stays: TRUNCATE it instead")
+        if self._batch.superseded:
+            given = {row["data_file_id"] for row in (*self._new("delete_file"), *self.whole_files)}
+            for row in self._base.rows("delete_file", delete_file_id=sorted(self._batch.superseded)):
+                if row["data_file_id"] not in given:
+                    raise NotUnderstoodError(f"rows of data file {row['data_file_id']} that were deleted and come back")
+
+    def _check_tags(self) -> None:
+        tables = self.before.tables.keys() | self.after.tables.keys()
+        for row in self._new("tag"):
+            if row["object_id"] not in tables and row["value"] is not None:
+                raise NotUnderstoodError("a comment on a view or schema: a log keeps comments of tables and columns")
+        nested = {
+            (table.table_id, child) for table in self.after.tables.values() for child in _nested_ids(table.columns)
+        }
+        for row in self._new("column_tag"):
+            if (row["table_id"], row["column_id"]) in nested:
+                raise NotUnderstoodError("a comment on a field of a struct: comment on its column instead")
+        for row in (*self._new("tag"), *self._new("column_tag")):
+            if row["key"] != _COMMENT:
+                raise NotUnderstoodError(f"the tag {row['key']}, which a log does not keep")
+
+
+def _nested_ids(columns: Collection[SourceColumn]) -> Iterator[int]:
+    for column in columns:
+        yield from (each for child in column.children for each in child.ids())
+
+
+def _check_nested(before: SourceTable | None, after: SourceTable) -> None:
+    known = {} if before is None else {column.column_id: column for column in before.columns}
+    for column in after.columns:
+        was = known.get(column.column_id)
+        if was is not None and (was.children or column.children) and was.type != column.type:
+            raise NotUnderstoodError(
+                f"column {column.name} of table {after.schema}.{after.name} whose fields change: add a column of the new type "
+                "and drop this one"
+            )

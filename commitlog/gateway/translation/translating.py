@@ -1,0 +1,73 @@
+"""A commit as the changes of a proposal: definitions first, then of each table the rows that go and the files that come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from commitlog.adoption.definitions import SourceTable, difference
+from commitlog.domain import model as m
+from commitlog.errors import NotUnderstoodError
+from commitlog.gateway.batch import Batch
+from commitlog.gateway.translation.appends import append
+from commitlog.gateway.translation.base import Base
+from commitlog.gateway.translation.deletes import Deletes
+from commitlog.gateway.translation.lake import CommittedLake
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """What a commit asks of the log.
+
+    Attributes:
+        changes: of the proposal; none when the commit comes to nothing.
+        unused: full paths of files that the client wrote and the proposal does not name; once it is committed, nobody
+            needs them.
+    """
+
+    changes: tuple[m.Change, ...]
+    unused: tuple[str, ...] = ()
+
+
+def translate(batch: Batch, base: Base) -> Translated:
+    """Turn a commit back into what it means.
+
+    Args:
+        batch: the commit.
+        base: the catalog as the client saw it.
+
+    Raises:
+        NotUnderstoodError: the log has no change for it; what, and what to do instead.
+    """
+    lake = CommittedLake(batch, base)
+
+    def next_column_id(table_id: int) -> int:
+        definition = base.definition(table_id)
+        return 1 if definition is None else definition.next_column_id
+
+    defined = tuple(difference(lake.before, lake.after, next_column_id, {})) if lake.alters else ()
+    deletes = Deletes(batch, base, lake)
+    changes: list[m.Change] = [*defined]
+    for table in _with_rows(batch, lake):
+        if not lake.is_new(table.table_id):
+            _check_keyless(base, table)
+        changes += deletes.of(table)
+        changes += append(batch, base, lake, table, defined)
+    return Translated(tuple(changes), tuple(deletes.unused))
+
+
+def _with_rows(batch: Batch, lake: CommittedLake) -> Iterator[SourceTable]:
+    """The tables whose rows change."""
+    found = {row["table_id"] for name in ("data_file", "delete_file") for row in batch.rows.get(name, ())}
+    found |= {row["table_id"] for row in lake.whole_files}
+    for table_id in sorted(found | batch.inlined_deletes.keys() | batch.ended_rows.keys()):
+        yield lake.table(table_id)
+
+
+def _check_keyless(base: Base, table: SourceTable) -> None:
+    definition = base.definition(table.table_id)
+    if definition is not None and definition.keyed:
+        raise NotUnderstoodError(
+            f"rows of table {table.schema}.{table.name}, which has a primary key: change them by key, with the Python client "
+            "(tx.insert_row, update_row, delete_row) or commitlog.spark"
+        )
