@@ -262,6 +262,26 @@ class LinkStoppedError(CommitLogError):
         )
 
 
+class SiteWentBackError(CommitLogError):
+    """A site's log is older than it was when a link read it, as after a restore from a backup: it would make other snapshots
+    under ticks that others hold.
+
+    The site begins anew: with an empty log and another node name.
+
+    Args:
+        source: the node whose log it is.
+        target: the node that it was brought to.
+        snapshot_id: the source's snapshot that is gone, or another one now.
+    """
+
+    def __init__(self, source: str, target: str, snapshot_id: int) -> None:
+        self.source, self.target, self.snapshot_id = source, target, snapshot_id
+        super().__init__(
+            f"snapshot {snapshot_id} of {source} is not what it was when it was brought to {target}: the log of {source} is "
+            "older than it was, as after a restore from a backup. That site begins anew, with an empty log and another name"
+        )
+
+
 class KeyReusedError(CommitLogError):
     """An id, or a writer's ``writer_seq``, that was answered before was used again for another write.
 

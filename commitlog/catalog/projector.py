@@ -17,6 +17,7 @@ import gc
 import logging
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ from commitlog.catalog.shares import shared_out
 from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.written import Milepost, Move, WrittenCatalog, connected
 from commitlog.config import Settings
-from commitlog.domain.model import ChangeKind, Genesis, Outcome, Verdict
+from commitlog.domain.deciding.site_rows import POLICY
+from commitlog.domain.model import ChangeKind, ConflictKind, Genesis, Outcome, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
 from commitlog.log.results import LogPosition, ReadAhead, ResultRecord, ResultsReader, results_end
 from commitlog.observing.durations import Durations
@@ -70,6 +72,7 @@ class ProjectorStatus:
         visible: by the clocks, from the decision of each batch's first outcome until it was visible.
         restarts: how often it began again.
         is_standby: whether it waits for its turn.
+        site_conflicts: rows that several sites had written, and one stands, by kind.
     """
 
     applied_seq: int = -1
@@ -79,6 +82,7 @@ class ProjectorStatus:
     visible: Durations = field(default_factory=Durations)
     restarts: int = 0
     is_standby: bool = False
+    site_conflicts: Counter[ConflictKind] = field(default_factory=Counter)
 
 
 class _CatalogReplaced(Exception):  # noqa: N818
@@ -212,6 +216,8 @@ class Projector:
             self.status.head_snapshot_id = outcomes[-1].head_snapshot_id
             waited_ms = self.settings.machine.now_ms() - outcomes[0].decided_at_ms
             self.status.visible.add(waited_ms / 1000)
+            settled = (each for outcome in outcomes for each in outcome.resolutions if each.policy == POLICY)
+            self.status.site_conflicts.update(each.kind for each in settled)
         self._on_batch(self.status)
 
     def trace(self, records: Iterable[ResultRecord]) -> None:

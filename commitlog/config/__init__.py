@@ -28,6 +28,7 @@ from pathlib import Path
 
 from commitlog import compiled
 from commitlog.config.sources import (
+    CONFIG_FILE,
     KAFKA_PREFIX,
     PREFIX,
     PROFILE,
@@ -36,6 +37,7 @@ from commitlog.config.sources import (
     environment_layer,
     file_layer,
     home_of,
+    named_file,
     profile_layer,
     run_layer,
     section_of,
@@ -90,7 +92,9 @@ class Settings:
         cache_dir: where this user's downloaded jars are.
         java_home: the Java to run the broker with; None looks on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
+        links_from: profiles of `commitlog.toml`, comma separated: `serve` and `up` bring what their logs commit to this one.
         sources: for each setting where its value came from, for messages.
+        config_file: where the profiles of other logs are.
         machine: what the process runs on; no setting that anybody gives.
     """
 
@@ -122,7 +126,9 @@ class Settings:
     cache_dir: Path
     java_home: Path | None
     maven_url: str | None = field(repr=False)
+    links_from: str | None
     sources: Mapping[str, str] = field(repr=False, compare=False)
+    config_file: Path = field(default=Path(CONFIG_FILE), repr=False, compare=False)
     machine: Machine = field(default=THIS_MACHINE, repr=False, compare=False)
 
     @classmethod
@@ -160,7 +166,20 @@ class Settings:
         home = home_of(layers)
         layers.append(run_layer(home, layers))
         layers.append(Layer(defaults(home, layers, surroundings), "default of {}"))
-        return _settings(layers)
+        path = config_file or named_file(surroundings) or Path(CONFIG_FILE)
+        return replace(_settings(layers), config_file=path.absolute())
+
+    def of_profile(self, name: str) -> Settings:
+        """Those of another log, which is a profile in the same file; nothing of what this one is given holds for it.
+
+        Raises:
+            ConfigurationError: there is no such profile, or a value in it is wrong.
+        """
+        return Settings.load(config_file=self.config_file, environment={}, profile=name)
+
+    def link_sources(self) -> tuple[str, ...]:
+        """The profiles of `links_from`."""
+        return tuple(self.links_from.split(",")) if self.links_from else ()
 
     def served_by(
         self,
@@ -247,4 +266,6 @@ def _check_together(settings: Settings) -> None:
         )
 
 
-assert READERS.keys() | {"kafka", "genesis", "sources", "machine"} == {each.name for each in fields(Settings)}
+assert READERS.keys() | {"kafka", "genesis", "sources", "config_file", "machine"} == {
+    each.name for each in fields(Settings)
+}

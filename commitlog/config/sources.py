@@ -52,7 +52,7 @@ def environment_layer(environment: Mapping[str, str]) -> Layer:
 
 def file_layer(config_file: Path | None, environment: Mapping[str, str]) -> Layer:
     """What the file says that is given, or that is there; ConfigurationError where it cannot be read or says too much."""
-    named = config_file or (Path(environment[PREFIX + "CONFIG"]) if environment.get(PREFIX + "CONFIG") else None)
+    named = config_file or named_file(environment)
     path = named or Path(CONFIG_FILE)
     if named is None and not path.is_file():
         return Layer({}, "")
@@ -69,6 +69,11 @@ def file_layer(config_file: Path | None, environment: Mapping[str, str]) -> Laye
         if unknown := sorted(settings - READERS.keys() - {"kafka", "genesis"}):
             raise ConfigurationError(f"{place}: unknown setting {', '.join(unknown)}; known are {', '.join(READERS)}")
     return Layer(values, f"{path}: {{}}")
+
+
+def named_file(environment: Mapping[str, str]) -> Path | None:
+    """The configuration file that the environment names."""
+    return Path(environment[PREFIX + "CONFIG"]) if environment.get(PREFIX + "CONFIG") else None
 
 
 def _of_profiles(path: Path, profiles: Mapping[str, Mapping[str, object]]) -> Iterator[tuple[str, Set[str]]]:
@@ -147,6 +152,7 @@ def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) ->
         "cache_dir": str(caches / "commitlog"),
         "java_home": environment.get("JAVA_HOME") or None,
         "maven_url": None,
+        "links_from": None,
     }
 
 

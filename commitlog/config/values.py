@@ -91,6 +91,14 @@ def option_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _names(value: object, where: str) -> str:
+    """Names, comma separated, each once."""
+    names = [name.strip() for name in _text(value, where).split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise ConfigurationError(f"{where} must be names, comma separated, each once, not {value!r}")
+    return ",".join(names)
+
+
 _PORT = _whole(0, 65_535)
 READERS: Mapping[str, Callable[[object, str], object]] = {
     "log": _log_name,
@@ -119,6 +127,7 @@ READERS: Mapping[str, Callable[[object, str], object]] = {
     "cache_dir": path_of,
     "java_home": _optional(path_of),
     "maven_url": _optional(_text),
+    "links_from": _optional(_names),
 }
 """What makes a setting of a value, by its name; ConfigurationError says what is wrong with it, and where it is from."""
 

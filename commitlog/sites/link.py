@@ -21,7 +21,7 @@ from commitlog.domain import model as m
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.sites import is_row_change
-from commitlog.errors import CommitLogError, ConfigurationError, FencedError, LinkStoppedError
+from commitlog.errors import CommitLogError, ConfigurationError, FencedError, LinkStoppedError, SiteWentBackError
 from commitlog.sites.forwarding import Forwarded, Source
 
 IN_FLIGHT_MAX = 500
@@ -35,6 +35,7 @@ class LinkProgress:
     Attributes:
         source: the node whose log is read.
         target: the node that it is brought to.
+        seq: the last outcome of the source before which everything was looked at.
         snapshot_id: the last snapshot of the source that was looked at.
         decided_at_ms: when that was decided there; the lag is what has passed since.
         brought: snapshots that the target took over.
@@ -45,6 +46,7 @@ class LinkProgress:
 
     source: str
     target: str
+    seq: int = 0
     snapshot_id: int = 0
     decided_at_ms: int = 0
     brought: int = 0
@@ -63,13 +65,14 @@ class Link:
     Raises:
         ConfigurationError: one of them is no node, or both are the same one.
         HistoryUnavailableError: the source's log is too long to be replayed here.
+        SiteWentBackError: the source's log is older than it was.
     """
 
     def __init__(self, source: CommitLog, target: CommitLog) -> None:
         self._source = source
         self._target = target
-        before = head_state(target)
-        source_node, self._target_node = _node_of(head_state(source), "the source"), _node_of(before, "the target")
+        before, newest = head_state(target), head_state(source)
+        source_node, self._target_node = _node_of(newest, "the source"), _node_of(before, "the target")
         if source_node.name == self._target_node.name:
             raise ConfigurationError(
                 f"both logs are node {source_node.name!r}: each site has a name of its own (`commitlog node NAME`)"
@@ -83,10 +86,14 @@ class Link:
         there = head_state(target)
         self._known = {name: known.tick for name, known in there.digest.items()}
         self._base = there.head_snapshot_id
-        self._after_seq = _seq_of(source, _last_brought(there, self._writer_id))
-        state = source.access.state_before(self._after_seq + 1)
-        self.progress.snapshot_id, self.progress.decided_at_ms = state.head_snapshot_id, state.decided_at_ms
+        last = _last_brought(there, self._writer_id)
+        if last > newest.head_snapshot_id:
+            raise SiteWentBackError(source_node.name, self._target_node.name, last)
+        self._after_seq = _seq_of(source, last)
+        state = source.access.state_before(max(self._after_seq, 1))
         self._forwarding = Source(source_node, state, self._known.get(source_node.name, 0))
+        if last:
+            self._go_on_after(last, _brought_as(target, there, self._writer_id, last))
         self._is_under_way = False
 
     def run(self, *, follow: bool = True, told: Callable[[LinkProgress], None] = lambda _: None) -> LinkProgress:
@@ -102,10 +109,20 @@ class Link:
             for run in in_runs(self._news_of(outcomes), self.progress.source):
                 self._bring(run, told)
             if outcomes:
-                self.progress.decided_at_ms = outcomes[-1].decided_at_ms
+                self.progress.seq, self.progress.decided_at_ms = outcomes[-1].seq, outcomes[-1].decided_at_ms
                 self.progress.snapshot_id = outcomes[-1].head_snapshot_id
             told(self.progress)
         return self.progress
+
+    def _go_on_after(self, snapshot_id: int, brought: m.Outcome | None) -> None:
+        """Look whether the last snapshot that the target took over still says the same."""
+        outcome = self._source.access.outcome_at(self._after_seq)
+        again = None if outcome is None else self._forwarding.take(outcome)
+        there = None if brought is None else brought.proposal
+        if outcome is None or again is None or there is None or again.changes != there.changes:
+            raise SiteWentBackError(self.progress.source, self.progress.target, snapshot_id)
+        self.progress.seq, self.progress.snapshot_id = outcome.seq, snapshot_id
+        self.progress.decided_at_ms = outcome.decided_at_ms
 
     def _news_of(self, outcomes: Iterable[m.Outcome]) -> Iterator[Forwarded]:
         """What of some outcomes the target has not, as far as this link knows."""
@@ -232,6 +249,15 @@ def _last_brought(there: SequencerState, writer_id: str) -> int:
     """The last snapshot of the source that the target took over by this link; 0 is none."""
     writer = there.writer(writer_id)
     return 0 if writer is None or writer.committed_seqs is None else writer.committed_seqs.max()
+
+
+def _brought_as(target: CommitLog, there: SequencerState, writer_id: str, snapshot_id: int) -> m.Outcome | None:
+    """The outcome by which the target took a snapshot over."""
+    writer = there.writer(writer_id)
+    answer = None if writer is None else writer.answers.get(snapshot_id)
+    if answer is None:
+        return target.access.committed_as(writer_id, snapshot_id)
+    return target.access.outcome_at(answer.seq)
 
 
 def _seq_of(log: CommitLog, snapshot_id: int) -> int:

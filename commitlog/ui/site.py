@@ -48,6 +48,9 @@ class Health(Protocol):
     def lag_s(self) -> float | None: ...
 
     @property
+    def links(self) -> Sequence[object]: ...
+
+    @property
     def problems(self) -> Sequence[str]: ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from commitlog.domain.model import Verdict
 from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
+from commitlog.ops.service.links import link_healths
 
 COMMITLOG = (sys.executable, "-c", "from commitlog.ops.cli import main; main()")
 SITES = ("paris", "tokyo")
@@ -38,6 +40,7 @@ def profiles(kafka: str, log_name: str, database_url: str, other_database_url: s
             "database_url": url,
             "data_path": str(tmp_path / name / "lake"),
             "home": str(tmp_path / name),
+            "links_from": next(other for other in SITES if other != name),
         }
         texts.append(f"[profile.{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()))
     path.write_text("\n".join(texts), encoding="utf-8")
@@ -69,8 +72,9 @@ def node(profiles: Path, profile: str, *arguments: str) -> str:
     return done.output
 
 
-def link(profiles: Path, source: str, target: str, *more: str) -> tuple[str, ...]:
-    return (*COMMITLOG, "replicate", "--from", source, "--to", target, "--config", str(profiles), *more)
+def link(profiles: Path, source: str, target: str | None, *more: str) -> tuple[str, ...]:
+    to = () if target is None else ("--to", target)
+    return (*COMMITLOG, "replicate", "--from", source, *to, "--config", str(profiles), *more)
 
 
 def brought(profiles: Path, source: str, target: str) -> dict[str, Any]:
@@ -95,11 +99,16 @@ def test_replicate_when_a_link_is_killed_and_begun_again_then_nothing_is_lost_an
     profiles: Path, sites: dict[str, CommitLog]
 ) -> None:
     paris, tokyo = sites["paris"], sites["tokyo"]
-    following = subprocess.Popen(link(profiles, "paris", "tokyo"))
+    own = {**os.environ, "COMMITLOG_PROFILE": "tokyo"}
+    following = subprocess.Popen((*link(profiles, "paris", None), "--service"), env=own)
     try:
         put(paris, 1, 2, 3, by="paris")
         until("the table at the other site", lambda: bool(tokyo.tables()))
         until("the first rows there", lambda: len(rows(tokyo)) == 3)
+        settings = Settings.load(config_file=profiles, environment={}, profile="tokyo")
+        until("the link tells how far it is", lambda: any(each.lag == 0 for each in link_healths(settings)))
+        [told] = link_healths(settings)
+        assert (told.profile, told.progress.source, told.progress.target) == ("paris", "paris", "tokyo")
         put(paris, *range(4, 12), by="paris")
     finally:
         following.kill()

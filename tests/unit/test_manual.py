@@ -41,7 +41,7 @@ def test_settings_then_as_they_describe_themselves() -> None:
 
 
 def test_settings_when_described_then_none_is_left_out() -> None:
-    not_set = {"kafka", "genesis", "sources", "machine"}
+    not_set = {"kafka", "genesis", "sources", "config_file", "machine"}
     assert meanings_for_processes().keys() == {each.name for each in dataclasses.fields(Settings)}
     assert meanings_for_logs().keys() == set(LogSettings.FIELDS)
     rows = settings_page().splitlines()

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from commitlog.catalog.projector import ProjectorStatus
 from commitlog.config import Settings
-from commitlog.domain.model import Verdict
+from commitlog.domain.model import ConflictKind, Verdict
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
@@ -28,6 +28,7 @@ from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.supervisor import Service, Supervised, Supervisor, installed_services
 from commitlog.ops.service.watched import WatchedCheckpointer, WatchedPage, WatchedProjector, WatchedSequencer
 from commitlog.ops.service.whole import WatchedWhole
+from commitlog.sites.link import LinkProgress
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))["groups"]
@@ -67,8 +68,11 @@ class WatchedOne:
     def measures(self, measures: Measures) -> Iterator[Metric]:
         self.lag.look()
         yield from measures.of_sequencer(SERVING, self.lag)
-        yield from measures.of_projector(ProjectorStatus(applied_seq=40, head_snapshot_id=30), self.lag)
+        conflicts = Counter({ConflictKind.UPDATE_UPDATE: 2})
+        projecting = ProjectorStatus(applied_seq=40, head_snapshot_id=30, site_conflicts=conflicts)
+        yield from measures.of_projector(projecting, self.lag)
         yield from measures.of_checkpointer(replayed_seq=40, saved_seq=20)
+        yield from measures.of_link(LinkProgress("tokyo", "paris", snapshot_id=9, brought=4, row_changes=7), self.lag)
         yield from measures.of_supervisor([Supervised("sequencer", 7, 2), Supervised("projector", None, 5)])
 
     def problem(self) -> str | None:
@@ -107,6 +111,12 @@ def test_metrics_when_asked_for_then_tell_what_the_services_know(told: dict[tupl
     assert told["commitlog_skipped_records_total", "GAP"] == 2
     assert told["commitlog_sequencer_lag_records",] == told["commitlog_projector_lag_records",] == 3
     assert (told["commitlog_applied_seq",], told["commitlog_checkpoint_seq",]) == (40, 20)
+    assert (told["commitlog_link_snapshots_total", "tokyo"], told["commitlog_link_row_changes_total", "tokyo"]) == (
+        4,
+        7,
+    )
+    assert told["commitlog_link_lag_records", "tokyo"] == 3
+    assert told["commitlog_site_conflicts_total", "UPDATE_UPDATE"] == 2
     assert told["commitlog_ready", "sequencer"] == 1
     assert (told["commitlog_service_running", "sequencer"], told["commitlog_service_running", "projector"]) == (1, 0)
     assert told["commitlog_service_starts_total", "projector"] == 5

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from commitlog.client.ids import new_proposal_id
 from commitlog.domain import model as m
-from commitlog.errors import ConfigurationError, FencedError, LinkStoppedError
+from commitlog.errors import ConfigurationError, FencedError, LinkStoppedError, SiteWentBackError
 from commitlog.sites.forwarding import Forwarded
 from commitlog.sites.link import Link, LinkProgress, in_runs
 from commitlog.testing import InMemoryCommitLog
@@ -289,3 +290,38 @@ def test_link_when_the_source_went_back_then_the_target_refuses_its_new_snapshot
     restored = site("b", 2)
     with pytest.raises(LinkStoppedError, match="one of the two logs is older than it was"):
         bring(a, restored)
+
+
+@pytest.mark.parametrize("since", [0, 1, 5])
+def test_link_when_the_source_was_restored_then_is_refused_however_much_it_has_written_since(
+    b: InMemoryCommitLog, a: InMemoryCommitLog, since: int
+) -> None:
+    for key in (1, 2, 3):
+        change(a, ("insert", row(key, "x")))
+    bring(a, b)
+    restored = InMemoryCommitLog()
+    for outcome in a.outcomes[:3]:
+        assert outcome.proposal is not None
+        restored.submit(outcome.proposal.replace(proposal_id=new_proposal_id()))
+    for key in range(2, 2 + since):
+        change(restored, ("insert", row(key, "y")))
+    before = rows(b)
+    with pytest.raises(SiteWentBackError, match=r"snapshot 5 of a is not what it was.*begins anew.*another name"):
+        bring(restored, b)
+    assert rows(b) == before
+    other = site("a2", 1)
+    assert Link(b, other).run(follow=False).brought == 4
+    assert rows(other) == before
+
+
+def test_link_when_the_target_forgot_the_details_of_what_it_took_over_then_goes_on_all_the_same(
+    a: InMemoryCommitLog,
+) -> None:
+    target = site("b", 2)
+    change(a, ("insert", row(1, "x")))
+    bring(a, target)
+    writer = target._memory._state.writer("link:a")
+    assert writer is not None
+    writer.answers.clear()
+    change(a, ("insert", row(2, "x")))
+    assert bring(a, target).brought == 1

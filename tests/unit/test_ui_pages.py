@@ -15,6 +15,8 @@ from starlette.testclient import TestClient
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import CatalogUnavailableError, LogUnavailableError, ProposalRejectedError
+from commitlog.ops.service.links import LinkHealth
+from commitlog.sites.link import LinkProgress
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.app import PAGES, create_app
 from commitlog.ui.pulse import Pulse
@@ -310,6 +312,9 @@ class LogIsNotWell:
     applied_seq: int | None = 4
     lag: int | None = 5
     lag_s: float | None = 12.5
+    links: tuple[LinkHealth, ...] = (
+        LinkHealth("t", LinkProgress("tokyo", HOSTILE, 9, 7, 0, 4, 12), lag=3, lag_s=61.0, at_ms=0),
+    )
     problems: tuple[str, ...] = ("no sequencer is alive: run `commitlog serve`", HOSTILE)
 
 
@@ -322,6 +327,7 @@ def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_t
         "5 outcomes behind, for 12.5 s",
         "outcome 4",
         "1 machine stands by.",
+        "at snapshot 7, 3 behind, for 61.0 s; 4 snapshots with 12 row changes since it began",
     ):
         assert told in page.text
     assert page.scripts == ["/static/page.js"]

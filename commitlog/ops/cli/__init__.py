@@ -19,11 +19,13 @@ from commitlog.errors import (
     CommitLogError,
     ConfigurationError,
     FencedError,
+    LinkStoppedError,
     LogRefusedError,
     LogUnavailableError,
     OutcomeUnknownError,
     ProjectionError,
     ProposalRejectedError,
+    SiteWentBackError,
 )
 from commitlog.ops.cli.examples import epilog_of
 
@@ -35,6 +37,8 @@ EXIT_CODES: dict[type[CommitLogError], int] = {
     LogRefusedError: 5,
     CatalogUnavailableError: 5,
     ProjectionError: 70,
+    LinkStoppedError: 71,
+    SiteWentBackError: 71,
     FencedError: 75,
 }
 """Exit codes by error; other errors of ours are 1. 2 is also click's for a wrong command line."""
@@ -47,7 +51,8 @@ EXIT_MEANINGS: dict[int, str] = {
     4: "the outcome is not known: no answer in time, not decided yet, or never seen",
     5: "Kafka or PostgreSQL does not answer, or refuses",
     70: "an outcome cannot be projected: a defect",
-    75: "another sequencer has taken over",
+    71: "a log refuses what a link brings, or one is older than it was",
+    75: "another sequencer, or link, has taken over",
     130: "interrupted",
 }
 

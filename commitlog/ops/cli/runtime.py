@@ -62,6 +62,8 @@ def status_command(settings: Settings, as_json: bool) -> None:
             if health.standbys:
                 click.echo(f"standby    {health.standbys}")
             click.echo(f"readers    at outcome {health.applied_seq}, {health.lag} behind{since if health.lag else ''}")
+        for link in health.links:
+            click.echo(f"link       {link}")
     sys.exit(0 if health.is_well else 1)
 
 

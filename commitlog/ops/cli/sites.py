@@ -45,18 +45,28 @@ def node_command(settings: Settings, name: str | None, priority: int | None, as_
 
 @click.command("replicate")
 @click.option("--from", "source", required=True, metavar="PROFILE", help="The log that is read.")
-@click.option("--to", "target", required=True, metavar="PROFILE", help="The log that its changes are brought to.")
+@click.option(
+    "--to", "target", metavar="PROFILE", help="The log that its changes are brought to; else that of the settings."
+)
 @click.option("--once", is_flag=True, help="End when everything is brought.")
+@click.option("--service", is_flag=True, help="As `serve` runs it: wait for what is away, tell measures, log as JSON.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Instead of commitlog.toml.")
 @json_option
-def replicate_command(source: str, target: str, once: bool, config_file: Path | None, as_json: bool) -> None:
+def replicate_command(
+    source: str, target: str | None, once: bool, service: bool, config_file: Path | None, as_json: bool
+) -> None:
     """Bring what one log commits to another: the link from one site to the other; a second one brings the way back.
 
     Each log is a profile of commitlog.toml, [profile.PROFILE]. Both are nodes: `commitlog node`. A link that is begun again
-    goes on where it was, and one that still runs ends.
+    goes on where it was, and one that still runs ends. `serve` runs links by itself: the setting `links_from`.
     """
-    from_settings = Settings.load(config_file=config_file, profile=source)
     to_settings = Settings.load(config_file=config_file, profile=target)
+    from_settings = (
+        to_settings.of_profile(source) if target is None else Settings.load(config_file=config_file, profile=source)
+    )
+    if service:
+        _serve_link(source, from_settings, to_settings)
+        return
     with CommitLog.connect(settings=from_settings) as read, CommitLog.connect(settings=to_settings) as written:
         teller = _Teller(as_json=as_json)
         link = Link(read, written)
@@ -65,6 +75,24 @@ def replicate_command(source: str, target: str, once: bool, config_file: Path | 
             err=True,
         )
         teller.tell(link.run(follow=not once, told=teller.now_and_then))
+
+
+def _serve_link(profile: str, source: Settings, target: Settings) -> None:
+    """Run a link until Ctrl-C or SIGTERM."""
+    from commitlog.ops.service.json_logs import log_as_json
+    from commitlog.ops.service.keep_trying import Kept
+    from commitlog.ops.service.links import RunningLink
+    from commitlog.ops.service.serve import stopped_by_signal
+    from commitlog.ops.service.watched import WatchedLink, told_about
+
+    running = RunningLink(profile, source, target)
+    log_as_json(running.service)
+    with (
+        stopped_by_signal() as stop,
+        Kept(running.service, target, stop) as kept,
+        told_about(target, WatchedLink(running)),
+    ):
+        kept.run(lambda: running.run(stop))
 
 
 class _Teller:

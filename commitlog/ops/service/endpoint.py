@@ -18,9 +18,10 @@ from commitlog.config import Settings
 from commitlog.ops.service.lag import Lag
 from commitlog.ops.service.listening import listening, measures_note, noted
 from commitlog.ops.service.measures import Measures
+from commitlog.ops.service.supervisor import LINK
 
 PORTS = ("sequencer", "projector", "checkpointer", "page", "serve")
-"""Each service has the port after the one before it, the first `metrics_port`."""
+"""Each service has the port after the one before it, the first `metrics_port`; links come after them, in their order."""
 
 _logger = logging.getLogger("commitlog.metrics")
 
@@ -52,7 +53,7 @@ def endpoint(settings: Settings, watched: Watched) -> Iterator[str]:
     Raises:
         ConfigurationError: `metrics_host` is no address of this machine.
     """
-    port = settings.metrics_port and settings.metrics_port + PORTS.index(watched.service)
+    port = _port(settings, watched.service)
     stop = threading.Event()
     # A port that is taken must not keep a service from its work.
     with (
@@ -67,6 +68,13 @@ def endpoint(settings: Settings, watched: Watched) -> Iterator[str]:
             yield address
         finally:
             stop.set()
+
+
+def _port(settings: Settings, service: str) -> int:
+    """Where a service tells unless that is taken; 0 is any free port."""
+    names = (*PORTS, *(LINK + name for name in settings.link_sources()))
+    port = settings.metrics_port + names.index(service) if service in names else 0
+    return port if settings.metrics_port and port < 2**16 else 0
 
 
 class _Told(Collector):

@@ -19,6 +19,7 @@ from commitlog.errors import CommitLogError
 from commitlog.log.genesis import require_genesis
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.undecided import has_proposal, sent_before
+from commitlog.ops.service.links import LinkHealth, link_healths
 from commitlog.ops.service.notes import Notes
 
 HEARTBEAT_TIMEOUT_S = 1.5
@@ -43,6 +44,7 @@ class LogHealth:
         applied_seq: the last outcome in the catalog.
         lag: outcomes that are decided and not in the catalog.
         lag_s: how long ago the first of them was decided; 0 when there is none, None when it is not known.
+        links: how far each link is that this machine runs.
         errors: what services of this machine say is wrong, by service.
         problems: all that is wrong, in words; empty when the log is well.
     """
@@ -57,6 +59,7 @@ class LogHealth:
     applied_seq: int | None = None
     lag: int | None = None
     lag_s: float | None = None
+    links: tuple[LinkHealth, ...] = ()
     errors: tuple[tuple[str, str], ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -73,6 +76,7 @@ class LogHealth:
 def log_health(settings: Settings) -> LogHealth:
     """Look at a log; what cannot be reached is said in ``problems``."""
     errors = tuple((note.service, note.error) for note in Notes(settings).read())
+    links = tuple(link_healths(settings))
     said = tuple(f"{service}: {error}" for service, error in errors)
     try:
         genesis = require_genesis(settings)
@@ -89,7 +93,7 @@ def log_health(settings: Settings) -> LogHealth:
             lookup.close()
             catalog.close()
     except CommitLogError as error:
-        return LogHealth(settings.log, errors=errors, problems=(str(error), *said))
+        return LogHealth(settings.log, links=links, errors=errors, problems=(str(error), *said))
     last = read.last
     unserved: tuple[str, ...] = ()
     if epoch is None:
@@ -108,6 +112,7 @@ def log_health(settings: Settings) -> LogHealth:
         applied_seq=read.applied_seq,
         lag=None if read.applied_seq is None or last is None else max(0, last.seq - read.applied_seq),
         lag_s=read.lag_s,
+        links=links,
         errors=errors,
         problems=(*unserved, *read.problems, *said),
     )

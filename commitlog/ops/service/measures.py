@@ -15,6 +15,7 @@ from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
 from commitlog.ops.service.lag import Lag
 from commitlog.ops.service.supervisor import Supervised
+from commitlog.sites.link import LinkProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class Measures:
         yield self._gauge("projector_standby", "Whether it waits for its turn to write the catalog.", status.is_standby)
         yield self._counter("projected_batches", "SQL transactions of this process.", status.batches)
         yield self._counter("projector_restarts", "How often it has begun again.", status.restarts)
+        settled = {kind.value: count for kind, count in status.site_conflicts.items()}
+        yield self._counter("site_conflicts", "Rows that several sites had written, and one stands.", settled, "kind")
         what = "From the decision of a batch's first outcome until readers see it."
         yield self._histogram("visible_seconds", what, status.visible)
         yield from self._lag("projector", "Records of the results that the catalog does not hold.", lag)
@@ -67,6 +70,27 @@ class Measures:
         """What a checkpointer tells of itself."""
         yield self._gauge("replayed_seq", "The last outcome that the checkpointer has replayed.", replayed_seq)
         yield self._gauge("checkpoint_seq", "The last outcome in the newest checkpoint.", saved_seq)
+
+    def of_link(self, progress: LinkProgress, lag: Lag) -> Iterator[Metric]:
+        """What a link tells of itself, and what waits for it at the site that it reads."""
+        by = progress.source
+        yield self._gauge(
+            "link_snapshot_id",
+            "The last snapshot of the other site that was looked at.",
+            {by: progress.snapshot_id},
+            "source",
+        )
+        yield self._counter(
+            "link_snapshots", "Snapshots of the other site that were brought.", {by: progress.brought}, "source"
+        )
+        yield self._counter("link_row_changes", "Row changes in them.", {by: progress.row_changes}, "source")
+        yield self._counter("link_left_out", "Changes of what is not replicated.", {by: progress.left_out}, "source")
+        if lag.records is not None and lag.seconds is not None:
+            what = "Outcomes of the other site that were not looked at."
+            yield self._gauge("link_lag_records", what, {by: lag.records}, "source")
+            yield self._gauge(
+                "link_lag_seconds", "For how long the first of them has waited.", {by: lag.seconds}, "source"
+            )
 
     def of_supervisor(self, services: Sequence[Supervised]) -> Iterator[Metric]:
         """What `serve` tells of the processes that it keeps running."""

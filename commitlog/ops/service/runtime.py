@@ -25,6 +25,7 @@ from commitlog.local.home import (
 )
 from commitlog.local.processes import is_listening
 from commitlog.log.genesis import find_genesis
+from commitlog.ops.service.links import link_services
 from commitlog.ops.service.listening import running_at
 from commitlog.ops.service.serve import prepare
 from commitlog.ops.service.supervisor import (
@@ -52,7 +53,7 @@ ServiceFactory = Callable[[Settings], Sequence[Service]]
 def prepared_services(settings: Settings) -> Sequence[Service]:
     """Those of `serve`, after the log and its catalog were made where they are missing."""
     prepare(settings)
-    return installed_services()
+    return (*installed_services(), *link_services(settings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from commitlog.config import Settings
 from commitlog.ops.service.keep_trying import keep_trying
+from commitlog.ops.service.links import link_services
 from commitlog.ops.service.supervisor import POLL_S, Service, Supervisor, installed_services
 from commitlog.ops.service.watched import told_about
 from commitlog.ops.service.whole import WatchedWhole
@@ -76,7 +77,8 @@ def serve(settings: Settings, *, services: Sequence[Service] | None = None, stan
     """
     with stopped_by_signal() as stop:
         keep_trying("serve", lambda: prepare(settings, standby=standby), stop=stop, say=_logger.warning)
-        services = installed_services(standby=standby) if services is None else services
+        if services is None:
+            services = (*installed_services(standby=standby), *link_services(settings))
         supervisor = Supervisor(services, settings.environment(), say=_logger.warning)
         with told_about(settings, WatchedWhole(settings, supervisor)):
             try:

@@ -21,6 +21,7 @@ POLL_S = 0.1
 STOP_TIMEOUT_S = 5.0
 LOG_BYTES_MAX = 20 * 1024 * 1024
 EXIT_CANNOT_PROJECT = 70
+EXIT_LINK_STOPPED = 71
 STEADY_AFTER_S = 30.0
 RESTART_DELAY_S_MIN = 0.2
 RESTART_DELAY_S_MAX = 10.0
@@ -59,6 +60,8 @@ STANDBY = Service("sequencer", ("sequencer", "--standby"), SEQUENCER.arguments_a
 PROJECTOR = Service("projector", ("projector",))
 CHECKPOINTER = Service("checkpointer", ("checkpointer",))
 SERVICES = (SEQUENCER, PROJECTOR, CHECKPOINTER)
+LINK = "link-"
+"""What the name of a link's process begins with, before the profile whose log it reads."""
 PAGE = Service("page", ("ui", "--service"))
 _PAGE_NEEDS = ("jinja2", "starlette", "uvicorn")
 
@@ -73,6 +76,14 @@ def installed_services(*, standby: bool = False) -> tuple[Service, ...]:
     return (*services, PAGE) if all(map(find_spec, _PAGE_NEEDS)) else services
 
 
+_HOPELESS = {
+    EXIT_CANNOT_PROJECT: "an outcome cannot be written into the catalog, its log says which",
+    EXIT_LINK_STOPPED: "what another site has committed cannot be brought, its log says why",
+    EXIT_FENCED: "another one has taken its place",
+}
+"""What does not pass by itself soon, by exit code."""
+
+
 class Restarts:
     """When a process that has ended is started again: later each time, until it has run steadily."""
 
@@ -81,7 +92,7 @@ class Restarts:
 
     def delay_s(self, exit_code: int, ran_s: float) -> float:
         """How long to wait now."""
-        if exit_code == EXIT_CANNOT_PROJECT:
+        if exit_code in _HOPELESS:
             return RESTART_DELAY_S_HOPELESS
         if ran_s > STEADY_AFTER_S:
             self._delay_s = RESTART_DELAY_S_MIN
@@ -91,8 +102,8 @@ class Restarts:
 
 def because(service: str, exit_code: int) -> str:
     """What an exit code says, for the line that tells of a service's end."""
-    if exit_code == EXIT_CANNOT_PROJECT:
-        return f"{service} cannot go on: an outcome cannot be written into the catalog, its log says which"
+    if exit_code in _HOPELESS:
+        return f"{service} cannot go on: {_HOPELESS[exit_code]}"
     return f"{service} ended with exit code {exit_code}"
 
 

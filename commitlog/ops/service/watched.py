@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from commitlog.ops.service.endpoint import Watched
+    from commitlog.ops.service.links import RunningLink
     from commitlog.ops.service.measures import Measures
 
 
@@ -92,6 +93,24 @@ class WatchedCheckpointer:
 
     def problem(self) -> str | None:
         return "it has not begun" if self.checkpointer is None else self.checkpointer.problem
+
+
+class WatchedLink:
+    """A link from another site, which is another one after each outage."""
+
+    def __init__(self, running: RunningLink) -> None:
+        self._running = running
+        self.service = running.service
+        self.lag = running.lag
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        if self._running.progress is not None:
+            yield from measures.of_link(self._running.progress, self.lag)
+
+    def problem(self) -> str | None:
+        if self._running.progress is None:
+            return "it has not begun"
+        return _behind(self.lag, "what the other site has committed waits")
 
 
 class WatchedPage:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from commitlog.config import Settings
 from commitlog.ops.service.listening import measures_note, running_at
-from commitlog.ops.service.supervisor import Supervised, Supervisor
+from commitlog.ops.service.supervisor import LINK, Supervised, Supervisor
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -20,7 +20,7 @@ ANSWER_TIMEOUT_S = 2.0
 
 
 class WatchedWhole:
-    """The processes of a supervisor: ready when each of them is."""
+    """The processes of a supervisor: ready when each of them is but links: a site that is cut off goes on by itself."""
 
     service = "serve"
     lag = None
@@ -33,7 +33,8 @@ class WatchedWhole:
         return measures.of_supervisor(self._supervisor.described())
 
     def problem(self) -> str | None:
-        problems = ((each.name, self._problem_of(each)) for each in self._supervisor.described())
+        own = (each for each in self._supervisor.described() if not each.name.startswith(LINK))
+        problems = ((each.name, self._problem_of(each)) for each in own)
         return "; ".join(f"{name}: {problem}" for name, problem in problems if problem) or None
 
     def _problem_of(self, service: Supervised) -> str | None:

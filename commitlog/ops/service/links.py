@@ -1,0 +1,148 @@
+"""Links that `serve` keeps running: each brings what another site has committed to this log, and says how far it is.
+
+A site that is away is waited for; the sites themselves go on meanwhile. How far a link is, others on this machine find in the
+home, as the last errors of services.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.ops.service.lag import Lag, Offsets
+from commitlog.ops.service.supervisor import LINK, Service
+from commitlog.sites.link import Link, LinkProgress
+
+TOLD_EVERY_S = 1.0
+
+
+def link_services(settings: Settings) -> tuple[Service, ...]:
+    """A process for each of the profiles that the setting `links_from` names.
+
+    Raises:
+        ConfigurationError: there is no such profile, or a value in it is wrong.
+    """
+    for name in settings.link_sources():
+        settings.of_profile(name)
+    file = str(settings.config_file)
+    return tuple(
+        Service(f"{LINK}{name}", ("replicate", "--from", name, "--config", file, "--service"))
+        for name in settings.link_sources()
+    )
+
+
+class _StoppedError(Exception):
+    """It was told to stop."""
+
+
+class RunningLink:
+    """One link of the service, which is another one after each outage.
+
+    Args:
+        profile: whose log is read.
+        source: its settings.
+        target: those of the log that it is brought to.
+    """
+
+    def __init__(self, profile: str, source: Settings, target: Settings) -> None:
+        self.service = f"{LINK}{profile}"
+        self._source, self._target = source, target
+        self._read: CommitLog | None = None
+        self._told_at_s = 0.0
+        self.progress: LinkProgress | None = None
+        self.lag = Lag(self._done, self._ends)
+
+    def run(self, stop: threading.Event) -> None:
+        """Bring what comes until it is told to stop; raises as `Link.run`."""
+
+        def told(progress: LinkProgress) -> None:
+            if stop.is_set():
+                raise _StoppedError
+            if time.monotonic() - self._told_at_s >= TOLD_EVERY_S:
+                self._leave_word(progress)
+
+        with CommitLog.connect(settings=self._source) as read, CommitLog.connect(settings=self._target) as written:
+            self._read = read
+            try:
+                link = Link(read, written)
+                self.progress = link.progress
+                link.run(told=told)
+            except _StoppedError:
+                self._leave_word(link.progress)
+            finally:
+                self._read = None
+
+    def _leave_word(self, progress: LinkProgress) -> None:
+        self._told_at_s = time.monotonic()
+        told = LinkHealth(
+            self.service.removeprefix(LINK),
+            progress,
+            lag=self.lag.records,
+            lag_s=self.lag.seconds,
+            at_ms=int(time.time() * 1000),
+        )
+        path = _folder(self._target) / f"{told.profile}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".new")
+        unfinished.write_text(json.dumps(asdict(told)), encoding="utf-8")
+        unfinished.replace(path)
+
+    def _done(self) -> Offsets:
+        return {} if self.progress is None else {0: self.progress.seq}
+
+    def _ends(self, done: Offsets) -> Offsets:
+        read = self._read
+        return done if read is None else {0: read.last_seq()}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkHealth:
+    """How far a link of this machine is.
+
+    Attributes:
+        profile: whose log is read.
+        progress: what it has done since it began.
+        lag: outcomes of the source that it has not looked at; None when that is not known.
+        lag_s: for how long the first of them has been there.
+        at_ms: when that was told.
+    """
+
+    profile: str
+    progress: LinkProgress
+    lag: int | None
+    lag_s: float | None
+    at_ms: int
+
+    def __str__(self) -> str:
+        done = self.progress
+        behind = (
+            f"{self.lag} behind, for {self.lag_s:.1f} s"
+            if self.lag
+            else "all brought"
+            if self.lag == 0
+            else "not asked"
+        )
+        return (
+            f"{done.source} to {done.target}: at snapshot {done.snapshot_id}, {behind}; {done.brought:,} snapshots with "
+            f"{done.row_changes:,} row changes since it began"
+        )
+
+
+def link_healths(settings: Settings) -> Iterator[LinkHealth]:
+    """What the links of this machine have told last, of the profiles that the settings name."""
+    for name in settings.link_sources():
+        try:
+            told = json.loads((_folder(settings) / f"{name}.json").read_text(encoding="utf-8"))
+            yield LinkHealth(**{**told, "progress": LinkProgress(**told["progress"])})
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.home / "services" / settings.log / "links"

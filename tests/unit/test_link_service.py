@@ -1,0 +1,120 @@
+"""Links that the service runs: which there are, what they tell of themselves, and what their end means."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError
+from commitlog.ops.service.links import RunningLink, link_healths, link_services
+from commitlog.ops.service.supervisor import EXIT_LINK_STOPPED, Restarts, Service, Supervisor, because
+from commitlog.ops.service.watched import WatchedLink
+from commitlog.ops.service.whole import WatchedWhole
+from commitlog.testing import InMemoryCommitLog
+
+PROFILES = """
+log = "people"
+[profile.paris]
+bootstrap_servers = "kafka.paris:9092"
+links_from = "tokyo, rome"
+[profile.tokyo]
+bootstrap_servers = "kafka.tokyo:9092"
+[profile.rome]
+bootstrap_servers = "kafka.rome:9092"
+[profile.lost]
+links_from = "atlantis"
+"""
+
+
+def of_profile(folder: Path, name: str, **environment: str) -> Settings:
+    file = folder / "sites.toml"
+    file.write_text(PROFILES, encoding="utf-8")
+    return Settings.load(config_file=file, environment=environment, profile=name, home=folder)
+
+
+def test_links_when_the_settings_name_profiles_then_each_has_a_process_that_finds_the_file(tmp_path: Path) -> None:
+    paris = of_profile(tmp_path, "paris")
+    found = link_services(paris)
+    assert [each.name for each in found] == ["link-tokyo", "link-rome"]
+    assert found[1].arguments == ("replicate", "--from", "rome", "--config", str(tmp_path / "sites.toml"), "--service")
+    assert link_services(of_profile(tmp_path, "tokyo")) == ()
+    with pytest.raises(ConfigurationError, match=r"'atlantis'.*paris, tokyo, rome"):
+        link_services(of_profile(tmp_path, "lost"))
+
+
+def test_profile_of_another_log_when_read_then_nothing_of_what_this_one_was_given_holds(tmp_path: Path) -> None:
+    paris = of_profile(tmp_path, "paris", COMMITLOG_LOG_ID="01934f3e-7c00-7000-8000-000000000001", COMMITLOG_LOG="x")
+    assert (paris.log, paris.of_profile("tokyo").log_id) == ("x", None)
+    assert (paris.of_profile("tokyo").log, paris.of_profile("tokyo").bootstrap_servers) == (
+        "people",
+        "kafka.tokyo:9092",
+    )
+
+
+@pytest.mark.parametrize("wrong", ["", "a,,b", "a, a"])
+def test_links_from_when_it_is_no_list_of_names_then_says_so(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="links_from"):
+        Settings.load(environment={}, links_from=wrong)
+
+
+@contextmanager
+def node(name: str) -> Iterator[InMemoryCommitLog]:
+    with InMemoryCommitLog() as log:
+        with log.transaction() as tx:
+            tx.configure(node_name=name, node_priority=1)
+        yield log
+
+
+def test_link_when_it_runs_then_tells_how_far_it_is_until_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paris, tokyo = of_profile(tmp_path, "paris"), of_profile(tmp_path, "tokyo")
+    with node("paris") as target, node("tokyo") as source:
+        with source.transaction() as tx:
+            tx.create_table("main.k", {"id": "int64"}, primary_key=["id"])
+            tx.insert_row("main.k", {"id": 1})
+        logs: dict[str, Any] = {"kafka.paris:9092": target, "kafka.tokyo:9092": source}
+        monkeypatch.setattr(CommitLog, "connect", lambda *, settings: logs[settings.bootstrap_servers])
+        running, stop = RunningLink("tokyo", tokyo, paris), threading.Event()
+        watched = WatchedLink(running)
+        assert watched.problem() == "it has not begun"
+        run = threading.Thread(target=running.run, args=(stop,))
+        run.start()
+        while len(target.tables()) == 0:
+            target.wait_for_snapshot(target.head_snapshot_id())
+        with source.transaction() as tx:
+            tx.insert_row("main.k", {"id": 2})
+        target.wait_for_snapshot(4)
+        running.lag.look()
+        stop.set()
+        with source.transaction() as tx:
+            tx.insert_row("main.k", {"id": 3})
+        run.join()
+    [told] = link_healths(paris)
+    assert (told.profile, told.progress.source, told.progress.target) == ("tokyo", "tokyo", "paris")
+    assert told.progress.row_changes >= 2
+    assert str(told).startswith("tokyo to paris: at snapshot ")
+    assert list(link_healths(tokyo)) == []
+
+
+def test_link_when_what_it_brings_is_refused_then_is_begun_again_later_than_others() -> None:
+    assert Restarts().delay_s(EXIT_LINK_STOPPED, 1) == 60
+    assert "link-tokyo cannot go on: what another site has committed cannot be brought" in because(
+        "link-tokyo", EXIT_LINK_STOPPED
+    )
+
+
+def test_whole_when_a_link_is_not_ready_then_is_ready_all_the_same(tmp_path: Path) -> None:
+    settings = of_profile(tmp_path, "paris")
+    stays = (sys.executable, "-c", "import time; time.sleep(600)")
+    for name, problem in (("link-tokyo", None), ("projector", "projector: it does not run, and is started again")):
+        supervisor = Supervisor([Service(name, (), program=stays)], {}, say=lambda _: None)
+        assert WatchedWhole(settings, supervisor).problem() == problem
