@@ -11,7 +11,8 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from functools import reduce
+from itertools import chain, takewhile
 from uuid import uuid4
 
 from commitlog.client import CommitLog
@@ -20,6 +21,7 @@ from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.domain import model as m
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.index import SequencerState
+from commitlog.domain.state.replaying import replay
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import CommitLogError, ConfigurationError, FencedError, LinkStoppedError, SiteWentBackError
 from commitlog.sites.forwarding import Forwarded, Source
@@ -83,7 +85,7 @@ class Link:
         own_id = id_at(before.decided_at_ms, 0, secrets.randbits(62))
         self._epoch = target.open_writer(self._writer_id, proposal_id=own_id)
         # What an earlier link still had on its way was decided before this one's epoch was given.
-        there = head_state(target)
+        there = self._followed(before)
         self._known = {name: known.tick for name, known in there.digest.items()}
         self._base = there.head_snapshot_id
         last = _last_brought(there, self._writer_id)
@@ -113,6 +115,11 @@ class Link:
                 self.progress.snapshot_id = outcomes[-1].head_snapshot_id
             told(self.progress)
         return self.progress
+
+    def _followed(self, state: SequencerState) -> SequencerState:
+        """The state of the target by now, from one of not long ago."""
+        outcomes = chain.from_iterable(self._target.access.subscribe(state.next_seq - 1, follow=False))
+        return reduce(replay, outcomes, state)
 
     def _go_on_after(self, snapshot_id: int, brought: m.Outcome | None) -> None:
         """Look whether the last snapshot that the target took over still says the same."""
