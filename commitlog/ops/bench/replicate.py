@@ -37,6 +37,8 @@ TABLE = "k"
 SERVICES = ("sequencer", "projector")
 STEADY_PER_SECOND = 1_000
 AHEAD = 500
+TAKEN_KEYS = 10_000_000
+"""Beyond those that a run writes."""
 LONGEST_S = 180.0
 POLL_S = 0.05
 
@@ -242,7 +244,9 @@ class _Sites:
         before_seq = self.logs[SITES[1]].last_seq()
         with ExitStack() as links, ThreadPoolExecutor() as threads:
             link = links.enter_context(self.link())
-            self._wait_for_link(before_seq)
+            # A link that has just begun reads what was there before: one row more shows that it follows.
+            self.write(_proposals([first + TAKEN_KEYS], 1))
+            self.wait_until_brought(before_seq)
             begun_s, begun_ms = time.monotonic(), _now_ms()
             writing = threads.submit(self.write, proposals)
             for number in range(1, kills + 1):
@@ -255,12 +259,6 @@ class _Sites:
             self._say("what is left is brought")
             self.wait_until_brought(before_seq)
         return begun_ms, killed_ms
-
-    def _wait_for_link(self, after_seq: int) -> None:
-        """Until a link that was begun brings what comes: its first proposal opens its writer."""
-        for outcomes in self.logs[SITES[1]].access.subscribe(after_seq, follow=True):
-            if any(each.proposal is not None and each.proposal.open_writer for each in outcomes):
-                return
 
     def brought(self) -> list[Brought]:
         """What the second site has of the first, in its order."""
