@@ -6,8 +6,9 @@ It asks two things. Who writes is the table's owner or a member of ``commitlog_p
 give himself, whatever else was granted to him. And the session has said that it is a projector's, which is no key but keeps
 accidents out: a stock client that was given the projector's password is refused too.
 
-Two roles without login are for others to be members of: ``commitlog_reader`` sees everything, also tables that are made
-later; ``commitlog_projector`` may run a projector. Where this session may not create roles, somebody else has to. What is
+Three roles without login are for others to be members of: ``commitlog_reader`` sees everything, also tables that are made
+later; ``commitlog_writer`` sees the same, and the gateway proposes what its members commit; ``commitlog_projector`` may run a
+projector. Where this session may not create roles, somebody else has to. What is
 made later is opened when it is made; default privileges are set in the schema of our own tables alone, for other schemas
 may hold what is not ours.
 """
@@ -24,10 +25,12 @@ from commitlog.catalog.tables import DUCKLAKE_COLUMNS, OWN, OWN_SCHEMA
 from commitlog.catalog.writing import Connection
 
 READER_ROLE = "commitlog_reader"
+WRITER_ROLE = "commitlog_writer"
 PROJECTOR_ROLE = "commitlog_projector"
 _SETTING = "commitlog.projector"
 TRIGGER = "commitlog_guard"
 _PRIVILEGES = {READER_ROLE: "SELECT", PROJECTOR_ROLE: "SELECT, INSERT, UPDATE, DELETE, TRUNCATE"}
+ROLES = (*_PRIVILEGES, WRITER_ROLE)
 _SCHEMA_PRIVILEGES = {READER_ROLE: "USAGE", PROJECTOR_ROLE: "USAGE, CREATE"}
 
 # BEFORE (2) for each statement, INSERT (4), DELETE (8), UPDATE (16), TRUNCATE (32).
@@ -36,7 +39,7 @@ _TRIGGER_TYPE = 62
 _logger = logging.getLogger("commitlog.projector")
 
 REFUSAL = "this DuckLake is written by commitlog: nothing was committed. "
-_INSTEAD = {
+INSTEAD = {
     "change": "Propose the change: `commitlog submit`, CommitLog.transaction() in Python, or commitlog.spark. "
     "Reading works as ever: attach with READ_ONLY",
     "expire": "Propose EXPIRE_SNAPSHOTS: `commitlog submit`, or commitlog.spark.expire",
@@ -70,7 +73,7 @@ _REFUSING = (
         role=sql.Literal(PROJECTOR_ROLE),
         refusal=sql.Literal(REFUSAL),
         stranger=sql.Literal(f"%I is no member of {PROJECTOR_ROLE}, which only the catalog's projectors are"),
-        **{name: sql.Literal(text) for name, text in _INSTEAD.items()},
+        **{name: sql.Literal(text) for name, text in INSTEAD.items()},
     )
     .as_string()
 )
@@ -108,6 +111,13 @@ _GRANT_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA commitlog GRAN
 _REVOKE_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA {} REVOKE ALL ON TABLES FROM {}")
 _GRANT_SCHEMAS = sql.SQL("GRANT {} ON SCHEMA {} TO {}")
 _MEMBERSHIP = sql.SQL("GRANT {} TO {}")
+_WRITERS_READ = """
+    SELECT NOT EXISTS (SELECT FROM pg_roles w JOIN pg_roles r ON r.rolname = %(reader)s
+        WHERE w.rolname = %(writer)s AND NOT pg_has_role(w.oid, r.oid, 'USAGE'))"""
+_MAY_PROPOSE = """
+    SELECT pg_has_role(u.oid, (SELECT relowner FROM pg_class WHERE oid = 'ducklake_snapshot'::regclass), 'USAGE')
+        OR EXISTS (SELECT FROM pg_roles w WHERE w.rolname = %(writer)s AND pg_has_role(u.oid, w.oid, 'USAGE'))
+    FROM pg_roles u WHERE u.rolname = %(login)s"""
 _GRANT_TABLES = sql.SQL("GRANT {} ON {} TO {}")
 _DEFAULTS = sql.SQL("""
     SELECT DISTINCT n.nspname, d.defaclrole = current_user::regrole
@@ -141,6 +151,8 @@ def install_guard(conn: Connection) -> None:
         for schema, is_mine in _defaults(conn, role):
             if is_mine and schema != OWN_SCHEMA:
                 conn.execute(_REVOKE_LATER_TABLES.format(sql.Identifier(schema), sql.Identifier(role)))
+    if not _writers_read(conn):
+        conn.execute(membership(WRITER_ROLE, READER_ROLE).encode())
 
 
 def ensure_guard(conn: Connection) -> None:
@@ -159,7 +171,7 @@ def ensure_guard(conn: Connection) -> None:
 
 def _is_complete(conn: Connection) -> bool:
     """Whether there is nothing to install, so that nobody has to be waited for."""
-    if unguarded_tables(conn) or missing_roles(conn):
+    if unguarded_tables(conn) or missing_roles(conn) or not _writers_read(conn):
         return False
     return all(
         [schema for schema, is_mine in _defaults(conn, role) if is_mine] == [OWN_SCHEMA]
@@ -208,16 +220,26 @@ def _defaults(conn: Connection, role: str) -> list[tuple[str, bool]]:
     return [(schema, is_mine) for schema, is_mine in conn.execute(_DEFAULTS, (role,)).fetchall()]
 
 
-def membership(login: str, *, may_write: bool) -> str:
-    """The statement that lets a login read the catalog, or run a projector."""
-    role = PROJECTOR_ROLE if may_write else READER_ROLE
+def _writers_read(conn: Connection) -> bool:
+    row = conn.execute(_WRITERS_READ, {"reader": READER_ROLE, "writer": WRITER_ROLE}).fetchone()
+    return row is not None and row[0] is True
+
+
+def may_propose(conn: Connection, login: str) -> bool:
+    """Whether the gateway proposes what this login commits: a member of ``commitlog_writer``, or the catalog's owner."""
+    row = conn.execute(_MAY_PROPOSE, {"writer": WRITER_ROLE, "login": login}).fetchone()
+    return row is not None and row[0] is True
+
+
+def membership(login: str, role: str) -> str:
+    """The statement that makes a login a member of one of our roles."""
     return _MEMBERSHIP.format(sql.Identifier(role), sql.Identifier(login)).as_string()
 
 
 def missing_roles(conn: Connection) -> list[str]:
     """Those of our roles that the server does not have."""
-    rows = conn.execute(_ROLES_THERE, (list(_PRIVILEGES),)).fetchall()
-    return sorted(_PRIVILEGES.keys() - {name for (name,) in rows})
+    rows = conn.execute(_ROLES_THERE, (list(ROLES),)).fetchall()
+    return sorted(set(ROLES) - {name for (name,) in rows})
 
 
 def closed_tables(conn: Connection, role: str) -> list[str]:

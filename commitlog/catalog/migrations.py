@@ -57,6 +57,7 @@ MIGRATIONS: dict[int, Migration] = {
                    seq BIGINT NOT NULL, schema_name TEXT NOT NULL, table_name TEXT NOT NULL,
                    PRIMARY KEY (seq, schema_name, table_name));"""
     ),
+    4: Migration(pre="INSERT INTO ducklake_metadata VALUES ('data_inlining_row_limit', '0', NULL, NULL)"),
 }
 VERSION = max(MIGRATIONS)
 
@@ -137,7 +138,14 @@ def _ddl(element: CreateTable | CreateIndex) -> sql.SQL:
 
 def _first_rows(conn: Connection, log_id: bytes, data_path: str, created_at: datetime) -> None:
     path = data_path if data_path.endswith("/") else data_path + "/"
-    metadata = {"version": "1.0", "created_by": "commitlog", "data_path": path, "encrypted": "false"}
+    metadata = {
+        "version": "1.0",
+        "created_by": "commitlog",
+        "data_path": path,
+        "encrypted": "false",
+        # Of clients that write through the gateway: small commits are files, too.
+        "data_inlining_row_limit": "0",
+    }
     for key, value in metadata.items():
         conn.execute("INSERT INTO ducklake_metadata VALUES (%s, %s, NULL, NULL)", (key, value))
     conn.execute("INSERT INTO ducklake_snapshot VALUES (0, %s, 0, 1, 0)", (created_at,))

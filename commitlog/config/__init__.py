@@ -68,6 +68,8 @@ class Settings:
         database_url: the catalog's PostgreSQL, `postgresql://user:password@host:port/database`.
         reader_url: the same database for those who only read the lake with DuckDB, for a login in the role
             `commitlog_reader`; None is `database_url`. `up` makes such a login.
+        writer_url: likewise for those who write through the gateway, for a login in the role `commitlog_writer`; it leads to
+            PostgreSQL itself, and None is `reader_url`. `up` makes such a login.
         data_path: where the lake's data files are; a directory or an object store's URL, of this log alone. Without one it
             is `<home>/data/<log>`.
         home: the directory of the embedded runtime and of this machine's state.
@@ -86,9 +88,14 @@ class Settings:
         ui_host: where the web page listens; at another address than this machine's own it needs a token.
         ui_port: port of the web page; unless it is chosen, another free one is taken if it is in use.
         ui_token: whoever looks at the web page must have it, at least 16 characters; None is anybody on this machine.
+        gateway_host: where DuckDB's clients that write connect; at another address than this machine's own, give a certificate.
+        gateway_port: port of the gateway; unless it is chosen, another free one is taken if it is in use.
+        gateway_tls_cert: the certificate that the gateway shows, with those that it was signed by, as PEM; None speaks in the
+            clear.
+        gateway_tls_key: its key, as PEM; None where it is in the same file.
         metrics_host: where services tell their measures and whether they are ready.
-        metrics_port: the sequencer's port for that; projector, checkpointer, web page and `serve` have the next ones, and a
-            service whose port is taken has another free one.
+        metrics_port: the sequencer's port for that; projector, checkpointer, web page, `serve` and the gateway have the next
+            ones, and a service whose port is taken has another free one.
         cache_dir: where this user's downloaded jars are.
         java_home: the Java to run the broker with; None looks on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
@@ -103,6 +110,7 @@ class Settings:
     bootstrap_servers: str
     database_url: str = field(repr=False)
     reader_url: str | None = field(repr=False)
+    writer_url: str | None = field(repr=False)
     data_path: str
     home: Path
     checkpoint_dir: Path
@@ -121,6 +129,10 @@ class Settings:
     ui_host: str
     ui_port: int
     ui_token: str | None = field(repr=False)
+    gateway_host: str
+    gateway_port: int
+    gateway_tls_cert: Path | None
+    gateway_tls_key: Path | None
     metrics_host: str
     metrics_port: int
     cache_dir: Path
@@ -188,10 +200,16 @@ class Settings:
         bootstrap_servers: str,
         database_url: str,
         reader_url: str | None = None,
+        writer_url: str | None = None,
         kafka: Mapping[str, str],
     ) -> Settings:
         """These settings with the addresses of the servers that run in a home now, and Kafka's password."""
-        addresses = {"bootstrap_servers": bootstrap_servers, "database_url": database_url, "reader_url": reader_url}
+        addresses = {
+            "bootstrap_servers": bootstrap_servers,
+            "database_url": database_url,
+            "reader_url": reader_url,
+            "writer_url": writer_url,
+        }
         told = [*addresses, *(f"kafka.{name}" for name in kafka)]
         sources = {**self.sources, **dict.fromkeys(told, f"what runs in {home}")}
         return replace(self, **addresses, kafka={**self.kafka, **kafka}, sources=sources)  # type: ignore[arg-type]

@@ -108,7 +108,8 @@ def run_layer(home: Path, chosen: list[Layer]) -> Layer:
         values.pop("data_path", None)  # it is that log's own
         values.pop("log_id", None)
     if any("database_url" in layer.values for layer in chosen):
-        values.pop("reader_url", None)  # it is for another database
+        values.pop("reader_url", None)  # they are for another database
+        values.pop("writer_url", None)
     servers = next((each.values["bootstrap_servers"] for each in chosen if "bootstrap_servers" in each.values), None)
     if servers is not None:
         values.pop("log_id", None)  # it may be another cluster's
@@ -131,6 +132,7 @@ def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) ->
         "bootstrap_servers": "127.0.0.1:9092",
         "database_url": "postgresql://postgres@127.0.0.1:5432/commitlog",
         "reader_url": None,
+        "writer_url": None,
         "data_path": str(home / "data" / log),
         "home": str(home),
         "checkpoint_dir": str(home / "checkpoints"),
@@ -147,6 +149,10 @@ def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) ->
         "ui_host": "127.0.0.1",
         "ui_port": 8642,
         "ui_token": None,
+        "gateway_host": "127.0.0.1",
+        "gateway_port": 5442,
+        "gateway_tls_cert": None,
+        "gateway_tls_key": None,
         "metrics_host": "127.0.0.1",
         "metrics_port": 9464,
         "cache_dir": str(caches / "commitlog"),

@@ -28,6 +28,8 @@ from commitlog.local.processes import DirectoryLock, find_processes, stop_proces
 DATABASE = "commitlog"
 READER, READER_ROLE, READER_FILE = "reader", "commitlog_reader", "reader.pgpass"
 """The login of those who only read, the catalog's role for them, and where in the home the password is."""
+WRITER, WRITER_ROLE, WRITER_FILE = "writer", "commitlog_writer", "writer.pgpass"
+"""Likewise of those who write through the gateway."""
 SERVICE_MARKER = "COMMITLOG_SERVICE_OF"
 ORPHAN_STOP_TIMEOUT_S = 5.0
 REVIVE_DELAY_S_MIN = 1.0
@@ -81,6 +83,9 @@ class EmbeddedHome:
             reader_url = self.postgres.create_reader(
                 DATABASE, login=READER, role=READER_ROLE, password_file=home / READER_FILE
             )
+            writer_url = self.postgres.create_reader(
+                DATABASE, login=WRITER, role=WRITER_ROLE, password_file=home / WRITER_FILE
+            )
         except BaseException:
             self.stop()
             raise
@@ -92,6 +97,7 @@ class EmbeddedHome:
             bootstrap_servers=self.broker.bootstrap_servers,
             database_url=database_url,
             reader_url=reader_url,
+            writer_url=writer_url,
             kafka=self.broker.client_options,
         )
 
@@ -185,6 +191,7 @@ def write_run_file(settings: Settings, facts: Mapping[str, object]) -> None:
         "kafka": dict(settings.kafka),
         "database_url": settings.database_url,
         **({} if settings.reader_url is None else {"reader_url": settings.reader_url}),
+        **({} if settings.writer_url is None else {"writer_url": settings.writer_url}),
         "data_path": settings.data_path,
         **facts,
     }

@@ -39,7 +39,7 @@ def _loaded(given: tuple[tuple[str, Any], ...], kafka: tuple[tuple[str, str], ..
 def for_tasks(settings: Settings, *, catalog: bool) -> Settings:
     """The settings that tasks are sent: without secrets that they have no use for; without the catalog unless they ask it."""
     kept = settings.database_url if catalog else _NO_CATALOG
-    return replace(settings, database_url=kept, reader_url=None, ui_token=None)
+    return replace(settings, database_url=kept, reader_url=None, writer_url=None, ui_token=None)
 
 
 def connect_by(settings: Settings) -> CommitLog:

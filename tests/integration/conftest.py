@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gateways import gateway_of
 from lakes import Lake
 from log_running import Ids, seed_of
+
+from commitlog.config import Settings
 
 
 @pytest.fixture
@@ -22,3 +25,10 @@ def lake(database_url: str, lake_dir: Path) -> Iterator[Lake]:
 def ids(request: pytest.FixtureRequest) -> Ids:
     """From a seed of this test's own."""
     return Ids(seed_of(request.node.name))
+
+
+@pytest.fixture
+def gateway_url(settings: Settings, deciding: None) -> Iterator[str]:
+    """The URL of the catalog through a gateway, for its owner."""
+    with gateway_of(settings) as url:
+        yield url

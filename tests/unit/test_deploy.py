@@ -71,9 +71,10 @@ def test_kubernetes_ports_then_are_those_where_services_listen() -> None:
     ports = {each["name"]: each["containerPort"] for each in container()["ports"]}
     page = ports.pop("page")
     assert page == Settings.load(environment={}).ui_port
+    assert ports.pop("duckdb") == Settings.load(environment={}).gateway_port
     assert {name.removesuffix("-measures"): port for name, port in ports.items()} == first_ports()
     for service in of_kind("Service"):
-        assert {each["targetPort"] for each in service["spec"]["ports"]} <= {*ports, "page"}
+        assert {each["targetPort"] for each in service["spec"]["ports"]} <= {*ports, "page", "duckdb"}
 
 
 class WatchedNothing:
@@ -127,7 +128,7 @@ def test_compose_then_asks_for_health_where_serve_tells_it() -> None:
     service = COMPOSE["services"]["commitlog"]
     assert f"http://127.0.0.1:{first_ports()['serve']}/readyz" in " ".join(service["healthcheck"]["test"])
     assert set(service["depends_on"]) < set(COMPOSE["services"])
-    assert f"127.0.0.1:{first_ports()['sequencer']}-{first_ports()['serve']}:" in " ".join(service["ports"])
+    assert f"127.0.0.1:{first_ports()['sequencer']}-{max(first_ports().values())}:" in " ".join(service["ports"])
 
 
 def test_prometheus_then_asks_every_service() -> None:

@@ -27,18 +27,23 @@ LAKE = "lake"
 
 
 @contextmanager
-def open_lake(database_url: str, snapshot_id: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_lake(
+    database_url: str, snapshot_id: int | None = None, *, may_write: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """As `lake_connection`, closed at the end of the block."""
-    with lake_connection(database_url, snapshot_id) as connection:
+    with lake_connection(database_url, snapshot_id, may_write=may_write) as connection:
         yield connection
 
 
-def lake_connection(database_url: str, snapshot_id: int | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection whose default catalog is the lake, for reading only.
+def lake_connection(
+    database_url: str, snapshot_id: int | None = None, *, may_write: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """A connection whose default catalog is the lake.
 
     Args:
         database_url: the catalog's, for a login that may read it.
         snapshot_id: as of which snapshot; None is the newest of each query's own time.
+        may_write: the URL leads through a gateway, which takes the client's commits; else it only reads.
 
     Raises:
         ConfigurationError: DuckDB or one of its extensions is not installed.
@@ -49,8 +54,9 @@ def lake_connection(database_url: str, snapshot_id: int | None = None) -> duckdb
     connection = _connection("postgres_scanner", "ducklake")
     try:
         reach_files(connection, data_path, lambda extension: _load(connection, extension_file(extension)))
-        at = "" if snapshot_id is None else f", SNAPSHOT_VERSION {snapshot_id:d}"
-        attach(connection, database_url, "ducklake:postgres:", f"{LAKE} (READ_ONLY{at})")
+        how = [] if may_write else ["READ_ONLY"]
+        how += [] if snapshot_id is None else [f"SNAPSHOT_VERSION {snapshot_id:d}"]
+        attach(connection, database_url, "ducklake:postgres:", f"{LAKE} ({', '.join(how)})" if how else LAKE)
         connection.execute(f"USE {LAKE}")
     except BaseException:
         connection.close()
@@ -58,14 +64,17 @@ def lake_connection(database_url: str, snapshot_id: int | None = None) -> duckdb
     return connection
 
 
-def attach_statement(database_url: str) -> str:
+def attach_statement(database_url: str, *, may_write: bool = False) -> str:
     """The statement by which any DuckDB client attaches the lake; without a password, which would be seen by others.
+
+    may_write: the URL leads through a gateway, which takes the client's commits.
 
     Raises:
         ConfigurationError: it is no URL of PostgreSQL.
     """
     options = {name: value for name, value in _options(database_url).items() if name != "password"}
-    return f"ATTACH 'ducklake:postgres:{quoted(make_conninfo('', **options))}' AS {LAKE} (READ_ONLY);"
+    read_only = "" if may_write else " (READ_ONLY)"
+    return f"ATTACH 'ducklake:postgres:{quoted(make_conninfo('', **options))}' AS {LAKE}{read_only};"
 
 
 @contextmanager

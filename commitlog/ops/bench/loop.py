@@ -18,18 +18,23 @@ from itertools import product
 
 from commitlog import compiled
 from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import connection_text
 from commitlog.config import Settings
+from commitlog.errors import LogUnavailableError
 from commitlog.ops.bench.cpu import jvm_thread_names
 from commitlog.ops.bench.goals import Goal
 from commitlog.ops.bench.metering import Meter, Part
 from commitlog.ops.bench.servers import Say, own_servers, server_process, service_process
 from commitlog.ops.bench.teams import BROKER, LoopRates, Team, median_rates, run_team, table_names
-from commitlog.ops.bench.turns import COLUMNS, STOCK, StockLake
+from commitlog.ops.bench.turns import COLUMNS, GATEWAY, STOCK, StockLake
+from commitlog.ops.service.gateway import running_gateway, through_gateway
+from commitlog.ops.service.supervisor import POLL_S
 
 WARM_UP_S = 30.0
 WARM_UP = Team("append", "own", writers=8, processes=8)
 IDLE_S = 10.0
 SETTLE_S = 2.0
+START_TIMEOUT_S = 30.0
 TABLES = ("own", "one")
 KINDS = ("append", "transaction")
 SERVICES = ("sequencer", "projector")
@@ -39,6 +44,11 @@ TIMES_STOCK: Mapping[int, float] = {1: 3, 4: 8, 8: 10}
 
 P50_MS_MAX: Mapping[int, float] = {1: 2.5, 4: 5, 8: 8}
 CPU_MS_MAX: Mapping[int, float] = {8: 1.6}
+GATEWAY_TIMES_STOCK: Mapping[int, float] = {8: 2}
+GATEWAY_P50_MS_MAX: Mapping[int, float] = {1: 12}
+GATEWAY_P99_MS_MAX: Mapping[int, float] = {8: 150}
+"""What DuckLake's own client must reach through the gateway."""
+
 THREADS = ((64, 4), (256, 4), (32, 32))
 """Writers, and the processes that they are threads of."""
 
@@ -78,6 +88,9 @@ class LoopBench:
 
     def _goals_of(self, rates: LoopRates) -> Iterator[Goal]:
         team = rates.team
+        if team.kind == GATEWAY:
+            yield from self._goals_through_gateway(rates)
+            return
         if team.processes < team.writers:
             yield from self._goals_of_threads(rates)
             return
@@ -88,6 +101,16 @@ class LoopBench:
             yield Goal.at_most(f"{team}: p50 ms", rates.turn_p50_ms, P50_MS_MAX[team.writers])
         if team.writers in CPU_MS_MAX:
             yield Goal.at_most(f"{team}: CPU ms a commit", rates.cpu_sum_ms, CPU_MS_MAX[team.writers])
+
+    def _goals_through_gateway(self, rates: LoopRates) -> Iterator[Goal]:
+        team = rates.team
+        ratio = self.times_stock(team)
+        if ratio is not None and team.writers in GATEWAY_TIMES_STOCK:
+            yield Goal.at_least(f"{team}: x stock's better case", ratio, GATEWAY_TIMES_STOCK[team.writers])
+        if team.writers in GATEWAY_P50_MS_MAX:
+            yield Goal.at_most(f"{team}: p50 ms", rates.turn_p50_ms, GATEWAY_P50_MS_MAX[team.writers])
+        if team.writers in GATEWAY_P99_MS_MAX:
+            yield Goal.at_most(f"{team}: p99 ms", rates.turn_p99_ms, GATEWAY_P99_MS_MAX[team.writers])
 
     def _goals_of_threads(self, rates: LoopRates) -> Iterator[Goal]:
         fewer = min(self._with_threads(rates.team), key=lambda each: each.team.writers)
@@ -151,7 +174,7 @@ def run_loop_bench(
         writers: how many writer processes, one measurement each.
         seconds: how long each measurement takes.
         tables: "own": each writer appends to its own table; "one": all to one.
-        kinds: how they commit: "append", "transaction".
+        kinds: how they commit: "append", "transaction", or "gateway", DuckLake's own client through it.
         threads: measure many writers in few processes too, and many processes.
         stock: measure DuckLake's own client too.
         repetitions: of everything, by turns.
@@ -189,7 +212,7 @@ class LoopServers:
     def warm_up(self, seconds: float) -> Mapping[str, float]:
         """Make the tables, have writers loop, and look what all servers take while nobody writes, in percent of a core."""
         with ExitStack() as services:
-            meter = self._serving(services)
+            meter = self._serving(services, with_gateway=False)
             with CommitLog.connect(settings=self._own) as log, log.transaction() as tx:
                 for table in self._tables:
                     tx.create_table(table, dict.fromkeys(COLUMNS, "int64"))
@@ -206,9 +229,15 @@ class LoopServers:
 
     def run_ours(self, teams: Sequence[Team], seconds: float) -> list[LoopRates]:
         """Have each team commit through the log."""
-        with ExitStack() as services:
-            meter = self._serving(services)
-            return [self._run(team, seconds, meter) for team in teams]
+        rates = []
+        for with_gateway in (False, True):
+            which = [team for team in teams if (team.kind == GATEWAY) is with_gateway]
+            if which:
+                with ExitStack() as services:
+                    meter = self._serving(services, with_gateway=with_gateway)
+                    place = self._gateways_lake().place() if with_gateway else None
+                    rates += [self._run(team, seconds, meter, place) for team in which]
+        return rates
 
     def run_others(self, teams: Sequence[Team], seconds: float, place: Mapping[str, str]) -> list[LoopRates]:
         """Have each team commit by another client, while no sequencer and no projector run.
@@ -225,7 +254,17 @@ class LoopServers:
         self._say(f"{team}, {seconds:.0f} s")
         return run_team(self._own, team, seconds, meter, place)
 
-    def _serving(self, services: ExitStack) -> Meter:
+    def _gateways_lake(self) -> StockLake:
+        """The log's lake, once the gateway listens."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while (address := running_gateway(self._own)) is None:
+            if time.monotonic() > deadline:
+                raise LogUnavailableError("the bench's own gateway", detail=f"see {self._own.home}/gateway.log")
+            time.sleep(POLL_S)
+        return StockLake(connection_text(through_gateway(self._own, address)), self._own.data_path)
+
+    def _serving(self, services: ExitStack, *, with_gateway: bool) -> Meter:
         """Start the services, and give what measures them and the servers."""
-        started = {name: Part(services.enter_context(service_process(self._own, name))) for name in SERVICES}
+        names = (*SERVICES, GATEWAY) if with_gateway else SERVICES
+        started = {name: Part(services.enter_context(service_process(self._own, name))) for name in names}
         return Meter({BROKER: self._broker, **started, "PostgreSQL": self._postgres}, self._own)

@@ -22,7 +22,7 @@ from typing import TextIO
 import psutil
 
 from commitlog.ops.bench.cpu import CpuTime, cpu_time
-from commitlog.ops.bench.turns import DELTA, ICEBERG, STOCK, StockLake, StockWriter, Writer, open_log_writers
+from commitlog.ops.bench.turns import DELTA, GATEWAY, ICEBERG, STOCK, StockLake, StockWriter, Writer, open_log_writers
 
 WRITER_THREAD = "writer"
 
@@ -78,7 +78,7 @@ class Done:
 def main() -> None:
     """Fork a process for each pair of pipes: a kind of writers, and by process the descriptors to read and to write."""
     kind, *pairs = sys.argv[1:]
-    if kind == STOCK:
+    if kind in (STOCK, GATEWAY):
         import duckdb  # noqa: F401
     elif kind in (DELTA, ICEBERG):
         import commitlog.ops.bench.peer_turns  # noqa: F401
@@ -132,7 +132,7 @@ def open_writers(kind: str, tables: Sequence[str], place: Mapping[str, str]) -> 
         tables: where each appends.
         place: of another client: where its lake is.
     """
-    if kind == STOCK:
+    if kind in (STOCK, GATEWAY):
         return [StockWriter(StockLake(**place), table) for table in tables]
     if kind in (DELTA, ICEBERG):
         from commitlog.ops.bench.peer_turns import open_peers

@@ -16,7 +16,7 @@ from commitlog.config import Settings
 from commitlog.local.home import EmbeddedHome
 from commitlog.local.processes import find_processes
 from commitlog.ops.service.serve import prepare
-from commitlog.ops.service.supervisor import SERVICES
+from commitlog.ops.service.supervisor import GATEWAY, SERVICES
 
 STOP_TIMEOUT_S = 20.0
 
@@ -74,7 +74,7 @@ def server_process(settings: Settings, program: str) -> psutil.Process:
 @contextmanager
 def service_process(settings: Settings, name: str) -> Iterator[psutil.Process]:
     """One of the processes that `serve` runs."""
-    service = next(each for each in SERVICES if each.name == name)
+    service = next(each for each in (*SERVICES, GATEWAY) if each.name == name)
     log_file = settings.home / f"{name}.log"
     with log_file.open("ab") as output:
         process = subprocess.Popen(service.command(), env=settings.environment(), stdout=output, stderr=output)

@@ -1,4 +1,7 @@
-"""One turn of a writer that waits for each answer: write a small file, commit it; ours, and by DuckLake's own client."""
+"""One turn of a writer that waits for each answer: write a small file, commit it; ours, and by DuckLake's own client.
+
+That client writes to a lake of its own, or through the gateway to ours.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 ROWS = 100
 COLUMNS = ("a", "b", "c")
 STOCK = "stock"
+GATEWAY = "gateway"
 DELTA = "delta"
 ICEBERG = "iceberg"
 
@@ -99,7 +103,7 @@ class TransactionWriter(_LogWriter):
 
 @dataclass(frozen=True, slots=True)
 class StockLake:
-    """A lake of DuckLake's own client: its catalog as ATTACH takes it, and where its files are."""
+    """A lake as DuckLake's own client knows it: its catalog as ATTACH takes it, and where its files are."""
 
     catalog: str
     data_path: str

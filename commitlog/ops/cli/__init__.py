@@ -71,6 +71,7 @@ _COMMANDS = {
     "sequencer": _Place("service", "Run the sequencer alone."),
     "projector": _Place("service", "Run the projector alone."),
     "checkpointer": _Place("service", "Run the checkpointer alone."),
+    "gateway": _Place("gateway", "Let stock DuckDB clients write."),
     "ui": _Place("ui", "The web page: print its address, or run it."),
     "load": _Place("load", "Append CSV, Parquet or JSON files to a table."),
     "submit": _Place("proposals", "Send proposals from a file and print their outcomes."),
@@ -81,7 +82,7 @@ _COMMANDS = {
     "show": _Place("diff", "One snapshot: who made it, and what it changed."),
     "diff": _Place("diff", "What lies between two snapshots."),
     "sql": _Place("sql", "Ask the lake a question in SQL."),
-    "duckdb": _Place("sql", "The line by which any DuckDB client attaches the lake."),
+    "duckdb": _Place("sql", "The line by which any DuckDB client attaches the lake, to read or to write."),
     "tail": _Place("history", "Follow the outcomes as they are decided."),
     "archive": _Place("retention", "Write the log's closed ranges as Parquet files, and trim them from Kafka."),
     "backup": _Place("retention", "Write all that the log holds up to now."),
@@ -99,7 +100,7 @@ _COMMANDS = {
     "doctor": _Place("doctor", "Compare the catalog with the log and the files."),
     "clean": _Place("doctor", "Remove files that nobody needs."),
     "bench": _Place("bench", "Measure this machine."),
-    "demo": _Place("demo", "Concurrent writers, two refusals, and engines that read the same rows."),
+    "demo": _Place("demo", "Concurrent writers, three refusals, and engines that read the same rows."),
 }
 
 

@@ -23,6 +23,7 @@ _KAFKA = {
 }
 _CATALOG = {
     "catalog-reader": "A login of PostgreSQL that reads the catalog; writers and Spark read it too.",
+    "catalog-writer": "A login of PostgreSQL whose commits the gateway proposes.",
     "catalog-projector": "A login of PostgreSQL that the projector uses.",
 }
 
@@ -101,9 +102,7 @@ def _principals(who: dict[str, Sequence[str]]) -> dict[Role, Sequence[str]]:
 
 
 def _grants(who: dict[str, Sequence[str]]) -> list[str]:
-    from commitlog.catalog.guard import membership
+    from commitlog.catalog.guard import PROJECTOR_ROLE, READER_ROLE, WRITER_ROLE, membership
 
-    return [
-        *(membership(login, may_write=False) for login in who["catalog_readers"]),
-        *(membership(login, may_write=True) for login in who["catalog_projectors"]),
-    ]
+    roles = {"catalog_readers": READER_ROLE, "catalog_writers": WRITER_ROLE, "catalog_projectors": PROJECTOR_ROLE}
+    return [membership(login, role) for name, role in roles.items() for login in who[name]]

@@ -158,7 +158,13 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], appends: i
     show_default=True,
     help="Each its own, or one.",
 )
-@click.option("--kind", type=click.Choice(("append", "transaction", "both")), default="both", show_default=True)
+@click.option(
+    "--kind",
+    type=click.Choice(("append", "transaction", "both", "gateway")),
+    default="both",
+    show_default=True,
+    help="By a call, by a transaction, or by DuckDB's client through the gateway.",
+)
 @click.option("--threads", is_flag=True, help="64 and 256 writers as threads of 4 processes too, and 32 processes.")
 @click.option("--stock/--no-stock", default=True, show_default=True, help="Measure DuckLake's own client too.")
 @repetitions_option

@@ -8,6 +8,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "up": ["commitlog up", "commitlog up --detach", "commitlog up --home /srv/lake --log orders"],
     "down": ["commitlog down", "commitlog down --home /srv/lake"],
     "status": ["commitlog status", "commitlog status --json"],
+    "gateway": ["commitlog gateway", "commitlog gateway --host 0.0.0.0 --port 5442"],
     "ui": ["commitlog ui", "commitlog ui --host 0.0.0.0 --port 8642"],
     "init": ["commitlog init", "commitlog init --adopt postgresql://me@db/lake --dry-run"],
     "serve": ["commitlog serve", "commitlog serve --config /etc/commitlog.toml"],
@@ -40,7 +41,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "commitlog sql 'SELECT count(*) FROM flights'",
         "commitlog sql 'FROM flights LIMIT 5' --at 42 --csv",
     ],
-    "duckdb": ['duckdb -cmd "$(commitlog duckdb)"'],
+    "duckdb": ['duckdb -cmd "$(commitlog duckdb)"', 'duckdb -cmd "$(commitlog duckdb --read-only)"'],
     "tail": [
         "commitlog tail",
         "commitlog tail --after 100 --no-follow --json",

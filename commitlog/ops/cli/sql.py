@@ -74,18 +74,25 @@ def _not_there(said: str, catalog: Catalog, snapshot_id: int | None) -> str:
 
 
 @click.command("duckdb")
+@click.option("--read-only", is_flag=True, help="Only to read, whether the gateway runs or not.")
 @json_option
 @settings_options
-def duckdb_command(settings: Settings, as_json: bool) -> None:
+def duckdb_command(settings: Settings, read_only: bool, as_json: bool) -> None:
     """Print the line by which any DuckDB client attaches the lake: duckdb -cmd "$(commitlog duckdb)".
 
-    It has no password in it. What `commitlog up` runs has a login for readers, whose password is in a file that the line
-    names; elsewhere COMMITLOG_READER_URL says which login readers have, and PGPASSWORD or a ~/.pgpass its password.
+    Where the gateway runs on this machine, the client may write; else, and with --read-only, it only reads. The line has no
+    password in it. What `commitlog up` runs has logins for both, whose passwords are in files that the line names; elsewhere
+    COMMITLOG_WRITER_URL and COMMITLOG_READER_URL say which logins they are, and PGPASSWORD or a ~/.pgpass the password.
     """
     from commitlog.catalog.connecting import catalog_url
     from commitlog.client.reading.duckdb_client import attach_statement
+    from commitlog.ops.service.gateway import running_gateway, through_gateway
 
-    statement = attach_statement(settings.reader_url or catalog_url(settings))
+    gateway = None if read_only else running_gateway(settings)
+    if gateway is None:
+        statement = attach_statement(settings.reader_url or catalog_url(settings))
+    else:
+        statement = attach_statement(through_gateway(settings, gateway), may_write=True)
     if as_json:
         print_json({"attach": statement})
     else:

@@ -1,7 +1,7 @@
-"""`commitlog demo`: concurrent writers, a stream, two refusals, and two other engines that must count the same rows.
+"""`commitlog demo`: concurrent writers, a stream, three refusals, and two other engines that must count the same rows.
 
-The servers are real and the writers race. What DuckDB and Spark count is compared with what the source file holds,
-counted apart from both; a difference ends the demo with exit code 1.
+One of the writers is a stock DuckDB client. The servers are real and the writers race. What DuckDB and Spark count is compared
+with what the source file holds, counted apart from both; a difference ends the demo with exit code 1.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Proposal, Verdict
 from commitlog.errors import ConfigurationError, ProposalRejectedError
+from commitlog.ops.demo.duckdb_writer import write_with_duckdb
 from commitlog.ops.demo.flights import SPARK_SCHEMA, TABLE_SCHEMA, Facts, Flights, unpack
 from commitlog.ops.local_spark import local_spark
 from commitlog.ops.service.runtime import down, up
@@ -104,6 +105,8 @@ def _play(stage: _Stage) -> list[str]:
     _alter_under_a_writer(stage, subscriber)
     _stream(stage)
     _delete_against_compaction(stage, subscriber)
+    stage.title("A stock DuckDB client writes through the gateway, and a column is added under it")
+    write_with_duckdb(stage.settings, stage.log, lambda line: stage.line(f"[yellow]{escape(line)}[/]", indent=4))
     head = subscriber.end()
     stage.title("Two other engines count flights and miles, at the head and as it was")
     facts = stage.flights.facts

@@ -63,17 +63,18 @@ SERVICES = (SEQUENCER, PROJECTOR, CHECKPOINTER)
 LINK = "link-"
 """What the name of a link's process begins with, before the profile whose log it reads."""
 PAGE = Service("page", ("ui", "--service"))
+GATEWAY = Service("gateway", ("gateway", "--service"))
 _PAGE_NEEDS = ("jinja2", "starlette", "uvicorn")
 
 
 def installed_services(*, standby: bool = False) -> tuple[Service, ...]:
-    """What `serve` and `up` run: the web page too, where its extra is installed.
+    """What `serve` and `up` run: the gateway too, and the web page where its extra is installed.
 
     standby: the sequencer waits until the active one is not heard any more. A projector waits for its turn anyhow, and a
         checkpointer saves for the sequencer beside it.
     """
     services = (STANDBY, PROJECTOR, CHECKPOINTER) if standby else SERVICES
-    return (*services, PAGE) if all(map(find_spec, _PAGE_NEEDS)) else services
+    return (*services, GATEWAY, PAGE) if all(map(find_spec, _PAGE_NEEDS)) else (*services, GATEWAY)
 
 
 _HOPELESS = {

@@ -126,6 +126,22 @@ class WatchedPage:
         return None
 
 
+class WatchedGateway:
+    """The gateway: it is ready as soon as it listens."""
+
+    service = "gateway"
+    lag = None
+
+    def __init__(self) -> None:
+        self.address: str | None = None
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        return iter(())
+
+    def problem(self) -> str | None:
+        return "it does not listen yet" if self.address is None else None
+
+
 def told_about(settings: Settings, watched: Watched) -> AbstractContextManager[object]:
     """Tell about a service as long as the block runs, where the extra `metrics` is installed."""
     if find_spec("prometheus_client") is None:

@@ -1,0 +1,196 @@
+"""A client's commit as a proposal: what it says, under which id it is sent, and what becomes of it.
+
+The batch is never executed. What was committed is answered once readers see it; what the log refuses, and what is not
+understood, in its own words. That nobody knows the outcome is no refusal: the client would remove files that may be committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from uuid import UUID
+
+from commitlog.catalog.guard import WRITER_ROLE
+from commitlog.client import CommitLog
+from commitlog.client.files.removing import remove_files
+from commitlog.client.ids import id_at, new_proposal_id
+from commitlog.client.outcomes.submitted import SubmittedOutcome, answered_first
+from commitlog.domain import model as m
+from commitlog.errors import (
+    CommitLogError,
+    KeyReusedError,
+    LogUnavailableError,
+    NotUnderstoodError,
+    OutcomeUnknownError,
+)
+from commitlog.gateway.base import Bases
+from commitlog.gateway.batch import parse
+from commitlog.gateway.showing import Showing
+from commitlog.gateway.translation import translate
+
+SENT_MAX = 5
+"""How often one proposal is sent while nobody answers."""
+WRITER = "duckdb:{}"
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
+_DEFECT = (
+    "the gateway could not read this commit, which is a defect of commitlog; its log says more. Nothing was committed"
+)
+
+_logger = logging.getLogger("commitlog.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a client is told.
+
+    Attributes:
+        refusal: why nothing was committed; None when it was, or there was nothing to commit.
+        warning: told beside a success.
+    """
+
+    refusal: str | None = None
+    warning: str | None = None
+
+
+class Commits:
+    """Turns texts of commits into proposals, and their outcomes into answers. Of one event loop.
+
+    Args:
+        log: where they are proposed.
+        bases: the catalog at their bases.
+        threads: for what blocks: SQL, files, sending.
+        showing: waits for the catalog.
+    """
+
+    def __init__(self, log: CommitLog, bases: Bases, threads: ThreadPoolExecutor, showing: Showing) -> None:
+        self._log = log
+        self._bases = bases
+        self._threads = threads
+        self._showing = showing
+
+    async def commit(self, text: str, user: str) -> Answer:
+        """Propose what a client commits, and wait for the answer.
+
+        Raises:
+            OutcomeUnknownError: it was sent, and nobody knows what became of it.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            proposal, unused = await loop.run_in_executor(self._threads, self._proposal, text, user)
+            outcome = await self._decided(proposal) if proposal.changes else None
+        except OutcomeUnknownError:
+            raise
+        except CommitLogError as error:
+            return Answer(refusal=f"nothing was committed: {error}")
+        except Exception:
+            _logger.exception("a commit of %s is not understood", user)
+            return Answer(refusal=_DEFECT)
+        if outcome is None:
+            return Answer()
+        if not outcome.committed:
+            return Answer(refusal=_why(outcome))
+        if unused:
+            await loop.run_in_executor(self._threads, _remove, unused)
+        if outcome.snapshot_id is not None and not await self._showing.wait(outcome.snapshot_id):
+            return Answer(warning=f"committed as snapshot {outcome.snapshot_id}, which the catalog does not show yet")
+        return Answer()
+
+    def _proposal(self, text: str, user: str) -> tuple[m.Proposal, Sequence[str]]:
+        """What a text proposes, and the client's files that are not needed once it is committed."""
+        batch = parse(text)
+        with self._bases.at(batch.base_snapshot_id) as base:
+            if batch.schema != base.schema:
+                raise NotUnderstoodError(
+                    f"the lake's tables are in schema {base.schema}: attach with METADATA_SCHEMA '{base.schema}'"
+                )
+            if not base.may_propose(user):
+                raise NotUnderstoodError(f"{user} may not write: grant it the role {WRITER_ROLE} (`commitlog acl`)")
+            translated = translate(batch, base)
+        proposal_id, time_ms = identified(batch.uuids_and_paths)
+        proposal = m.Proposal(
+            proposal_id,
+            WRITER.format(user),
+            batch.base_snapshot_id,
+            translated.changes,
+            author=batch.author,
+            message=batch.message,
+            extra=batch.extra,
+            created_at_ms=time_ms,
+        )
+        return proposal, translated.unused
+
+    async def _decided(self, proposal: m.Proposal) -> SubmittedOutcome:
+        """The answer to it; a repeat's is the first one's, whatever the client has numbered anew since."""
+        try:
+            outcome = await self._answered(proposal)
+        except KeyReusedError:
+            return await self._first(proposal)
+        if outcome.reason is m.Reason.PROPOSAL_EXPIRED:
+            # It was written long before it was committed: whether it repeats another one, its id can still be asked.
+            loop = asyncio.get_running_loop()
+            status = await loop.run_in_executor(self._threads, self._log.outcome, proposal.proposal_id)
+            if status.outcome is not None:
+                return answered_first(status.outcome)
+            return await self._answered(proposal.replace(proposal_id=new_proposal_id()))
+        return outcome
+
+    async def _first(self, proposal: m.Proposal) -> SubmittedOutcome:
+        loop = asyncio.get_running_loop()
+        status = await loop.run_in_executor(self._threads, self._log.outcome, proposal.proposal_id)
+        if status.outcome is None:
+            raise OutcomeUnknownError(UUID(bytes=proposal.proposal_id))
+        return answered_first(status.outcome)
+
+    async def _answered(self, proposal: m.Proposal) -> SubmittedOutcome:
+        """Send it until it is answered; under one id it is decided once."""
+        loop = asyncio.get_running_loop()
+        unknown: OutcomeUnknownError | None = None
+        for _ in range(SENT_MAX):
+            try:
+                sent = await loop.run_in_executor(self._threads, self._log.submit_async, proposal)
+                return await asyncio.wrap_future(sent)
+            except OutcomeUnknownError as error:
+                unknown = error
+            except LogUnavailableError:
+                if unknown is None:
+                    raise
+        assert unknown is not None
+        raise unknown
+
+
+def identified(uniques: Iterable[str]) -> tuple[bytes, int]:
+    """The id of a commit, and its time in ms since 1970: the same for the same files and objects, however they are numbered.
+
+    What names nothing of its own, such as DROP TABLE, has a new id each time; made twice it meets itself.
+    """
+    named = sorted(uniques)
+    times = [int(found[0][:13].replace("-", ""), 16) for name in named if (found := _UUID.search(name))]
+    now_ms = time.time_ns() // 1_000_000
+    if not times:
+        return new_proposal_id(), now_ms
+    # A client's clock may be ahead.
+    made_ms = min(max(times), now_ms)
+    noise = int.from_bytes(hashlib.sha256("\n".join(named).encode()).digest()[:10], "big")
+    return id_at(made_ms, noise >> 62, noise), made_ms
+
+
+def _remove(unused: Sequence[str]) -> None:
+    try:
+        remove_files(unused)
+    except OSError as error:
+        _logger.warning("%d files that nobody needs are left for `commitlog clean`: %s", len(unused), error)
+
+
+def _why(outcome: SubmittedOutcome) -> str:
+    more = len(outcome.conflicts) - 1
+    also = f" (and {more} more)" if more > 0 else ""
+    return (
+        f"{outcome.detail}{also}; nothing was committed, and the files written for it are removed. "
+        f"`commitlog explain {outcome.proposal_id}` tells more; read again and repeat the transaction"
+    )

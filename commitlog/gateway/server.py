@@ -1,0 +1,176 @@
+"""The gateway: where clients connect, how a session begins, and how all of it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+from asyncio import StreamReader, StreamWriter, Transport
+from dataclasses import dataclass
+from typing import Any, cast
+
+from psycopg.conninfo import conninfo_to_dict
+
+from commitlog.gateway import wire
+from commitlog.gateway.session import Committing, Session
+
+THREADS = 16
+STOP_TIMEOUT_S = 4.0
+_CLOSE_TIMEOUT_S = 0.5
+_POLL_S = 0.05
+_CONNECT_TIMEOUT_S = 10.0
+_DEAD = (OSError, asyncio.IncompleteReadError, TimeoutError)
+
+_logger = logging.getLogger("commitlog.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where PostgreSQL is.
+
+    Attributes:
+        host: a name or address, or the directory of its socket.
+        port: likewise.
+        database: whose catalog the gateway's log has.
+        tls: how it is spoken to; None is in the clear.
+    """
+
+    host: str
+    port: int
+    database: str
+    tls: ssl.SSLContext | None = None
+
+    @classmethod
+    def of(cls, database_url: str) -> Upstream:
+        """From a URL, as libpq would read it."""
+        options = conninfo_to_dict(database_url)
+        host = str(options.get("host") or "127.0.0.1").partition(",")[0]
+        port = int(str(options.get("port") or 5432).partition(",")[0])
+        database = str(options.get("dbname") or options.get("user") or "")
+        return cls(host, port, database, _tls_of(options))
+
+    async def connect(self) -> tuple[StreamReader, StreamWriter]:
+        """A connection before its startup."""
+        if self.host.startswith("/"):
+            return await asyncio.open_unix_connection(f"{self.host}/.s.PGSQL.{self.port}")
+        reader, writer = await asyncio.open_connection(self.host, self.port)
+        _at_once(writer)
+        if self.tls is not None:
+            writer.write(b"\x00\x00\x00\x08" + wire.SSL_REQUEST.to_bytes(4, "big"))
+            if await reader.readexactly(1) != wire.TLS:
+                raise ConnectionRefusedError("PostgreSQL does not speak TLS")
+            await writer.start_tls(self.tls, server_hostname=self.host)
+        return reader, writer
+
+
+def _tls_of(options: dict[str, Any]) -> ssl.SSLContext | None:
+    mode = options.get("sslmode")
+    if mode not in ("require", "verify-ca", "verify-full"):
+        return None
+    context = ssl.create_default_context(cafile=options.get("sslrootcert"))
+    context.check_hostname = mode == "verify-full"
+    if mode == "require" and not options.get("sslrootcert"):
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class Gateway:
+    """Takes clients, until it is stopped.
+
+    Args:
+        upstream: where what they read is.
+        commits: takes their commits.
+        tls: the certificate that clients are shown; None lets them speak in the clear.
+    """
+
+    def __init__(self, upstream: Upstream, commits: Committing, tls: ssl.SSLContext | None = None) -> None:
+        self._upstream = upstream
+        self._commits = commits
+        self._tls = tls
+        self._taken: set[asyncio.Task[object]] = set()
+        self._sessions: dict[Session, StreamWriter] = {}
+
+    async def serve(self, taken: socket.socket, stop: threading.Event) -> None:
+        """Take clients at a socket that listens; commits that are on their way are answered before it ends."""
+        server = await asyncio.start_server(self._take, sock=taken)
+        while not stop.is_set():
+            await asyncio.sleep(_POLL_S)
+        server.close()
+        deadline = asyncio.get_running_loop().time() + STOP_TIMEOUT_S
+        while any(each.is_committing for each in self._sessions) and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(_POLL_S)
+        for writer in list(self._sessions.values()):
+            writer.close()
+        if self._taken:
+            await asyncio.wait(self._taken, timeout=_CLOSE_TIMEOUT_S)
+
+    async def _take(self, reader: StreamReader, writer: StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._taken.add(task)
+        try:
+            _at_once(writer)
+            await self._begin(reader, writer)
+        except _DEAD:
+            pass
+        finally:
+            writer.close()
+            self._taken.discard(task)
+
+    async def _begin(self, reader: StreamReader, writer: StreamWriter) -> None:
+        startup = await asyncio.wait_for(self._startup(reader, writer), _CONNECT_TIMEOUT_S)
+        if startup is None:
+            return
+        try:
+            _, to_server = await asyncio.wait_for(self._upstream.connect(), _CONNECT_TIMEOUT_S)
+        except _DEAD as error:
+            _logger.warning("PostgreSQL at %s:%s does not answer: %s", self._upstream.host, self._upstream.port, error)
+            writer.write(wire.error("FATAL", "the gateway cannot reach PostgreSQL", wire.UNKNOWN_STATE))
+            return
+        to_server.write(startup.raw)
+        try:
+            if startup.code != wire.CANCEL_REQUEST:
+                await self._session(reader, writer, to_server, startup.user)
+        finally:
+            to_server.close()
+
+    async def _session(self, reader: StreamReader, writer: StreamWriter, to_server: StreamWriter, user: str) -> None:
+        client, server = cast("Transport", writer.transport), cast("Transport", to_server.transport)
+        session = Session(client, server, user, self._commits)
+        self._sessions[session] = writer
+        try:
+            session.begin()
+            # What came in the same packet as the startup.
+            reader.feed_eof()
+            session.hear_client(await reader.read())
+            await session.over()
+        finally:
+            del self._sessions[session]
+
+    async def _startup(self, reader: StreamReader, writer: StreamWriter) -> wire.Startup | None:
+        """The message that begins a session; None where there is none to begin."""
+        while True:
+            size = int.from_bytes(await reader.readexactly(4), "big") - 4
+            if not 4 <= size <= wire.STARTUP_BYTES_MAX:
+                return None
+            startup = wire.read_startup(await reader.readexactly(size))
+            if startup.code == wire.SSL_REQUEST and self._tls is not None:
+                writer.write(wire.TLS)
+                await writer.start_tls(self._tls)
+            elif startup.code in (wire.SSL_REQUEST, wire.GSS_REQUEST):
+                writer.write(wire.NO_TLS)
+            elif startup.code == wire.CANCEL_REQUEST or startup.database == self._upstream.database:
+                return startup
+            else:
+                told = f'the gateway is for the database "{self._upstream.database}" alone, not "{startup.database}"'
+                writer.write(wire.error("FATAL", told, "3D000"))
+                return None
+
+
+def _at_once(writer: StreamWriter) -> None:
+    """Send small messages without waiting for more."""
+    made = writer.get_extra_info("socket")
+    if made is not None and made.family != socket.AF_UNIX:
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,191 @@
+"""One client of the gateway: what it says goes to PostgreSQL and the answers come back, but for its commits.
+
+A commit is one text, then COMMIT. The text is held and proposed, PostgreSQL's transaction, which has only read, is ended at
+once, and the text is answered with success whatever became of it: an error there would show the user the whole text, and its
+words could make the client try again. COMMIT is answered by the gateway too: with success, or with the refusal.
+
+While the log is awaited a client that loses its connection keeps its files; from COMMIT on it removes them. So nothing is
+awaited there, and whoever asks for an end of the gateway waits for that answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from asyncio import Transport
+from collections.abc import Callable
+from typing import Protocol
+
+from commitlog.errors import OutcomeUnknownError
+from commitlog.gateway import wire
+from commitlog.gateway.batch import is_batch
+from commitlog.gateway.committing import Answer
+from commitlog.gateway.wording import refusal_of_statement, unretried
+
+_COMMIT = re.compile(r"\s*(?:COMMIT|END)\b", re.IGNORECASE)
+_ROLLBACK = re.compile(r"\s*(?:ROLLBACK|ABORT)\b", re.IGNORECASE)
+
+_logger = logging.getLogger("commitlog.gateway")
+
+
+class Committing(Protocol):
+    """Who takes commits, see ``Commits``."""
+
+    async def commit(self, text: str, user: str) -> Answer: ...
+
+
+class _Side(asyncio.Protocol):
+    """One of the two connections: what comes is handed on; it is read no faster than the other one takes it."""
+
+    def __init__(self, hear: Callable[[bytes], None], lost: Callable[[], None], other: Transport) -> None:
+        self._hear = hear
+        self._lost = lost
+        self._other = other
+
+    def data_received(self, data: bytes) -> None:
+        self._hear(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lost()
+
+    def pause_writing(self) -> None:
+        self._other.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._other.resume_reading()
+
+
+class Session:
+    """A client that PostgreSQL knows, from its startup on.
+
+    Args:
+        client: its connection.
+        server: PostgreSQL's, to which the startup was sent already.
+        user: the login.
+        commits: takes the commits.
+    """
+
+    def __init__(self, client: Transport, server: Transport, user: str, commits: Committing) -> None:
+        self._client, self._server = client, server
+        self._user = user
+        self._commits = commits
+        self._said = bytearray()
+        self._committing: asyncio.Task[None] | None = None
+        self._answer: Answer | None = None
+        self._is_muted = False
+        self._tail = b""
+        self._is_ready = asyncio.Event()
+        self._has_client = self._has_server = True
+        self._is_over = asyncio.Event()
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether a commit is on its way, whose COMMIT was not answered yet."""
+        return self._committing is not None or (self._answer is not None and self._has_client)
+
+    def begin(self) -> None:
+        """Take over both connections."""
+        self._client.set_protocol(_Side(self.hear_client, self._client_lost, self._server))
+        self._server.set_protocol(_Side(self.hear_server, self._server_lost, self._client))
+
+    async def over(self) -> None:
+        """Wait until one side has ended, and no commit is on its way."""
+        await self._is_over.wait()
+
+    # --- from PostgreSQL ----------------------------------------------------------------------------------------------
+
+    def hear_server(self, data: bytes) -> None:
+        """Pass on what PostgreSQL says, unless the gateway has asked itself."""
+        if not self._is_muted:
+            self._client.write(data)
+            return
+        self._tail = (self._tail + data)[-len(wire.READY) - 1 :]
+        if self._tail.startswith(wire.READY):
+            self._is_ready.set()
+
+    async def _end_reading(self) -> None:
+        """End the transaction at PostgreSQL, which has only read, and keep its answer to ourselves."""
+        self._tail = b""
+        self._is_ready.clear()
+        self._is_muted = True
+        if self._has_server:
+            self._server.write(wire.query("ROLLBACK"))
+            await self._is_ready.wait()
+        self._is_muted = False
+
+    def _server_lost(self) -> None:
+        self._has_server = False
+        self._is_ready.set()
+        self._look_whether_over()
+
+    # --- from the client ----------------------------------------------------------------------------------------------
+
+    def hear_client(self, data: bytes) -> None:
+        """Take what a client says; what follows a commit waits for its answer."""
+        self._said += data
+        while self._committing is None and len(self._said) >= wire.HEADER_BYTES:
+            size = int.from_bytes(self._said[1 : wire.HEADER_BYTES], "big") + 1
+            if not wire.HEADER_BYTES <= size <= wire.MESSAGE_BYTES_MAX:
+                self._client.write(wire.error("FATAL", "a message is too long for the gateway", "08P01"))
+                self._client.close()
+                return
+            if len(self._said) < size:
+                return
+            message = bytes(self._said[:size])
+            del self._said[:size]
+            self._take(message)
+
+    def _take(self, message: bytes) -> None:
+        if message[:1] != wire.QUERY:
+            self._server.write(message)
+            return
+        text = message[wire.HEADER_BYTES : -1].decode(errors="replace")
+        if self._answer is not None:
+            self._client.write(self._ended(text, self._answer))
+            self._look_whether_over()
+        elif is_batch(text):
+            self._committing = asyncio.create_task(self._commit(text))
+        elif (refusal := refusal_of_statement(text)) is not None:
+            self._client.write(wire.refused(refusal, wire.FAILED, code=wire.FORBIDDEN_STATE))
+        else:
+            self._server.write(message)
+
+    def _client_lost(self) -> None:
+        self._has_client = False
+        self._look_whether_over()
+
+    def _look_whether_over(self) -> None:
+        has_both = self._has_client and self._has_server
+        if not has_both and not self.is_committing:
+            self._is_over.set()
+
+    # --- commits ------------------------------------------------------------------------------------------------------
+
+    async def _commit(self, text: str) -> None:
+        try:
+            await self._end_reading()
+            self._answer = await self._commits.commit(text, self._user)
+        except OutcomeUnknownError as error:
+            _logger.warning("the connection of %s is closed, so that its files stay: %s", self._user, error)
+            self._client.abort()
+        else:
+            told = b"" if self._answer.warning is None else wire.notice(self._answer.warning)
+            self._client.write(told + wire.completed("INSERT 0 1", wire.IN_TRANSACTION))
+        finally:
+            self._committing = None
+        self._look_whether_over()
+        self.hear_client(b"")
+
+    def _ended(self, text: str, answer: Answer) -> bytes:
+        """The answer to what ends a transaction whose commit was decided."""
+        if _ROLLBACK.match(text) is not None and answer.refusal is not None:
+            self._answer = None
+            return wire.completed("ROLLBACK", wire.IDLE)
+        if _COMMIT.match(text) is None:
+            # It cannot be taken back, nor can anything be added.
+            return wire.refused("the commit was decided: only COMMIT can follow", wire.IN_TRANSACTION)
+        self._answer = None
+        if answer.refusal is None:
+            return wire.completed("COMMIT", wire.IDLE)
+        return wire.refused(unretried(answer.refusal), wire.IDLE)

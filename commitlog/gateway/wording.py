@@ -1,0 +1,53 @@
+"""What a stock client is told, so that it reads it once: its client tries again by words in an error, not by its code.
+
+The client repeats a commit, up to ten times, when the text of an error holds one of four words, in whatever case. A refusal
+by the log is final, and its text may quote names and values of the user's: so the words are broken where they stand.
+"""
+
+from __future__ import annotations
+
+import re
+
+from commitlog.catalog.guard import INSTEAD, REFUSAL
+
+_BREAK = "\N{MIDDLE DOT}"
+_WORDS = {"primary key": "primary·key", "unique": "uni·que", "conflict": "con·flict", "concurrent": "con·current"}
+_ANY = re.compile("|".join(_WORDS), re.IGNORECASE)
+NOTHING_HAPPENED = "nothing was committed, and the files that were written for it are removed"
+NOT_HERE = (
+    "this is not done through the gateway, and nothing of it was done. Use `commitlog submit`, commitlog.spark or Python "
+    "for it; docs/duckdb-writers.md says what works here"
+)
+
+_INSERTED = re.compile(r"""(?:insert\s+into|update|delete\s+from|copy)\s+(?:"(?:[^"]|"")*"\.)?"?(\w+)""", re.IGNORECASE)
+_WRITES = re.compile(
+    r"\s*(?:(?:insert|update|delete|merge|truncate|create|drop|alter|comment|grant|revoke|call|do)\b|copy\s+[^\s(])",
+    re.IGNORECASE,
+)
+
+
+def unretried(text: str) -> str:
+    """The text without a word by which the stock client would try again."""
+    return _ANY.sub(_broken, text)
+
+
+def _broken(found: re.Match[str]) -> str:
+    """The word with a dot in it, in the case it had."""
+    word = found[0]
+    at = _WORDS[word.lower()].index(_BREAK)
+    return word[:at] + _BREAK + word[at:].lstrip()
+
+
+def refusal_of_statement(text: str) -> str | None:
+    """Why a statement that is no commit is not passed on; None for one that only reads."""
+    if _WRITES.match(text) is None:
+        return None
+    named = _INSERTED.match(text.lstrip())
+    table = named[1].lower() if named else ""
+    if table == "ducklake_metadata":
+        return unretried(REFUSAL + INSTEAD["option"])
+    if table.startswith("ducklake_snapshot"):
+        return unretried(REFUSAL + INSTEAD["expire"])
+    if table == "ducklake_files_scheduled_for_deletion":
+        return unretried(REFUSAL + INSTEAD["clean"])
+    return unretried(REFUSAL + NOT_HERE)

@@ -1,0 +1,60 @@
+"""The command of the gateway."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import click
+
+from commitlog.client.reading.duckdb_client import attach_statement
+from commitlog.config import Settings
+from commitlog.ops.cli.options import settings_options
+from commitlog.ops.service.gateway import run_gateway, through_gateway
+from commitlog.ops.service.json_logs import log_as_json
+from commitlog.ops.service.keep_trying import Kept
+from commitlog.ops.service.serve import stopped_by_signal
+from commitlog.ops.service.watched import WatchedGateway, told_about
+
+_logger = logging.getLogger("commitlog.gateway")
+
+
+@click.command("gateway")
+@click.option("--host", help="Where it listens; 127.0.0.1 unless it is said.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Its port; 5442, or a free one, unless it is said.")
+@click.option("--service", is_flag=True, hidden=True)
+@settings_options
+def gateway_command(settings: Settings, host: str | None, port: int | None, service: bool) -> None:
+    """Let stock DuckDB clients write: run PostgreSQL's protocol before the catalog, until Ctrl-C or SIGTERM.
+
+    What clients read is passed through, under their own login. Their commits become proposals, and are answered by the log.
+    `commitlog up` and `commitlog serve` run it; `commitlog duckdb` prints the line by which a client attaches the lake.
+    """
+    given = {name: value for name, value in {"gateway_host": host, "gateway_port": port}.items() if value is not None}
+    sources = {**settings.sources, **dict.fromkeys(given, "argument of the command")}
+    settings = replace(settings, **given, sources=sources)  # type: ignore[arg-type]
+    if service:
+        _serve(settings)
+        return
+    # A person waits here: what does not answer is said at once.
+    with stopped_by_signal() as stop:
+
+        def attach_by(address: str) -> None:
+            click.echo(f"listens at {address}; attach the lake in DuckDB, to read and to write, by")
+            click.echo(f"{attach_statement(through_gateway(settings, address), may_write=True)}\nCtrl-C stops it")
+
+        run_gateway(settings, stop=stop, on_address=attach_by)
+
+
+def _serve(settings: Settings) -> None:
+    """Run it beside the other services, which outlive their servers."""
+    log_as_json("gateway")
+    watched = WatchedGateway()
+    with stopped_by_signal() as stop, Kept("gateway", settings, stop) as kept, told_about(settings, watched):
+
+        def told(address: str) -> None:
+            kept.is_well()
+            watched.address = address
+            _logger.info("the gateway is at %s", address)
+
+        kept.run(lambda: run_gateway(settings, stop=stop, on_address=told))

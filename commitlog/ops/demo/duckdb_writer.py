@@ -1,0 +1,59 @@
+"""The demo's DuckDB client: as it is installed, it writes through the gateway, and is refused once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
+from commitlog.config import Settings
+from commitlog.errors import LocalRuntimeError
+from commitlog.ops.service.gateway import running_gateway, through_gateway
+from commitlog.ops.service.supervisor import POLL_S
+
+START_TIMEOUT_S = 60.0
+TABLE = "remarks"
+_SAID_BEFORE = 'Failed to execute query "COMMIT": ERROR:'
+
+
+def write_with_duckdb(settings: Settings, log: CommitLog, say: Callable[[str], None]) -> None:
+    """Have a DuckDB client create a table and insert; then a column is added under it, and its next insert is refused.
+
+    Args:
+        settings: of what runs.
+        log: adds the column.
+        say: is told what is done, one line at a time.
+    """
+    import duckdb
+
+    with open_lake(through_gateway(settings, _gateway(settings)), may_write=True) as client:
+
+        def run(statement: str) -> None:
+            say(f"D {statement};")
+            client.execute(statement)
+
+        run(f"CREATE TABLE {TABLE} (month INTEGER, remark VARCHAR)")
+        run(f"INSERT INTO {TABLE} VALUES (2, 'a blizzard')")
+        run("BEGIN")
+        run(f"INSERT INTO {TABLE} VALUES (3, 'fog')")
+        with log.transaction() as change:
+            change.alter(TABLE).add_column("source", "varchar")
+        try:
+            run("COMMIT")
+            raise AssertionError("an insert into a table that was altered since its base must be refused")
+        except duckdb.Error as refusal:
+            say(str(refusal).rpartition(_SAID_BEFORE)[2].strip())
+        run(f"INSERT INTO {TABLE} VALUES (3, 'fog', 'the tower')")
+        counted = client.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
+        if counted != (2,):
+            raise AssertionError(f"two inserts of one row each were committed, and DuckDB reads {counted}")
+
+
+def _gateway(settings: Settings) -> str:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while (address := running_gateway(settings)) is None:
+        if time.monotonic() > deadline:
+            raise LocalRuntimeError("the gateway does not listen:", log_file=settings.home / "logs" / "gateway.log")
+        time.sleep(POLL_S)
+    return address

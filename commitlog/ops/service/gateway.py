@@ -1,0 +1,77 @@
+"""The gateway as a service: by which settings it listens, what it is made of, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from commitlog.catalog.connecting import catalog_url
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError
+from commitlog.gateway.base import Bases
+from commitlog.gateway.committing import Commits
+from commitlog.gateway.server import THREADS, Gateway, Upstream
+from commitlog.gateway.showing import Showing
+from commitlog.ops.service.listening import listening, noted, running_at
+from commitlog.ops.service.supervisor import GATEWAY
+
+
+def run_gateway(settings: Settings, *, stop: threading.Event, on_address: Callable[[str], None]) -> None:
+    """Take DuckDB's clients until it is told to stop; `on_address` is told where, as host:port, once it listens.
+
+    Raises:
+        ConfigurationError: it cannot listen there, or its certificate cannot be read.
+        LogUnavailableError: the broker does not answer.
+        CatalogUnavailableError: there is no catalog yet.
+    """
+    url = catalog_url(settings)
+    tls = _certificate(settings.gateway_tls_cert, settings.gateway_tls_key)
+    is_chosen = not settings.sources["gateway_port"].startswith("default")
+    # Whoever asks for the catalog waits, which must not keep others from committing.
+    with (
+        CommitLog.connect(settings=settings) as log,
+        closing(Bases(url)) as bases,
+        ThreadPoolExecutor(THREADS, "gateway") as threads,
+        ThreadPoolExecutor(1, "showing") as asking,
+        listening(settings.gateway_host, settings.gateway_port, is_chosen=is_chosen) as taken,
+        noted(settings, GATEWAY.name, settings.gateway_host, taken),
+    ):
+        log.wait_for_snapshot()  # a client would take a database without a catalog for a lake to be made
+        showing = Showing(log, asking, settings.catalog_timeout_ms / 1000)
+        gateway = Gateway(Upstream.of(url), Commits(log, bases, threads, showing), tls)
+        on_address(f"{settings.gateway_host}:{taken.getsockname()[1]}")
+        asyncio.run(gateway.serve(taken, stop))
+
+
+def through_gateway(settings: Settings, address: str) -> str:
+    """The URL by which clients of DuckDB reach the catalog through a gateway, for the login that writers have.
+
+    address: the gateway's, host:port.
+    """
+    parts = urlsplit(settings.writer_url or settings.reader_url or catalog_url(settings))
+    account, has_account, _ = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{account}{has_account}{address}").geturl()
+
+
+def running_gateway(settings: Settings) -> str | None:
+    """The address of the gateway that runs on this machine, as host:port; None when none does."""
+    address = running_at(settings, GATEWAY.name)
+    return None if address is None else urlsplit(address).netloc
+
+
+def _certificate(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"the gateway's certificate {certificate} cannot be used: {error}") from error
+    return context

@@ -1,0 +1,113 @@
+"""What a stock client does through the gateway comes out as on a lake of its own, now and at each snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from gateways import stock_client
+from stock import stock_lake
+
+from commitlog.client import CommitLog
+from commitlog.config import Settings
+
+STATEMENTS = (
+    "CREATE TABLE t (id BIGINT, v VARCHAR, d DOUBLE DEFAULT 1.5)",
+    "INSERT INTO t SELECT range, 'v' || range, range / 2 FROM range(100)",
+    "INSERT INTO t (id, v) VALUES (200, 'it''s; \"so\"'), (201, NULL)",
+    "DELETE FROM t WHERE id = 3",
+    "DELETE FROM t WHERE id < 10",
+    "UPDATE t SET v = 'changed' WHERE id BETWEEN 20 AND 25",
+    "DELETE FROM t WHERE id = 22 OR id = 60",
+    "CREATE TABLE u AS SELECT id, v FROM t WHERE id > 50",
+    "MERGE INTO t USING (VALUES (30, 'm'), (1000, 'n')) s (id, v) ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)",
+    "ALTER TABLE t ADD COLUMN w INTEGER DEFAULT 7",
+    "INSERT INTO t VALUES (2000, 'x', 0.5, 1)",
+    "ALTER TABLE t RENAME COLUMN v TO name",
+    "ALTER TABLE t ALTER COLUMN w SET DATA TYPE BIGINT",
+    "ALTER TABLE t ALTER COLUMN w SET DEFAULT 9",
+    "ALTER TABLE t ALTER COLUMN id SET NOT NULL",
+    "ALTER TABLE t DROP COLUMN d",
+    "INSERT INTO t (id) VALUES (3000)",
+    "COMMENT ON TABLE t IS 'all of it'",
+    "COMMENT ON COLUMN t.w IS 'why'",
+    "BEGIN; INSERT INTO t (id) VALUES (4000); DELETE FROM u WHERE id < 90; COMMIT",
+    "ALTER TABLE u RENAME TO renamed",
+    "TRUNCATE renamed",
+    "INSERT INTO renamed VALUES (1, 'again')",
+    "CREATE OR REPLACE TABLE renamed AS SELECT 1 AS one",
+    "CREATE SCHEMA s",
+    "CREATE TABLE s.p (k INTEGER, y INTEGER)",
+    "ALTER TABLE s.p SET PARTITIONED BY (k)",
+    "INSERT INTO s.p SELECT range % 3, range FROM range(9)",
+    "DELETE FROM s.p WHERE k = 1",
+    "CREATE VIEW s.v AS SELECT id FROM t WHERE id > 100",
+    "CREATE TABLE n (a STRUCT(x INTEGER, y VARCHAR[]), m MAP(VARCHAR, INTEGER))",
+    "INSERT INTO n VALUES ({'x': 1, 'y': ['a', NULL]}, MAP {'k': 2}), (NULL, NULL)",
+    "ALTER TABLE n ADD COLUMN a.z BIGINT",
+    "INSERT INTO n VALUES ({'x': 2, 'y': [], 'z': 5}, MAP {})",
+    "DROP TABLE n",
+    "DROP VIEW s.v",
+    "DROP SCHEMA s CASCADE",
+    "BEGIN; CREATE TABLE gone (a INTEGER); DROP TABLE gone; COMMIT",
+)
+_TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'lake' ORDER BY ALL"
+_VIEWS = "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = 'lake' AND NOT internal ORDER BY ALL"
+
+
+def contents(client: duckdb.DuckDBPyConnection, at: str = "") -> dict[str, Any]:
+    """Every table and view: its columns, and its rows with the ids of those of tables."""
+    found: dict[str, Any] = {}
+    for query, row_ids in ((_TABLES, "rowid, "), (_VIEWS, "")):
+        for schema, name in client.execute(query).fetchall():
+            read = f'SELECT {row_ids}* FROM lake."{schema}"."{name}"{at}'
+            try:
+                answer = client.execute(read)
+            except duckdb.Error:
+                continue  # It was not there then.
+            columns = [(column[0], str(column[1])) for column in answer.description or ()]
+            found[f"{schema}.{name}"] = columns, sorted(map(repr, answer.fetchall()))
+    return found
+
+
+def test_statements_when_run_through_the_gateway_then_as_on_a_lake_of_the_clients_own(
+    settings: Settings, gateway_url: str, tmp_path: Path
+) -> None:
+    plain = stock_lake("duckdb", tmp_path)
+    with plain.client() as theirs, stock_client(gateway_url) as ours:
+        theirs.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
+        for statement in STATEMENTS:
+            theirs.execute(statement)
+            ours.execute(statement)
+            assert contents(ours) == contents(theirs), statement
+        assert [row[:1] for row in ours.execute("FROM lake.snapshots()").fetchall()] == [
+            row[:1] for row in theirs.execute("FROM lake.snapshots()").fetchall()
+        ]
+        for (snapshot_id,) in ours.execute("SELECT snapshot_id FROM lake.snapshots()").fetchall():
+            at = f" AT (VERSION => {snapshot_id})"
+            assert contents(ours, at) == contents(theirs, at), snapshot_id
+
+
+def test_statements_when_the_log_cannot_take_them_then_refused_and_nothing_is_done(
+    settings: Settings, gateway_url: str
+) -> None:
+    with stock_client(gateway_url) as client, CommitLog.connect(settings=settings) as log:
+        with log.transaction() as tx:
+            tx.create_table("k", {"id": "int64", "v": "varchar"}, primary_key=["id"])
+            tx.insert_row("k", {"id": 1, "v": "x"})
+        log.wait_for_snapshot()
+        client.execute("CREATE TABLE t (id BIGINT)")
+        for statement, told in (
+            ("INSERT INTO k VALUES (2, 'y')", "by key"),
+            ("DELETE FROM k", "by key"),
+            ("ALTER TABLE t SET SORTED BY (id)", "no sort order"),
+            ("BEGIN; INSERT INTO t VALUES (1), (2); DELETE FROM t WHERE id = 1; COMMIT", "split it"),
+        ):
+            before = contents(client)
+            with pytest.raises(duckdb.Error, match=told):
+                client.execute(statement)
+            assert contents(client) == before
+        assert log.head_snapshot_id() == 2

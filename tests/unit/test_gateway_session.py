@@ -1,0 +1,265 @@
+"""A session of the gateway, between a client and a PostgreSQL that are both played here: who is told what, and what goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+import pytest
+
+from commitlog.errors import OutcomeUnknownError
+from commitlog.gateway import wire
+from commitlog.gateway.committing import Answer, identified
+from commitlog.gateway.server import Gateway, Upstream
+from commitlog.gateway.wording import refusal_of_statement, unretried
+
+BATCH = (
+    'INSERT INTO "public".ducklake_snapshot VALUES (2, NOW(), 1, 2, 0);INSERT INTO "public".ducklake_table VALUES (1);'
+)
+STARTUP = b"user\x00ann\x00database\x00lake\x00\x00"
+TIMEOUT_S = 30.0
+
+
+class PlayedPostgres:
+    """Answers every query at once, and keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[bytes] = []
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        try:
+            startup = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big") - 4)
+            self.told.append(startup)
+            writer.write(wire.READY + wire.IDLE)
+            while True:
+                header = await reader.readexactly(wire.HEADER_BYTES)
+                self.told.append((await reader.readexactly(int.from_bytes(header[1:], "big") - 4)).rstrip(b"\x00"))
+                writer.write(wire.completed("DONE", wire.IDLE))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    def lose_clients(self) -> None:
+        for writer in self.writers:
+            writer.transport.abort()
+
+
+class PlayedLog:
+    """Takes commits: answers as it is told to."""
+
+    def __init__(self, answer: Answer | Exception = Answer()) -> None:  # noqa: B008
+        self.answer = answer
+        self.commits: list[tuple[str, str]] = []
+        self.is_asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.is_done = asyncio.Event()
+        self.stop = threading.Event()
+
+    async def commit(self, text: str, user: str) -> Answer:
+        self.commits.append((text, user))
+        self.is_asked.set()
+        await self.may_answer.wait()
+        self.is_done.set()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class PlayedClient:
+    """A client as DuckDB is one: says one thing, and waits until it is answered."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    def say(self, text: str) -> None:
+        self.writer.write(wire.query(text))
+
+    async def heard(self) -> tuple[dict[str, str], str]:
+        """Messages by kind up to the one that says it is ready, and in which state the session is."""
+        told: dict[str, str] = {}
+        while True:
+            header = await self.reader.readexactly(wire.HEADER_BYTES)
+            body = await self.reader.readexactly(int.from_bytes(header[1:], "big") - 4)
+            if header[:1] == b"Z":
+                return told, body.decode()
+            told[header[:1].decode()] = body.decode()
+
+    async def ask(self, text: str) -> tuple[dict[str, str], str]:
+        self.say(text)
+        return await self.heard()
+
+
+Scene = Callable[[PlayedClient, PlayedPostgres, PlayedLog], Awaitable[None]]
+
+
+def play(scene: Scene, answer: Answer | Exception = Answer(), startup: bytes = STARTUP) -> PlayedPostgres:  # noqa: B008
+    """Have a client do something through a gateway."""
+    postgres = PlayedPostgres()
+
+    async def playing() -> None:
+        log = PlayedLog(answer)
+        server = await asyncio.start_server(postgres.take, "127.0.0.1", 0)
+        upstream = Upstream("127.0.0.1", server.sockets[0].getsockname()[1], "lake")
+        taken = socket.create_server(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        gateway = asyncio.create_task(Gateway(upstream, log).serve(taken, log.stop))
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            body = (wire.VERSION_3 << 16).to_bytes(4, "big") + startup
+            writer.write(b"\x00\x00\x00\x08" + wire.SSL_REQUEST.to_bytes(4, "big"))
+            assert await reader.readexactly(1) == wire.NO_TLS
+            writer.write((len(body) + 4).to_bytes(4, "big") + body)
+            await asyncio.wait_for(scene(PlayedClient(reader, writer), postgres, log), TIMEOUT_S)
+            writer.close()
+        finally:
+            log.stop.set()
+            await asyncio.wait_for(gateway, TIMEOUT_S)
+            server.close()
+
+    asyncio.run(playing())
+    return postgres
+
+
+def test_session_when_it_commits_then_the_text_is_proposed_and_postgres_only_ends_its_transaction() -> None:
+    async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+        assert await client.heard() == ({}, "I")
+        await client.ask("BEGIN")
+        assert await client.ask(BATCH) == ({"C": "INSERT 0 1\x00"}, "T")
+        assert await client.ask("COMMIT") == ({"C": "COMMIT\x00"}, "I")
+        assert await client.ask("SELECT 1") == ({"C": "DONE\x00"}, "I")
+        assert log.commits == [(BATCH, "ann")]
+
+    told = play(scene).told
+    assert told[1:] == [b"BEGIN", b"ROLLBACK", b"SELECT 1"]
+
+
+def test_session_when_refused_then_told_once_at_commit_without_a_word_that_is_tried_again() -> None:
+    async def scene(client: PlayedClient, _: PlayedPostgres, __: PlayedLog) -> None:
+        await client.heard()
+        assert await client.ask(BATCH) == ({"C": "INSERT 0 1\x00"}, "T")
+        told, state = await client.ask("COMMIT")
+        assert state == "I"
+        assert "Concur" not in told["E"]
+        assert "table Con·flicts was altered" in told["E"]
+        assert await client.ask("ROLLBACK") == ({"C": "DONE\x00"}, "I")
+
+    play(scene, Answer(refusal="table Conflicts was altered"))
+
+
+def test_session_when_it_writes_otherwise_then_refused_and_postgres_is_not_asked() -> None:
+    async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+        await client.heard()
+        told, state = await client.ask("UPDATE ducklake_metadata SET value = 'x'")
+        assert state == "E"
+        assert "CONFIGURE" in told["E"]
+        assert log.commits == []
+
+    assert play(scene).told[1:] == []
+
+
+def test_session_when_the_client_is_lost_while_the_log_decides_then_it_is_decided_and_not_again() -> None:
+    async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+        await client.heard()
+        log.may_answer.clear()
+        client.say(BATCH)
+        await log.is_asked.wait()
+        client.writer.transport.abort()
+        log.may_answer.set()
+        await log.is_done.wait()
+        assert len(log.commits) == 1
+
+    play(scene)
+
+
+def test_session_when_postgres_is_lost_while_the_log_decides_then_the_client_is_told_what_was_decided() -> None:
+    async def scene(client: PlayedClient, postgres: PlayedPostgres, log: PlayedLog) -> None:
+        await client.heard()
+        log.may_answer.clear()
+        client.say(BATCH)
+        await log.is_asked.wait()
+        postgres.lose_clients()
+        log.may_answer.set()
+        assert await client.heard() == ({"C": "INSERT 0 1\x00"}, "T")
+        assert await client.ask("COMMIT") == ({"C": "COMMIT\x00"}, "I")
+        assert await client.reader.read() == b""
+
+    play(scene)
+
+
+def test_session_when_nobody_knows_the_outcome_then_the_connection_ends_without_an_answer() -> None:
+    async def scene(client: PlayedClient, _: PlayedPostgres, __: PlayedLog) -> None:
+        await client.heard()
+        client.say(BATCH)
+        assert await client.reader.read() == b""
+
+    play(scene, OutcomeUnknownError(UUID(int=1)))
+
+
+def test_gateway_when_told_to_stop_then_a_commit_on_its_way_is_answered_first() -> None:
+    async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+        await client.heard()
+        log.may_answer.clear()
+        client.say(BATCH)
+        await log.is_asked.wait()
+        log.stop.set()
+        log.may_answer.set()
+        assert await client.heard() == ({"C": "INSERT 0 1\x00"}, "T")
+        assert await client.ask("COMMIT") == ({"C": "COMMIT\x00"}, "I")
+        assert await client.reader.read() == b""
+
+    play(scene)
+
+
+def test_gateway_when_another_database_is_asked_for_then_refused() -> None:
+    async def scene(client: PlayedClient, _: PlayedPostgres, __: PlayedLog) -> None:
+        assert b'the gateway is for the database "lake" alone' in await client.reader.read()
+
+    assert play(scene, startup=b"user\x00ann\x00database\x00other\x00\x00").told == []
+
+
+@pytest.mark.parametrize("word", ["Primary Key", "UNIQUE", "conflicting", "concurrently"])
+def test_unretried_when_a_text_has_a_word_of_the_clients_then_it_is_broken_and_can_be_read(word: str) -> None:
+    broken = unretried(f"row {word!r} of a table")
+    assert not any(each in broken.lower() for each in ("primary key", "unique", "conflict", "concurrent"))
+    assert broken.replace("·", " " if " " in word else "") == f"row {word!r} of a table"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("COPY ducklake_metadata FROM STDIN", "CONFIGURE"),
+        ('delete from "public".ducklake_snapshot WHERE snapshot_id IN (1)', "EXPIRE_SNAPSHOTS"),
+        ("DELETE FROM ducklake_files_scheduled_for_deletion", "commitlog clean"),
+        ("CREATE TABLE x (a int)", "commitlog submit"),
+    ],
+)
+def test_refusal_of_statement_when_it_writes_then_says_what_to_do_instead(text: str, told: str) -> None:
+    assert told in str(refusal_of_statement(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["COPY (SELECT 1) TO STDOUT", "SELECT 1", "BEGIN", "DISCARD ALL", "", "WITH a AS (SELECT 1)"]
+)
+def test_refusal_of_statement_when_it_reads_then_none(text: str) -> None:
+    assert refusal_of_statement(text) is None
+
+
+def test_identified_when_the_same_files_come_again_then_the_same_id_of_their_time() -> None:
+    newer, older = (
+        "ducklake-019a0000-0001-7000-8000-000000000001.parquet",
+        "ducklake-01990000-0000-7000-8000-000000000002.parquet",
+    )
+    first, time_ms = identified([newer, older])
+    assert identified([older, newer]) == (first, time_ms)
+    assert time_ms == 0x019A00000001
+    assert UUID(bytes=first).version == 7
+    assert identified([newer])[0] != first
+
+
+def test_identified_when_nothing_is_named_then_a_new_id_each_time() -> None:
+    assert identified([])[0] != identified([])[0]
