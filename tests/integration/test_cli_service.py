@@ -102,7 +102,7 @@ def test_serve_when_a_process_dies_then_it_runs_again_and_nothing_is_lost(settin
     with served(settings, log_file) as process:
         (first,) = run_json(settings, "submit", "-", given=line(create("t")))
         before = children_of(process)
-        assert set(before) == {"sequencer", "projector", "checkpointer", "ui"}
+        assert set(before) == {"sequencer", "projector", "checkpointer", "gateway", "ui"}
         for child in before.values():
             os.kill(child.pid, signal.SIGKILL)
         for child in before.values():

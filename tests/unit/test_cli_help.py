@@ -15,7 +15,8 @@ from commitlog.ops.cli import EXIT_CODES, EXIT_MEANINGS, cli
 from commitlog.ops.cli.examples import EXAMPLES
 
 NO_ANSWER = {
-    "commitlog serve", "commitlog sequencer", "commitlog projector", "commitlog checkpointer", "commitlog ui",  # they log JSON
+    "commitlog serve", "commitlog sequencer", "commitlog projector", "commitlog checkpointer", "commitlog ui",
+    "commitlog gateway",  # they log JSON
     "commitlog manual", "commitlog config reference", "commitlog demo",  # they print pages for people
 }  # fmt: skip
 

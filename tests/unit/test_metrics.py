@@ -26,7 +26,13 @@ from commitlog.ops.service.endpoint import endpoint
 from commitlog.ops.service.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.supervisor import Service, Supervised, Supervisor, installed_services
-from commitlog.ops.service.watched import WatchedCheckpointer, WatchedPage, WatchedProjector, WatchedSequencer
+from commitlog.ops.service.watched import (
+    WatchedCheckpointer,
+    WatchedGateway,
+    WatchedPage,
+    WatchedProjector,
+    WatchedSequencer,
+)
 from commitlog.ops.service.whole import WatchedWhole
 from commitlog.sites.link import LinkProgress
 
@@ -209,7 +215,7 @@ def test_sequencer_when_it_has_not_caught_up_then_is_not_ready(
 
 
 def test_services_when_they_run_then_each_is_looked_at() -> None:
-    watched = (WatchedSequencer, WatchedProjector, WatchedCheckpointer, WatchedPage)
+    watched = (WatchedSequencer, WatchedProjector, WatchedCheckpointer, WatchedGateway, WatchedPage)
     assert [each.name for each in installed_services()] == [each.service for each in watched]
 
 
