@@ -11,9 +11,11 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from uuid import UUID
 
 from commitlog.catalog.guard import WRITER_ROLE
@@ -31,8 +33,9 @@ from commitlog.errors import (
 )
 from commitlog.gateway.base import Bases
 from commitlog.gateway.batch import parse
+from commitlog.gateway.keeping import Keeping
 from commitlog.gateway.showing import Showing
-from commitlog.gateway.translation import translate
+from commitlog.gateway.translation import Translated, translate
 
 SENT_MAX = 5
 """How often one proposal is sent while nobody answers."""
@@ -52,10 +55,12 @@ class Answer:
     Attributes:
         refusal: why nothing was committed; None when it was, or there was nothing to commit.
         warning: told beside a success.
+        watch: begins to see that the files of the commit are not removed, as `Keeping.watch` does; None where nothing is kept.
     """
 
     refusal: str | None = None
     warning: str | None = None
+    watch: Callable[[], asyncio.Task[None]] | None = None
 
 
 class Commits:
@@ -66,10 +71,14 @@ class Commits:
         bases: the catalog at their bases.
         threads: for what blocks: SQL, files, sending.
         showing: waits for the catalog.
+        keeping: keeps files whose commit was not heard of yet.
     """
 
-    def __init__(self, log: CommitLog, bases: Bases, threads: ThreadPoolExecutor, showing: Showing) -> None:
+    def __init__(
+        self, log: CommitLog, bases: Bases, threads: ThreadPoolExecutor, showing: Showing, keeping: Keeping
+    ) -> None:
         self._log = log
+        self._keeping = keeping
         self._bases = bases
         self._threads = threads
         self._showing = showing
@@ -82,7 +91,7 @@ class Commits:
         """
         loop = asyncio.get_running_loop()
         try:
-            proposal, unused = await loop.run_in_executor(self._threads, self._proposal, text, user)
+            proposal, translated = await loop.run_in_executor(self._threads, self._proposal, text, user)
             outcome = await self._decided(proposal) if proposal.changes else None
         except OutcomeUnknownError:
             raise
@@ -95,14 +104,24 @@ class Commits:
             return Answer()
         if not outcome.committed:
             return Answer(refusal=_why(outcome))
-        if unused:
-            await loop.run_in_executor(self._threads, _remove, unused)
-        if outcome.snapshot_id is not None and not await self._showing.wait(outcome.snapshot_id):
-            return Answer(warning=f"committed as snapshot {outcome.snapshot_id}, which the catalog does not show yet")
-        return Answer()
+        settling = loop.run_in_executor(self._threads, self._settle, translated)
+        is_shown = outcome.snapshot_id is None or await self._showing.wait(outcome.snapshot_id)
+        warning = (
+            None if is_shown else f"committed as snapshot {outcome.snapshot_id}, which the catalog does not show yet"
+        )
+        kept = await settling
+        return Answer(warning=warning, watch=None if kept is None else partial(self._keeping.watch, kept))
 
-    def _proposal(self, text: str, user: str) -> tuple[m.Proposal, Sequence[str]]:
-        """What a text proposes, and the client's files that are not needed once it is committed."""
+    def _settle(self, translated: Translated) -> Path | None:
+        """Keep what was committed, remove what was not needed for it."""
+        try:
+            remove_files(translated.unused)
+        except OSError as error:
+            _logger.warning("files that nobody needs are left for `commitlog clean`: %s", error)
+        return self._keeping.keep(translated.files)
+
+    def _proposal(self, text: str, user: str) -> tuple[m.Proposal, Translated]:
+        """What a text proposes."""
         batch = parse(text)
         with self._bases.at(batch.base_snapshot_id) as base:
             if batch.schema != base.schema:
@@ -123,7 +142,7 @@ class Commits:
             extra=batch.extra,
             created_at_ms=time_ms,
         )
-        return proposal, translated.unused
+        return proposal, translated
 
     async def _decided(self, proposal: m.Proposal) -> SubmittedOutcome:
         """The answer to it; a repeat's is the first one's, whatever the client has numbered anew since."""
@@ -178,13 +197,6 @@ def identified(uniques: Iterable[str]) -> tuple[bytes, int]:
     made_ms = min(max(times), now_ms)
     noise = int.from_bytes(hashlib.sha256("\n".join(named).encode()).digest()[:10], "big")
     return id_at(made_ms, noise >> 62, noise), made_ms
-
-
-def _remove(unused: Sequence[str]) -> None:
-    try:
-        remove_files(unused)
-    except OSError as error:
-        _logger.warning("%d files that nobody needs are left for `commitlog clean`: %s", len(unused), error)
 
 
 def _why(outcome: SubmittedOutcome) -> str:

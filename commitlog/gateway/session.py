@@ -73,6 +73,7 @@ class Session:
         self._said = bytearray()
         self._committing: asyncio.Task[None] | None = None
         self._answer: Answer | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._is_muted = False
         self._tail = b""
         self._is_ready = asyncio.Event()
@@ -137,6 +138,10 @@ class Session:
             self._take(message)
 
     def _take(self, message: bytes) -> None:
+        if self._watching is not None:
+            # It has heard of its commit.
+            self._watching.cancel()
+            self._watching = None
         if message[:1] != wire.QUERY:
             self._server.write(message)
             return
@@ -153,6 +158,8 @@ class Session:
 
     def _client_lost(self) -> None:
         self._has_client = False
+        if self._answer is not None:
+            self._watch(self._answer)
         self._look_whether_over()
 
     def _look_whether_over(self) -> None:
@@ -172,10 +179,16 @@ class Session:
         else:
             told = b"" if self._answer.warning is None else wire.notice(self._answer.warning)
             self._client.write(told + wire.completed("INSERT 0 1", wire.IN_TRANSACTION))
+            if not self._has_client:
+                self._watch(self._answer)
         finally:
             self._committing = None
         self._look_whether_over()
         self.hear_client(b"")
+
+    def _watch(self, answer: Answer) -> None:
+        if answer.watch is not None:
+            self._watching = answer.watch()
 
     def _ended(self, text: str, answer: Answer) -> bytes:
         """The answer to what ends a transaction whose commit was decided."""
@@ -187,5 +200,6 @@ class Session:
             return wire.refused("the commit was decided: only COMMIT can follow", wire.IN_TRANSACTION)
         self._answer = None
         if answer.refusal is None:
+            self._watch(answer)
             return wire.completed("COMMIT", wire.IDLE)
         return wire.refused(unretried(answer.refusal), wire.IDLE)

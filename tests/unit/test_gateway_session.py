@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -13,6 +16,7 @@ import pytest
 from commitlog.errors import OutcomeUnknownError
 from commitlog.gateway import wire
 from commitlog.gateway.committing import Answer, identified
+from commitlog.gateway.keeping import Keeping, bring_back
 from commitlog.gateway.server import Gateway, Upstream
 from commitlog.gateway.wording import refusal_of_statement, unretried
 
@@ -220,6 +224,71 @@ def test_gateway_when_another_database_is_asked_for_then_refused() -> None:
         assert b'the gateway is for the database "lake" alone' in await client.reader.read()
 
     assert play(scene, startup=b"user\x00ann\x00database\x00other\x00\x00").told == []
+
+
+def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_files_are_watched() -> None:
+    watched: list[str] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    def watch() -> asyncio.Task[None]:
+        watched.append("files")
+        tasks.append(asyncio.create_task(asyncio.sleep(TIMEOUT_S)))
+        return tasks[-1]
+
+    async def lost(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+        await client.heard()
+        await client.ask(BATCH)
+        client.writer.transport.abort()
+        while not watched:
+            await asyncio.sleep(0)
+
+    async def well(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+        await client.heard()
+        await client.ask(BATCH)
+        assert watched == ["files"]
+        await client.ask("COMMIT")
+        assert watched == ["files", "files"]
+        await client.ask("SELECT 1")
+        assert tasks[-1].cancelling()
+
+    play(lost, Answer(watch=watch))
+    play(well, Answer(watch=watch))
+
+
+def test_keeping_when_a_client_removes_what_was_committed_then_it_is_back(tmp_path: Path) -> None:
+    file, gone = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    keeping = Keeping(tmp_path / "kept", watched_s=0)
+    assert keeping.keep(["s3://bucket/a.parquet"]) is None
+    assert keeping.keep([str(gone)]) is None
+    file.write_text("rows")
+    kept = keeping.keep([str(file)])
+    assert kept is not None
+    file.unlink()
+    bring_back(kept)
+    assert file.read_text() == "rows"
+
+    async def watching() -> None:
+        await keeping.watch(kept)
+
+    asyncio.run(watching())
+    assert not kept.exists()
+
+
+def test_keeping_when_its_gateway_was_killed_then_the_next_one_brings_files_back(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    file.write_text("rows")
+    keeping = Keeping(tmp_path / "kept")
+    kept = keeping.keep([str(file)])
+    assert kept is not None
+    file.unlink()
+    keeping.bring_back_all()
+    assert not file.exists()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    kept.parent.rename(kept.parent.with_name(str(ended.pid)))
+    keeping.bring_back_all()
+    assert file.read_text() == "rows"
+    assert list((tmp_path / "kept").iterdir()) == []
 
 
 @pytest.mark.parametrize("word", ["Primary Key", "UNIQUE", "conflicting", "concurrently"])

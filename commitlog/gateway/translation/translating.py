@@ -23,10 +23,12 @@ class Translated:
         changes: of the proposal; none when the commit comes to nothing.
         unused: full paths of files that the client wrote and the proposal does not name; once it is committed, nobody
             needs them.
+        files: full paths of the data files that the proposal names.
     """
 
     changes: tuple[m.Change, ...]
     unused: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 def translate(batch: Batch, base: Base) -> Translated:
@@ -48,12 +50,16 @@ def translate(batch: Batch, base: Base) -> Translated:
     defined = tuple(difference(lake.before, lake.after, next_column_id, {})) if lake.alters else ()
     deletes = Deletes(batch, base, lake)
     changes: list[m.Change] = [*defined]
+    files: list[str] = []
     for table in _with_rows(batch, lake):
         if not lake.is_new(table.table_id):
             _check_keyless(base, table)
         changes += deletes.of(table)
-        changes += append(batch, base, lake, table, defined)
-    return Translated(tuple(changes), tuple(deletes.unused))
+        for appended in append(batch, base, lake, table, defined):
+            changes.append(appended)
+            folder = lake.folder(table.table_id)
+            files += [folder + each.path if each.path_is_relative else each.path for each in appended.files]
+    return Translated(tuple(changes), tuple(deletes.unused), tuple(files))
 
 
 def _with_rows(batch: Batch, lake: CommittedLake) -> Iterator[SourceTable]:

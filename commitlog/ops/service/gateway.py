@@ -17,6 +17,7 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.gateway.base import Bases
 from commitlog.gateway.committing import Commits
+from commitlog.gateway.keeping import Keeping
 from commitlog.gateway.server import THREADS, Gateway, Upstream
 from commitlog.gateway.showing import Showing
 from commitlog.ops.service.listening import listening, noted, running_at
@@ -44,8 +45,10 @@ def run_gateway(settings: Settings, *, stop: threading.Event, on_address: Callab
         noted(settings, GATEWAY.name, settings.gateway_host, taken),
     ):
         log.wait_for_snapshot()  # a client would take a database without a catalog for a lake to be made
+        keeping = Keeping(settings.home / "services" / settings.log / f"kept-by-{GATEWAY.name}")
+        keeping.bring_back_all()
         showing = Showing(log, asking, settings.catalog_timeout_ms / 1000)
-        gateway = Gateway(Upstream.of(url), Commits(log, bases, threads, showing), tls)
+        gateway = Gateway(Upstream.of(url), Commits(log, bases, threads, showing, keeping), tls)
         on_address(f"{settings.gateway_host}:{taken.getsockname()[1]}")
         asyncio.run(gateway.serve(taken, stop))
 
