@@ -192,7 +192,8 @@ def _plain(error: OSError | ImportError) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         return (
-            f"{package} is not installed; `pip install 'commitlog[local,spark,ui]'` brings all that commitlog can use"
+            f"{package} is not installed; `pip install 'commitlog[duckdb,local,metrics,spark,tracing,ui]'` "
+            "brings all that commitlog can use"
         )
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
