@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -60,7 +60,10 @@ class EmbeddedHome:
         self.postgres = EmbeddedPostgres(
             settings.home / "postgres", port=ports.get("postgres", settings.postgres_port), progress=progress
         )
-        self._revivals = [_Revival("kafka", self.broker), _Revival("postgres", self.postgres)]
+        self._revivals = [
+            _Revival("kafka", self.broker),
+            _Revival("postgres", self.postgres, then=self._make_databases),
+        ]
 
     def acquire(self) -> bool:
         """Makes the home this process's; False when another process runs it."""
@@ -79,13 +82,7 @@ class EmbeddedHome:
             with ThreadPoolExecutor(max_workers=2) as pool:
                 for started in [pool.submit(self.broker.start), pool.submit(self.postgres.start)]:
                     started.result()
-            database_url = self.postgres.create_database(DATABASE)
-            reader_url = self.postgres.create_reader(
-                DATABASE, login=READER, role=READER_ROLE, password_file=home / READER_FILE
-            )
-            writer_url = self.postgres.create_reader(
-                DATABASE, login=WRITER, role=WRITER_ROLE, password_file=home / WRITER_FILE
-            )
+            database_url, reader_url, writer_url = self._make_databases()
         except BaseException:
             self.stop()
             raise
@@ -109,6 +106,15 @@ class EmbeddedHome:
         lines = [revival.look() for revival in self._revivals]
         return [line for line in lines if line is not None]
 
+    def _make_databases(self) -> tuple[str, str, str]:
+        """Makes what is not there, also of a server that has lost its data; gives the URLs of service, readers and writers."""
+        home = self._wanted.home
+        return (
+            self.postgres.create_database(DATABASE),
+            self.postgres.create_reader(DATABASE, login=READER, role=READER_ROLE, password_file=home / READER_FILE),
+            self.postgres.create_reader(DATABASE, login=WRITER, role=WRITER_ROLE, password_file=home / WRITER_FILE),
+        )
+
     def _keep_ports(self) -> None:
         """The next `up` begins with these ports, so that clients find the servers where they were."""
         ports = {"kafka": self.broker.port, "postgres": self.postgres.port}
@@ -128,9 +134,12 @@ class EmbeddedHome:
 class _Revival:
     """Starts a server again in a thread, so that whoever watches goes on watching meanwhile."""
 
-    def __init__(self, name: str, server: EmbeddedBroker | EmbeddedPostgres) -> None:
+    def __init__(
+        self, name: str, server: EmbeddedBroker | EmbeddedPostgres, then: Callable[[], object] = lambda: None
+    ) -> None:
         self._name = name
         self._server = server
+        self._then = then
         self._starting: Future[None] | None = None
         self._delay_s = REVIVE_DELAY_S_MIN
         self._start_at = 0.0
@@ -166,6 +175,7 @@ class _Revival:
         try:
             self._server.stop()
             self._server.start()
+            self._then()
         except BaseException as error:
             starting.set_exception(error)
         else:

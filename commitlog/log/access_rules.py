@@ -17,11 +17,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
+    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
 
 from commitlog.config import Settings
+from commitlog.errors import LogUnavailableError
 from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin
 from commitlog.log.topics import topics_of
 
@@ -51,6 +53,16 @@ class AccessRule(NamedTuple):
     operations: tuple[str, ...]
 
 
+KNOWN_TIMEOUT_S = 30.0
+_EVERY_RULE = AclBindingFilter(
+    ResourceType.ANY,
+    None,  # type: ignore[arg-type]
+    ResourcePatternType.ANY,
+    None,  # type: ignore[arg-type]
+    None,  # type: ignore[arg-type]
+    AclOperation.ANY,
+    AclPermissionType.ANY,
+)
 _READING = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
 
 
@@ -95,11 +107,11 @@ def commands(log: str, principals: Mapping[Role, Collection[str]]) -> Iterator[s
 
 
 def apply(settings: Settings, principals: Mapping[Role, Collection[str]]) -> int:
-    """Have Kafka know the rules; those that it has already stay one. Gives how many there are.
+    """Have Kafka know the rules, each broker of it; those that it has already stay one. Gives how many there are.
 
     Raises:
         LogRefusedError: Kafka has no authorizer, or these credentials may not change its rules.
-        LogUnavailableError: no broker has answered.
+        LogUnavailableError: no broker has answered, or one has not heard of the rules yet.
     """
     bindings = [
         AclBinding(
@@ -121,7 +133,39 @@ def apply(settings: Settings, principals: Mapping[Role, Collection[str]]) -> int
             future.result()
 
     answered(settings, ask)
+    _wait_until_known(settings, bindings)
     return len(bindings)
+
+
+def _wait_until_known(settings: Settings, bindings: Collection[AclBinding]) -> None:
+    """Until every broker has the rules, which each hears of a moment after the controller.
+
+    The cluster's metadata name one of all brokers as the controller, by chance, and that one is asked for its rules.
+    """
+    admin = make_admin(settings)
+    deadline = settings.machine.now_s() + KNOWN_TIMEOUT_S
+    knowing: set[int] = set()
+    while True:
+        cluster = answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S))
+        asked = cluster.controller_id
+        if asked not in knowing and _tells(settings, admin, bindings):
+            knowing.add(asked)
+        unheard = cluster.brokers.keys() - knowing
+        if not unheard:
+            return
+        if settings.machine.now_s() > deadline:
+            detail = f"these brokers have not heard of the rules yet: {', '.join(map(str, sorted(unheard)))}"
+            waited_ms = int(KNOWN_TIMEOUT_S * 1000)
+            raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
+        settings.machine.sleep(0.02)
+
+
+def _tells(settings: Settings, admin: AdminClient, bindings: Collection[AclBinding]) -> bool:
+    """Whether the broker that is asked has all of the rules."""
+    told: Iterable[AclBinding] = answered(
+        settings, lambda: admin.describe_acls(_EVERY_RULE, request_timeout=REQUEST_TIMEOUT_S).result()
+    )
+    return set(bindings) <= set(told)
 
 
 def writers_of_results(settings: Settings) -> tuple[str, ...]:

@@ -25,6 +25,8 @@ from log_running import serving, wait_until, write_raw
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.model.ids import format_id
+from commitlog.local.home import write_run_file
+from commitlog.local.processes import DirectoryLock
 from commitlog.local.proxy import KafkaProxy
 from commitlog.log.batches import Incoming
 from commitlog.log.genesis import init_log
@@ -35,7 +37,7 @@ from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.bench.sequencer_fleet import Member
 from commitlog.ops.service import health
 from commitlog.ops.service.health import log_health, may_wait
-from commitlog.ops.service.listening import measures_note, running_at
+from commitlog.ops.service.listening import listening, measures_note, noted, running_at
 from commitlog.ops.service.notes import Notes
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
@@ -228,9 +230,20 @@ def test_status_when_the_log_is_missing_then_says_what_to_do(settings: Settings)
 def test_status_when_nobody_decides_then_says_so(settings: Settings) -> None:
     run_json(settings, "init")
     (found,) = run_json(settings, "status", code=1)
-    assert "no sequencer is alive" in found["health"]["problems"][0]
+    assert found["health"]["problems"][0] == "no sequencer is alive: run `commitlog serve` or `commitlog up`"
     assert "no projector is connected" in found["health"]["problems"][1]
     assert (found["health"]["decided_seq"], found["health"]["applied_seq"]) == (0, 0)
+
+
+def test_status_when_nobody_decides_and_somebody_starts_it_again_then_says_who(settings: Settings) -> None:
+    run_json(settings, "init")
+    with noted(settings, measures_note("serve"), "127.0.0.1", listening("127.0.0.1", 0)):
+        assert "`commitlog serve` starts it again" in log_health(settings).problems[0]
+    write_run_file(settings, {})
+    lock = DirectoryLock(settings.home)
+    assert lock.acquire()
+    assert "`commitlog up` starts it again" in log_health(settings).problems[0]
+    lock.release()
 
 
 def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(

@@ -188,6 +188,26 @@ def test_up_when_a_server_or_service_dies_then_starts_it_again_at_the_same_addre
     assert has_traces(after)
 
 
+def test_up_when_postgres_loses_its_data_then_makes_the_databases_and_the_reader_anew(
+    home: Settings, start_up: StartUp
+) -> None:
+    process = start_up()
+    url = str(status(home).database_url)
+    (server,) = [each for each in psutil.Process(process.pid).children() if each.name() == "postgres"]
+    shutil.rmtree(home.home / "postgres" / "data")
+    server.kill()
+    wait_for(lambda: answers(url), timeout_s=90)
+    assert reader_of(home) == ("reader", True, False)
+
+
+def answers(url: str) -> bool:
+    try:
+        with psycopg.connect(url, connect_timeout=5) as connection:
+            return connection.execute("SELECT 1").fetchone() == (1,)
+    except psycopg.OperationalError:
+        return False
+
+
 def test_up_when_a_service_ends_with_a_code_of_its_own_then_goes_on_with_the_other_command(
     home: Settings, start_up: StartUp
 ) -> None:

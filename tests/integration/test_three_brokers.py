@@ -7,17 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from log_running import Ids, proposal, seed_of, serving, wait_until
+from log_running import Ids, proposal, seed_of, serving
 from three_brokers import BROKERS, ThreeBrokers
 from writing_on import Writers, check
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.errors import LogRefusedError, LogUnavailableError, OutcomeUnknownError
+from commitlog.errors import LogUnavailableError, OutcomeUnknownError
 from commitlog.log.access_rules import Role, apply, writers_of_results
-from commitlog.log.connection import end_offsets, make_admin
 from commitlog.log.durability import weaknesses
-from commitlog.log.genesis import find_genesis, init_log
+from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
 from commitlog.log.topics import topics_of
 
@@ -43,21 +42,7 @@ def owner(brokers: ThreeBrokers, tmp_path: Path) -> Settings:
     )
     init_log(settings)
     apply(settings, {Role.SERVICE: ["commitlog"], Role.WRITER: ["writer"]})
-    # Each broker hears of rules a moment after the controller has them.
-    for user, variable in (("commitlog", "KAFKA_SERVICE_PASSWORD"), ("writer", "KAFKA_WRITER_PASSWORD")):
-        theirs = replace(settings, kafka=brokers.options_of(user, variable))
-        wait_until(lambda theirs=theirs: may_read(theirs), f"rules for {user}")  # type: ignore[misc]
     return settings
-
-
-def may_read(settings: Settings) -> bool:
-    """Whether all that a reader may is known to the brokers that lead."""
-    try:
-        for topic in (topics_of(settings.log).results, topics_of(settings.log).receipts):
-            end_offsets(settings, make_admin(settings), topic, range(1))
-    except LogRefusedError:
-        return False
-    return find_genesis(settings) is not None
 
 
 def test_broker_when_each_in_turn_is_killed_then_writers_are_answered_and_nothing_is_lost(

@@ -6,6 +6,8 @@ Arrow takes longer to load than all else that a client needs: here as in its nei
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +47,17 @@ def _local_files() -> fs.FileSystem:
     from pyarrow import fs
 
     return fs.LocalFileSystem()
+
+
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Has an error of this machine's files, a full disk's too, name the file: Arrow's own do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), place) from error
 
 
 def relative_to(place: str, table_path: str | None) -> tuple[str, bool]:

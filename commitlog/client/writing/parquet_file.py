@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from commitlog.client.files.column_statistics import column_statistics, kept
-from commitlog.client.files.places import filesystem_of, normal_path, relative_to
+from commitlog.client.files.places import filesystem_of, naming, normal_path, relative_to
 from commitlog.client.writing.file_schema import bounded_columns
 from commitlog.client.writing.fitting import Fit
 from commitlog.domain.model import ColumnStatistics, DataFile, Scalar
@@ -93,7 +93,8 @@ class ParquetFile:
         folder = inner.rpartition("/")[0]
         if not isinstance(filesystem, fs.LocalFileSystem) or not os.path.isdir(folder):
             filesystem.create_dir(folder, recursive=True)
-        self._sink = filesystem.open_output_stream(inner, buffer_size=BUFFER_BYTES)
+        with naming(self._place):
+            self._sink = filesystem.open_output_stream(inner, buffer_size=BUFFER_BYTES)
         statistics = bounded_columns(fit.table.columns)
         self._writer = pq.ParquetWriter(self._sink, fit.schema, compression="snappy", write_statistics=statistics)
 
@@ -107,14 +108,16 @@ class ParquetFile:
         """Add rows, as row groups of their own."""
         for name, column in self._floats.items():
             column.add(rows.column(name))
-        self._writer.write_table(rows, row_group_size=GROUP_ROWS)
+        with naming(self._place):
+            self._writer.write_table(rows, row_group_size=GROUP_ROWS)
         self._record_count += rows.num_rows
 
     def close(self, table_path: str, partition_values: Sequence[Scalar] | None) -> DataFile:
         """End the file, and describe it."""
-        self._writer.close()
-        metadata, size = self._writer.writer.metadata, self.size_bytes
-        self._sink.close()
+        with naming(self._place):
+            self._writer.close()
+            metadata, size = self._writer.writer.metadata, self.size_bytes
+            self._sink.close()
         shown, is_relative = relative_to(self._place, table_path)
         return DataFile(
             path=shown,

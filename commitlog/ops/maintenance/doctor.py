@@ -18,6 +18,7 @@ from commitlog.catalog.writing import Connection
 from commitlog.client.files.lake import MARKER, check_owner
 from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError, ConfigurationError
+from commitlog.local.room import full_disks
 from commitlog.log.durability import weaknesses
 from commitlog.ops.maintenance.log_side import read_log_side
 from commitlog.ops.maintenance.storage import (
@@ -32,6 +33,8 @@ from commitlog.ops.maintenance.storage import (
 )
 
 DURABILITY = "durability"
+ROOM = "room"
+FULL = "who writes there fails, Kafka too if its data are there"
 FOOTERS_CHECKED = 200
 RESTORE = "bring it back from a backup, or propose a DELETE of the whole file by its id (`commitlog submit`)"
 CLEAN = "`commitlog clean --dry-run` shows what it would remove"
@@ -90,7 +93,7 @@ class _Storage:
 
 def checks_of(*, storage: bool = True) -> list[str]:
     """The names of the checks that are run, in their order."""
-    return [*ALWAYS, *WITH_STATE, DURABILITY, *(STORAGE if storage else ())]
+    return [*ALWAYS, *WITH_STATE, DURABILITY, ROOM, *(STORAGE if storage else ())]
 
 
 def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool = True) -> Iterator[CheckResult]:
@@ -130,6 +133,7 @@ def examine_on(
         else:
             yield CheckResult(name, tuple(check(catalog)))
     yield CheckResult(DURABILITY, tuple(Finding(*each) for each in weaknesses(settings)))
+    yield CheckResult(ROOM, tuple(Finding(each, FULL) for each in full_disks(settings)))
     if storage:
         yield from _examine_storage(_Storage(conn, footers, log.log_id, settings.log))
 

@@ -16,10 +16,13 @@ from commitlog.catalog.queries import AppliedPosition, Catalog
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError
+from commitlog.local.home import read_run_file, runner_pid
+from commitlog.local.room import full_disks
 from commitlog.log.genesis import require_genesis
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.service.links import LinkHealth, link_healths
+from commitlog.ops.service.listening import measures_note, running_at
 from commitlog.ops.service.notes import Notes
 
 HEARTBEAT_TIMEOUT_S = 1.5
@@ -77,7 +80,7 @@ def log_health(settings: Settings) -> LogHealth:
     """Look at a log; what cannot be reached is said in ``problems``."""
     errors = tuple((note.service, note.error) for note in Notes(settings).read())
     links = tuple(link_healths(settings))
-    said = tuple(f"{service}: {error}" for service, error in errors)
+    said = (*full_disks(settings), *(f"{service}: {error}" for service, error in errors))
     try:
         genesis = require_genesis(settings)
         listener = HeartbeatListener(settings)
@@ -86,7 +89,7 @@ def log_health(settings: Settings) -> LogHealth:
         try:
             sent = sent_before(settings, genesis.partitions, int((time.time() - UNDECIDED_S_MAX) * 1000))
             epoch = _heard(listener, genesis.log_id)
-            read = _reading(catalog, lookup, genesis.log_id)
+            read = _reading(settings, catalog, lookup, genesis.log_id)
             stands_still = epoch is not None and _is_undecided(settings, catalog, read, sent)
         finally:
             listener.close()
@@ -97,7 +100,7 @@ def log_health(settings: Settings) -> LogHealth:
     last = read.last
     unserved: tuple[str, ...] = ()
     if epoch is None:
-        unserved = ("no sequencer is alive: run `commitlog serve` or `commitlog up`",)
+        unserved = (f"no sequencer is alive: {_who_starts(settings, 'sequencer')}",)
     elif stands_still:
         since = f"for more than {UNDECIDED_S_MAX:.0f} s"
         unserved = (f"proposals wait {since}, though a sequencer is alive: it is slow, or stuck; its log says more",)
@@ -128,7 +131,7 @@ class _Reading:
     problems: tuple[str, ...] = ()
 
 
-def _reading(catalog: Catalog, lookup: ResultsLookup, log_id: bytes) -> _Reading:
+def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id: bytes) -> _Reading:
     """How readers are, and how far the log is, which is found by the catalog."""
     try:
         if not catalog.exists():
@@ -142,10 +145,20 @@ def _reading(catalog: Catalog, lookup: ResultsLookup, log_id: bytes) -> _Reading
         return _Reading(problems=(str(error),))
     problems = []
     if not alive:
-        problems.append("no projector is connected to the catalog: run `commitlog serve` or `commitlog up`")
+        problems.append(f"no projector is connected to the catalog: {_who_starts(settings, 'projector')}")
     if lag_s > LAG_S_MAX:
         problems.append(f"readers do not see what was decided {lag_s:.0f} s ago: the projector is slow, or stuck")
     return _Reading(alive, standbys, 0 if applied is None else applied.seq, lag_s, last, tuple(problems))
+
+
+def _who_starts(settings: Settings, service: str) -> str:
+    """What is to be done for a service to run: nothing, where somebody on this machine starts it again."""
+    told = read_run_file(settings.home)
+    if told.get("bootstrap_servers") == settings.bootstrap_servers and runner_pid(settings.home) is not None:
+        return f"`commitlog up` starts it again; why it ended says {settings.home / 'logs' / f'{service}.log'}"
+    if running_at(settings, measures_note("serve")) is not None:
+        return "`commitlog serve` starts it again, and its log says why it ended"
+    return "run `commitlog serve` or `commitlog up`"
 
 
 def _is_undecided(settings: Settings, catalog: Catalog, read: _Reading, sent: dict[int, int]) -> bool:

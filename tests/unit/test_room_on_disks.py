@@ -1,0 +1,75 @@
+"""A disk without room is told by its name, and so is the file that could not be written there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from commitlog.client.files.places import naming
+from commitlog.config import Settings
+from commitlog.errors import LogUnavailableError
+from commitlog.local import room
+from commitlog.local.room import full_disks
+from commitlog.ops.service import health
+from commitlog.ops.service.health import log_health
+
+
+def of_room(free_bytes: int) -> Callable[[Path], object]:
+    usage = shutil.disk_usage("/")
+    return lambda folder: usage._replace(free=free_bytes)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.load(environment={}, home=tmp_path / "home", data_path=str(tmp_path / "lake"))
+
+
+def test_disk_when_it_has_room_then_nothing_is_said(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", of_room(room.FREE_BYTES_MIN))
+    assert list(full_disks(settings)) == []
+
+
+def test_disk_when_it_is_full_then_it_is_named_once(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", of_room(3 * 2**20))
+    assert list(full_disks(settings)) == [f"the disk of the home is full: 3 MiB are left at {tmp_path}; make room"]
+
+
+def test_disk_when_the_lake_is_elsewhere_then_it_is_not_looked_for_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", of_room(3 * 2**20))
+    stored = Settings.load(environment={}, home=tmp_path, data_path="s3://lake/tables")
+    assert len(list(full_disks(stored))) == 1
+
+
+def test_status_when_a_disk_is_full_and_kafka_away_then_tells_both(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(settings: Settings) -> None:
+        raise LogUnavailableError("127.0.0.1:1", waited_ms=1, detail="nobody there")
+
+    monkeypatch.setattr(shutil, "disk_usage", of_room(0))
+    monkeypatch.setattr(health, "require_genesis", away)
+    problems = log_health(settings).problems
+    assert ["nobody there" in problems[0], "is full: 0 MiB" in problems[1]] == [True, True]
+
+
+def test_error_when_a_file_cannot_be_written_then_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "part.parquet"
+    path.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as caught, naming(str(path)):
+        pa.OSFile(str(path), "wb").write(b"x")
+    assert caught.value.filename == str(path)
+
+
+def test_error_when_it_names_its_file_or_none_then_stays_as_it_is() -> None:
+    for error in (OSError(28, "full", "elsewhere"), OSError("When writing to key 'a' in bucket 'b'")):
+        with pytest.raises(OSError, match=r".") as caught, naming("here"):
+            raise error
+        assert caught.value is error
