@@ -41,7 +41,9 @@ def visible(traceparent: str, *, log: str, seq: int, decided_at_ms: int, snapsho
 
 
 def traceparent_of(span: Span) -> str | None:
-    """A span as a header; None for one that is none."""
+    """A span as a header; None for one that is none, or was not sampled: nobody traces what comes of it then."""
+    if not span.get_span_context().trace_flags.sampled:
+        return None
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier, trace.set_span_in_context(span, Context()))
     return carrier.get(HEADER)

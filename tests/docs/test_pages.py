@@ -18,6 +18,7 @@ RUN_ELSEWHERE = {
     "commands.md": "what a shell's own files say",
     "python.md": "tests/spark/test_readme.py",
     "spark.md": "tests/spark/test_spark_page.py, test_readme.py",
+    "tutorial-spark.md": "tests/spark/test_spark_page.py",
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_blocks import run_page
 from people import source_options
 from pyspark.sql import SparkSession
 
@@ -20,6 +21,11 @@ _MOMENT = 'timestamp="2026-03-01 00:00:00"'
 _STREAM = 'spark.readStream.format("commitlog")'
 
 
+def has_settings_in_its_environment(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("log", "bootstrap_servers", "database_url", "data_path", "home"):
+        monkeypatch.setenv(f"COMMITLOG_{name.upper()}", str(getattr(settings, name)))
+
+
 def test_page_then_has_every_option_as_the_code_tells_it() -> None:
     assert options_page() in PAGE.read_text(), "put what options_page() gives in the place of the table"
 
@@ -28,8 +34,7 @@ def test_page_then_has_every_option_as_the_code_tells_it() -> None:
 def test_recipes_when_they_are_run_then_do_what_they_say(
     spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("log", "bootstrap_servers", "database_url", "data_path", "home"):
-        monkeypatch.setenv(f"COMMITLOG_{name.upper()}", str(getattr(settings, name)))
+    has_settings_in_its_environment(settings, monkeypatch)
     recipes = PAGE.read_text().split("\n## Recipes\n")[1].split("\n## ")[0]
     blocks = re.findall(r"```python\n(.*?)```", recipes, re.DOTALL)
     # The table was there in March, and Spark's workers have the settings in their environment.
@@ -54,3 +59,18 @@ def test_recipes_when_they_are_run_then_do_what_they_say(
     assert (miles[1], miles[7], miles[8], miles[50]) == (1.0, 7 * 1.6, 80.0, 500.0)
     assert {3, 9}.isdisjoint(miles)
     assert names["rides"].columns == ["id", "day", "miles"]
+
+
+@pytest.mark.usefixtures("log")
+def test_tutorial_when_it_is_followed_then_does_what_it_says(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_settings_in_its_environment(settings, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    try:
+        assert len(list(run_page("tutorial-spark.md", names, {}))) >= 8
+        assert names["spark"] is spark
+    finally:
+        if isinstance(connected := names.get("log"), CommitLog):
+            connected.close()

@@ -9,6 +9,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import LogSettings
 from commitlog.ops.cli.commands_page import commands_page
 from commitlog.ops.manual import conflict_page, errors_page, invalid_page
+from commitlog.ops.metrics_page import metrics_page
 from commitlog.ops.records_page import records_page
 from commitlog.ops.settings_page import meanings_for_logs, meanings_for_processes, settings_page
 
@@ -33,6 +34,11 @@ def test_errors_then_as_they_describe_themselves() -> None:
 def test_records_then_as_the_schemas_declare_them() -> None:
     written = (DOCS / "records.md").read_text()
     assert written == records_page(), "print it anew: commitlog manual records > docs/records.md"
+
+
+def test_metrics_then_as_the_measures_describe_themselves() -> None:
+    written = (DOCS / "metrics.md").read_text()
+    assert written == metrics_page(), "print it anew: commitlog manual metrics > docs/metrics.md"
 
 
 def test_settings_then_as_they_describe_themselves() -> None:

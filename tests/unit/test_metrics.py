@@ -22,6 +22,7 @@ from commitlog.domain.model import ConflictKind, Verdict
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
+from commitlog.ops.metrics_page import metrics_page
 from commitlog.ops.service.endpoint import endpoint
 from commitlog.ops.service.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.measures import Measures
@@ -157,11 +158,10 @@ def test_dashboard_when_it_names_measures_then_those_are_told(told: dict[tuple[s
     assert set(NAME.findall(DASHBOARD["templating"]["list"][1]["query"]["query"])) <= names
 
 
-def test_documentation_when_it_lists_measures_then_those_that_are_told(told: dict[tuple[str, ...], float]) -> None:
-    text = (ROOT / "docs/running.md").read_text(encoding="utf-8")
+def test_page_of_metrics_when_printed_then_lists_those_that_are_told(told: dict[tuple[str, ...], float]) -> None:
     of_histogram = ("_bucket", "_count", "_sum")
     names = {key[0] for key in told if key[0].startswith("commitlog_") and not key[0].endswith(of_histogram)}
-    assert set(re.findall(r"`(commitlog_[a-z_]+)", text)) == names | HISTOGRAMS
+    assert set(re.findall(r"^\| `(commitlog_[a-z_]+)`", metrics_page(), re.MULTILINE)) == names | HISTOGRAMS
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ SPARK_OUTSIDE = _names(
     "domain log.results log.chain log.codec errors config"
 )
 SPARK_TOOLS = _names("spark.columns spark.connection spark.filters spark.jobs")
-OPS_TOOLS = _names("ops.local_spark ops.manual ops.records_page ops.row_files ops.settings_page")
+OPS_TOOLS = _names("ops.local_spark ops.manual ops.metrics_page ops.records_page ops.row_files ops.settings_page")
 # A room within a room says all that it may import; what the outer one never imports, it does not either.
 ROOMS = {
     "domain": Room(
@@ -119,6 +119,7 @@ ROOMS = {
     "ops.demo": Room(_names("ops.service") | OPS_TOOLS | EVERYTHING),
     "ops.cli": Room(_names("ops.service ops.maintenance ops.bench ops.torture ops.demo") | OPS_TOOLS | EVERYTHING),
     **{tool: Room(EVERYTHING) for tool in OPS_TOOLS},
+    "ops.metrics_page": Room(_names("ops.service.lag ops.service.measures ops.service.supervisor") | EVERYTHING),
 }
 # A module that may pass a wall that the rest of its room may not.
 DOORS = {"catalog.projector": _names("log.results"), "catalog.rebuild": _names("log.results")}

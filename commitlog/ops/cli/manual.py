@@ -10,11 +10,24 @@ from commitlog.ops.cli.commands_page import commands_page
 from commitlog.ops.manual import PAGES
 from commitlog.ops.records_page import records_page
 
-_PAGES: Mapping[str, Callable[[], str]] = {**PAGES, "records": records_page, "commands": commands_page}
+
+def _metrics_page() -> str:
+    # Needs the extra of those who are looked at by Prometheus; the other pages do not.
+    from commitlog.ops.metrics_page import metrics_page
+
+    return metrics_page()
+
+
+_PAGES: Mapping[str, Callable[[], str]] = {
+    **PAGES,
+    "records": records_page,
+    "commands": commands_page,
+    "metrics": _metrics_page,
+}
 
 
 @click.command("manual")
 @click.argument("page", type=click.Choice(list(_PAGES)), default="conflicts")
 def manual_command(page: str) -> None:
-    """Print a page of the manual: what conflicts with what, what is INVALID, errors, records, commands."""
+    """Print a page of the manual: what conflicts with what, what is INVALID, errors, records, commands, metrics."""
     click.echo(_PAGES[page](), nl=False)

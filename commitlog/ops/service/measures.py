@@ -30,14 +30,25 @@ class Measures:
 
     def of_service(self, service: str, *, is_ready: bool) -> Iterator[Metric]:
         """What every service tells."""
-        yield self._gauge("ready", "Whether a service has caught up, within a bound.", {service: is_ready}, "service")
-        yield self._gauge("build", "How the core runs, a label; always 1.", {compiled.form: 1}, "core")
+        yield self._gauge(
+            "ready",
+            "Whether it has caught up: 1, or 0 when what it reads has waited for too long.",
+            {service: is_ready},
+            "service",
+        )
+        yield self._gauge("build", "How the core runs, as a label; always 1.", {compiled.form: 1}, "core")
 
     def of_sequencer(self, status: SequencerStatus, lag: Lag) -> Iterator[Metric]:
         """What a sequencer tells of itself, and what waits for it."""
         phases = {phase.value: phase is status.phase for phase in Phase}
-        yield self._gauge("sequencer_phase", "Where it is on its way: 1 for that phase.", phases, "phase")
-        yield self._gauge("sequencer_epoch", "The epoch of the active sequencer, as this one knows it.", status.epoch)
+        yield self._gauge(
+            "sequencer_phase", "1 for the phase that it is in: SERVING is the active one's.", phases, "phase"
+        )
+        yield self._gauge(
+            "sequencer_epoch",
+            "The active sequencer's epoch, as this one knows it: one more with each takeover.",
+            status.epoch,
+        )
         yield self._gauge("decided_seq", "The last outcome that the log holds.", status.seq)
         yield self._gauge("decided_snapshot_id", "The head after it.", status.head_snapshot_id)
         verdicts = {verdict.value: count for verdict, count in status.decided.items()}
@@ -46,9 +57,11 @@ class Measures:
         yield self._counter("batches", "Appends of this process that the log holds.", status.batches)
         what = "From when a batch's first proposal was made, by its writer's clock, until the log holds its outcome."
         yield self._histogram("decision_seconds", what, status.accepted_after)
-        yield self._counter("doubts", "How often it has loaded the log again.", status.doubts)
+        yield self._counter(
+            "doubts", "How often it did not know what Kafka had taken, and loaded the log again.", status.doubts
+        )
         skipped = {skip.value: status.skipped.get(skip, 0) for skip in Skip}
-        yield self._counter("skipped_records", "Records of the results that do not count.", skipped, "why")
+        yield self._counter("skipped_records", "Records of the results that do not count, and why.", skipped, "why")
         yield from self._lag("sequencer", "Proposals that are not decided.", lag)
 
     def of_projector(self, status: ProjectorStatus, lag: Lag) -> Iterator[Metric]:
@@ -57,9 +70,9 @@ class Measures:
             yield self._gauge("applied_seq", "The last outcome in the catalog.", status.applied_seq)
         if status.head_snapshot_id:
             yield self._gauge("applied_snapshot_id", "The head that readers see.", status.head_snapshot_id)
-        yield self._gauge("projector_standby", "Whether it waits for its turn to write the catalog.", status.is_standby)
+        yield self._gauge("projector_standby", "1 while it waits for its turn to write the catalog.", status.is_standby)
         yield self._counter("projected_batches", "SQL transactions of this process.", status.batches)
-        yield self._counter("projector_restarts", "How often it has begun again.", status.restarts)
+        yield self._counter("projector_restarts", "How often it has begun again: PostgreSQL was lost.", status.restarts)
         settled = {kind.value: count for kind, count in status.site_conflicts.items()}
         yield self._counter("site_conflicts", "Rows that several sites had written, and one stands.", settled, "kind")
         what = "From the decision of a batch's first outcome until readers see it."

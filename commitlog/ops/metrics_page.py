@@ -1,0 +1,66 @@
+"""The manual's page of metrics, printed from what the services' measures say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.metrics_core import Metric
+
+from commitlog.catalog.projector import ProjectorStatus
+from commitlog.log.sequencer import SequencerStatus
+from commitlog.observing.durations import BOUNDS_S
+from commitlog.ops.service.lag import LAG_S_MAX, Lag
+from commitlog.ops.service.measures import Measures
+from commitlog.ops.service.supervisor import Supervised
+from commitlog.sites.link import LinkProgress
+
+_BOUNDS = ", ".join(f"{each:g}" for each in BOUNDS_S)
+_HEAD = f"""\
+# Metrics
+
+What a service tells Prometheus at `/metrics` ([Looking after a log](running.md) says at which port). All have the label
+`log`, the log's name; `process_*`, which are not listed, are those that Prometheus' client knows of every process. Counters
+count since the process began. A histogram is three, `_bucket`, `_sum` and `_count`, within {_BOUNDS} s
+and beyond. Times between two processes are by their clocks. A lag that is not known is not told; who has one of more than
+{LAG_S_MAX:g} s is not ready.
+
+This page is printed by `commitlog manual metrics`.
+"""
+
+
+def metrics_page() -> str:
+    """The page "Metrics", in Markdown."""
+    lines = [_HEAD]
+    for heading, measures in _measures():
+        lines += [f"## {heading}\n", "| measure | type | labels | what it is |", "|---|---|---|---|"]
+        lines += [f"| `{_name(each)}` | {each.type} | {_labels(each)} | {each.documentation} |" for each in measures]
+        lines.append("")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _measures() -> Iterator[tuple[str, list[Metric]]]:
+    """Every measure, by who tells it."""
+    of, lag = Measures("flights"), Lag(lambda: {0: 0}, lambda done: {0: 0})
+    lag.look()
+    yield "Of every service", list(of.of_service("sequencer", is_ready=True))
+    yield "Of a sequencer", list(of.of_sequencer(SequencerStatus(), lag))
+    yield "Of a projector", list(of.of_projector(ProjectorStatus(applied_seq=1, head_snapshot_id=1), lag))
+    yield "Of a checkpointer", list(of.of_checkpointer(replayed_seq=1, saved_seq=1))
+    yield "Of a link between sites", list(of.of_link(LinkProgress("tokyo", "paris"), lag))
+    yield "Of `commitlog serve` itself", list(of.of_supervisor([Supervised("sequencer", 1, 1)]))
+
+
+def _name(measure: Metric) -> str:
+    return f"{measure.name}_total" if measure.type == "counter" else measure.name
+
+
+def _labels(measure: Metric) -> str:
+    found: dict[str, list[str]] = {}
+    for sample in measure.samples:
+        for label, value in sample.labels.items():
+            if label not in ("log", "le") and value not in found.setdefault(label, []):
+                found[label].append(value)
+    # One value is this process's own, and says nothing of others.
+    return "; ".join(
+        f"`{label}`" + (f": {', '.join(values)}" if len(values) > 1 else "") for label, values in found.items()
+    )
