@@ -10,9 +10,11 @@ from pathlib import Path
 
 import click
 import pytest
+from rich.console import Console
 
 from commitlog.ops.cli import EXIT_CODES, EXIT_MEANINGS, cli
 from commitlog.ops.cli.examples import EXAMPLES
+from commitlog.ops.cli.options import shown_steps
 
 NO_ANSWER = {
     "commitlog serve", "commitlog sequencer", "commitlog projector", "commitlog checkpointer", "commitlog ui",
@@ -93,3 +95,17 @@ def test_completion_when_a_shell_asks_then_names_commands(tmp_path: Path) -> Non
         env={**asked, "PATH": "/usr/bin:/bin"}, cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert done.stdout.split() == ["plain,diff", "plain,digest"]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_steps_of_a_bench_when_somebody_looks_then_each_is_shown_and_else_none(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Console, "is_terminal", is_terminal)
+    with shown_steps() as say:
+        for number in (1, 2):
+            say(f"repetition {number} of 2 [bold]")
+    shown = capsys.readouterr()
+    lines = [line.rpartition(" s  ")[2].rstrip() for line in shown.err.splitlines() if " s  " in line]
+    assert lines == (["repetition 1 of 2 [bold]", "repetition 2 of 2 [bold]"] if is_terminal else [])
+    assert (shown.out, bool(shown.err)) == ("", is_terminal)

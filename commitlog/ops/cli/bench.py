@@ -12,7 +12,7 @@ import click
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.ops.cli.bench_tables import print_goals, print_peers, print_rates
-from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options, shown_steps
 from commitlog.ops.cli.torture import torture_command
 
 repetitions_option = click.option(
@@ -39,9 +39,8 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
 
     # The servers are stopped on the way out, which the default of SIGTERM would not take.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    result = run_bench(
-        settings, proposals=proposals, repetitions=repetitions, say=lambda line: click.echo(line, err=True)
-    )
+    with shown_steps() as say:
+        result = run_bench(settings, proposals=proposals, repetitions=repetitions, say=say)
     if as_json:
         print_json(result.as_dict())
         return
@@ -114,7 +113,8 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], appends: i
     """Measure one decision, without Kafka, by the history's length and the age of the base, both in snapshots."""
     from commitlog.ops.bench.decide import run_decide_bench
 
-    result = run_decide_bench(histories, ages, appends, say=lambda line: click.echo(line, err=True))
+    with shown_steps() as say:
+        result = run_decide_bench(histories, ages, appends, say=say)
     if as_json:
         print_json(
             {
@@ -186,17 +186,18 @@ def loop_command(
     from commitlog.ops.bench.turns import ROWS
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    result = run_loop_bench(
-        settings,
-        writers=writers,
-        seconds=seconds,
-        tables=TABLES if tables == "both" else (tables,),
-        kinds=KINDS if kind == "both" else (kind,),
-        threads=threads,
-        stock=stock,
-        repetitions=repetitions,
-        say=lambda line: click.echo(line, err=True),
-    )
+    with shown_steps() as say:
+        result = run_loop_bench(
+            settings,
+            writers=writers,
+            seconds=seconds,
+            tables=TABLES if tables == "both" else (tables,),
+            kinds=KINDS if kind == "both" else (kind,),
+            threads=threads,
+            stock=stock,
+            repetitions=repetitions,
+            say=say,
+        )
     if as_json:
         print_json(result.as_dict())
         return
@@ -236,13 +237,14 @@ def peers_command(
     from commitlog.ops.bench.turns import ROWS
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    result = run_peers_bench(
-        settings,
-        writers=writers,
-        seconds=seconds,
-        repetitions=repetitions,
-        say=lambda line: click.echo(line, err=True),
-    )
+    with shown_steps() as say:
+        result = run_peers_bench(
+            settings,
+            writers=writers,
+            seconds=seconds,
+            repetitions=repetitions,
+            say=say,
+        )
     told = f"one file of {ROWS} rows a commit, {result.cpus} CPUs for clients and servers, medians of {repetitions}"
     if picture is not None:
         picture.write_text(draw(result.curves(), told), encoding="utf-8")
@@ -262,7 +264,8 @@ def takeover_command(settings: Settings, times: int, way: str, as_json: bool) ->
     from commitlog.ops.bench.takeover import run_takeover_bench
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    result = run_takeover_bench(settings, times=times, way=way, say=lambda line: click.echo(line, err=True))
+    with shown_steps() as say:
+        result = run_takeover_bench(settings, times=times, way=way, say=say)
     if as_json:
         print_json(result.as_dict())
         return
@@ -333,9 +336,8 @@ def restart_command(settings: Settings, outcomes: int, repetitions: int, as_json
     from commitlog.ops.bench.restart import run_restart_bench
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    result = run_restart_bench(
-        settings, outcomes=outcomes, repetitions=repetitions, say=lambda line: click.echo(line, err=True)
-    )
+    with shown_steps() as say:
+        result = run_restart_bench(settings, outcomes=outcomes, repetitions=repetitions, say=say)
     if as_json:
         print_json(result.as_dict())
         return
@@ -365,7 +367,8 @@ def memory_command(files: int, rates: tuple[int, ...], as_json: bool) -> None:
     """Weigh the state of a sequencer, without Kafka."""
     from commitlog.ops.bench.memory import run_memory_bench
 
-    weights = run_memory_bench(files, rates, say=lambda line: click.echo(line, err=True))
+    with shown_steps() as say:
+        weights = run_memory_bench(files, rates, say=say)
     if as_json:
         print_json([each.as_dict() for each in weights])
         return
@@ -381,7 +384,8 @@ def catalog_command(files: int, as_json: bool) -> None:
     """Measure the list of a table's files at a snapshot, in a catalog of so many snapshots and files."""
     from commitlog.ops.bench.catalog import run_catalog_bench
 
-    costs = run_catalog_bench(files=files, say=lambda line: click.echo(line, err=True))
+    with shown_steps() as say:
+        costs = run_catalog_bench(files=files, say=say)
     if as_json:
         print_json([dataclasses.asdict(each) for each in costs])
         return
@@ -402,7 +406,8 @@ def spark_command(settings: Settings, rows: int, repetitions: int, as_json: bool
         raise ConfigurationError(f"{error.name} is not installed: pip install 'commitlog[spark,local]'") from error
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    result = run_spark_bench(settings, rows=rows, repetitions=repetitions, say=lambda line: click.echo(line, err=True))
+    with shown_steps() as say:
+        result = run_spark_bench(settings, rows=rows, repetitions=repetitions, say=say)
     if as_json:
         print_json(result.as_dict())
         return

@@ -159,3 +159,30 @@ def shown_progress(label: str, *, hidden: bool) -> Iterator[Callable[[str, int, 
             bar.update(done - bar.pos)
 
         yield show
+
+
+@contextmanager
+def shown_steps() -> Iterator[Callable[[str], None]]:
+    """What is being done and for how long, on standard error, where somebody looks: call it as each step begins."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda step: None
+        return
+    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=console, transient=True) as steps:
+
+        def begin(step: str) -> None:
+            end()
+            steps.add_task(step, total=None)
+
+        def end() -> None:
+            # What is done stands above, so that the step that runs is always in sight.
+            for task in steps.tasks:
+                steps.print(f"{task.elapsed or 0:6.1f} s  {task.description}", markup=False, highlight=False)
+                steps.remove_task(task.id)
+
+        yield begin
+        end()
