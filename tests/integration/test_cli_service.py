@@ -237,7 +237,7 @@ def test_status_when_nobody_decides_then_says_so(settings: Settings) -> None:
 
 def test_status_when_nobody_decides_and_somebody_starts_it_again_then_says_who(settings: Settings) -> None:
     run_json(settings, "init")
-    with noted(settings, measures_note("serve"), "127.0.0.1", listening("127.0.0.1", 0)):
+    with listening("127.0.0.1", 0) as taken, noted(settings, measures_note("serve"), "127.0.0.1", taken):
         assert "`commitlog serve` starts it again" in log_health(settings).problems[0]
     write_run_file(settings, {})
     lock = DirectoryLock(settings.home)
