@@ -32,6 +32,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- OutcomeNotFoundError        no outcome at that place: the log does not reach so far
     +-- TableNotFoundError          no such table at that snapshot
     +-- LinkStoppedError            another site's log refuses what a link brings
+    +-- SiteWentBackError           a site lacks what it had committed: it was set back
     +-- NotUnderstoodError          a stock client's commit that the gateway cannot propose
     +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
 """
