@@ -152,7 +152,7 @@ def install_guard(conn: Connection) -> None:
             if is_mine and schema != OWN_SCHEMA:
                 conn.execute(_REVOKE_LATER_TABLES.format(sql.Identifier(schema), sql.Identifier(role)))
     if not _writers_read(conn):
-        conn.execute(membership(WRITER_ROLE, READER_ROLE).encode())
+        conn.execute(_MEMBERSHIP.format(sql.Identifier(READER_ROLE), sql.Identifier(WRITER_ROLE)))
 
 
 def ensure_guard(conn: Connection) -> None:
