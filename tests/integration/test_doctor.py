@@ -18,7 +18,7 @@ from commitlog.config import Settings
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
-from commitlog.ops.maintenance.doctor import DURABILITY, STORAGE, CheckResult, checks_of, examine, examine_on
+from commitlog.ops.maintenance.doctor import DURABILITY, ROOM, STORAGE, CheckResult, checks_of, examine, examine_on
 from commitlog.ops.maintenance.log_side import read_log_side
 
 
@@ -50,7 +50,7 @@ def run(lake: LiveLake, *arguments: str) -> Result:
 
 
 def test_doctor_when_all_is_well_then_every_check_is_ok_through_all_that_a_lake_does(lake: LiveLake) -> None:
-    expected = [*ALWAYS, *WITH_STATE, DURABILITY, *STORAGE]
+    expected = [*ALWAYS, *WITH_STATE, DURABILITY, ROOM, *STORAGE]
     assert list(results(lake)) == checks_of() == expected
     assert checks_of(storage=False) == expected[: -len(STORAGE)]
     assert found(lake) == {}
