@@ -114,10 +114,6 @@ _MEMBERSHIP = sql.SQL("GRANT {} TO {}")
 _WRITERS_READ = """
     SELECT NOT EXISTS (SELECT FROM pg_roles w JOIN pg_roles r ON r.rolname = %(reader)s
         WHERE w.rolname = %(writer)s AND NOT pg_has_role(w.oid, r.oid, 'USAGE'))"""
-_MAY_PROPOSE = """
-    SELECT pg_has_role(u.oid, (SELECT relowner FROM pg_class WHERE oid = 'ducklake_snapshot'::regclass), 'USAGE')
-        OR EXISTS (SELECT FROM pg_roles w WHERE w.rolname = %(writer)s AND pg_has_role(u.oid, w.oid, 'USAGE'))
-    FROM pg_roles u WHERE u.rolname = %(login)s"""
 _GRANT_TABLES = sql.SQL("GRANT {} ON {} TO {}")
 _DEFAULTS = sql.SQL("""
     SELECT DISTINCT n.nspname, d.defaclrole = current_user::regrole
@@ -222,12 +218,6 @@ def _defaults(conn: Connection, role: str) -> list[tuple[str, bool]]:
 
 def _writers_read(conn: Connection) -> bool:
     row = conn.execute(_WRITERS_READ, {"reader": READER_ROLE, "writer": WRITER_ROLE}).fetchone()
-    return row is not None and row[0] is True
-
-
-def may_propose(conn: Connection, login: str) -> bool:
-    """Whether the gateway proposes what this login commits: a member of ``commitlog_writer``, or the catalog's owner."""
-    row = conn.execute(_MAY_PROPOSE, {"writer": WRITER_ROLE, "login": login}).fetchone()
     return row is not None and row[0] is True
 
 

@@ -1,8 +1,12 @@
-"""The catalog at a commit's base, as a client saw it when it began: plain rows, by the ids that the client knows."""
+"""The catalog at a commit's base, as a client saw it when it began: plain rows, by the ids that the client knows.
+
+What defines schemas, tables and views does not change as long as the catalog's ``schema_version`` does not, and is remembered.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeAlias
@@ -12,7 +16,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from pyroaring import BitMap64
 
-from commitlog.catalog.guard import may_propose
+from commitlog.catalog.guard import WRITER_ROLE
 from commitlog.catalog.reader import CatalogReader
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
 from commitlog.client.files.places import filesystem_of
@@ -21,44 +25,80 @@ from commitlog.domain.state.dumping import load_definition
 from commitlog.errors import CatalogUnavailableError
 
 Row: TypeAlias = Mapping[str, Any]
+_REMEMBERED_MAX = 1_000
+_DEFINING = frozenset(("schema", "table", "view", "column", "tag", "column_tag", "partition_info", "partition_column"))
 _LIVED = sql.SQL("begin_snapshot <= {at} AND (end_snapshot IS NULL OR end_snapshot > {at})")
-_DATA_PATH = "SELECT value, current_schema()::text FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL"
+_ABOUT = """
+    SELECT m.value, current_schema()::text,
+        (SELECT schema_version FROM ducklake_snapshot WHERE snapshot_id = %(snapshot)s),
+        pg_has_role(u.oid, (SELECT relowner FROM pg_class WHERE oid = 'ducklake_snapshot'::regclass), 'USAGE')
+            OR EXISTS (SELECT FROM pg_roles w WHERE w.rolname = %(writer)s AND pg_has_role(u.oid, w.oid, 'USAGE'))
+    FROM ducklake_metadata m, pg_roles u WHERE m.key = 'data_path' AND m.scope IS NULL AND u.rolname = %(login)s"""
 _DEFINITION = "SELECT definition FROM commitlog.table_definitions WHERE table_id = %s"
 _IS_THERE = "SELECT to_regclass(quote_ident(%s)) IS NOT NULL"
 _INLINED_DELETES = sql.SQL("SELECT file_id, row_id FROM {} WHERE file_id = ANY(%s) AND begin_snapshot <= %s")
 
 
+class Definitions:
+    """Rows that define objects, by the schema version that they are of. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[object, list[Row]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, key: object) -> list[Row] | None:
+        """What is remembered."""
+        with self._lock:
+            return self._rows.get(key)
+
+    def remember(self, key: object, rows: list[Row]) -> None:
+        """Remember it, and forget what came long before."""
+        with self._lock:
+            self._rows[key] = rows
+            if len(self._rows) > _REMEMBERED_MAX:
+                self._rows.popitem(last=False)
+
+
 class CatalogBase:
-    """The catalog as of one snapshot, read in one SQL transaction.
+    """The catalog as of one snapshot.
 
     Attributes:
         snapshot_id: which.
         schema: where DuckLake's tables are.
         data_path: of the lake, with a slash at its end.
+        may_propose: whether the login is one whose commits are proposed: a member of ``commitlog_writer``, or the owner.
     """
 
-    def __init__(self, conn: Any, snapshot_id: int) -> None:
+    def __init__(self, conn: Any, snapshot_id: int, login: str, definitions: Definitions) -> None:
         self._conn = conn
+        self._definitions = definitions
+        self._known: dict[int, TableDefinition | None] = {}
         self.snapshot_id = snapshot_id
-        (self.data_path, self.schema) = conn.execute(_DATA_PATH).fetchone()
-
-    def may_propose(self, login: str) -> bool:
-        """Whether what this login commits is proposed."""
-        return may_propose(self._conn, login)
+        asked = {"snapshot": snapshot_id, "writer": WRITER_ROLE, "login": login}
+        (self.data_path, self.schema, self._version, self.may_propose) = conn.execute(_ABOUT, asked).fetchone()
 
     def rows(self, table: str, **keys: Collection[int]) -> list[Row]:
         """Rows of a table of DuckLake's that are alive at the base, without ``ducklake_`` in its name; uuids are text.
 
         keys: by column, which values it may have.
         """
+        if table not in _DEFINING or self._version is None:
+            return self._read(table, keys)
+        key = self._version, table, *((name, *ids) for name, ids in keys.items())
+        found = self._definitions.find(key)
+        if found is None:
+            found = self._read(table, keys)
+            self._definitions.remember(key, found)
+        return found
+
+    def _read(self, table: str, keys: Mapping[str, Collection[int]]) -> list[Row]:
         columns = [item.partition(":") for item in DUCKLAKE_COLUMNS[table].split()]
         shown = [
             sql.SQL("{}::text").format(sql.Identifier(name)) if kind[0] == "u" else sql.Identifier(name)
             for name, _, kind in columns
         ]
-        names = [name for name, _, _ in columns]
         wanted = [sql.SQL("{} = ANY({})").format(sql.Identifier(k), sql.Literal(list(ids))) for k, ids in keys.items()]
-        if "end_snapshot" in names:
+        if any(name == "end_snapshot" for name, _, _ in columns):
             wanted.append(_LIVED.format(at=sql.Literal(self.snapshot_id)))
         asked = sql.SQL("SELECT {} FROM {}").format(sql.SQL(", ").join(shown), sql.Identifier(f"ducklake_{table}"))
         if wanted:
@@ -78,8 +118,10 @@ class CatalogBase:
 
     def definition(self, table_id: int) -> TableDefinition | None:
         """What the log says of a table, as it is now; None when it does not know it."""
-        found = self._conn.execute(_DEFINITION, (table_id,)).fetchone()
-        return None if found is None else load_definition(found[0])
+        if table_id not in self._known:
+            found = self._conn.execute(_DEFINITION, (table_id,)).fetchone()
+            self._known[table_id] = None if found is None else load_definition(found[0])
+        return self._known[table_id]
 
     def open(self, path: str) -> pa.NativeFile:
         """A file of the lake, by its whole path or URL."""
@@ -94,10 +136,11 @@ class Bases:
         self._url = database_url
         self._threads = threading.local()
         self._readers: list[CatalogReader] = []
+        self._definitions = Definitions()
 
     @contextmanager
-    def at(self, snapshot_id: int) -> Iterator[CatalogBase]:
-        """The catalog as of a snapshot; one that restarted since is connected to anew.
+    def at(self, snapshot_id: int, login: str) -> Iterator[CatalogBase]:
+        """The catalog as of a snapshot, for who commits; one that restarted since is connected to anew.
 
         Raises:
             CatalogUnavailableError: PostgreSQL does not answer.
@@ -105,10 +148,16 @@ class Bases:
         reader = self._reader()
         with ExitStack() as reading:
             try:
-                conn = reading.enter_context(reader.at_once())
+                base = self._begun(reading, reader, snapshot_id, login)
             except CatalogUnavailableError:
-                conn = reading.enter_context(reader.at_once())
-            yield CatalogBase(conn, snapshot_id)
+                base = self._begun(reading, reader, snapshot_id, login)
+            yield base
+
+    def _begun(self, reading: ExitStack, reader: CatalogReader, snapshot_id: int, login: str) -> CatalogBase:
+        with reader.connected() as conn:
+            base = CatalogBase(conn, snapshot_id, login, self._definitions)
+        reading.enter_context(reader.connected())
+        return base
 
     def close(self) -> None:
         """Let go of all connections."""

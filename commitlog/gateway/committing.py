@@ -123,12 +123,12 @@ class Commits:
     def _proposal(self, text: str, user: str) -> tuple[m.Proposal, Translated]:
         """What a text proposes."""
         batch = parse(text)
-        with self._bases.at(batch.base_snapshot_id) as base:
+        with self._bases.at(batch.base_snapshot_id, user) as base:
             if batch.schema != base.schema:
                 raise NotUnderstoodError(
                     f"the lake's tables are in schema {base.schema}: attach with METADATA_SCHEMA '{base.schema}'"
                 )
-            if not base.may_propose(user):
+            if not base.may_propose:
                 raise NotUnderstoodError(f"{user} may not write: grant it the role {WRITER_ROLE} (`commitlog acl`)")
             translated = translate(batch, base)
         proposal_id, time_ms = identified(batch.uuids_and_paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import duckdb
 import psycopg
 import pytest
 from gateways import gateway_of, stock_client
+from log_running import wait_until
 from psycopg import sql
 from secured_servers import make_certificates
 
@@ -19,6 +21,9 @@ from commitlog.catalog.guard import READER_ROLE, WRITER_ROLE, membership
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain import model as m
+from commitlog.gateway import server
+from commitlog.gateway.committing import Answer
+from commitlog.gateway.session import Session
 
 
 @contextmanager
@@ -98,6 +103,52 @@ def test_stock_clients_when_they_race_then_inserts_commit_and_what_cannot_stand_
         assert answers.count(m.Verdict.COMMITTED) == 4
         assert files_of(settings) == files
         assert two.execute("SELECT count(*), count(w) FROM conflicts").fetchall() == [(3, 0)]
+
+
+def test_stock_client_when_its_connection_is_lost_then_what_was_committed_is_there_once_with_its_files(
+    settings: Settings, gateway_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the log commits and the client does not know: before the answer to its text, and to COMMIT."""
+    lost: list[str] = []
+
+    class LosesItsClient(Session):
+        async def _commit(self, text: str) -> None:
+            if "at the text" in text:
+                lost.append("text")
+                asyncio.get_running_loop().call_soon(self._client.abort)
+            await super()._commit(text)
+
+        def _ended(self, text: str, answer: Answer) -> bytes:
+            told = super()._ended(text, answer)
+            if "at COMMIT" in self.message:
+                lost.append("COMMIT")
+                self._client.abort()
+            return told
+
+        message = ""
+
+        def hear_client(self, data: bytes) -> None:
+            self.message = (
+                data.decode(errors="replace") if b"ducklake_snapshot_changes VALUES" in data else self.message
+            )
+            super().hear_client(data)
+
+    monkeypatch.setattr(server, "Session", LosesItsClient)
+    with stock_client(gateway_url) as client:
+        client.execute("CREATE TABLE t (v VARCHAR)")
+        for arrow in ("at the text", "at COMMIT"):
+            client.execute("BEGIN")
+            client.execute(f"CALL lake.set_commit_message('ann', '{arrow}')")
+            client.execute(f"INSERT INTO t VALUES ('{arrow}')")
+            with pytest.raises(duckdb.Error):
+                client.execute("COMMIT")
+    assert lost == ["text", "COMMIT"]
+    with stock_client(gateway_url) as other, CommitLog.connect(settings=settings) as log:
+        assert log.wait_for_snapshot() == 3
+        folder = Path(settings.data_path)
+        wait_until(lambda: len(list(folder.rglob("*.parquet"))) == 2, "the files that the client removed")
+        assert sorted(other.execute("FROM t").fetchall()) == [("at COMMIT",), ("at the text",)]
+        assert [entry.message for entry in log.history(verdict="committed")] == ["at COMMIT", "at the text", None]
 
 
 def test_stock_client_when_it_asks_for_what_is_not_here_then_told_so_and_nothing_is_done(
