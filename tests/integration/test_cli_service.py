@@ -113,6 +113,7 @@ def test_serve_when_a_process_dies_then_it_runs_again_and_nothing_is_lost(settin
         wait_until(lambda: is_ready(settings), "serve to say that all of it is ready")
         (second,) = run_json(settings, "submit", "-", given=line(create("u"), base=1))
         assert (first["snapshot_id"], second["snapshot_id"]) == (1, 2)
+        assert ["READ_ONLY" in run(settings, "duckdb", *how).stdout for how in ((), ("--read-only",))] == [False, True]
         running = list(children_of(process).values())
     assert process.returncode == 0
     assert not any(child.is_running() for child in running)

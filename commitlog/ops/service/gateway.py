@@ -20,7 +20,7 @@ from commitlog.gateway.committing import Commits
 from commitlog.gateway.keeping import Keeping
 from commitlog.gateway.server import THREADS, Gateway, Upstream
 from commitlog.gateway.showing import Showing
-from commitlog.ops.service.listening import listening, noted, running_at
+from commitlog.ops.service.listening import listening, noted, running_place
 from commitlog.ops.service.supervisor import GATEWAY
 
 
@@ -65,8 +65,7 @@ def through_gateway(settings: Settings, address: str) -> str:
 
 def running_gateway(settings: Settings) -> str | None:
     """The address of the gateway that runs on this machine, as host:port; None when none does."""
-    address = running_at(settings, GATEWAY.name)
-    return None if address is None else urlsplit(address).netloc
+    return running_place(settings, GATEWAY.name)
 
 
 def _certificate(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
@@ -66,6 +67,12 @@ def running_at(settings: Settings, service: str) -> str | None:
         return None
     is_whole = isinstance(host, str) and isinstance(port, int)
     return address_of(host, port) if is_whole and is_listening(port) else None
+
+
+def running_place(settings: Settings, service: str) -> str | None:
+    """The same of a service that does not speak HTTP, as host:port."""
+    address = running_at(settings, service)
+    return None if address is None else urlsplit(address).netloc
 
 
 def measures_note(service: str) -> str:

@@ -26,10 +26,11 @@ from commitlog.local.home import (
 from commitlog.local.processes import is_listening
 from commitlog.log.genesis import find_genesis
 from commitlog.ops.service.links import link_services
-from commitlog.ops.service.listening import running_at
+from commitlog.ops.service.listening import running_at, running_place
 from commitlog.ops.service.serve import prepare
 from commitlog.ops.service.supervisor import (
     COMMITLOG,
+    GATEWAY,
     PAGE,
     POLL_S,
     Say,
@@ -69,6 +70,7 @@ class RuntimeStatus:
         kafka_answers: whether something listens at the broker's address.
         postgres_answers: likewise at PostgreSQL's.
         page: where the web page is; None when it does not run.
+        gateway: where DuckDB's clients that write connect; likewise.
         services: name, pid and number of starts of each service process; empty when nobody runs the home.
     """
 
@@ -80,6 +82,7 @@ class RuntimeStatus:
     kafka_answers: bool = False
     postgres_answers: bool = False
     page: str | None = None
+    gateway: str | None = None
     services: tuple[Mapping[str, object], ...] = ()
 
     @property
@@ -103,6 +106,8 @@ class RuntimeStatus:
             yield f"lake       {self.data_path}"
         if self.page is not None:
             yield f"page       {self.page}"
+        if self.gateway is not None:
+            yield f"gateway    {self.gateway} (`commitlog duckdb`)"
         for service in self.services:
             yield f"service    {service['name']}: pid {service['pid']}, started {service['starts']} time(s)"
         if not self.running and (self.kafka_answers or self.postgres_answers):
@@ -190,6 +195,7 @@ def status(settings: Settings) -> RuntimeStatus:
         kafka_answers=is_listening(_port(bootstrap_servers)),
         postgres_answers=is_listening(_port(database_url.rpartition("/")[0])),
         page=running_at(settings, PAGE.name),
+        gateway=running_place(settings, GATEWAY.name),
         services=tuple(services) if pid is not None and isinstance(services, list) else (),
     )
 
