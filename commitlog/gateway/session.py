@@ -176,6 +176,9 @@ class Session:
         except OutcomeUnknownError as error:
             _logger.warning("the connection of %s is closed, so that its files stay: %s", self._user, error)
             self._client.abort()
+        except Exception:
+            _logger.exception("the connection of %s is closed, so that its files stay", self._user)
+            self._client.abort()
         else:
             told = b"" if self._answer.warning is None else wire.notice(self._answer.warning)
             self._client.write(told + wire.completed("INSERT 0 1", wire.IN_TRANSACTION))

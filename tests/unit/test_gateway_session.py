@@ -202,6 +202,7 @@ def test_session_when_nobody_knows_the_outcome_then_the_connection_ends_without_
         assert await client.reader.read() == b""
 
     play(scene, OutcomeUnknownError(UUID(int=1)))
+    play(scene, RuntimeError("a defect"))
 
 
 def test_gateway_when_told_to_stop_then_a_commit_on_its_way_is_answered_first() -> None:
