@@ -7,14 +7,16 @@ id that nothing kept can tell of, a placeholder column uses it up here too and i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from commitlog.adoption.source import CatalogRows, Row, alive, quoted
 from commitlog.domain import model as m
-from commitlog.domain.model.types import quote
+from commitlog.domain.model.types import fold, quote
 
 PLACEHOLDER = "commitlog_dropped_{}"
+_ASIDE = "commitlog_renamed_{}"
 _SQL_TYPES = {
     "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "int128": "HUGEINT",
     "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT", "uint128": "UHUGEINT",
@@ -228,10 +230,14 @@ def difference(
     for schema_id, name in after.schemas.items():
         if schema_id not in before.schemas:
             yield m.CreateSchema(name)
+    renamed: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for table in after.tables.values():
         old = before.tables.get(table.table_id)
         if old is not None and old.name != table.name:
-            yield m.RenameTable(table.schema, old.name, table.name)
+            renamed[table.schema].append((old.name, table.name))
+    for schema, names in renamed.items():
+        for name, new_name in _renames(names):
+            yield m.RenameTable(schema, name, new_name)
     for table in after.tables.values():
         old = before.tables.get(table.table_id)
         if old is None:
@@ -269,6 +275,8 @@ def _alterations(old: SourceTable, new: SourceTable, next_column_id: Callable[[i
         yield from _add(added, next_id)
     for column in dropped:
         yield m.Alteration(op.DROP_COLUMN, name=column.name)
+    for name, new_name in _renames([(was.name, after[was.column_id].name) for was in kept]):
+        yield m.Alteration(op.RENAME_COLUMN, name=name, new_name=new_name)
     for was in kept:
         yield from _column_steps(was, after[was.column_id])
     if kept:
@@ -285,10 +293,24 @@ def _alterations(old: SourceTable, new: SourceTable, next_column_id: Callable[[i
             yield m.Alteration(op.SET_COMMENT, name=column.name, comment=column.comment)
 
 
+def _renames(names: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Renames in an order in which each new name is free; of those that only change places one goes aside."""
+    waiting = [(name, new) for name, new in names if name != new]
+    for number in count():
+        taken = {fold(name) for name, _ in waiting}
+        while ready := [each for each in waiting if fold(each[1]) not in taken - {fold(each[0])}]:
+            yield from ready
+            waiting = [each for each in waiting if each not in ready]
+            taken = {fold(name) for name, _ in waiting}
+        if not waiting:
+            return
+        (name, new), aside = waiting[0], _ASIDE.format(number)
+        yield name, aside
+        waiting[0] = aside, new
+
+
 def _column_steps(was: SourceColumn, now: SourceColumn) -> Iterator[m.Alteration]:
     op = m.AlterOp
-    if was.name != now.name:
-        yield m.Alteration(op.RENAME_COLUMN, name=was.name, new_name=now.name)
     if was.type != now.type:
         yield m.Alteration(op.SET_TYPE, name=now.name, type=now.type)
     if was.nullable != now.nullable:

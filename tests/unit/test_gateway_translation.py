@@ -11,6 +11,7 @@ import pytest
 from gateway_commits import FOLDER, NAMES, StoredBase, commit
 
 from commitlog.domain import model as m
+from commitlog.domain.model.altering import alter
 from commitlog.domain.model.json_values import to_json
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import parse
@@ -174,3 +175,29 @@ def test_a_delete_file_that_goes_without_another_is_refused() -> None:
     )
     with pytest.raises(NotUnderstoodError, match="come back"):
         translate(parse(found.text[:start] + found.text[end:]), found.base)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "steps"),
+    [
+        ("aa", "a", [("a", "aa"), ("b", "a")]),
+        ("b", "c", [("b", "c"), ("a", "b")]),
+        ("b", "a", [("a", "commitlog_renamed_0"), ("b", "a"), ("commitlog_renamed_0", "b")]),
+        ("A", "B", [("a", "A"), ("b", "B")]),
+    ],
+)
+def test_columns_that_take_each_others_names_are_renamed_in_an_order_that_can_be(
+    first: str, second: str, steps: list[tuple[str, str]]
+) -> None:
+    found = commit("alter_twice")
+    text = found.text
+    for old, new in (("3, 'b'", "3, 'z'"), ("1, 'aa'", f"1, '{first}'"), ("2, 'a'", f"2, '{second}'")):
+        assert old in text
+        text = text.replace(old, new)
+    (change,) = translate(parse(text), found.base).changes
+    assert isinstance(change, m.AlterTable)
+    assert [(each.name, each.new_name) for each in change.alterations if each.op is m.AlterOp.RENAME_COLUMN] == steps
+    definition = found.base.definition(1)
+    assert definition is not None
+    after = alter(definition, change.alterations, partition_ids=())
+    assert [(column.column_id, column.name) for column in after.columns] == [(1, first), (2, second), (3, "z")]

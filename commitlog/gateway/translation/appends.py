@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -19,6 +20,7 @@ from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.lake import CommittedLake
 
 _ROW_ID = "_ducklake_internal_row_id"
+_READERS_MAX = 16
 _OWN_ROW_ID = 10**18
 """From here on the client numbers rows that its transaction inserted itself."""
 OWN_ROWS = (
@@ -54,10 +56,12 @@ def append(
         )
     _check_ids(base, table, tuple(defined))
     folder = lake.folder(table.table_id)
-    yield m.Append(table.schema, table.name, tuple(_file(batch, base, lake, table, row, folder) for row in rows))
+    files = tuple(_file(batch, lake, table, row, folder) for row in rows)
+    _check_files(base, lake, table, [folder + file.path if file.path_is_relative else file.path for file in files])
+    yield m.Append(table.schema, table.name, files)
 
 
-def _file(batch: Batch, base: Base, lake: CommittedLake, table: SourceTable, row: Row, folder: str) -> m.DataFile:
+def _file(batch: Batch, lake: CommittedLake, table: SourceTable, row: Row, folder: str) -> m.DataFile:
     name = f"{table.schema}.{table.name}"
     if row["begin_snapshot"] != batch.snapshot_id or row["partial_max"] is not None:
         raise NotUnderstoodError(f"file {row['path']} of table {name}, which holds rows of other snapshots")
@@ -68,7 +72,6 @@ def _file(batch: Batch, base: Base, lake: CommittedLake, table: SourceTable, row
     path, is_relative = row["path"], row["path_is_relative"]
     if not is_relative:
         path, is_relative = relative_to(path, folder)
-    _check_file(base, lake, table, folder + path if is_relative else path)
     return m.DataFile(
         path,
         row["record_count"],
@@ -77,13 +80,11 @@ def _file(batch: Batch, base: Base, lake: CommittedLake, table: SourceTable, row
         row["footer_size"],
         statistics(lake.catalog, row, table),
         partition_values(lake.catalog, row, table),
-        _mapping(batch, base, lake, row, table),
+        _mapping(batch, lake, row, table),
     )
 
 
-def _mapping(
-    batch: Batch, base: Base, lake: CommittedLake, row: Row, table: SourceTable
-) -> tuple[m.MappedColumn, ...] | None:
+def _mapping(batch: Batch, lake: CommittedLake, row: Row, table: SourceTable) -> tuple[m.MappedColumn, ...] | None:
     if row["mapping_id"] is None:
         return None
     new = [each for each in batch.rows.get("name_mapping", ()) if each["mapping_id"] == row["mapping_id"]]
@@ -96,6 +97,15 @@ def _mapping(
             f"file {row['path']}, of whose columns some are in its path: INSERT its rows from read_parquet"
         )
     return name_mapping(lake.catalog, row, table)
+
+
+def _check_files(base: Base, lake: CommittedLake, table: SourceTable, paths: Sequence[str]) -> None:
+    if len(paths) == 1:
+        _check_file(base, lake, table, paths[0])
+        return
+    with ThreadPoolExecutor(min(_READERS_MAX, len(paths))) as readers:
+        for checked in [readers.submit(_check_file, base, lake, table, path) for path in paths]:
+            checked.result()
 
 
 def _check_file(base: Base, lake: CommittedLake, table: SourceTable, path: str) -> None:
