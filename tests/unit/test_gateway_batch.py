@@ -7,6 +7,7 @@ import re
 
 import pytest
 from gateway_commits import NAMES, commit
+from gateway_texts import HOSTILE, broken_texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -196,23 +197,6 @@ def test_a_catalog_of_another_version_is_refused() -> None:
         parse(newer)
 
 
-HOSTILE = [
-    "'",
-    "''",
-    ";",
-    "');DROP TABLE x;--",
-    "\\",
-    "$$",
-    "/*",
-    "--",
-    "\n",
-    '"',
-    "NULL",
-    "z conflict",
-    "primary key",
-    "(",
-    "),(",
-]
 texts = st.one_of(
     st.text(st.characters(codec="utf-8", exclude_characters="\x00")),
     st.lists(st.sampled_from(HOSTILE)).map("".join),
@@ -229,19 +213,6 @@ def test_a_literal_may_hold_anything(path: str, message: str, schema: str) -> No
     batch = parse(text.replace("\0", name))
     assert [row["path"] for row in batch.rows["data_file"]] == [path, path]
     assert (batch.message, batch.schema) == (message, schema)
-
-
-@st.composite
-def broken_texts(draw: st.DrawFn) -> str:
-    """A commit's text with a piece of it gone, or put elsewhere, or another piece put in."""
-    text = TEXTS[draw(st.sampled_from(NAMES))]
-    for _ in range(draw(st.integers(1, 3))):
-        start = draw(st.integers(0, len(text)))
-        end = min(len(text), start + draw(st.integers(0, 6)))
-        place = draw(st.integers(0, len(text)))
-        piece = draw(st.sampled_from(["", text[start:end], *HOSTILE, ",", ")", "0", "1", "NULL", " "]))
-        text = text[:start] + text[end:] if draw(st.booleans()) else text[:place] + piece + text[place:]
-    return text
 
 
 @settings(max_examples=300)
