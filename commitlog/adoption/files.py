@@ -41,7 +41,82 @@ class Written:
     statistics: tuple[ColumnStatistics, ...] = ()
 
 
-class SourceFiles:
+class FileWriter:
+    """Writes Parquet files as the stock client would.
+
+    conn: DuckDB, which reaches the files.
+    """
+
+    def __init__(self, conn: duckdb.DuckDBPyConnection) -> None:
+        self._conn = conn
+        self.written = 0
+
+    def rewrite(
+        self, path: str, target: str, table: SourceTable, positions: Sequence[int], row_ids: Sequence[int] | None
+    ) -> Written:
+        """Write these rows of a file into a new one, with these row ids if any."""
+        tree = _FieldTree(
+            self._conn.execute(f"SELECT name, field_id, num_children FROM parquet_schema({file_text(path)})").fetchall()
+        )
+        kept = [name for name in tree.top if name not in (ROW_ID, SNAPSHOT_ID)]
+        self._choose(positions, row_ids)
+        columns = ", ".join(f"f.{quoted(name)}" for name in kept)
+        query = (
+            f"SELECT {columns} {_CARRIED} FROM read_parquet({file_text(path)}, file_row_number = true) f "
+            f"JOIN chosen c ON f.{_NUMBER} = c.source ORDER BY c.place"
+        )
+        return self._copy(query, target, tree.spec(kept), tree.paths(kept), table, row_ids is not None)
+
+    def _choose(self, source: Sequence[int], row_ids: Sequence[int] | None, since: Sequence[int] | None = None) -> None:
+        """Make the table ``chosen`` of the rows that go into the next file, in their order there."""
+        import pyarrow as pa
+
+        kind = pa.int64()
+        chosen = pa.table(
+            {
+                "place": pa.array(range(len(source)), kind),
+                "source": pa.array(source, kind),
+                "row_id": pa.array(row_ids if row_ids is not None else [None] * len(source), kind),
+                "since": pa.array(since if since is not None else [None] * len(source), kind),
+            }
+        )
+        self._conn.register("chosen_rows", chosen)
+        self._conn.execute("CREATE OR REPLACE TEMP TABLE chosen AS SELECT * FROM chosen_rows")
+        self._conn.unregister("chosen_rows")
+
+    def _copy(
+        self, query: str, target: str, spec: str, paths: Mapping[str, int], table: SourceTable, carries: bool
+    ) -> Written:
+        leaves = {leaf_id: (path, kind) for column in table.columns for leaf_id, path, kind in column.leaves()}
+        known = {path: leaves[leaf_id] for path, leaf_id in paths.items() if leaf_id in leaves}
+        if carries:
+            query = query.replace(_CARRIED, f", c.row_id AS {ROW_ID}")
+            spec = f"{spec}, {ROW_ID}: {ROW_ID_FIELD}"
+        else:
+            query = query.replace(_CARRIED, "")
+        return self._copied(query, target, "{" + spec + "}", known)
+
+    def _copied(self, query: str, target: str, spec: str, leaves: Mapping[str, tuple[str, str]]) -> Written:
+        if "://" in target:
+            raise AdoptionError([f"the file {target} would have to be written, which is only done on this machine"])
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        unfinished = target + ".unfinished"
+        found = self._conn.execute(
+            f"COPY ({query}) TO {text(unfinished)} (FORMAT parquet, RETURN_STATS, FIELD_IDS {spec})"
+        ).fetchone()
+        assert found is not None
+        os.replace(unfinished, target)
+        self.written += 1
+        _, count, size, footer, statistics, _ = found
+        told = [
+            _statistics(*leaves[path], {name: values.get(name) for name in values})
+            for path, values in dict(statistics or {}).items()
+            if path in leaves
+        ]
+        return Written(target, count, size, footer, tuple(told))
+
+
+class SourceFiles(FileWriter):
     """Reads the source's files and writes new ones.
 
     Args:
@@ -50,10 +125,9 @@ class SourceFiles:
     """
 
     def __init__(self, lake: SourceLake, *, write: bool) -> None:
+        super().__init__(lake.conn)
         self._lake = lake
-        self._conn: duckdb.DuckDBPyConnection = lake.conn
         self._write = write
-        self.written = 0
 
     def check(self, path: str) -> None:
         """Raise AdoptionError when a file of this machine is not there."""
@@ -94,17 +168,7 @@ class SourceFiles:
         """Write these rows of a file into a new one, with these row ids if any."""
         if not self._write:
             return Written(target, len(positions))
-        tree = _FieldTree(
-            self._conn.execute(f"SELECT name, field_id, num_children FROM parquet_schema({file_text(path)})").fetchall()
-        )
-        kept = [name for name in tree.top if name not in (ROW_ID, SNAPSHOT_ID)]
-        self._choose(positions, row_ids)
-        columns = ", ".join(f"f.{quoted(name)}" for name in kept)
-        query = (
-            f"SELECT {columns} {_CARRIED} FROM read_parquet({file_text(path)}, file_row_number = true) f "
-            f"JOIN chosen c ON f.{_NUMBER} = c.source ORDER BY c.place"
-        )
-        return self._copy(query, target, tree.spec(kept), tree.paths(kept), table, row_ids is not None)
+        return super().rewrite(path, target, table, positions, row_ids)
 
     def write_inlined(
         self, name: str, target: str, table: SourceTable, rows: Sequence[tuple[int, int]], row_ids: Sequence[int] | None
@@ -162,58 +226,10 @@ class SourceFiles:
             written = self._copied(query, target, _DELETE_FIELDS, {})
         return DeleteFile(data_file_id, target, rows, written.file_size_bytes, False, written.footer_size)
 
-    def _choose(self, source: Sequence[int], row_ids: Sequence[int] | None, since: Sequence[int] | None = None) -> None:
-        """Make the table ``chosen`` of the rows that go into the next file, in their order there."""
-        import pyarrow as pa
-
-        kind = pa.int64()
-        chosen = pa.table(
-            {
-                "place": pa.array(range(len(source)), kind),
-                "source": pa.array(source, kind),
-                "row_id": pa.array(row_ids if row_ids is not None else [None] * len(source), kind),
-                "since": pa.array(since if since is not None else [None] * len(source), kind),
-            }
-        )
-        self._conn.register("chosen_rows", chosen)
-        self._conn.execute("CREATE OR REPLACE TEMP TABLE chosen AS SELECT * FROM chosen_rows")
-        self._conn.unregister("chosen_rows")
-
     def _copy_table(self, query: str, target: str, table: SourceTable, carries: bool) -> Written:
         spec = ", ".join(_field_spec(column) for column in table.columns)
         paths = {path: column_id for column in table.columns for column_id, path in _quoted_leaves(column)}
         return self._copy(query, target, spec, paths, table, carries)
-
-    def _copy(
-        self, query: str, target: str, spec: str, paths: Mapping[str, int], table: SourceTable, carries: bool
-    ) -> Written:
-        leaves = {leaf_id: (path, kind) for column in table.columns for leaf_id, path, kind in column.leaves()}
-        known = {path: leaves[leaf_id] for path, leaf_id in paths.items() if leaf_id in leaves}
-        if carries:
-            query = query.replace(_CARRIED, f", c.row_id AS {ROW_ID}")
-            spec = f"{spec}, {ROW_ID}: {ROW_ID_FIELD}"
-        else:
-            query = query.replace(_CARRIED, "")
-        return self._copied(query, target, "{" + spec + "}", known)
-
-    def _copied(self, query: str, target: str, spec: str, leaves: Mapping[str, tuple[str, str]]) -> Written:
-        if "://" in target:
-            raise AdoptionError([f"the file {target} would have to be written, which is only done on this machine"])
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target + ".unfinished"
-        found = self._conn.execute(
-            f"COPY ({query}) TO {text(unfinished)} (FORMAT parquet, RETURN_STATS, FIELD_IDS {spec})"
-        ).fetchone()
-        assert found is not None
-        os.replace(unfinished, target)
-        self.written += 1
-        _, count, size, footer, statistics, _ = found
-        told = [
-            _statistics(*leaves[path], {name: values.get(name) for name in values})
-            for path, values in dict(statistics or {}).items()
-            if path in leaves
-        ]
-        return Written(target, count, size, footer, tuple(told))
 
 
 def _statistics(path: str, data_type: str, told: Mapping[str, str | None]) -> ColumnStatistics:

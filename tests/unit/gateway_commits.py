@@ -65,6 +65,8 @@ class StoredBase:
 
     def open(self, path: str) -> io.BytesIO:
         self.opened.append(path)
+        if Path(path).exists():
+            return io.BytesIO(Path(path).read_bytes())
         name = path.rpartition("/")[2]
         columns: dict[str, list[int]] = {"a": [1], "b": [1], "x": [1]}
         if name in self.deletes:

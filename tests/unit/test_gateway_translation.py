@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from gateway_commits import FOLDER, NAMES, StoredBase, commit
@@ -18,6 +19,8 @@ from commitlog.gateway.batch import parse
 from commitlog.gateway.translation import Translated, translate
 
 OWN_ROW_ID = 10**18
+OWN = ("own_delete", "own_delete_old_too", "own_update")
+"""Commits whose files are written anew."""
 
 
 def translated(name: str, **differing: Any) -> Translated:
@@ -38,7 +41,7 @@ def bare(value: Any) -> Any:
     return [bare(each) for each in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OWN])
 def test_a_commit_of_the_stock_client_becomes_its_changes(name: str) -> None:
     told = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     try:
@@ -100,12 +103,87 @@ def test_a_delete_from_a_file_that_was_not_there_is_refused() -> None:
             translated(name, base=base)
 
 
-def test_an_update_of_all_own_rows_is_seen_in_the_file_alone() -> None:
-    base = commit("update_all").base
-    (file,) = parse(commit("update_all").text).rows["data_file"]
-    base.carried[file["path"]] = [OWN_ROW_ID, 3]
+# --- rows that the same transaction inserted --------------------------------------------------------------------------
+
+
+def write_file(path: Path, rows: int, row_ids: list[int] | None = None) -> None:
+    """A data file with the values 0, 1, ... in column a and r0, r1, ... in b."""
+    columns = {"a": (pa.array(range(rows), pa.int32()), 1), "b": (pa.array([f"r{n}" for n in range(rows)]), 2)}
+    if row_ids is not None:
+        columns["_ducklake_internal_row_id"] = pa.array(row_ids, pa.int64()), 2147483540
+    fields = [pa.field(n, v.type, metadata={"PARQUET:field_id": str(i)}) for n, (v, i) in columns.items()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table([values for values, _ in columns.values()], schema=pa.schema(fields)), path)
+
+
+def own(name: str, folder: Path, files: dict[int, tuple[int, list[int] | None]]) -> tuple[Translated, Path]:
+    """What a commit comes to whose data files, by their places in the text, have so many rows and carry these ids."""
+    found = commit(name)
+    found.base.data_path = f"{folder}/"
+    table = folder / "main" / "t"
+    for at, row in enumerate(parse(found.text).rows["data_file"]):
+        write_file(table / row["path"], *files[at])
+    return translate(parse(found.text), found.base), table
+
+
+def held(table: Path, file: m.DataFile) -> dict[str, list[Any]]:
+    read: dict[str, list[Any]] = pq.read_table(table / file.path).to_pydict()
+    assert file.record_count == len(read["a"])
+    return read
+
+
+def test_rows_that_were_inserted_and_deleted_at_once_are_in_no_file(tmp_path: Path) -> None:
+    found, table = own("own_delete", tmp_path, {0: (10, None)})
+    (change,) = found.changes
+    (file,) = change.files
+    assert held(table, file) == {"a": [0, 1, 2, 4, 5, 6, 7, 8, 9], "b": [f"r{n}" for n in (0, 1, 2, 4, 5, 6, 7, 8, 9)]}
+    batch = parse(commit("own_delete").text)
+    client = [row["path"] for name in ("data_file", "delete_file") for row in batch.rows[name]]
+    assert sorted(found.unused) == sorted(f"{table}/{path}" for path in client)
+    assert pq.read_schema(table / file.path).field("b").metadata[b"PARQUET:field_id"] == b"2"
+    told = {each.column: (each.min, each.max, each.null_count) for each in file.statistics}
+    assert told == {"a": (0, 9, 0), "b": ("r0", "r9", 0)}
+
+
+def test_rows_that_were_there_are_deleted_beside_own_ones(tmp_path: Path) -> None:
+    found, table = own("own_delete_old_too", tmp_path, {0: (10, None)})
+    deleted, appended = found.changes
+    assert [(each.data_file_id, list(each.rows)) for each in deleted.positions] == [(0, [3])]
+    assert held(table, appended.files[0])["a"] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+def test_rows_that_were_inserted_and_updated_at_once_are_new_ones(tmp_path: Path) -> None:
+    found, table = own("own_update", tmp_path, {0: (10, None), 1: (1, [OWN_ROW_ID + 3])})
+    first, second = found.changes[0].files
+    assert held(table, first)["a"] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert held(table, second) == {"a": [0], "b": ["r0"]}
+
+
+def test_an_update_of_own_rows_and_others_keeps_the_ids_of_the_others(tmp_path: Path) -> None:
+    found, table = own("update_all", tmp_path, {0: (10, [OWN_ROW_ID, 7, *range(OWN_ROW_ID + 1, OWN_ROW_ID + 9)])})
+    new, kept = found.changes[1].files
+    assert held(table, new)["a"] == [0, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert held(table, kept) == {"a": [1], "b": ["r1"], "_ducklake_internal_row_id": [7]}
+
+
+def test_own_rows_of_which_none_is_left_are_no_append(tmp_path: Path) -> None:
+    found = commit("own_delete")
+    found.base.data_path = f"{tmp_path}/"
+    (row,) = parse(found.text).rows["data_file"]
+    (delete,) = parse(found.text).rows["delete_file"]
+    write_file(tmp_path / "main" / "t" / row["path"], 10)
+    found.base.deletes[delete["path"]] = list(range(10))
+    assert translate(parse(found.text), found.base).changes == ()
+
+
+def test_own_rows_in_an_object_store_are_refused() -> None:
+    base = commit("own_delete").base
+    base.data_path = "s3://bucket/lake/"
     with pytest.raises(NotUnderstoodError, match="split it"):
-        translated("update_all", base=base)
+        translated("own_delete", base=base)
+
+
+# --- files, tables ----------------------------------------------------------------------------------------------------
 
 
 def test_files_are_found_where_their_table_lies() -> None:

@@ -88,8 +88,8 @@ ROOMS = {
     "sites": Room(_names("client domain errors"), never=_names("confluent_kafka fastavro sqlalchemy psycopg pyspark")),
     "gateway": Room(
         _names(
-            "domain client adoption.definitions adoption.file_records adoption.source catalog.guard catalog.reader "
-            f"catalog.tables {CATALOG_READERS} errors"
+            "domain client adoption.definitions adoption.file_records adoption.files adoption.source catalog.guard "
+            f"catalog.reader catalog.tables {CATALOG_READERS} errors"
         ),
         never=_names("confluent_kafka fastavro sqlalchemy pyspark"),
     ),

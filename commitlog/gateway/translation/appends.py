@@ -18,47 +18,75 @@ from commitlog.errors import InvalidChangeError, NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.lake import CommittedLake
+from commitlog.gateway.translation.own_rows import GivenFile, carries_own_rows, written_anew
+from commitlog.gateway.translation.positions import positions_in
 
-_ROW_ID = "_ducklake_internal_row_id"
 _READERS_MAX = 16
-_OWN_ROW_ID = 10**18
-"""From here on the client numbers rows that its transaction inserted itself."""
-OWN_ROWS = (
-    "rows of table {} that the same transaction inserted were changed or deleted in it: split it, so that they are inserted in "
-    "one transaction and changed in the next"
-)
 
 
-def append(
-    batch: Batch, base: Base, lake: CommittedLake, table: SourceTable, defined: Iterable[m.Change]
-) -> Iterator[m.Append]:
-    """The files that come to a table.
+class Appends:
+    """What a commit appends.
 
     Args:
         batch: the commit.
         base: the catalog at its base.
         lake: what the commit makes of it.
-        table: which.
         defined: the changes of objects that come before.
+
+    Attributes:
+        unused: full paths of the client's files in whose place others are written.
     """
-    rows = [
-        row
-        for row in batch.rows.get("data_file", ())
-        if row["table_id"] == table.table_id and row["end_snapshot"] is None
-    ]
-    if not rows:
-        return
-    name = f"{table.schema}.{table.name}"
-    if lake.is_new(table.table_id) and not lake.is_plain(table.table_id):
-        raise NotUnderstoodError(
-            f"rows of table {name}, which the same transaction creates and whose name is no folder's: split it, so that the "
-            "table is there when its rows are written"
-        )
-    _check_ids(base, table, tuple(defined))
-    folder = lake.folder(table.table_id)
-    files = tuple(_file(batch, lake, table, row, folder) for row in rows)
-    _check_files(base, lake, table, [folder + file.path if file.path_is_relative else file.path for file in files])
-    yield m.Append(table.schema, table.name, files)
+
+    def __init__(self, batch: Batch, base: Base, lake: CommittedLake, defined: Iterable[m.Change]) -> None:
+        self._batch = batch
+        self._base = base
+        self._lake = lake
+        self._defined = tuple(defined)
+        self._own_deletes = {row["data_file_id"]: row for row in batch.rows.get("delete_file", ())}
+        self.unused: list[str] = []
+
+    def to(self, table: SourceTable) -> Iterator[m.Append]:
+        """The files that come to a table."""
+        rows = [row for row in self._batch.rows.get("data_file", ()) if row["table_id"] == table.table_id]
+        rows = [row for row in rows if row["end_snapshot"] is None]
+        if not rows:
+            return
+        if self._lake.is_new(table.table_id) and not self._lake.is_plain(table.table_id):
+            raise NotUnderstoodError(
+                f"rows of table {table.schema}.{table.name}, which the same transaction creates and whose name is no folder's: "
+                "split it, so that the table is there when its rows are written"
+            )
+        _check_ids(self._base, table, self._defined)
+        folder = self._lake.folder(table.table_id)
+        given = [(row, _file(self._batch, self._lake, table, row, folder)) for row in rows]
+        files = tuple(file for found in self._looked_into(table, folder, given) for file in found)
+        if files:
+            yield m.Append(table.schema, table.name, files)
+
+    def _looked_into(
+        self, table: SourceTable, folder: str, given: Sequence[tuple[Row, m.DataFile]]
+    ) -> Iterable[Sequence[m.DataFile]]:
+        if len(given) == 1:
+            return [self._settled(table, folder, *given[0])]
+        with ThreadPoolExecutor(min(_READERS_MAX, len(given))) as readers:
+            return list(readers.map(lambda each: self._settled(table, folder, *each), given))
+
+    def _settled(self, table: SourceTable, folder: str, row: Row, file: m.DataFile) -> Sequence[m.DataFile]:
+        """The file as it is, or those in its place when it has rows that the transaction changed itself."""
+        path = folder + file.path if file.path_is_relative else file.path
+        with self._base.open(path) as opened:
+            metadata: Any = pq.read_metadata(opened)
+        _check_defaults(self._lake, table, metadata)
+        delete = self._own_deletes.get(row["data_file_id"])
+        if delete is None and not carries_own_rows(metadata):
+            return (file,)
+        deleted: frozenset[int] = frozenset()
+        if delete is not None:
+            place = self._lake.place(delete)
+            deleted = frozenset(positions_in(self._base, place))
+            self.unused.append(place)
+        self.unused.append(path)
+        return tuple(written_anew(self._base, table, folder, GivenFile(file, path, deleted)))
 
 
 def _file(batch: Batch, lake: CommittedLake, table: SourceTable, row: Row, folder: str) -> m.DataFile:
@@ -99,41 +127,17 @@ def _mapping(batch: Batch, lake: CommittedLake, row: Row, table: SourceTable) ->
     return name_mapping(lake.catalog, row, table)
 
 
-def _check_files(base: Base, lake: CommittedLake, table: SourceTable, paths: Sequence[str]) -> None:
-    if len(paths) == 1:
-        _check_file(base, lake, table, paths[0])
+def _check_defaults(lake: CommittedLake, table: SourceTable, metadata: Any) -> None:
+    """See that what a file does not hold is read as its transaction saw it."""
+    if not lake.is_new(table.table_id):
         return
-    with ThreadPoolExecutor(min(_READERS_MAX, len(paths))) as readers:
-        for checked in [readers.submit(_check_file, base, lake, table, path) for path in paths]:
-            checked.result()
-
-
-def _check_file(base: Base, lake: CommittedLake, table: SourceTable, path: str) -> None:
-    """See that what the file holds is read as its transaction saw it."""
-    with base.open(path) as file:
-        metadata: Any = pq.read_metadata(file)
-    name = f"{table.schema}.{table.name}"
-    _check_row_ids(metadata, name)
-    if lake.is_new(table.table_id):
-        held = set(metadata.schema.to_arrow_schema().names)
-        for column in table.columns:
-            if column.initial_default is not None and column.name not in held:
-                raise NotUnderstoodError(
-                    f"table {name} created, filled and given column {column.name} in one transaction: split it, so that the "
-                    "table is there when it is altered"
-                )
-
-
-def _check_row_ids(metadata: Any, table: str) -> None:
-    """See that a file carries no row ids of rows that its own transaction inserted."""
-    for group in range(metadata.num_row_groups):
-        described = metadata.row_group(group)
-        for at in range(described.num_columns - 1, -1, -1):
-            column = described.column(at)
-            if column.path_in_schema == _ROW_ID:
-                if column.statistics is None or column.statistics.max >= _OWN_ROW_ID:
-                    raise NotUnderstoodError(OWN_ROWS.format(table))
-                break
+    held = set(metadata.schema.to_arrow_schema().names)
+    for column in table.columns:
+        if column.initial_default is not None and column.name not in held:
+            raise NotUnderstoodError(
+                f"table {table.schema}.{table.name} created, filled and given column {column.name} in one transaction: split "
+                "it, so that the table is there when it is altered"
+            )
 
 
 # --- ids of columns, which the files name -----------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-import pyarrow.parquet as pq
 from pyroaring import AbstractBitMap64, BitMap64, FrozenBitMap64
 
 from commitlog.adoption.definitions import SourceTable
@@ -18,9 +17,9 @@ from commitlog.client.writing.delete_files import write_delete_file
 from commitlog.domain import model as m
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
-from commitlog.gateway.translation.appends import OWN_ROWS
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.lake import CommittedLake
+from commitlog.gateway.translation.positions import positions_in
 
 POSITIONS_MAX = 1_000
 """Rows of one file that go as positions, each a row of the catalog; more of them go as a delete file."""
@@ -58,8 +57,8 @@ class Deletes:
         for row in given:
             if row["data_file_id"] in whole:
                 continue
-            path = self._path(table, row)
-            rows = FrozenBitMap64(self._positions(path) - before.get(row["data_file_id"], BitMap64()))
+            path = self._lake.place(row)
+            rows = FrozenBitMap64(positions_in(self._base, path) - before.get(row["data_file_id"], BitMap64()))
             if len(rows) <= POSITIONS_MAX:
                 self.unused.append(path)
                 if rows:
@@ -73,11 +72,11 @@ class Deletes:
             yield m.Delete(table.schema, table.name, tuple(positions), tuple(delete_files), tuple(sorted(whole)))
 
     def _given(self, table: SourceTable) -> Sequence[Row]:
+        """Its delete files for data files that were there."""
         own = {row["data_file_id"] for row in self._batch.rows.get("data_file", ())}
         given = [row for row in self._batch.rows.get("delete_file", ()) if row["table_id"] == table.table_id]
+        given = [row for row in given if row["data_file_id"] not in own]
         for row in given:
-            if row["data_file_id"] in own:
-                raise NotUnderstoodError(OWN_ROWS.format(f"{table.schema}.{table.name}"))
             if row["encryption_key"] is not None:
                 raise NotUnderstoodError(f"delete file {row['path']} is encrypted: attach without ENCRYPTED")
         return given
@@ -100,24 +99,15 @@ class Deletes:
         found: dict[int, AbstractBitMap64] = dict(self._base.inlined_deletes(table.table_id, data_file_ids))
         for row in self._base.rows("delete_file", data_file_id=data_file_ids):
             there = found.get(row["data_file_id"], BitMap64())
-            found[row["data_file_id"]] = there | self._positions(self._path(table, row))
+            found[row["data_file_id"]] = there | positions_in(self._base, self._lake.place(row))
         return found
-
-    def _path(self, table: SourceTable, row: Row) -> str:
-        path = str(row["path"])
-        return self._lake.folder(table.table_id) + path if row["path_is_relative"] else path
-
-    def _positions(self, path: str) -> BitMap64:
-        with self._base.open(path) as file:
-            places = pq.read_table(file, columns=["pos"]).column("pos")
-        return BitMap64(places.to_numpy())
 
     def _delete_file(self, row: Row, path: str, table: SourceTable) -> m.DeleteFile:
         """The client's, or, where it says in which of its snapshots each row went, one that does not."""
-        rows = self._positions(path)
+        rows = positions_in(self._base, path)
         if row["partial_max"] is not None:
             self.unused.append(path)
-            data_file = self._path(table, self._base.rows("data_file", data_file_id=[row["data_file_id"]])[0])
+            data_file = self._lake.place(self._base.rows("data_file", data_file_id=[row["data_file_id"]])[0])
             return write_delete_file(row["data_file_id"], data_file, rows, self._lake.folder(table.table_id))
         return m.DeleteFile(
             row["data_file_id"],

@@ -123,6 +123,11 @@ class CommittedLake:
         above = str(schema["path"] or "")
         return (self._base.data_path + above if schema["path_is_relative"] else above) + str(table["path"] or "")
 
+    def place(self, row: Row) -> str:
+        """The full path of a file, of its row in the catalog."""
+        path = str(row["path"])
+        return self.folder(row["table_id"]) + path if row["path_is_relative"] else path
+
     def is_plain(self, table_id: int) -> bool:
         """Whether the log gives a table that is created the folder that the client took for it."""
         table = self._row("table", "table_id", table_id)

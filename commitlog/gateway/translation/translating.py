@@ -9,7 +9,7 @@ from commitlog.adoption.definitions import SourceTable, difference
 from commitlog.domain import model as m
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import Batch
-from commitlog.gateway.translation.appends import append
+from commitlog.gateway.translation.appends import Appends
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.deletes import Deletes
 from commitlog.gateway.translation.lake import CommittedLake
@@ -49,17 +49,18 @@ def translate(batch: Batch, base: Base) -> Translated:
 
     defined = tuple(difference(lake.before, lake.after, next_column_id, {})) if lake.alters else ()
     deletes = Deletes(batch, base, lake)
+    appends = Appends(batch, base, lake, defined)
     changes: list[m.Change] = [*defined]
     files: list[str] = []
     for table in _with_rows(batch, lake):
         if not lake.is_new(table.table_id):
             _check_keyless(base, table)
         changes += deletes.of(table)
-        for appended in append(batch, base, lake, table, defined):
+        for appended in appends.to(table):
             changes.append(appended)
             folder = lake.folder(table.table_id)
             files += [folder + each.path if each.path_is_relative else each.path for each in appended.files]
-    return Translated(tuple(changes), tuple(deletes.unused), tuple(files))
+    return Translated(tuple(changes), (*deletes.unused, *appends.unused), tuple(files))
 
 
 def _with_rows(batch: Batch, lake: CommittedLake) -> Iterator[SourceTable]:

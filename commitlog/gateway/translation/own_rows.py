@@ -1,0 +1,95 @@
+"""Rows that a transaction inserted and then changed itself.
+
+The client leaves its first files as they are: with a delete file beside them, or with new files whose rows carry numbers in
+place of row ids. A proposal cannot name what it makes itself, so such files are written anew, without the rows that are gone
+and without those numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from commitlog.adoption.definitions import SourceTable
+from commitlog.adoption.files import ROW_ID, FileWriter, Written
+from commitlog.client.files.lake import new_name
+from commitlog.client.reading.duckdb_client import open_duckdb
+from commitlog.domain import model as m
+from commitlog.errors import NotUnderstoodError
+from commitlog.gateway.translation.base import Base
+
+OWN_ROW_ID = 10**18
+"""From here on the client numbers rows that its transaction inserted itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFile:
+    """A file that the client wrote: as the log would take it, its full path, and the positions that it deleted in it."""
+
+    file: m.DataFile
+    path: str
+    deleted: frozenset[int]
+
+
+def carries_own_rows(metadata: Any) -> bool:
+    """Whether a file's footer tells of rows that its own transaction inserted."""
+    for group in range(metadata.num_row_groups):
+        described = metadata.row_group(group)
+        for at in range(described.num_columns - 1, -1, -1):
+            column = described.column(at)
+            if column.path_in_schema == ROW_ID and (column.statistics is None or column.statistics.max >= OWN_ROW_ID):
+                return True
+    return False
+
+
+def written_anew(base: Base, table: SourceTable, folder: str, given: GivenFile) -> Iterator[m.DataFile]:
+    """The files in whose place a client's own file does not have to be; none when no row of it is left.
+
+    Args:
+        base: opens it.
+        table: whose it is.
+        folder: where the table's files are.
+        given: the file.
+    """
+    if "://" in given.path:
+        raise NotUnderstoodError(
+            f"rows of table {table.schema}.{table.name} that the same transaction inserted were changed or deleted in it: "
+            "split it, so that they are inserted in one transaction and changed in the next"
+        )
+    carried = _carried(base, given.path)
+    kept = [position for position in range(given.file.record_count) if position not in given.deleted]
+    new = [position for position in kept if carried is None or carried[position] >= OWN_ROW_ID]
+    old = [] if carried is None else [position for position in kept if carried[position] < OWN_ROW_ID]
+    below = given.path.removeprefix(folder).rpartition("/")[0]
+    with open_duckdb() as connection:
+        writer = FileWriter(connection)
+        for positions in (new, old):
+            if positions:
+                name = f"{below}/{new_name()}.parquet".lstrip("/")
+                row_ids = [carried[position] for position in positions] if carried and positions is old else None
+                written = writer.rewrite(given.path, folder + name, table, positions, row_ids)
+                yield _file(given.file, name, written)
+
+
+def _file(like: m.DataFile, path: str, written: Written) -> m.DataFile:
+    return like.replace(
+        path=path,
+        path_is_relative=True,
+        record_count=written.record_count,
+        file_size_bytes=written.file_size_bytes,
+        footer_size=written.footer_size,
+        statistics=written.statistics,
+    )
+
+
+def _carried(base: Base, path: str) -> list[int] | None:
+    """The row ids, or the client's numbers in their place, that a file carries."""
+    with base.open(path) as file:
+        read = pq.ParquetFile(file)
+        if ROW_ID not in read.schema_arrow.names:
+            return None
+        found: list[int] = read.read(columns=[ROW_ID]).column(0).to_pylist()
+        return found
