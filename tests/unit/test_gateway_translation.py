@@ -279,3 +279,13 @@ def test_columns_that_take_each_others_names_are_renamed_in_an_order_that_can_be
     assert definition is not None
     after = alter(definition, change.alterations, partition_ids=())
     assert [(column.column_id, column.name) for column in after.columns] == [(1, first), (2, second), (3, "z")]
+
+
+def test_files_that_the_gateway_does_not_reach_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(self: StoredBase, path: str) -> Any:
+        raise FileNotFoundError(f"no file {path}")
+
+    monkeypatch.setattr(StoredBase, "open", missing)
+    for name in ("insert", "insert_twice", "delete"):
+        with pytest.raises(NotUnderstoodError, match="under one path"):
+            translated(name)

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from commitlog.adoption.definitions import SourceColumn, SourceTable
 from commitlog.adoption.file_records import name_mapping, partition_values, statistics
 from commitlog.client.files.places import relative_to
@@ -19,7 +17,7 @@ from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.lake import CommittedLake
 from commitlog.gateway.translation.own_rows import GivenFile, carries_own_rows, written_anew
-from commitlog.gateway.translation.positions import positions_in
+from commitlog.gateway.translation.reading import footer_of, positions_in
 
 _READERS_MAX = 16
 
@@ -74,8 +72,7 @@ class Appends:
     def _settled(self, table: SourceTable, folder: str, row: Row, file: m.DataFile) -> Sequence[m.DataFile]:
         """The file as it is, or those in its place when it has rows that the transaction changed itself."""
         path = folder + file.path if file.path_is_relative else file.path
-        with self._base.open(path) as opened:
-            metadata: Any = pq.read_metadata(opened)
+        metadata = footer_of(self._base, path)
         _check_defaults(self._lake, table, metadata)
         delete = self._own_deletes.get(row["data_file_id"])
         if delete is None and not carries_own_rows(metadata):

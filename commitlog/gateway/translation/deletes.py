@@ -19,7 +19,7 @@ from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.lake import CommittedLake
-from commitlog.gateway.translation.positions import positions_in
+from commitlog.gateway.translation.reading import positions_in
 
 POSITIONS_MAX = 1_000
 """Rows of one file that go as positions, each a row of the catalog; more of them go as a delete file."""

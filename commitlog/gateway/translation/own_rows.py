@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from commitlog.adoption.definitions import SourceTable
 from commitlog.adoption.files import ROW_ID, FileWriter, Written
 from commitlog.client.files.lake import new_name
@@ -20,6 +18,7 @@ from commitlog.client.reading.duckdb_client import open_duckdb
 from commitlog.domain import model as m
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.translation.base import Base
+from commitlog.gateway.translation.reading import row_ids_in
 
 OWN_ROW_ID = 10**18
 """From here on the client numbers rows that its transaction inserted itself."""
@@ -59,7 +58,7 @@ def written_anew(base: Base, table: SourceTable, folder: str, given: GivenFile) 
             f"rows of table {table.schema}.{table.name} that the same transaction inserted were changed or deleted in it: "
             "split it, so that they are inserted in one transaction and changed in the next"
         )
-    carried = _carried(base, given.path)
+    carried = row_ids_in(base, given.path)
     kept = [position for position in range(given.file.record_count) if position not in given.deleted]
     new = [position for position in kept if carried is None or carried[position] >= OWN_ROW_ID]
     old = [] if carried is None else [position for position in kept if carried[position] < OWN_ROW_ID]
@@ -83,13 +82,3 @@ def _file(like: m.DataFile, path: str, written: Written) -> m.DataFile:
         footer_size=written.footer_size,
         statistics=written.statistics,
     )
-
-
-def _carried(base: Base, path: str) -> list[int] | None:
-    """The row ids, or the client's numbers in their place, that a file carries."""
-    with base.open(path) as file:
-        read = pq.ParquetFile(file)
-        if ROW_ID not in read.schema_arrow.names:
-            return None
-        found: list[int] = read.read(columns=[ROW_ID]).column(0).to_pylist()
-        return found
