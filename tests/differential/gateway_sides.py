@@ -51,7 +51,7 @@ class DecidedCommits:
         batch = parse(text)
         with self._turn:
             try:
-                with self._bases.at(batch.base_snapshot_id) as base:
+                with self._bases.at(batch.base_snapshot_id, user) as base:
                     changes: list[Any] = [to_json(change) for change in translate(batch, base).changes]
             except NotUnderstoodError as error:
                 return Answer(refusal=str(error))
