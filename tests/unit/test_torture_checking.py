@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from commitlog.domain import model as m
+from commitlog.ops.cli import cli
 from commitlog.ops.torture.checking import Evidence, judge
 from commitlog.ops.torture.faults import FAULTS, planned
 from commitlog.ops.torture.ledger import Answer, Ledger, Written, all_written
@@ -179,3 +181,15 @@ def test_plan_when_there_is_room_then_it_has_every_group_and_the_seed_says_which
     assert {fault.group for fault in plan} == GROUPS
     assert plan == planned(FAULTS, 10, random.Random(seed))
     assert plan != planned(FAULTS, 10, random.Random(seed + 100))
+
+
+def test_plan_when_a_kind_is_to_come_mostly_then_it_is_every_other_one_and_the_others_come_too() -> None:
+    plan = planned(FAULTS, 400, random.Random(5), ["restart the broker"])
+    assert 150 < sum(fault.name == "restart the broker" for fault in plan) < 250
+    assert len({fault.name for fault in plan}) > 15
+
+
+def test_bench_torture_when_a_kind_is_not_known_then_it_says_which_there_are() -> None:
+    result = CliRunner().invoke(cli, ["bench", "torture", "--mostly", "rain"])
+    assert result.exit_code == 2
+    assert "there is no fault 'rain', but: kill the active sequencer" in " ".join(result.output.split())

@@ -93,6 +93,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "bench torture": (
         "commitlog bench torture --faults 50 --seed 7",
         "commitlog bench torture -n 1000 --for 3600 --json",
+        "commitlog bench torture --mostly 'restart the broker'",
     ),
     "bench takeover": ["commitlog bench takeover"],
     "bench replicate": ["commitlog bench replicate", "commitlog bench replicate --rows 1 --row-changes 20000"],

@@ -28,10 +28,22 @@ WRONGS_SHOWN = 50
     show_default=True,
     help="The longest one, s.",
 )
+@click.option(
+    "--mostly",
+    metavar="FAULT",
+    multiple=True,
+    help="Every other fault is of this kind.",
+)
 @json_option
 @settings_options
 def torture_command(
-    settings: Settings, faults: int, seed: int, seconds: float | None, pause_s_max: float, as_json: bool
+    settings: Settings,
+    faults: int,
+    seed: int,
+    seconds: float | None,
+    pause_s_max: float,
+    mostly: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Hurt a whole service in every way that this machine allows, and check that nothing was lost.
 
@@ -40,7 +52,12 @@ def torture_command(
     beginning. Exit code 1 when anything is lost, there twice, missing, or was told otherwise.
     """
     from commitlog.ops.torture.campaign import run_torture
+    from commitlog.ops.torture.faults import FAULTS
 
+    kinds = [fault.name for fault in FAULTS]
+    for name in mostly:
+        if name not in kinds:
+            raise click.BadParameter(f"there is no fault {name!r}, but: {', '.join(kinds)}", param_hint="--mostly")
     signal.signal(signal.SIGTERM, _end)
     result = run_torture(
         settings,
@@ -48,6 +65,7 @@ def torture_command(
         seed=seed,
         seconds=seconds,
         pause_s_max=pause_s_max,
+        mostly=mostly,
         say=lambda line: click.echo(line, err=True),
     )
     if as_json:

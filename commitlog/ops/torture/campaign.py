@@ -11,7 +11,7 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from commitlog import compiled
@@ -99,6 +99,7 @@ def run_torture(
     seed: int,
     seconds: float | None = None,
     pause_s_max: float = PAUSE_S_MAX,
+    mostly: Collection[str] = (),
     say: Say = lambda line: None,
 ) -> Torture:
     """Torture a service in a home of its own, which is removed afterwards if all was well.
@@ -109,13 +110,14 @@ def run_torture(
         seed: by which they are chosen.
         seconds: after which no other fault begins; None: all of them come.
         pause_s_max: the longest pause.
+        mostly: names of kinds that every other fault is one of.
         say: is told what is being done.
     """
     load_before, began_s = round(os.getloadavg()[0], 2), time.monotonic()
     say("starting Kafka, PostgreSQL, two machines and the writers")
     with stage(settings, seed) as on:
         campaign = Campaign(on, Chances(random.Random(seed), pause_s_max), say)
-        campaign.run(faults, began_s + seconds if seconds is not None else None)
+        campaign.run(faults, began_s + seconds if seconds is not None else None, mostly)
         say("reading all that is left")
         evidence = campaign.end()
         if wrongs := judge(evidence):
@@ -156,10 +158,10 @@ class Campaign:
         self.suffered: list[Suffered] = []
         self.failures: list[str] = []
 
-    def run(self, count: int, until_s: float | None) -> None:
+    def run(self, count: int, until_s: float | None, mostly: Collection[str] = ()) -> None:
         """So many faults, or until a time; none after something that did not become well again."""
         self._on.wait_until_all_write()
-        plan = planned(self._possible, count, self._chances.random)
+        plan = planned(self._possible, count, self._chances.random, mostly)
         while plan and not self.failures and (until_s is None or time.monotonic() < until_s):
             together = 2 if len(plan) > 1 and self._chances.random.random() < TOGETHER else 1
             self._suffer([plan.pop(0) for _ in range(together)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -256,13 +256,18 @@ def possible(stage: Stage) -> list[Fault]:
     return [fault for fault in FAULTS if fault.group != FULL or is_small]
 
 
-def planned(faults: Sequence[Fault], count: int, chance: random.Random) -> list[Fault]:
-    """So many of them: one of each group at first, in any order, then as their weights have it."""
+def planned(faults: Sequence[Fault], count: int, chance: random.Random, mostly: Collection[str] = ()) -> list[Fault]:
+    """So many of them: one of each group at first, in any order, then as their weights have it; every other one is one of
+    those that are to come mostly, by their names.
+    """
     groups = list(dict.fromkeys(fault.group for fault in faults))
     first = [_chosen([fault for fault in faults if fault.group == group], chance) for group in groups]
     chance.shuffle(first)
-    return [*first, *(_chosen(faults, chance) for _ in range(count - len(first)))][:count]
+    return [*first, *(_chosen(faults, chance, mostly) for _ in range(count - len(first)))][:count]
 
 
-def _chosen(faults: Sequence[Fault], chance: random.Random) -> Fault:
+def _chosen(faults: Sequence[Fault], chance: random.Random, mostly: Collection[str] = ()) -> Fault:
+    favoured = [fault for fault in faults if fault.name in mostly]
+    if favoured and chance.random() < 0.5:
+        faults = favoured
     return chance.choices(faults, weights=[fault.weight for fault in faults])[0]
