@@ -18,12 +18,14 @@ from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.codec import Heartbeat, encode_heartbeat
 from commitlog.log.ports import Ports
 from commitlog.log.replica import Untold
-from commitlog.log.serving import Records, SentBatch, Serving, Telling
+from commitlog.log.serving import DoubtError, Records, SentBatch, Serving, Telling
 from commitlog.log.topics import Topics
 
 HEARTBEAT_INTERVAL_S = 0.3
 LOOK_INTERVAL_S = 1.0
 TELL_AGAIN_S = 0.2
+UNHEARD_S_MAX = 60.0
+"""Twice what a producer may take for a message, after which it reports a failure."""
 IDLE_WAIT_S = 0.15
 BUSY_WAIT_S = 0.01
 """It ends with the first report, and nothing that comes meanwhile could be appended before."""
@@ -83,6 +85,8 @@ class Active:
         self._batch = Batch()
         self._sent: dict[SentBatch, Batch] = {}
         self._unsaid: list[_Unsaid] = []
+        self._handed_over = 0
+        self._unheard: dict[int, float] = {}
         self._beaten_s = self._looked_s = float("-inf")
         self._said_again_s = float("-inf")
 
@@ -148,6 +152,10 @@ class Active:
         for sent in accepted:
             self._on_accepted(sent, self._sent.pop(sent))
             self._tell(sent.seq, sent.letters)
+        now_s = self._ports.clock_s()
+        serving.check_reported(now_s)
+        if self._unheard and now_s - next(iter(self._unheard.values())) > UNHEARD_S_MAX:
+            raise DoubtError(f"nothing was heard of a message in {UNHEARD_S_MAX:.0f} s: what tells is deaf")
 
     def _is_full(self) -> bool:
         return len(self._batch) >= self._limits.records_max or self._batch.size_bytes >= self._limits.bytes_max
@@ -205,6 +213,18 @@ class Active:
                 _logger.warning("a message to %s partition %d is sent again: %s", topic, partition, error)
                 self._unsaid.append(_Unsaid(topic, partition, value, done))
 
+        self._hand_over(topic, partition, value, done)
+
+    def _hand_over(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
+        """Sends a message, and remembers since when nothing was heard of it."""
+        self._handed_over += 1
+        number = self._handed_over
+        self._unheard[number] = self._ports.clock_s()
+
+        def done(error: str | None) -> None:
+            del self._unheard[number]
+            on_done(error)
+
         self._ports.voice.send(topic, partition, value, done)
 
     def _say_again(self, now_s: float) -> None:
@@ -212,7 +232,7 @@ class Active:
             self._said_again_s = now_s
             unsaid, self._unsaid = self._unsaid, []
             for each in unsaid:
-                self._ports.voice.send(*each)
+                self._hand_over(*each)
 
     # --- signs of life ------------------------------------------------------------------------------------------------
 
@@ -228,4 +248,4 @@ class Active:
             accepted.log_id, accepted.epoch, accepted.instance, accepted.seq, self._ports.clock_ms(), leaving
         )
         # One that is lost is not sent again: it would be late.
-        self._ports.voice.send(self._topics.control, 0, encode_heartbeat(heartbeat), lambda error: None)
+        self._hand_over(self._topics.control, 0, encode_heartbeat(heartbeat), lambda error: None)

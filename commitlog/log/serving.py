@@ -19,6 +19,8 @@ doubt:
   then. `Telling` keeps account of their acknowledgements: `told` is the seq up to which all are there, and every outcome
   carries it as it was when that was decided. Whoever takes over tells again what comes after the last accepted outcome's
   `told`; so an answer is repeated rather than lost. A receipt that fails is sent again and is no doubt about the log.
+- A batch of which not everything was reported for longer than a producer may keep it is *doubt* too (`check_reported`): a
+  producer can stop sending, and say nothing.
 - `may_decide` holds back what would make too much in flight, or too much that is not told yet.
 - `may_beat`: a heartbeat says "I can append"; none is sent while an append waits for too long.
 
@@ -40,6 +42,8 @@ from commitlog.log.reports import Report
 IN_FLIGHT_MAX = 4
 UNTOLD_MAX = 50_000
 WAITS_LONG_S = 1.0
+UNREPORTED_S_MAX = 15.0
+"""Three times what a producer may take, after which it reports a failure."""
 
 
 class DoubtError(Exception):
@@ -164,6 +168,12 @@ class Serving:
                 self._accept(batch, self.next_offset + len(batch.outcomes))
                 accepted.append(self._sent.popleft())
         return accepted
+
+    def check_reported(self, now_s: float) -> None:
+        """Raises DoubtError when a batch waits for so long that nothing will be reported of it any more."""
+        if self._sent and now_s - self._sent[0].sent_s > UNREPORTED_S_MAX:
+            batch = self._sent[0]
+            raise DoubtError(f"nothing was reported of the batch up to outcome {batch.seq} in {UNREPORTED_S_MAX:.0f} s")
 
     def must_read_to(self, end: int) -> None:
         """Says that the log ends at an offset; when nothing is in flight, whatever is there is somebody else's."""

@@ -12,7 +12,6 @@ from itertools import islice
 
 import psycopg
 import pytest
-from confluent_kafka import Producer
 from deciding import DecidedLog
 from fuzzing import mutations
 from log_running import serving, wait_until
@@ -30,12 +29,15 @@ from commitlog.domain.state.replaying import replay
 from commitlog.errors import MalformedRecordError
 from commitlog.log import codec
 from commitlog.log.codec import decode_statistics
+from commitlog.log.connection import MESSAGE_BYTES_MAX, make_producer
 from commitlog.log.genesis import init_log
 from commitlog.log.results import ResultsReader
 
 MUTATED_EACH = 9
 KEPT = 200
 """The last so many proposals are those that are mutated."""
+PIECE = 1_000
+"""So many are kept in memory at a time."""
 
 
 class Adversary:
@@ -51,6 +53,7 @@ class Adversary:
     def make(self, count: int) -> list[bytes]:
         """So many proposals; each is decided here before the next is made."""
         made: list[bytes] = []
+        first = len(self.log.outcomes)
         while len(made) < count:
             before = len(self.log.outcomes)
             self.extremes.propose()
@@ -61,8 +64,11 @@ class Adversary:
             made.append(codec.encode_proposal(asked))
             self.recent.append(made[-1])
             for data in islice(mutations(list(self.recent), self.chance), MUTATED_EACH):
-                self._decide(data)
-                made.append(data)
+                # The topic takes no larger ones.
+                if len(data) <= self.log.genesis.settings.proposal_bytes_max:
+                    self._decide(data)
+                    made.append(data)
+        self.log.outcomes[first:] = [each.replace(proposal=None) for each in self.log.outcomes[first:]]
         return made
 
     def _decide(self, data: bytes) -> None:
@@ -90,19 +96,19 @@ def told(outcome: m.Outcome) -> tuple[object, ...]:
 def check(settings: Settings, seed: int, count: int) -> None:
     genesis = init_log(settings)
     adversary = Adversary(genesis, seed)
-    proposals = adversary.make(count)
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 5})
-    for data in proposals:
-        producer.produce(f"{settings.log}.proposals", data, partition=0)
-        producer.poll(0)
-    assert producer.flush(60) == 0
+    producer = make_producer(settings, linger_ms=5, compression_type="lz4", message_max_bytes=MESSAGE_BYTES_MAX)
+    while len(adversary.log.outcomes) < count:
+        for data in adversary.make(min(PIECE, count - len(adversary.log.outcomes))):
+            producer.produce(f"{settings.log}.proposals", data, partition=0)
+        assert producer.flush(60) == 0
+    proposed = len(adversary.log.outcomes)
     with serving(settings) as sequencer:
-        wait_until(lambda: sequencer.status.seq >= len(proposals), "all are decided", deadline_s=1200)
+        wait_until(lambda: sequencer.status.seq >= proposed, "all are decided", deadline_s=1200)
     with ResultsReader(settings) as reader:
-        answers = [record.value for records in reader.read_to_end() for record in records]
-    assert [told(each) for each in answers if isinstance(each, m.Outcome)] == [
-        told(each) for each in adversary.log.outcomes
-    ]
+        answers = (record.value for records in reader.read_to_end() for record in records)
+        assert [told(each) for each in answers if isinstance(each, m.Outcome)] == [
+            told(each) for each in adversary.log.outcomes
+        ]
     assert not any(each.reason is m.Reason.INTERNAL for each in adversary.log.outcomes)
     Projector(settings, decode_statistics=decode_statistics).project_to_end()
     read(settings.database_url, adversary)

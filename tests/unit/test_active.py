@@ -13,7 +13,7 @@ from deciding import START_MS, make_id
 from commitlog.domain import model as m
 from commitlog.domain.state.index import new_state
 from commitlog.errors import FencedError
-from commitlog.log.active import HEARTBEAT_INTERVAL_S, LOOK_INTERVAL_S, TELL_AGAIN_S, Active, Limits
+from commitlog.log.active import HEARTBEAT_INTERVAL_S, LOOK_INTERVAL_S, TELL_AGAIN_S, UNHEARD_S_MAX, Active, Limits
 from commitlog.log.batches import Decider, Incoming
 from commitlog.log.chain import Accepted, Chain, ChainState
 from commitlog.log.codec import (
@@ -26,7 +26,7 @@ from commitlog.log.codec import (
 from commitlog.log.ports import Ports
 from commitlog.log.replica import Untold
 from commitlog.log.reports import Report
-from commitlog.log.serving import DoubtError, Serving, Telling
+from commitlog.log.serving import UNREPORTED_S_MAX, DoubtError, Serving, Telling
 from commitlog.log.topics import topics_of
 
 TOPICS = topics_of("main")
@@ -290,3 +290,37 @@ def test_heartbeats_then_in_time_with_what_is_accepted_and_the_last_one_says_so(
     said = len(running.world.said)
     running.step(reports=False)
     assert len(running.world.said) == said
+
+
+def test_batch_when_its_producer_says_nothing_for_too_long_then_doubt() -> None:
+    running = Sequencing()
+    running.world.propose()
+    running.step(reports=False)
+    running.world.now_s += UNREPORTED_S_MAX
+    running.step(reports=False)
+    running.world.now_s += 0.1
+    with pytest.raises(DoubtError, match="nothing was reported of the batch up to outcome 1"):
+        running.step(reports=False)
+
+
+def test_receipt_when_its_producer_says_nothing_for_too_long_then_doubt() -> None:
+    running = Sequencing()
+    running.world.propose()
+    running.step(answers=False)
+    running.step(answers=False)
+    assert running.world.told() == [1]
+    running.world.now_s += UNHEARD_S_MAX
+    running.step(answers=False)
+    running.world.now_s += 0.1
+    with pytest.raises(DoubtError, match="nothing was heard of a message"):
+        running.step(answers=False)
+
+
+def test_receipt_when_it_fails_again_and_again_then_each_time_it_was_heard_of() -> None:
+    running = Sequencing()
+    running.world.fails = 5
+    running.world.propose()
+    for _ in range(8):
+        running.step()
+        running.world.now_s += UNHEARD_S_MAX / 2
+    assert (running.world.told(), running.telling.told) == ([1], 1)
