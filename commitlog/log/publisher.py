@@ -68,6 +68,7 @@ class Publisher:
         settings: which log, and where.
         genesis: what the log is, for whoever knows it already.
         timeout_s: how long a broker may take to answer, but two seconds at least.
+        delivery_timeout_s: how long a proposal may be on its way to the broker.
 
     Raises:
         ConfigurationError: there is no such log.
@@ -75,9 +76,15 @@ class Publisher:
     """
 
     def __init__(
-        self, settings: Settings, *, genesis: Genesis | None = None, timeout_s: float = REQUEST_TIMEOUT_S
+        self,
+        settings: Settings,
+        *,
+        genesis: Genesis | None = None,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
     ) -> None:
         self._settings = settings
+        self._delivery_timeout_s = delivery_timeout_s
         self._topics = topics_of(settings.log)
         self._default_timeout_s = settings.receipts_timeout_ms / 1000
         self.genesis: Genesis = require_genesis(settings) if genesis is None else genesis
@@ -271,6 +278,7 @@ class Publisher:
             proposal_bytes_max=proposal_bytes_max,
             linger_ms=linger_ms,
             timeout_s=_patience_s(timeout_s),
+            delivery_timeout_s=self._delivery_timeout_s,
         )
 
     @property
@@ -362,7 +370,7 @@ class Publisher:
     def _give_up_overdue(self, now_s: float) -> None:
         """What a producer has kept for longer than it may, and said nothing of, is not on its way any more."""
         self._overdue_looked_for_at = now_s
-        overdue = [each for each in list(self._unsent) if each.age_s() > DELIVERY_TIMEOUT_S + OVERDUE_S]
+        overdue = [each for each in list(self._unsent) if each.age_s() > self._delivery_timeout_s + OVERDUE_S]
         for pending in overdue:
             self._unsent.pop(pending, None)
             self._answers.fail(pending, pending.unknown())

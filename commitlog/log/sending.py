@@ -20,7 +20,7 @@ from commitlog.log.connection import (
 from commitlog.observing.headers import headers_of
 
 ROOM_S = 0.01
-DELIVERY_TIMEOUT_S = 120
+DELIVERY_TIMEOUT_S = 120.0
 """Beyond it the broker forgets who sent what, and an answer is no longer to be hoped for."""
 
 OnDelivery = Callable[[KafkaError | None, Message], None]
@@ -38,6 +38,7 @@ class Sender:
         proposal_bytes_max: the largest value.
         linger_ms: how long more is waited for that may be sent together.
         timeout_s: how long a broker may take to say who leads the topic's partitions.
+        delivery_timeout_s: how long a record may be on its way.
 
     Raises:
         LogRefusedError: these credentials may not write it.
@@ -52,8 +53,10 @@ class Sender:
         proposal_bytes_max: int,
         linger_ms: int,
         timeout_s: float = REQUEST_TIMEOUT_S,
+        delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
     ) -> None:
         self._settings = settings
+        self._delivery_timeout_s = delivery_timeout_s
         self._topic = topic
         self._proposal_bytes_max = proposal_bytes_max
         self._linger_ms = linger_ms
@@ -73,7 +76,7 @@ class Sender:
             batch_size=min(BATCH_BYTES_MAX, self._proposal_bytes_max + FRAME_BYTES // 2),
             linger_ms=self._linger_ms,
             retry_backoff_ms=5,
-            delivery_timeout_ms=DELIVERY_TIMEOUT_S * 1000,
+            delivery_timeout_ms=int(self._delivery_timeout_s * 1000),
         )
 
     def send(

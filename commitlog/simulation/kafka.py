@@ -3,7 +3,7 @@
 Records go to the broker in the order in which a producer sends them, and take a while. What becomes of one, and what is
 reported of it, is chance's: written; written, and reported without an offset or as failed; not written; written late, after
 its writer gave up; written twice. One thing holds: a report that names an offset is true. A machine that is cut off hears
-nothing, and its requests fail when their time is over.
+nothing, and its requests fail when their time is over. A producer that has gone deaf never sends again, and says nothing.
 """
 
 from __future__ import annotations
@@ -190,7 +190,11 @@ class _Flying:
 
 
 class Producer:
-    """What a process writes with; what it has sent may arrive when nobody hears of it any more."""
+    """What a process writes with; what it has sent may arrive when nobody hears of it any more.
+
+    Attributes:
+        is_deaf: it never sends anything any more, and reports nothing.
+    """
 
     def __init__(self, broker: Broker, machine: SimulatedMachine, options: Mapping[str, Any]) -> None:
         self._broker, self._machine = broker, machine
@@ -199,6 +203,8 @@ class Producer:
         self._on_its_way = 0
         self._arrives_s = 0.0
         self._is_heard = True
+        self.is_deaf = False
+        machine.producers.append(self)
 
     def produce(
         self,
@@ -240,6 +246,7 @@ class Producer:
 
     def purge(self) -> None:
         self._is_heard = False
+        self._machine.producers.remove(self)
 
     def list_topics(self, topic: str | None = None, timeout: float = REQUEST_TIMEOUT_S) -> Any:
         self._broker.request(self._machine, timeout)
@@ -248,7 +255,7 @@ class Producer:
     def _arrive(self, flying: _Flying) -> None:
         broker, choices = self._broker, self._broker.choices
         is_forgotten = not self._is_heard or self._machine.is_dead
-        if is_forgotten and choices.one_in(3):
+        if self.is_deaf or (is_forgotten and choices.one_in(3)):
             return
         if not broker.is_reached_by(self._machine):
             self._wait_for_broker(flying)
@@ -294,7 +301,7 @@ class Producer:
         return self._broker.append(flying.topic, flying.partition, flying.key, flying.value, by)
 
     def _report(self, flying: _Flying, error: KafkaError | None, offset: int | None) -> None:
-        if self._is_heard:
+        if self._is_heard and not self.is_deaf:
             delay_s = self._broker.latency_s()
             self._broker.scheduler.after(delay_s, lambda: self._reports.append((flying, error, offset)))
 

@@ -182,6 +182,7 @@ class SimulatedMachine(Machine):
         cut_s: until then it reaches neither Kafka nor the catalog.
         full_s: until then its disk is full.
         clock_off_ms: what its clock is wrong by.
+        producers: what its process sends by.
         library: its Kafka.
     """
 
@@ -192,6 +193,7 @@ class SimulatedMachine(Machine):
         self.is_dead = False
         self.frozen_s = self.cut_s = self.full_s = 0.0
         self.clock_off_ms = 0
+        self.producers: list[Any] = []
         self.library: Any = None
         self._on_fuse = on_fuse
         self._calls = 0

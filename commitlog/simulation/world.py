@@ -37,11 +37,12 @@ START_AGAIN_S = 0.2
 SETTLE_S_MAX = 120.0
 FUSE_MAX = 150
 ANSWER_S = 2.0
+DELIVERY_S = 20.0
 THINK_S = (0.0, 0.01, 0.1, 0.5)
 SENT_TOGETHER = (1, 6, 12)
 OUTAGES_S = (0.05, 0.5, 2.0, 7.0, 20.0)
 CLOCK_JUMPS_MS = (-3_600_000, -1_500, -20, 20, 1_500, 3_600_000)
-FAULTS = ("append", "crash", "freeze", "cut", "clock", "broker", "disk", "catalog", "retention", "stranger")
+FAULTS = ("append", "crash", "freeze", "cut", "clock", "broker", "disk", "catalog", "retention", "stranger", "deaf")
 UNUSUAL = ("append", "catalog")
 """They befall what is sent and written, not a machine."""
 
@@ -157,6 +158,8 @@ class World:
             self.broker.away_s = now_s + self.choices.pick(OUTAGES_S)
         elif fault == "disk":
             machine.full_s = now_s + self.choices.pick(OUTAGES_S)
+        elif fault == "deaf":
+            self._deafen(machine)
         elif fault == "retention":
             self._cut_retention()
         elif fault == "stranger":
@@ -165,6 +168,10 @@ class World:
     def fuse(self) -> int:
         """After how many calls something befalls a machine."""
         return -1 if self.is_calm else self.choices.below(FUSE_MAX)
+
+    def _deafen(self, machine: SimulatedMachine) -> None:
+        if machine.producers:
+            self.choices.pick(machine.producers).is_deaf = True
 
     def _cut_retention(self) -> None:
         topics = topics_of(LOG)
@@ -290,7 +297,7 @@ class Writer:
 
     def __call__(self, process: Process) -> None:
         world, machine = self._world, process.machine
-        with Publisher(process.settings) as publisher:
+        with Publisher(process.settings, delivery_timeout_s=DELIVERY_S) as publisher:
             while not (world.is_calm and not self._unanswered):
                 try:
                     if self._unanswered:

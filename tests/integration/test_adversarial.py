@@ -7,8 +7,11 @@ bytes: the real one's answers must be its answers.
 from __future__ import annotations
 
 import random
+import re
+import time
 from collections import deque
 from itertools import islice
+from typing import Any
 
 import psycopg
 import pytest
@@ -38,13 +41,25 @@ KEPT = 200
 """The last so many proposals are those that are mutated."""
 PIECE = 1_000
 """So many are kept in memory at a time."""
+CLOCK = re.compile(r"the sequencer's \d+ ms")
+
+
+class DecidedNow(DecidedLog):
+    """Decides at one moment, which the real sequencer's clock has passed by little."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = time.time_ns() // 1_000_000
+
+    def propose(self, *changes: dict[str, Any], **fields: Any) -> m.Outcome:
+        return super().propose(*changes, **{"now_ms": self.now_ms, **fields})
 
 
 class Adversary:
     """Makes proposals' bytes, and what is to be answered to each."""
 
     def __init__(self, genesis: m.Genesis, seed: int) -> None:
-        self.log = DecidedLog()
+        self.log = DecidedNow()
         self.log.genesis, self.log.state = genesis, new_state(genesis)
         self.extremes = Extremes(self.log, seed)
         self.chance = random.Random(seed)
@@ -77,11 +92,10 @@ class Adversary:
         except MalformedRecordError as error:
             asked = MalformedProposal(str(error), *codec.readable_ids(data))
         number = len(self.log.outcomes)
-        newest = self.log.outcomes[-1]
         outcome = decide(
             self.log.state,
             asked,
-            now_ms=newest.decided_at_ms + 1,
+            now_ms=self.log.now_ms,
             source=m.Position(0, number),
             rules=Rules(HandlersByName({})),
         )
@@ -90,7 +104,9 @@ class Adversary:
 
 
 def told(outcome: m.Outcome) -> tuple[object, ...]:
-    return outcome.seq, outcome.verdict, outcome.reason, outcome.snapshot_id, outcome.detail
+    """What the answer says, but for the time that the sequencer's clock had."""
+    detail = CLOCK.sub("the sequencer's clock", outcome.detail or "")
+    return outcome.seq, outcome.verdict, outcome.reason, outcome.snapshot_id, detail
 
 
 def check(settings: Settings, seed: int, count: int) -> None:

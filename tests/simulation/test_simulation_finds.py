@@ -21,7 +21,7 @@ from commitlog.domain.deciding import decide
 from commitlog.domain.model import Genesis, Outcome
 from commitlog.domain.state.dumping import dump_state
 from commitlog.domain.state.index import new_state
-from commitlog.log import checkpoint, proposals, replica, sequencer
+from commitlog.log import active, checkpoint, proposals, replica, sequencer
 from commitlog.log.active import Active
 from commitlog.log.chain import Chain
 from commitlog.log.checkpoint import Checkpointer
@@ -115,6 +115,14 @@ def what_is_decided_outlives_doubt(patch: Patch) -> None:
         real(self)
 
     patch.setattr(sequencer.Sequencer, "_serve", serve)
+
+
+def a_deaf_producer_of_results_is_waited_for(patch: Patch) -> None:
+    patch.setattr(Serving, "check_reported", lambda self, now_s: None)
+
+
+def a_deaf_voice_is_waited_for(patch: Patch) -> None:
+    patch.setattr(active, "UNHEARD_S_MAX", float("inf"))
 
 
 # --- readers ----------------------------------------------------------------------------------------------------------
@@ -254,6 +262,10 @@ def each_proposal_goes_by_the_producer_that_suits_it(patch: Patch) -> None:
     patch.setattr(Publisher, "_is_last_on_its_way", lambda self: False)
 
 
+def a_deaf_producer_of_proposals_is_waited_for(patch: Patch) -> None:
+    patch.setattr(Publisher, "_give_up_overdue", lambda self, now_s: None)
+
+
 BUGS = [
     told_before_the_acknowledgement,
     an_error_is_no_doubt,
@@ -282,6 +294,9 @@ BUGS = [
     a_loaded_state_has_forgotten_what_was_decided,
     any_receipt_is_the_answer,
     each_proposal_goes_by_the_producer_that_suits_it,
+    a_deaf_producer_of_results_is_waited_for,
+    a_deaf_voice_is_waited_for,
+    a_deaf_producer_of_proposals_is_waited_for,
 ]
 
 
