@@ -155,6 +155,7 @@ def one_partition(kafka: str, database_url: str, log_name: str, settings: Settin
         data_path=settings.data_path,
         home=settings.home,
         partitions=1,
+        proposal_bytes_max=16 * 2**20,
     )
 
 
