@@ -11,6 +11,7 @@ from commitlog.domain.model import Position
 from commitlog.errors import LogLossError, LogUnavailableError
 from commitlog.log.batches import Incoming
 from commitlog.log.connection import assign, make_consumer
+from commitlog.log.deafness import Hearing
 from commitlog.log.reading import take
 from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
@@ -60,12 +61,13 @@ class ProposalSource:
         self._consumer = make_proposals_consumer(settings)
         topic = self._topic = topics_of(settings.log).proposals
         assign(settings, self._consumer, [TopicPartition(topic, number, offset) for number, offset in starts.items()])
+        self._hearing = Hearing(settings, topic)
 
     def poll(self, records_max: int, timeout_s: float) -> list[Incoming]:
         """What is there, or the first that comes within the timeout.
 
         Raises:
-            DoubtError: an offset is not what was expected.
+            DoubtError: an offset is not what was expected, or what is there is not given out.
             LogRefusedError: Kafka does not let the topic be read.
         """
         incoming: list[Incoming] = []
@@ -75,6 +77,8 @@ class ProposalSource:
                 self._heed(error)
             else:
                 incoming.append(self._incoming(message))
+        if not incoming and self._hearing.is_lost(self._next):
+            raise DoubtError("proposals were there for long, and were not given out")
         return incoming
 
     def close(self) -> None:

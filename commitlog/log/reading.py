@@ -7,12 +7,13 @@ it is believed only when the partition itself begins later, or ends before.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from commitlog.config import Settings
-from commitlog.errors import LogLossError, LogUnavailableError
+from commitlog.errors import LogLossError, LogRefusedError, LogUnavailableError
 from commitlog.log.connection import (
     REQUEST_TIMEOUT_S,
     end_offsets,
@@ -21,7 +22,10 @@ from commitlog.log.connection import (
     make_admin,
     make_consumer,
 )
+from commitlog.log.deafness import Hearing
 from commitlog.log.triage import Consumed, consumed, in_words
+
+_logger = logging.getLogger("commitlog.reading")
 
 CHECK_TIMEOUT_S = 1.0
 SILENT_S_MAX = 10.0
@@ -60,17 +64,23 @@ class TopicReader:
     ) -> None:
         self._settings = settings
         self._topic = topic
-        self._consumer = make_consumer(settings, enable_partition_eof=True, fetch_error_backoff_ms=50, **options)
-        try:
-            know_topic(settings, self._consumer, topic, timeout_s=timeout_s)
-        except BaseException:
-            self._consumer.close()
-            raise
+        self._options = options
+        self._consumer = self._make_consumer(timeout_s)
+        self._hearing = Hearing(settings, topic)
         self._doubtful: dict[int, str] = {}
         self.next_offsets: dict[int, int] = {}
         self.ends: dict[int, int] = {}
         if starts:
             self.start(starts)
+
+    def _make_consumer(self, timeout_s: float) -> Consumer:
+        consumer = make_consumer(self._settings, enable_partition_eof=True, fetch_error_backoff_ms=50, **self._options)
+        try:
+            know_topic(self._settings, consumer, self._topic, timeout_s=timeout_s)
+        except BaseException:
+            consumer.close()
+            raise
+        return consumer
 
     def start(self, starts: Mapping[int, int]) -> None:
         """Read these partitions from these offsets, and no others."""
@@ -113,7 +123,24 @@ class TopicReader:
                     self._doubtful[partition] = in_words(error)
                 case Consumed.WAIT:
                     pass
+        if not taken and self._hearing.is_lost(self._awaited()):
+            self._hear_anew()
         return taken
+
+    def _awaited(self) -> dict[int, int]:
+        """By partition the next offset; behind what is given to nobody, where the consumer has said that it ends there."""
+        return {at: max(offset, self.ends.get(at, 0)) for at, offset in self.next_offsets.items()}
+
+    def _hear_anew(self) -> None:
+        """Has another consumer go on; the one that hears nothing may take for ever to close."""
+        deaf = self._consumer
+        try:
+            self._consumer = self._make_consumer(CHECK_TIMEOUT_S)
+        except LogUnavailableError:
+            return
+        _logger.warning("%s: a consumer gave out nothing of what was there for long; another one goes on", self._topic)
+        self.start(self.next_offsets)
+        self._settings.machine.thread(deaf.close, "commitlog-deaf")
 
     def is_at_end(self, partition: int) -> bool:
         """Whether everything was given out that the partition held a moment ago."""
@@ -136,7 +163,8 @@ class TopicReader:
         try:
             firsts = first_offsets(self._settings, admin, self._topic, partitions, timeout_s=CHECK_TIMEOUT_S)
             ends = end_offsets(self._settings, admin, self._topic, partitions, timeout_s=CHECK_TIMEOUT_S)
-        except LogUnavailableError:
+        except (LogUnavailableError, LogRefusedError):
+            # A broker that is just starting knows of no leader: what is there is not known yet.
             return
         for partition in partitions:
             at, first, end = self.next_offsets[partition], firsts[partition], ends[partition]

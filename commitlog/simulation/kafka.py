@@ -3,7 +3,8 @@
 Records go to the broker in the order in which a producer sends them, and take a while. What becomes of one, and what is
 reported of it, is chance's: written; written, and reported without an offset or as failed; not written; written late, after
 its writer gave up; written twice. One thing holds: a report that names an offset is true. A machine that is cut off hears
-nothing, and its requests fail when their time is over. A producer that has gone deaf never sends again, and says nothing.
+nothing, and its requests fail when their time is over. A client that has gone deaf never sends or gives out anything
+again, and says nothing.
 """
 
 from __future__ import annotations
@@ -204,7 +205,7 @@ class Producer:
         self._arrives_s = 0.0
         self._is_heard = True
         self.is_deaf = False
-        machine.producers.append(self)
+        machine.clients.append(self)
 
     def produce(
         self,
@@ -246,7 +247,7 @@ class Producer:
 
     def purge(self) -> None:
         self._is_heard = False
-        self._machine.producers.remove(self)
+        self._machine.clients.remove(self)
 
     def list_topics(self, topic: str | None = None, timeout: float = REQUEST_TIMEOUT_S) -> Any:
         self._broker.request(self._machine, timeout)
@@ -314,7 +315,11 @@ def _timed_out() -> KafkaError:
 
 
 class Consumer:
-    """What a process reads with."""
+    """What a process reads with.
+
+    Attributes:
+        is_deaf: it gives out nothing any more.
+    """
 
     def __init__(self, broker: Broker, machine: SimulatedMachine, options: Mapping[str, Any]) -> None:
         self._broker, self._machine = broker, machine
@@ -323,6 +328,8 @@ class Consumer:
         self._starts: dict[tuple[str, int], int] = {}
         self._told_end: dict[tuple[str, int], int] = {}
         self._stopped: set[tuple[str, int]] = set()
+        self.is_deaf = False
+        machine.clients.append(self)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._next.clear()
@@ -349,6 +356,8 @@ class Consumer:
 
     def close(self) -> None:
         self._next.clear()
+        if self in self._machine.clients:
+            self._machine.clients.remove(self)
 
     def list_topics(self, topic: str | None = None, timeout: float = REQUEST_TIMEOUT_S) -> Any:
         self._broker.request(self._machine, timeout)
@@ -358,7 +367,7 @@ class Consumer:
         self._machine.called()
         if timeout and not self._has_some():
             self._machine.wait(None if timeout < 0 else timeout, self._has_some)
-        if not self._broker.is_reached_by(self._machine):
+        if self.is_deaf or not self._broker.is_reached_by(self._machine):
             return []
         given: list[Message] = []
         for at in self._next:
@@ -368,7 +377,7 @@ class Consumer:
         return given
 
     def _has_some(self) -> bool:
-        if not self._broker.is_reached_by(self._machine):
+        if self.is_deaf or not self._broker.is_reached_by(self._machine):
             return False
         return any(self._is_due(at, offset) for at, offset in self._next.items())
 

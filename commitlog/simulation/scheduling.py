@@ -182,7 +182,7 @@ class SimulatedMachine(Machine):
         cut_s: until then it reaches neither Kafka nor the catalog.
         full_s: until then its disk is full.
         clock_off_ms: what its clock is wrong by.
-        producers: what its process sends by.
+        clients: what its process sends and reads by.
         library: its Kafka.
     """
 
@@ -193,7 +193,7 @@ class SimulatedMachine(Machine):
         self.is_dead = False
         self.frozen_s = self.cut_s = self.full_s = 0.0
         self.clock_off_ms = 0
-        self.producers: list[Any] = []
+        self.clients: list[Any] = []
         self.library: Any = None
         self._on_fuse = on_fuse
         self._calls = 0

@@ -170,8 +170,8 @@ class World:
         return -1 if self.is_calm else self.choices.below(FUSE_MAX)
 
     def _deafen(self, machine: SimulatedMachine) -> None:
-        if machine.producers:
-            self.choices.pick(machine.producers).is_deaf = True
+        if machine.clients:
+            self.choices.pick(machine.clients).is_deaf = True
 
     def _cut_retention(self) -> None:
         topics = topics_of(LOG)

@@ -21,7 +21,7 @@ from commitlog.domain.deciding import decide
 from commitlog.domain.model import Genesis, Outcome
 from commitlog.domain.state.dumping import dump_state
 from commitlog.domain.state.index import new_state
-from commitlog.log import active, checkpoint, proposals, replica, sequencer
+from commitlog.log import active, checkpoint, proposals, reading, replica, sequencer
 from commitlog.log.active import Active
 from commitlog.log.chain import Chain
 from commitlog.log.checkpoint import Checkpointer
@@ -266,6 +266,20 @@ def a_deaf_producer_of_proposals_is_waited_for(patch: Patch) -> None:
     patch.setattr(Publisher, "_give_up_overdue", lambda self, now_s: None)
 
 
+def a_deaf_reader_is_waited_for(patch: Patch) -> None:
+    patch.setattr(reading.TopicReader, "_hear_anew", lambda self: None)
+
+
+def a_deaf_source_of_proposals_is_waited_for(patch: Patch) -> None:
+    real = proposals.ProposalSource.__init__
+
+    def init(self: proposals.ProposalSource, *args: object, **options: object) -> None:
+        real(self, *args, **options)  # type: ignore[arg-type]
+        patch.setattr(self._hearing, "is_lost", lambda next_offsets: False)
+
+    patch.setattr(proposals.ProposalSource, "__init__", init)
+
+
 BUGS = [
     told_before_the_acknowledgement,
     an_error_is_no_doubt,
@@ -297,6 +311,8 @@ BUGS = [
     a_deaf_producer_of_results_is_waited_for,
     a_deaf_voice_is_waited_for,
     a_deaf_producer_of_proposals_is_waited_for,
+    a_deaf_reader_is_waited_for,
+    a_deaf_source_of_proposals_is_waited_for,
 ]
 
 
