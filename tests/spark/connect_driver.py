@@ -70,7 +70,7 @@ def main() -> None:
     compact(spark, TABLE, log=log)
     found["native"] = ids(read(spark, TABLE, log=log))
     found["row"] = read(spark, TABLE, log=log).where("id = 25").first().asDict(recursive=True)
-    overwrite(rows(1, 2), TABLE, [("id", "<", 5)], log=log)
+    overwrite(rows(1, 2), TABLE, [("id", "<", 5)], check=True, log=log)
     found["overwritten"] = ids(read(spark, TABLE, log=log))
     try:
         stream_into(TABLE, log=log)
