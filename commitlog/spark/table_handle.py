@@ -11,9 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog, SubmittedOutcome
+from commitlog.client.arguments import shown
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.others_names import told_instead
 from commitlog.domain.model import PartitionSpec
+from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.delete import delete
 from commitlog.spark.changing.merge import merge_by
 from commitlog.spark.changing.merge_clauses import Merge
@@ -370,6 +372,8 @@ def table(spark: SparkSession, name: str, *, log: CommitLog | None = None) -> Sp
         log: the log; None connects by the settings found.
 
     Raises:
-        InvalidRequestError: it is no name of a table.
+        InvalidRequestError: it is no name of a table, or ``log`` is none.
     """
+    if not (log is None or isinstance(log, CommitLog)):
+        raise InvalidRequestError(f"log is a CommitLog, such as CommitLog.connect(), not {shown(log)}")
     return SparkTable(spark, connect() if log is None else log, parse_table_name(name))

@@ -30,7 +30,7 @@ from commitlog.spark.connection import connect
 from commitlog.spark.filters import Rows, filter_of
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.reading.snapshots import read_at
-from commitlog.spark.writing.column_fit import fit
+from commitlog.spark.writing.column_fit import check_frame, fit
 from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.proposal_room import few_files
@@ -103,6 +103,7 @@ class SparkTransaction:
             DataFileError: the columns do not fit the table.
             TableNotFoundError: there is no such table, and it is not to be created.
         """
+        check_frame(df)
         if self.is_repeat:
             return
         to = prepared_target(self._transaction, table, Making(df.schema, create, partition_by, merge_schema))
@@ -124,6 +125,7 @@ class SparkTransaction:
 
     def overwrite(self, df: DataFrame, table: str, where: Rows = True, *, partitions: str | None = None) -> None:
         """Replace rows by those of ``df``; see `commitlog.spark.overwrite`."""
+        check_frame(df)
         self._change(df.sparkSession, table, put_overwrite(df, where, partitions), "overwrite", df, filter_of(where))
 
     def merge(

@@ -162,3 +162,18 @@ def test_spark_job_when_its_tasks_would_need_the_log_then_says_what_runs_in_memo
     for call in (outcomes, verify):
         with pytest.raises(InvalidRequestError, match=r"in memory is in this process alone.*commitlog up"):
             call(spark, log=log)
+
+
+def test_read_when_no_row_is_deleted_then_its_scan_makes_nothing_but_the_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(rows(spark, 1, 2), create=True)
+
+    def scanned() -> bool:
+        return "row_index" in t.read()._jdf.queryExecution().executedPlan().toString()
+
+    assert not scanned()
+    t.delete("id = 1")
+    assert scanned()
+    assert ids_of(t.read()) == [2]

@@ -11,7 +11,14 @@ from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.errors import ConfigurationError, DataFileError, FencedError, ProposalRejectedError, TableNotFoundError
+from commitlog.errors import (
+    ConfigurationError,
+    DataFileError,
+    FencedError,
+    InvalidRequestError,
+    ProposalRejectedError,
+    TableNotFoundError,
+)
 from commitlog.spark import Key, append, delete, overwrite, read, transaction
 from commitlog.spark.jobs import shown_as
 
@@ -171,7 +178,9 @@ def test_append_when_the_table_is_missing_then_says_how_to_create_it_or_does_in_
     assert read(spark, "new", log=log).collect() == df.union(df).collect()
     with pytest.raises(DataFileError, match="cast the column first"):
         append(spark.sql("SELECT NULL AS nothing"), "other", log=log, create=True)
-    with pytest.raises(DataFileError, match="see that its schema exists"):
+    with pytest.raises(
+        InvalidRequestError, match=r"no schema nowhere \(there is main\): tx\.create_schema\('nowhere'\)"
+    ):
         append(df, "nowhere.new", log=log, create=True)
 
 

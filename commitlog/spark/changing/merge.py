@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
@@ -22,16 +23,20 @@ from commitlog.spark.changing.base import Base, refuse_inlined
 from commitlog.spark.changing.matching import Found
 from commitlog.spark.changing.merge_clauses import Clause, Clauses
 from commitlog.spark.changing.merge_step import CLAUSE, NUMBER, MergeStep
-from commitlog.spark.changing.new_values import explaining_text
+from commitlog.spark.changing.new_values import explaining_text, named
 from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.columns import quoted
 from commitlog.spark.filters import Where
 from commitlog.spark.reading.snapshots import read_at
-from commitlog.spark.writing.column_fit import conform
+from commitlog.spark.writing.column_fit import check_frame, conform
 from commitlog.spark.writing.key import Key
 
 _BOUNDED = frozenset({*INTEGER_BITS, "date", "decimal", "varchar"})
+_SIDES = (
+    "A merge names columns as source.x and target.x: of rows that are inserted there is source.x alone, of those that no row "
+    "of the source matches target.x alone."
+)
 _BOUNDED_KEYS = (st.IntegralType, st.DateType, st.DecimalType, st.StringType)
 
 
@@ -140,7 +145,9 @@ class Merging:
     """
 
     def __init__(self, source: DataFrame, on: str | Sequence[str], clauses: Clauses) -> None:
-        keys = (on,) if isinstance(on, str) else checked_items("on", on, str, "names of columns")
+        check_frame(source)
+        given: Any = (on,) if isinstance(on, str | Expression) else on
+        keys = checked_items("on", given, str, "names of columns")
         if not keys:
             raise InvalidRequestError("on names the columns that are equal in rows that match, such as on='id'")
         known = {fold(name) for name in source.columns}
@@ -176,9 +183,10 @@ class Merging:
 
     def bounds(self, table: TableDefinition) -> Where:
         """Between which values the table's rows that it is about have the columns ``on``, where their types have bounds."""
+        for name in self._keys:
+            table.column(name)
         for values in (each.values for each in self._clauses.all if isinstance(each.values, Mapping)):
-            for name in values:
-                table.column(name)
+            named(values, table)
         self._fitted(self._given, table)
         _, least, greatest = self._told
         if self._clauses.not_matched_by_source:
@@ -204,9 +212,9 @@ class Merging:
         # What the source was made of may have been any row.
         is_own = read_at(self._given, base.log, base.definition.table_id) is not None
         transaction.read(base.table, filter=() if is_own else base.predicates)
-        rows = step.rows().localCheckpoint(eager=False)
-        acting = rows.where(f"{CLAUSE} IS NOT NULL")
-        with explaining_text():
+        with explaining_text(_SIDES):
+            rows = step.rows().localCheckpoint(eager=False)
+            acting = rows.where(f"{CLAUSE} IS NOT NULL")
             inserted, changed = _together(step.inserted(rows)), _together(step.updated(acting))
         places, matched = step.found(rows)
         is_new = matched < self._told.row_count

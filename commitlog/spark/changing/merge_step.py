@@ -15,7 +15,7 @@ from commitlog.client.files.file_columns import ROW_ID
 from commitlog.domain.model.types import fold
 from commitlog.spark.changing.base import Base, names_of
 from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
-from commitlog.spark.changing.new_values import new_value
+from commitlog.spark.changing.new_values import named, new_value
 from commitlog.spark.columns import quoted
 from commitlog.spark.reading.dataframes import with_positions
 from commitlog.spark.reading.positions import positions
@@ -51,6 +51,8 @@ class MergeStep:
         clauses = self.clauses
         if clauses.not_matched_by_source:
             unmatched = first_that_holds(clauses.not_matched_by_source, len(clauses.matched))
+            # Of the source they have nothing, and what is said of it would be NULL in silence.
+            old.select(unmatched)
             clause = sf.when(sf.col(NUMBER).isNotNull(), first_that_holds(clauses.matched)).otherwise(unmatched)
         else:
             clause = first_that_holds(clauses.matched)
@@ -78,7 +80,8 @@ class MergeStep:
         for number, clause in enumerate((*self.clauses.matched, *self.clauses.not_matched_by_source)):
             if clause.values is not None:
                 chosen = self._values(clause, otherwise="target")
-                rows = acting.where(f"{CLAUSE} = {number}").select(*chosen, ROW_ID)
+                known = acting if number < len(self.clauses.matched) else acting.drop("source")
+                rows = known.where(f"{CLAUSE} = {number}").select(*chosen, ROW_ID)
                 fresh.append(fit_with_ids(rows, self.base.definition))
         return fresh
 
@@ -115,7 +118,7 @@ class MergeStep:
                 if fold(name) in given
             }
         else:
-            values = {table.column(name).name: new_value(value) for name, value in clause.values.items()}
+            values = {name: new_value(value) for name, value in named(clause.values, table).items()}
         if otherwise is not None:
             values = {name: values.get(name, sf.col(f"{otherwise}.{quoted(name)}")) for name in names_of(self.base)}
         return [value.alias(name) for name, value in values.items()]

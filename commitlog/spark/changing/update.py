@@ -16,7 +16,7 @@ from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.attempts import Propose, committed
 from commitlog.spark.changing.base import Base, names_of, only
 from commitlog.spark.changing.matching import Matches, found_rows
-from commitlog.spark.changing.new_values import explaining_text, new_value
+from commitlog.spark.changing.new_values import explaining_text, named, new_value
 from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.columns import quoted
 from commitlog.spark.filters import Rows, filter_of
@@ -71,7 +71,7 @@ def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:
     matches = Matches(where)
 
     def propose(transaction: Transaction, base: Base) -> Sequence[str]:
-        given = {base.definition.column(name).name: value for name, value in values.items()}
+        given = named(values, base.definition)
         with explaining_text():
             new = {name: new_value(value).alias(name) for name, value in given.items()}
             with_positions(base.spark, only(base, ()).scan).select(*new.values())

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome
+from commitlog.client.arguments import checked_items
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import FilterOp
@@ -95,6 +96,12 @@ def compact(
         raise InvalidRequestError(
             f"parallelism is how many groups are rewritten at once, from 1 on, not {parallelism!r}"
         )
+    if not isinstance(target_bytes, int) or target_bytes < 1:
+        raise InvalidRequestError(
+            f"target_bytes is how many bytes a file has about, such as 2**27, not {target_bytes!r}"
+        )
+    sort_by = checked_items("sort_by", sort_by, str, "names of columns, such as ['day', 'id']")
+    z_order_by = checked_items("z_order_by", z_order_by, str, "names of columns, such as ['day', 'id']")
     to_log = connect() if log is None else log
     base = base_of(spark, table, to_log, to_log.transaction())
     check_columns(base.definition, [*sort_by, *z_order_by], curve=bool(z_order_by))

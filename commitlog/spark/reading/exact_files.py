@@ -60,8 +60,13 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
     index.begin(session, _java_schema(spark, _KNOWN))
     for chunk in _chunks(files, deleted=in_scan):
         index.add(chunk)
-    rows = DataFrame(index.rows(session, read_as), spark).selectExpr("*", f"_metadata.row_index AS {POSITION}")
-    if any(each.has_deleted for each in files):
+    rows = DataFrame(index.rows(session, read_as), spark)
+    has_deleted = any(each.has_deleted for each in files)
+    if not (placed or has_deleted):
+        # Once a row's place is asked for, Spark makes all that it knows of each row, though nobody wants it in the end.
+        return rows.drop(*_KNOWN.names)
+    rows = rows.selectExpr("*", f"_metadata.row_index AS {POSITION}")
+    if has_deleted:
         rows = rows.where(_is_live(index)) if in_scan else without_deleted(rows, files)
     return rows.drop(_DELETED) if placed else rows.drop(_DELETED, FILE, POSITION, ROW_ID_START)
 

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog
-from commitlog.errors import ConfigurationError
+from commitlog.client.arguments import checked_count, shown
+from commitlog.errors import ConfigurationError, InvalidRequestError
 from commitlog.spark.connection import catalog_of
 from commitlog.spark.reading.moments import check_passed, parsed
 
@@ -38,19 +39,26 @@ def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime 
     """
     if snapshot is not None and timestamp is not None:
         raise ConfigurationError("give a snapshot or a timestamp to read a table at, not both")
-    try:
-        if snapshot is not None:
-            if int(snapshot) > catalog_of(log).head_snapshot_id():
-                # What was committed just now may not be there for readers yet: that waits for it.
-                log.head_snapshot_id()
-            return int(snapshot)
-    except ValueError as error:
-        raise ConfigurationError(f"a table is read at a snapshot such as 42: {error}") from None
+    if snapshot is not None:
+        asked = _snapshot_id(snapshot)
+        if asked > catalog_of(log).head_snapshot_id():
+            # What was committed just now may not be there for readers yet: that waits for it.
+            log.head_snapshot_id()
+        return asked
     moment = parsed(timestamp) if isinstance(timestamp, str) else timestamp
     if moment is not None:
         check_passed(moment)
     head = log.head_snapshot_id()
     return head if moment is None else catalog_of(log).snapshot_at(moment)
+
+
+def _snapshot_id(given: int | str) -> int:
+    try:
+        return int(given) if isinstance(given, str) else checked_count("a snapshot", given)
+    except (ValueError, InvalidRequestError):
+        raise ConfigurationError(
+            f"a table is read at a snapshot such as 42, or at a timestamp such as '2026-03-01', not at {shown(given)}"
+        ) from None
 
 
 def query_of_task(otherwise: str) -> str:

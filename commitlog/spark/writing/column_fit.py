@@ -24,7 +24,7 @@ _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 
 
 def check_frame(df: DataFrame) -> None:
-    """See that rows are Spark's, and not those of pandas or another library.
+    """See that rows are Spark's, and not those of pandas or another library, nor a stream of them.
 
     Raises:
         InvalidRequestError: they are not.
@@ -33,6 +33,10 @@ def check_frame(df: DataFrame) -> None:
         raise InvalidRequestError(
             f"rows are a DataFrame of Spark, not {type(df).__module__.split('.')[0]}'s {type(df).__name__}: give "
             "spark.createDataFrame(rows)"
+        )
+    if df.isStreaming:
+        raise InvalidRequestError(
+            "rows of a stream come in batches: write it by df.writeStream.foreachBatch(commitlog.spark.stream_into(table))"
         )
 
 

@@ -124,6 +124,8 @@ def prepared_target(transaction: Transaction, table: str, making: Making | None)
     preparation = NOTHING if making is None else making.preparation(None if to is None else to.definition)
     if to is not None and preparation == NOTHING:
         return to
+    if to is None:
+        transaction.check_schema(table)
     preparation.put(transaction, table)
     return replace(target_of(transaction, table), preparation=preparation)
 
@@ -141,6 +143,7 @@ def create_if_missing(log: CommitLog, table: str, making: Making) -> None:
     try:
         transaction.table(table)
     except TableNotFoundError:
+        transaction.check_schema(table)
         created = making.preparation(None)
         transaction.create_table(table, created.created, partition_by=created.partition_by, if_not_exists=True)
         transaction.commit()
