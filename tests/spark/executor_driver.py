@@ -1,6 +1,7 @@
 """A driver with executors of their own processes, one of which is killed while its tasks write.
 
-Told as JSON what to connect to; tells as JSON on its last line in which write an executor was killed.
+Told as JSON what to connect to; tells as JSON on its last line in which write an executor was killed, and how many rows it
+then reads of a file with deleted ones.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.spark import append
+from commitlog.spark import append, delete, read
 
 FUNCTION_TABLE, FORMAT_TABLE = "main.by_function", "main.by_format"
 ROWS, TASKS = 400, 4
@@ -52,7 +53,8 @@ def main() -> None:
     with_killer = Killer(work / "by_format")
     by_format.options(**told["settings"], table=FORMAT_TABLE).mode("append").save()
     killed["by_format"] = with_killer.end()
-    print(json.dumps(killed))
+    delete(spark, FUNCTION_TABLE, "id = 0", log=log)
+    print(json.dumps({**killed, "left": read(spark, FUNCTION_TABLE, log=log).count()}))
     spark.stop()
 
 
