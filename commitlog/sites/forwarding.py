@@ -16,7 +16,7 @@ from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.row_keys import RowChange, given_key, time_us_of
-from commitlog.domain.state.sites import Arrival, is_row_change, made_at
+from commitlog.domain.state.sites import SITES, Arrival, is_row_change, made_at
 
 _MAINTENANCE = frozenset(
     {m.ChangeKind.COMPACT, m.ChangeKind.FLUSH, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE}
@@ -88,7 +88,7 @@ class Source:
     def _tell(self, outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> Forwarded | None:
         told: list[m.Change] = []
         left_out = 0
-        settled = {each.change: each for each in outcome.resolutions}
+        settled = {each.change: each for each in outcome.resolutions if each.policy != SITES}
         for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
             if effect.skipped or change.kind in _MAINTENANCE:
                 continue
@@ -127,6 +127,8 @@ class Source:
             image = settled.row if settled is not None and settled.row is not None else _image(change)
         ended = None if effect.ended_row_id is None else _ended_key(definition, change, settled)
         goes_on = ended is not None and image is not None and _same_key(definition, ended, image)
+        if ended is None and isinstance(change, m.DeleteRow):
+            ended = change.key  # Of a row that is held back.
         if ended is not None and not goes_on:
             yield m.DeleteRow(change.schema, change.table, ended, time_us, origin)
         if image is not None and goes_on:

@@ -1,7 +1,8 @@
-"""Two to four sites in memory, with clocks hours apart, whose links come, go and die; and what must hold of them.
+"""Two to four sites in memory, with clocks hours apart, whose links and sequencers come, go and die; what must hold of them.
 
 The checker knows nothing of digests: it walks each log, keeps for every version all that its node contained when it made it (a
-whole vector clock), and says from that alone which versions are superseded, which conflict, and which one stands.
+whole vector clock), and says from that alone which versions are superseded, which conflict, and which one would stand. Which of
+these stand together it finds out by trying: as many of those that get their UNIQUE values as have their parents.
 """
 
 from __future__ import annotations
@@ -15,14 +16,44 @@ from sites_wire import Wire
 
 from commitlog.client.ids import id_at
 from commitlog.domain import model as m
+from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.errors import OutcomeUnknownError
 from commitlog.sites.link import Link
 from commitlog.testing import InMemoryCommitLog
 
+Key = tuple[str, int]
+Row = dict[str, Any]
+
 KEYS = range(4)
 HOUR_MS = 3_600_000
 START_MS = 1_732_201_315_328
-COLUMNS = (m.ColumnSpec("id", "int64", nullable=False), m.ColumnSpec("v", "varchar"))
+ID = m.ColumnSpec("id", "int64", nullable=False)
+PLAIN = m.CreateTable("main", "k", (ID, m.ColumnSpec("v", "varchar")), primary_key=("id",))
+UNIQUE = m.CreateTable(
+    "main",
+    "k",
+    (ID, m.ColumnSpec("v", "varchar"), m.ColumnSpec("x", "int64"), m.ColumnSpec("y", "int64")),
+    primary_key=("id",),
+    unique=(("x",), ("y",)),
+)
+CHILD = m.CreateTable(
+    "main",
+    "c",
+    (
+        ID,
+        m.ColumnSpec("v", "varchar"),
+        m.ColumnSpec("k", "int64"),
+        m.ColumnSpec("kx", "int64"),
+        m.ColumnSpec("c", "int64"),
+    ),
+    primary_key=("id",),
+    foreign_keys=(
+        m.ForeignKeySpec(("k",), "main", "k", ("id",)),
+        m.ForeignKeySpec(("kx",), "main", "k", ("x",)),
+        m.ForeignKeySpec(("c",), "main", "c", ("id",)),
+    ),
+)
+HELD = (m.ResolutionAction.HELD, m.ResolutionAction.RELEASED)
 
 
 class Dot(NamedTuple):
@@ -36,7 +67,7 @@ class Version(NamedTuple):
     """What a snapshot made of a row (None: its end), and every dot that its node contained by then."""
 
     dot: Dot
-    image: dict[str, Any] | None
+    image: Row | None
     stamp_ms: int
     priority: int
     knew: frozenset[Dot]
@@ -61,7 +92,9 @@ class Sites:
             self._commit(name, m.Configure({"node_name": name, "node_priority": self.priorities[name]}))
         self.wires = {name: Wire(log, self.chance) for name, log in self.logs.items()}
         self.links = list(self._links(names))
-        self._commit("a", m.CreateTable("main", "k", COLUMNS, primary_key=("id",)))
+        self.constrained = self.chance.random() < 0.6
+        for table in (UNIQUE, CHILD) if self.constrained else (PLAIN,):
+            assert self._commit("a", table)
         self.settle()
 
     def _links(self, names: str) -> Iterator[tuple[str, str]]:
@@ -79,27 +112,48 @@ class Sites:
         self.now_ms[name] += self.chance.choice((0, 1, 50))
         return START_MS + skew_ms + self.now_ms[name]
 
-    def _commit(self, name: str, *changes: m.Change) -> None:
+    def _commit(self, name: str, *changes: m.Change) -> bool:
         log = self.logs[name]
         outcomes = log.outcomes
         made_at_ms = outcomes[-1].decided_at_ms if outcomes else 0
         proposal_id = id_at(made_at_ms, len(outcomes) & 0xFFF, self.chance.getrandbits(60))
-        assert log.submit(m.Proposal(proposal_id, "w", log.head_snapshot_id(), changes)).committed
+        return log.submit(m.Proposal(proposal_id, "w", log.head_snapshot_id(), changes)).committed
 
     def edit(self) -> None:
-        """Somebody changes some rows at one site."""
+        """Somebody changes some rows at one site, if the other rows there let them."""
         name = self.chance.choice(list(self.logs))
-        here = rows_of(self.logs[name])
+        here, held = rows_of(self.logs[name]), held_by(self.logs[name])
         changes: list[m.Change] = []
+        table = self.chance.choice("kkc") if self.constrained else "k"
         for key in self.chance.sample(KEYS, self.chance.choice((1, 1, 2))):
-            image = {"id": key, "v": f"{name}{self.chance.randrange(100)}"}
-            if key not in here:
-                changes.append(m.InsertRow("main", "k", image))
-            elif self.chance.random() < 0.3:
-                changes.append(m.DeleteRow("main", "k", {"id": key}))
+            image = self._image(table, key, name)
+            ends = self.chance.random() < 0.3
+            if ends and ((table, key) in here or (table, key) in held):
+                changes.append(m.DeleteRow("main", table, {"id": key}))
+            elif (table, key) in here:
+                changes.append(m.UpdateRow("main", table, {"id": key}, image))
             else:
-                changes.append(m.UpdateRow("main", "k", {"id": key}, image))
-        self._commit(name, *changes)
+                changes.append(m.InsertRow("main", table, image))
+        assert self._commit(name, *changes) or self.constrained
+
+    def _image(self, table: str, key: int, name: str) -> Row:
+        image: Row = {"id": key, "v": f"{name}{self.chance.randrange(100)}"}
+        if self.constrained and table == "k":
+            return {**image, "x": self._number(), "y": self._number()}
+        if self.constrained:
+            return {**image, "k": self._number(), "kx": self._number(), "c": self._number()}
+        return image
+
+    def _number(self) -> int | None:
+        return self.chance.choice((None, None, 0, 1, 2, 3))
+
+    def crash(self) -> None:
+        """A sequencer ends, and another one begins from a checkpoint, or from the log's beginning."""
+        memory = self.chance.choice(list(self.logs.values()))._memory
+        if self.chance.random() < 0.8:
+            memory._decider.state = load_state(dump_state(memory._state))
+        else:
+            memory._decider = memory._new_decider()
 
     def bring(self) -> None:
         """A link runs for a while, and may be cut anywhere; of what others had sent some comes before it, the rest with its."""
@@ -128,19 +182,30 @@ class Sites:
     def run(self, steps: int) -> None:
         """So many things happen; then it gets quiet."""
         for _ in range(steps):
-            (self.edit if self.chance.random() < 0.6 else self.bring)()
+            self.chance.choices((self.edit, self.bring, self.crash), (60, 36, 4))[0]()
         self.settle()
 
     # --- what must hold -----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Every site holds the rows that whole vector clocks say, and told of the conflicts that they say, and no others."""
+        """Every site holds the rows that whole vector clocks say, holds back those that they say, and told of the conflicts
+        that they say, and no others."""
         made = {dot: version for name in self.logs for dot, version in self._made_by(name)}
-        found = {name: rows_of(log) for name, log in self.logs.items()}
-        expected = {key: row for key in KEYS if (row := standing([v for (_, k), v in made.items() if k == key]))}
-        assert found == dict.fromkeys(found, expected), (found, expected)
-        for name in self.logs:
+        tables = ("k", "c") if self.constrained else ("k",)
+        best = {
+            (table, key): version
+            for table in tables
+            for key in KEYS
+            if (version := standing([v for (_, k), v in made.items() if k == (table, key)])) is not None
+        }
+        stand = standing_together(best)
+        expected = {key: best[key].image for key in stand}
+        held = {key: version.image for key, version in best.items() if key not in stand}
+        for name, log in self.logs.items():
+            assert (rows_of(log), held_by(log)) == (expected, held), (name, rows_of(log), held_by(log), expected, held)
+            assert told_as_held(log) == held.keys(), (name, told_as_held(log), held)
             self._check_conflicts(name, made)
+            check_restart(log)
 
     def _walk(self, name: str) -> Iterator[tuple[m.Outcome, Dot, frozenset[Dot]]]:
         """The snapshots of a log with row changes, whose each is, and what the log contained before it."""
@@ -155,7 +220,7 @@ class Sites:
                 yield outcome, dot, frozenset(contained)
                 contained.add(dot)
 
-    def _made_by(self, name: str) -> Iterator[tuple[tuple[Dot, int], Version]]:
+    def _made_by(self, name: str) -> Iterator[tuple[tuple[Dot, Key], Version]]:
         for outcome, dot, knew in self._walk(name):
             if dot.node == name:
                 assert outcome.proposal is not None
@@ -165,9 +230,9 @@ class Sites:
                         Version(dot, image_of(change), outcome.decided_at_ms, self.priorities[name], knew),
                     )
 
-    def _check_conflicts(self, name: str, made: dict[tuple[Dot, int], Version]) -> None:
+    def _check_conflicts(self, name: str, made: dict[tuple[Dot, Key], Version]) -> None:
         for outcome, dot, contained in self._walk(name):
-            told = {each.change for each in outcome.resolutions}
+            told = {each.change for each in outcome.resolutions if each.action not in HELD}
             assert outcome.proposal is not None
             for index, change in enumerate(outcome.proposal.changes):
                 version = made[dot, key_of(change)]  # type: ignore[arg-type]
@@ -180,12 +245,11 @@ def rows_in(proposal: m.Proposal) -> list[Any]:
     return [each for each in proposal.changes if each.kind.endswith("_ROW")]
 
 
-def key_of(change: Any) -> int:
-    found: int = (change.row if isinstance(change, m.InsertRow) else change.key)["id"]
-    return found
+def key_of(change: Any) -> Key:
+    return change.table, (change.row if isinstance(change, m.InsertRow) else change.key)["id"]
 
 
-def image_of(change: Any) -> dict[str, Any] | None:
+def image_of(change: Any) -> Row | None:
     return None if isinstance(change, m.DeleteRow) else dict(change.row)
 
 
@@ -194,17 +258,77 @@ def maximal(versions: list[Version]) -> list[Version]:
     return [v for v in versions if not any(v.dot in other.knew for other in versions)]
 
 
-def standing(versions: list[Version]) -> dict[str, Any] | None:
-    """The row that stands of all the versions that were ever made of it."""
+def rank(version: Version) -> tuple[Any, ...]:
+    return version.priority, -version.stamp_ms, version.dot.node, version.dot.tick
+
+
+def standing(versions: list[Version]) -> Version | None:
+    """The version that would stand of all that were ever made of a row."""
     if not versions:
         return None
-    ranked = sorted(maximal(versions), key=lambda v: (v.image is not None, v.priority, -v.stamp_ms, v.dot.node))
-    return ranked[0].image
+    best = min(maximal(versions), key=lambda v: (v.image is not None, rank(v)))
+    return None if best.image is None else best
 
 
-def rows_of(log: InMemoryCommitLog) -> dict[int, dict[str, Any]]:
-    """What table k holds, by key."""
-    tables = [each for each in log._memory._state.tables.values() if each.name == "k"]
-    if not tables or tables[0].rows is None:
-        return {}
-    return {int(key): dict(version.image or {}) for key, version in tables[0].rows.live.items()}
+def standing_together(best: dict[Key, Version]) -> set[Key]:
+    """Of the best version of each row those that stand beside each other."""
+    taken: set[tuple[str, int]] = set()
+    stand: set[Key] = set()
+    for key in sorted(best, key=lambda key: (rank(best[key]), key)):
+        image = best[key].image or {}
+        asked = {(name, image[name]) for name in ("x", "y") if key[0] == "k" and image.get(name) is not None}
+        if not asked & taken:
+            taken |= asked
+            stand.add(key)
+    while orphans := {key for key in stand if not has_parents(best[key].image or {}, best, stand)}:
+        stand -= orphans
+    return stand
+
+
+def has_parents(image: Row, best: dict[Key, Version], stand: set[Key]) -> bool:
+    values = {(best[key].image or {}).get("x") for key in stand if key[0] == "k"}
+    return (
+        (image.get("k") is None or ("k", image["k"]) in stand)
+        and (image.get("c") is None or ("c", image["c"]) in stand)
+        and (image.get("kx") is None or image["kx"] in values)
+    )
+
+
+def check_restart(log: InMemoryCommitLog) -> None:
+    """A sequencer that begins from the log's beginning has the same state; readers see what stands."""
+    memory = log._memory
+    assert state_hash(memory._new_decider().state) == state_hash(memory._state)
+    for table in memory._state.tables.values():
+        if table.rows is not None:
+            seen = log.table(f"main.{table.name}").scan().to_arrow().to_pylist()
+            assert {row["id"]: row for row in seen} == {int(key): row.image for key, row in table.rows.live.items()}
+
+
+def told_as_held(log: InMemoryCommitLog) -> set[Key]:
+    """The rows whose last word in the history of conflicts is that they are held back."""
+    last: dict[Key, m.ResolutionAction] = {}
+    for outcome in log.outcomes:
+        for each in outcome.resolutions:
+            if each.action in HELD:
+                last[each.object.table or "", int(each.object.row_key or "")] = each.action
+    return {key for key, action in last.items() if action is m.ResolutionAction.HELD}
+
+
+def rows_of(log: InMemoryCommitLog) -> dict[Key, Row]:
+    """The rows that stand."""
+    return {
+        (table.name, int(key)): dict(version.image or {})
+        for table in log._memory._state.tables.values()
+        if table.rows is not None
+        for key, version in table.rows.live.items()
+    }
+
+
+def held_by(log: InMemoryCommitLog) -> dict[Key, Row]:
+    """The rows that are held back."""
+    return {
+        (table.name, int(key)): dict(version.image or {})
+        for table in log._memory._state.tables.values()
+        if table.rows is not None
+        for key, version in table.rows.held.items()
+    }

@@ -182,6 +182,8 @@ RESOLUTIONS = st.builds(
     committed_row=optional(ROWS),
     proposed_row=optional(ROWS),
     row=optional(ROWS),
+    ended_row_id=optional(BIGINTS),
+    row_id=optional(BIGINTS),
 )
 ASSIGNED = st.builds(
     m.Assigned,

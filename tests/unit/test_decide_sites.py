@@ -6,61 +6,13 @@ from typing import Any
 
 import pytest
 from deciding import DecidedLog, create_table, delete_row, insert, keyed_table, update
-
-from commitlog.domain.model import Outcome, Row
-
-KEYED = "id int64 not null, v varchar, w varchar"
-B, C = {"node": "b", "priority": 2}, {"node": "c", "priority": 3}
-
-
-def node(name: str, priority: int = 0) -> dict[str, Any]:
-    return {"kind": "CONFIGURE", "settings": {"node_name": name, "node_priority": priority}}
+from deciding_sites import KEYED, C, brought, log_of_node_a, node, row_of, settled, value_of
 
 
 @pytest.fixture
 def log() -> DecidedLog:
     """Node a of priority 1, with keyed tables k (w is UNIQUE) and c, which refers to it; row 1 of k was made by snapshot 4."""
-    log = DecidedLog()
-    log.commit(keyed_table("k", KEYED, unique=[["w"]]))
-    log.commit(
-        keyed_table(
-            "c",
-            "id int64 not null, p int64",
-            foreign_keys=[{"columns": ["p"], "ref_schema": "main", "ref_table": "k", "ref_columns": ["id"]}],
-        )
-    )
-    log.commit(node("a", 1))
-    log.commit(insert(id=1, v="a4", w="x", time=4_000))
-    return log
-
-
-def brought(
-    log: DecidedLog, *changes: dict[str, Any], by: dict[str, Any] = B, tick: int, stamp: int = 9, **knew: int
-) -> Outcome:
-    """The outcome of what a link brings from snapshot ``tick`` of a node that had taken over nodes up to ``knew``."""
-    origin = {"node": by["node"], "tick": tick, "stamp_ms": stamp, "priority": by["priority"]}
-    digest = [{"node": name, "tick": known, "priority": 0} for name, known in knew.items()]
-    if by["node"] not in knew:
-        digest.append({"node": by["node"], "tick": log.state.next_tick(by["node"]), "priority": by["priority"]})
-    rows = [{**each, "origin": origin} if each["kind"].endswith("_ROW") else each for each in changes]
-    return log.propose(*rows, replicated={"node": by["node"], "tick": tick, "digest": digest})
-
-
-def settled(outcome: Outcome) -> list[str]:
-    assert outcome.snapshot_id is not None, outcome.detail
-    return [f"{each.kind} {each.action}" for each in outcome.resolutions]
-
-
-def row_of(log: DecidedLog, key: int = 1, table: str = "k") -> Row | None:
-    [found] = [each for each in log.state.tables.values() if each.name == table]
-    assert found.rows is not None
-    version = found.rows.live.get(str(key))
-    return None if version is None else version.image
-
-
-def value_of(log: DecidedLog, key: int = 1) -> Any:
-    row = row_of(log, key)
-    return None if row is None else row["v"]
+    return log_of_node_a()
 
 
 def test_update_when_its_node_knew_the_row_then_supersedes_it_without_a_conflict(log: DecidedLog) -> None:
@@ -187,30 +139,6 @@ def test_change_of_a_definition_when_a_link_brings_it_then_is_made_once(log: Dec
     plain = brought(log, create_table("p"), insert("p", id=1), tick=3)
     assert plain.effects[1].row_id == 0
     log.check_replay()
-
-
-def test_row_when_another_one_holds_its_unique_value_then_refused_and_named(log: DecidedLog) -> None:
-    outcome = brought(log, insert(id=2, w="x"), tick=2)
-    assert [str(each.kind) for each in outcome.conflicts] == ["UNIQUE"]
-    assert outcome.conflicts[0].object.row_key == "1"
-    assert log.state.next_tick("b") == 0
-
-
-def test_row_when_what_it_refers_to_is_gone_or_what_refers_to_it_is_here_then_refused(log: DecidedLog) -> None:
-    outcome = brought(log, insert("c", id=1, p=7), tick=2)
-    assert [(str(each.kind), each.object.row_key) for each in outcome.conflicts] == [("FOREIGN_KEY", "7")]
-    assert brought(log, insert("c", id=1, p=1), insert("c", id=2, p=None), tick=2).snapshot_id is not None
-    refused = brought(log, delete_row(1), tick=3, a=5)
-    assert [(str(each.kind), each.object.table) for each in refused.conflicts] == [("FOREIGN_KEY", "c")]
-    assert brought(log, update(1, v="b", w="y"), tick=3, a=5).snapshot_id is not None
-    log.check_replay()
-
-
-def test_row_when_it_refers_to_itself_then_stands(log: DecidedLog) -> None:
-    key = {"columns": ["p"], "ref_schema": "main", "ref_table": "s", "ref_columns": ["id"]}
-    log.commit(keyed_table("s", "id int64 not null, p int64", foreign_keys=[key]))
-    assert brought(log, insert("s", id=1, p=1), tick=2).snapshot_id is not None
-    assert brought(log, insert("s", id=2, p=3), tick=3).conflicts
 
 
 def test_row_when_what_it_would_displace_has_left_the_window_then_refused() -> None:

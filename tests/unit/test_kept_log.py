@@ -1,9 +1,9 @@
 """Logs that earlier versions wrote: they are read as they were, and their proposals are answered with the same bytes.
 
-Of the first version of outcomes and receipts, which had no codes of INVALID, and of the first version of proposals, which
-no link brought, with the same values. The files are kept, never made anew: histories in which every kind of change commits
-and conflicts, with the JSON that each proposal was made of, its bytes, its outcome's bytes, the receipts and dead letters, and
-the hash of the state at the end.
+Of the first version of outcomes and receipts, which had no codes of INVALID, of the second one of outcomes, which held no row
+back, and of the first version of proposals, which no link brought, with the same values. The files are kept, never made anew:
+histories in which every kind of change commits and conflicts, with the JSON that each proposal was made of, its bytes, its
+outcome's bytes, the receipts and dead letters, and the hash of the state at the end.
 """
 
 from __future__ import annotations
@@ -49,20 +49,24 @@ def kept(name: str) -> dict[str, Any]:
     return value
 
 
-FIRST, SECOND, NEWEST = (kept(f"kept_log.{version}.json.gz") for version in (1, 2, 3))
+FIRST, SECOND, THIRD, NEWEST = (kept(f"kept_log.{version}.json.gz") for version in (1, 2, 3, 4))
+ALL = (FIRST, SECOND, THIRD, NEWEST)
 DECIDED_AT_MS, MALFORMED_AT_MS = 1_700_000_000_000, 1_700_000_001_000
 
 
 def each_of(*versions: dict[str, Any]) -> pytest.MarkDecorator:
-    logs = [(log, f"{version} {log['seed']}") for version, each in enumerate(versions) for log in each["logs"]]
+    logs = [(log, f"{ALL.index(each) + 1} {log['seed']}") for each in versions for log in each["logs"]]
     return pytest.mark.parametrize("log", [log for log, _ in logs], ids=[name for _, name in logs])
 
 
 each_first = each_of(FIRST)
-each_with_codes = each_of(SECOND, NEWEST)
+each_with_codes = each_of(SECOND, THIRD, NEWEST)
+each_earlier = each_of(FIRST, SECOND, THIRD)
+each_without_held_rows = each_of(SECOND, THIRD)
 each_without_links = each_of(FIRST, SECOND)
+each_with_links = each_of(THIRD, NEWEST)
 each_newest = each_of(NEWEST)
-every_log = each_of(FIRST, SECOND, NEWEST)
+every_log = each_of(*ALL)
 
 
 def data(text: str) -> bytes:
@@ -121,7 +125,7 @@ def check_kept_proposals(log: dict[str, Any], written: Callable[[bytes], bytes])
         assert proposal_from_json(proposal_to_json(with_statistics_expanded(read))) == proposal
 
 
-@each_newest
+@each_with_links
 def test_proposals_when_kept_then_json_and_bytes_are_each_made_of_the_other(log: dict[str, Any]) -> None:
     check_kept_proposals(log, lambda kept: kept)
 
@@ -143,22 +147,37 @@ def test_results_when_kept_then_replayed_as_they_were(log: dict[str, Any]) -> No
     assert state_hash(state).hex() == log["state_hash"]
 
 
-@each_with_codes
+@each_newest
 def test_results_when_kept_then_read_and_written_as_they_were(log: dict[str, Any]) -> None:
     assert [written_again(outcome_in(value)) for value in outcomes_of(log)] == outcomes_of(log)
 
 
-@each_first
-def test_results_when_of_the_first_version_then_written_as_the_newest_with_the_same_values(log: dict[str, Any]) -> None:
+@each_earlier
+def test_results_when_of_an_earlier_version_then_written_as_the_newest_with_the_same_values(
+    log: dict[str, Any],
+) -> None:
     for value in outcomes_of(log):
         read = outcome_in(value)
         assert decode_head(value) == decode_head(written_again(read))
         assert written_again(read)[:10] != value[:10]
         assert outcome_in(written_again(read)) == read
-        assert read.outcome.invalid_code is None
 
 
-@each_with_codes
+@each_first
+def test_results_when_of_the_first_version_then_without_codes(log: dict[str, Any]) -> None:
+    assert all(outcome_in(value).outcome.invalid_code is None for value in outcomes_of(log))
+
+
+@each_without_held_rows
+def test_proposals_when_decided_again_then_only_the_form_of_outcomes_is_new(log: dict[str, Any]) -> None:
+    outcomes, told = decided_again(log)
+    assert [outcome_in(value).outcome for value in outcomes] == [
+        outcome_in(value).outcome for value in outcomes_of(log)
+    ]
+    assert told == [data(value) for value in log["receipts"]]
+
+
+@each_newest
 def test_proposals_when_decided_again_then_every_byte_is_as_it_was(log: dict[str, Any]) -> None:
     outcomes, told = decided_again(log)
     assert outcomes == outcomes_of(log)
@@ -185,7 +204,7 @@ def test_receipts_when_kept_then_read_and_written_as_they_were(log: dict[str, An
     assert encode_receipts(read.receipts, log_id=read.log_id, partition=read.partition) == value
 
 
-@pytest.mark.parametrize("kept", [FIRST, SECOND, NEWEST], ids=["1", "2", "3"])
+@pytest.mark.parametrize("kept", ALL, ids=["1", "2", "3", "4"])
 def test_heartbeat_and_takeover_when_kept_then_read_and_written_as_they_were(kept: dict[str, Any]) -> None:
     assert encode_heartbeat(decode_heartbeat(data(kept["heartbeat"]))) == data(kept["heartbeat"])
     takeover = decode_record(data(kept["takeover"]))

@@ -222,15 +222,19 @@ def test_link_when_the_other_site_has_another_table_of_that_name_then_stops_and_
     assert rows(b) == {"1": "x"}
 
 
-def test_link_when_another_row_holds_a_unique_value_then_stops_with_the_row_named(
+def test_link_when_another_row_holds_a_unique_value_then_one_is_held_back_at_both_and_the_rest_goes_on(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
     change(a, ("insert", row(1, "x", "w")))
-    change(b, ("insert", row(2, "y", "w")))
-    with pytest.raises(LinkStoppedError, match=r"CONFLICT.*2"):
-        bring(a, b)
-    change(b, ("update", row(2, "y", "other")))
-    assert bring(a, b).brought == 1
+    change(b, ("insert", row(2, "y", "w")), ("insert", row(3, "z")))
+    bring(a, b)
+    bring(b, a)
+    assert rows(a) == rows(b) == {"1": "x", "3": "z"}
+    change(b, ("delete", 2))
+    bring(b, a)
+    change(a, ("delete", 1))
+    bring(a, b)
+    assert rows(a) == rows(b) == {"3": "z"}
 
 
 def test_link_when_one_of_many_is_refused_then_none_after_it_is_taken_and_the_next_link_sends_one_alone(

@@ -23,6 +23,7 @@ from commitlog.domain import model as m
 from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.named import named_by
 from commitlog.domain.model.records.outcome_json import conflict_to_json
+from commitlog.domain.state.sites import moves
 
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -160,6 +161,9 @@ class _ChangesetProjection:
             self.given = self.assigned.of(change, effect)
             if effect.object_id not in doomed or change.kind in _DROPS:
                 _PROJECT[change.kind](self, change, effect, index)
+        for effect, image in moves(outcome):
+            if effect.object_id not in doomed:
+                self.change_row(effect, image)
         for entry in self.objects.finish():
             self.changes_made[entry] = None
         self.buffer.add(
@@ -264,7 +268,11 @@ class _ChangesetProjection:
 
     def row(self, change: m.InsertRow | m.UpdateRow | m.DeleteRow, effect: m.Effect, index: int) -> None:
         assert effect.object_id is not None
-        image = self.handled.get(index, None if isinstance(change, m.DeleteRow) else change.row)
+        self.change_row(effect, self.handled.get(index, None if isinstance(change, m.DeleteRow) else change.row))
+
+    def change_row(self, effect: m.Effect, image: m.Row | None) -> None:
+        """End the row that the effect names, start the one it names with ``image``."""
+        assert effect.object_id is not None
         self.rows.change(effect.object_id, effect, image, self.snapshot_id)
         if effect.row_id is not None:
             self.note(f"inlined_insert:{effect.object_id}")

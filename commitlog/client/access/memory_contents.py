@@ -24,6 +24,7 @@ from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.model.definitions import Column, TableDefinition, complete_row, partition_text
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SequencerState, TableState
+from commitlog.domain.state.sites import moves
 from commitlog.errors import MomentNotFoundError, SnapshotNotFoundError
 from commitlog.log.codec import decode_statistics
 
@@ -113,7 +114,8 @@ class MemoryContents:
 
     def _define(self, outcome: m.Outcome, snapshot_id: int) -> frozenset[int]:
         """Keep the definitions of the tables that an outcome names; their ids."""
-        named = {each.object_id for each in outcome.effects if each.object_id is not None}
+        effects = (*outcome.effects, *(effect for effect, _ in moves(outcome)))
+        named = {each.object_id for each in effects if each.object_id is not None}
         tables = [table for each in named if (table := self._state().tables.get(each)) is not None]
         for table in tables:
             versions = self._definitions.setdefault(table.table_id, [])
@@ -138,6 +140,8 @@ class MemoryContents:
             elif isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow):
                 asked = None if isinstance(change, m.DeleteRow) else change.row
                 self._change_row(effect, images.get(index, asked), snapshot_id)
+        for effect, image in moves(outcome):
+            self._change_row(effect, image, snapshot_id)
 
     def _add_file(self, table_id: int, file: m.DataFile, ids: FileIds, by: m.Proposal, snapshot_id: int) -> None:
         live = LiveFile(ids.data_file_id, file.path, by.proposal_id, by.writer_id, by.writer_seq)

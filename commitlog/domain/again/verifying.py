@@ -15,6 +15,7 @@ from commitlog.domain.deciding.rules import RowHandler, Rules, StatisticsDecoder
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import TableState, new_state
 from commitlog.domain.state.replaying import replay
+from commitlog.domain.state.sites import moves
 
 _DATA = frozenset(
     {
@@ -76,7 +77,8 @@ def thin(outcome: m.Outcome) -> m.Outcome:
 
 def keyed_rows_added(outcome: m.Outcome) -> int:
     """By how many the outcome changes the number of keyed rows, for the log's limit on them."""
-    return sum((e.row_id is not None) - (e.ended_row_id is not None) for e in outcome.effects if not e.skipped)
+    effects = [*(effect for effect in outcome.effects if not effect.skipped), *(effect for effect, _ in moves(outcome))]
+    return sum((e.row_id is not None) - (e.ended_row_id is not None) for e in effects)
 
 
 class Entities:

@@ -13,6 +13,7 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding import files, objects, rows
 from commitlog.domain.deciding.plan import Plan, Planned
 from commitlog.domain.deciding.site_rows import arriving
+from commitlog.domain.deciding.standing_rows import settle_arrivals, settle_own
 from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.nodes import changed_node, node_and_rest
 from commitlog.domain.model.settings import changed_settings
@@ -41,6 +42,10 @@ def plan_changes(plan: Plan, proposal: m.Proposal) -> None:
             plan.changes_schema = plan.changes_schema or _changes_schema(change)
         if footprint is not None and not plan.names.is_made_here(footprint.entry):
             plan.footprints.append(footprint)
+    if plan.arrival is not None:
+        settle_arrivals(plan)
+    elif plan.has_rows and not plan.row_hits:
+        settle_own(plan)
 
 
 def check_mixture(proposal: m.Proposal) -> None:

@@ -5,6 +5,8 @@ The judges of each kind of change (``objects``, ``files``, ``rows``) are handed 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from commitlog.domain.deciding.bounds import Bounds
 from commitlog.domain.deciding.conflicts import Footprint, Hit
 from commitlog.domain.deciding.given_ids import GivenIds
@@ -12,8 +14,20 @@ from commitlog.domain.deciding.names import Names
 from commitlog.domain.deciding.row_overlay import RowOverlay
 from commitlog.domain.deciding.rules import Rules
 from commitlog.domain.model import Effect, Granularity, Resolution
+from commitlog.domain.state.claims import Claim, Place
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.sites import Arrival
+
+
+class Arriving(NamedTuple):
+    """A row whose version becomes another by what a link brings.
+
+    change: the index of what brings it. claim: what it asks for from then on; None: it is gone.
+    """
+
+    place: Place
+    change: int
+    claim: Claim | None
 
 
 class Plan:
@@ -21,12 +35,13 @@ class Plan:
 
     effects: of its changes, in order. footprints: what they touch that was there before. row_hits: races on rows that
     nothing settles, by index of the change; resolutions: those that were settled. changes_schema: whether the catalog's
-    schema version rises.
+    schema version rises. arriving: the rows that become others by what a link brings, at most one for each key.
     """
 
     __slots__ = (
         "_rows",
         "arrival",
+        "arriving",
         "base",
         "bounds",
         "changes_schema",
@@ -56,6 +71,12 @@ class Plan:
         self.resolutions: list[Resolution] = []
         self.changes_schema = False
         self.arrival: Arrival | None = None
+        self.arriving: list[Arriving] = []
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether a change has asked for rows of keyed tables."""
+        return self._rows is not None
 
     @property
     def rows(self) -> RowOverlay:

@@ -82,6 +82,11 @@ class RowCheck:
         assert self.table.rows is not None
         return self.table.rows.at(key, self.plan.base)
 
+    def _is_held(self, key: str) -> bool:
+        """Whether there is a version of another site that cannot stand: a delete gives it up."""
+        assert self.table.rows is not None
+        return key in self.table.rows.held and not self.rows.is_overlaid(self.table, key)
+
     def _last_change(self, key: str) -> int:
         assert self.table.rows is not None
         return self.table.rows.last_change(key)
@@ -173,6 +178,8 @@ class RowCheck:
             self._remove(key, version)
         elif version is not None:
             self._settle(Meeting(m.ConflictKind.UPDATE_DELETE, key, version.snapshot_id, version), None)
+        elif self._is_held(key):
+            self.rows.put(self.table, key, None)
         elif self._at_base(key) is not None:
             meeting = Meeting(m.ConflictKind.DELETE_DELETE, key, self._last_change(key), None)
             self._resolve(meeting, m.ResolutionAction.SKIPPED, None, None)

@@ -59,6 +59,10 @@ class RowOverlay:
         """Whether the changeset itself made or ended the row with this key; a skipped change does neither."""
         return (table.table_id, key) in self._versions
 
+    def changed(self) -> list[tuple[int, str]]:
+        """The rows that were overlaid: ids of their tables, and keys."""
+        return list(self._versions)
+
     def put(self, table: TableState, key: str, version: RowVersion | None) -> None:
         """Overlay a row: its new version, or None when it is gone."""
         old = self.live(table, key)

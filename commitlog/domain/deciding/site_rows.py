@@ -1,36 +1,31 @@
 """What a link brings from another site: whether it fits this log, and how its rows meet those that are here (rules.md 6).
 
 Detection and choice are in ``state.sites``, for ``replay`` needs them too. Here is what may speak against it, and what is told:
-a conflict that was settled is a Resolution by BDR's names. A row that cannot stand here, for a UNIQUE value or a foreign key,
-refuses the whole: the link stops, and an operator mends one of the two sides.
+a conflict that was settled is a Resolution by BDR's names. That a row cannot stand beside others, for a UNIQUE value or a
+foreign key, is for ``standing_rows``.
 """
 
 from __future__ import annotations
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Hit, object_of
-from commitlog.domain.deciding.plan import Plan
+from commitlog.domain.deciding.plan import Arriving, Plan
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, complete_row, quoted
 from commitlog.domain.model.row_width import check_row_width
-from commitlog.domain.state.index import ROW_CHANGES, SequencerState, TableState
+from commitlog.domain.state.claims import Claim
+from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import (
     RowChange,
     given_key,
     key_of,
     make_version,
     origin_of,
-    provided_value,
-    referenced_values,
     shown_key,
     time_us_of,
-    unique_values,
 )
 from commitlog.domain.state.rows import RowVersion
-from commitlog.domain.state.sites import Arrival, Settled, is_row_change, standing_change
-
-POLICY = "SITES"
-"""What a resolution names as its policy where the sites' own rule settled it."""
+from commitlog.domain.state.sites import SITES, Arrival, Settled, is_row_change, standing_change
 
 
 def arriving(state: SequencerState, proposal: m.Proposal) -> Arrival | None:
@@ -107,23 +102,24 @@ class ArrivingRow:
         self.index = index
 
     def run(self) -> m.Effect:
-        """Find out what becomes of the row, and what of that has to be done here."""
-        assert self.table.rows is not None
+        """Find out which version of the row would stand; whether it does, ``standing_rows`` says of all rows together."""
+        rows = self.table.rows
+        assert rows is not None
         if isinstance(self.change, m.UpdateRow):
             self._check_key_stays(self.change)
-        key, settled = self.arrival.settle(self.plan.state, self.definition, self.table.rows, self.change)
+        key, settled = self.arrival.settle(self.plan.state, self.definition, rows, self.change)
         self.plan.bounds.name_key(self.table, key)
-        live = self.plan.rows.live(self.table, key)
+        before = rows.live.get(key) or rows.held.get(key)
         if any(not rival.gone and rival.image is None for rival in settled.rivals):
-            assert live is not None
-            self._refuse(m.ConflictKind.UPDATE_UPDATE, live, self.table, key, "whose values have left the window")
+            assert before is not None
+            where = object_of(self.table, row_key=shown_key(key))
+            hit = Hit(m.ConflictKind.UPDATE_UPDATE, before.snapshot_id, where, "whose values have left the window")
+            self.plan.row_hits.append((self.index, hit))
         if settled.met:
-            self._tell(key, live, settled)
-        if settled.stays:
-            return m.Effect(self.table.table_id, skipped=True)
-        if settled.standing.image is not None:
-            return self._put(key, live, settled, settled.standing.image)
-        return m.Effect(self.table.table_id) if live is None else self._remove(key, live)
+            self._tell(key, before, settled)
+        if not settled.stays:
+            self.plan.arriving.append(Arriving((self.table.table_id, key), self.index, self._claim(settled)))
+        return m.Effect(self.table.table_id, skipped=settled.stays)
 
     def _check_key_stays(self, change: m.UpdateRow) -> None:
         image = complete_row(self.definition, change.row)
@@ -133,7 +129,17 @@ class ArrivingRow:
                 f"a row of table {quoted(self.table.name)} gets another key: a link says that as a delete and an insert",
             )
 
-    def _tell(self, key: str, live: RowVersion | None, settled: Settled) -> None:
+    def _claim(self, settled: Settled) -> Claim | None:
+        image = settled.standing.image
+        if image is None:
+            return None
+        check_row_width(self.definition, image, self.plan.state.settings.inlined_row_bytes_max)
+        change = standing_change(self.change, settled)
+        time_us, origin = time_us_of(change, self.plan.decided_at_ms), origin_of(change)
+        version = make_version(self.definition, image, row_id=OWN, snapshot_id=OWN, time_us=time_us, origin=origin)
+        return Claim(version, settled.standing.origin)
+
+    def _tell(self, key: str, before: RowVersion | None, settled: Settled) -> None:
         """Write down which conflict it was, and how it was settled."""
         assert self.table.rows is not None
         action, row = m.ResolutionAction.APPLIED, None
@@ -141,92 +147,28 @@ class ArrivingRow:
             action = m.ResolutionAction.SKIPPED
         elif settled.standing.origin != self.change.origin:
             action, row = m.ResolutionAction.HANDLED, settled.standing.image
-        at = max(0, self.table.rows.last_change(key)) if live is None else live.snapshot_id
+        at = max(0, self.table.rows.last_change(key)) if before is None else before.snapshot_id
         commit = self.plan.state.commits.get(at)
         self.plan.resolutions.append(
             m.Resolution(
                 change=self.index,
-                kind=self._kind(live),
+                kind=self._kind(before),
                 action=action,
-                policy=POLICY,
+                policy=SITES,
                 object=object_of(self.table, row_key=shown_key(key)),
                 committed_snapshot_id=at,
                 committed_proposal_id=None if commit is None else commit.proposal_id,
                 committed_writer_id=None if commit is None else commit.writer_id,
-                committed_row=None if live is None else live.image,
+                committed_row=None if before is None else before.image,
                 proposed_row=None if isinstance(self.change, m.DeleteRow) else self.change.row,
                 row=row,
             )
         )
 
-    def _kind(self, live: RowVersion | None) -> m.ConflictKind:
+    def _kind(self, before: RowVersion | None) -> m.ConflictKind:
         if isinstance(self.change, m.DeleteRow):
-            return m.ConflictKind.DELETE_DELETE if live is None else m.ConflictKind.UPDATE_DELETE
-        if live is None:
+            return m.ConflictKind.DELETE_DELETE if before is None else m.ConflictKind.UPDATE_DELETE
+        if before is None:
             return m.ConflictKind.UPDATE_DELETE
         is_insert = isinstance(self.change, m.InsertRow)
         return m.ConflictKind.INSERT_INSERT if is_insert else m.ConflictKind.UPDATE_UPDATE
-
-    # --- doing --------------------------------------------------------------------------------------------------------
-
-    def _put(self, key: str, live: RowVersion | None, settled: Settled, image: m.Row) -> m.Effect:
-        plan, definition = self.plan, self.definition
-        check_row_width(definition, image, plan.state.settings.inlined_row_bytes_max)
-        self._refuse_holders(key, image)
-        self._refuse_orphan(key, image)
-        row_id = plan.ids.row(self.table) if live is None else live.row_id
-        change = standing_change(self.change, settled)
-        time_us, origin = time_us_of(change, plan.decided_at_ms), origin_of(change)
-        version = make_version(definition, image, row_id=row_id, snapshot_id=OWN, time_us=time_us, origin=origin)
-        plan.rows.put(self.table, key, version)
-        if live is not None:
-            self._refuse_children(key, live)
-        plan.ids.inlined_rows(self.table)
-        return m.Effect(self.table.table_id, ended_row_id=None if live is None else live.row_id, row_id=row_id)
-
-    def _remove(self, key: str, live: RowVersion) -> m.Effect:
-        self.plan.rows.put(self.table, key, None)
-        self._refuse_children(key, live)
-        return m.Effect(self.table.table_id, ended_row_id=live.row_id)
-
-    # --- what cannot stand here ---------------------------------------------------------------------------------------
-
-    def _refuse_holders(self, key: str, image: m.Row) -> None:
-        """Another row may hold none of the image's UNIQUE values."""
-        for number, value in enumerate(unique_values(self.definition, image)):
-            holder = None if value is None else self.plan.rows.holder(self.table, number, value)
-            if holder is not None and holder != key:
-                version = self.plan.rows.live(self.table, holder)
-                assert version is not None
-                self._refuse(m.ConflictKind.UNIQUE, version, self.table, holder)
-
-    def _refuse_orphan(self, key: str, image: m.Row) -> None:
-        """What the image refers to must be there."""
-        definition = self.definition
-        for foreign, value in zip(definition.foreign_keys, referenced_values(definition, image), strict=True):
-            parent = self.plan.names.table_of_id(foreign.ref_table_id)
-            if value is None or self.plan.rows.provider(parent, foreign.ref_column_ids, value) is not None:
-                continue
-            if parent is self.table:
-                own = provided_value(definition, foreign.ref_column_ids, key, unique_values(definition, image))
-                if own == value:
-                    continue
-            self._refuse(m.ConflictKind.FOREIGN_KEY, None, parent, value, "which it refers to, is not here")
-
-    def _refuse_children(self, key: str, gone: RowVersion) -> None:
-        """Nobody may refer to what goes."""
-        for child, number in self.plan.names.referrers(self.table):
-            columns = child.definition.foreign_keys[number].ref_column_ids
-            value = provided_value(self.definition, columns, key, gone.unique)
-            if value is None or self.plan.rows.provider(self.table, columns, value) is not None:
-                continue
-            for child_key in sorted(self.plan.rows.referring(child, number, value)):
-                version = self.plan.rows.live(child, child_key)
-                self._refuse(m.ConflictKind.FOREIGN_KEY, version, child, child_key)
-
-    def _refuse(
-        self, kind: m.ConflictKind, version: RowVersion | None, table: TableState, key: str, detail: str = ""
-    ) -> None:
-        at = table.last_of(ROW_CHANGES) if version is None else version.snapshot_id
-        where = object_of(table, row_key=shown_key(key))
-        self.plan.row_hits.append((self.index, Hit(kind, max(0, at), where, detail)))

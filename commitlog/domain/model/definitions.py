@@ -435,6 +435,12 @@ def inlining_problem(table: TableDefinition) -> str | None:
 # --- row images -------------------------------------------------------------------------------------------------------
 
 
+def conformed_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[str, RowValue]:
+    """The full image of a row that was made before the table was altered: without columns that are gone."""
+    names = {fold(column.name) for column in table.columns}
+    return complete_row(table, {name: value for name, value in row.items() if fold(name) in names})
+
+
 def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[str, RowValue]:
     """Return the full image under the table's own column names: missing columns are NULL or their default.
 

@@ -160,7 +160,10 @@ def _dump_sites(rows: KeyedRows) -> dict[str, Plain]:
         "sites": [
             [key, list(row.standing.values()), [_dump_rival(rival) for rival in row.rivals]]
             for key, row in sorted(rows.sites.items())
-        ]
+        ],
+        **(
+            {"held": [[key, _dump_version(version)] for key, version in sorted(rows.held.items())]} if rows.held else {}
+        ),
     }
 
 
@@ -189,6 +192,10 @@ def _load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
     for key, standing, rivals in plain.get("sites", ()):
         versions = [SiteVersion(m.RowOrigin(*origin), gone, image) for origin, gone, image in rivals]
         rows.sites[key] = SiteRow(m.RowOrigin(*standing), tuple(versions))
+    for key, version_plain in plain.get("held", ()):
+        version = _load_version(version_plain)
+        assert version is not None
+        rows.hold(key, version)
     return rows
 
 

@@ -21,7 +21,7 @@ from pyroaring import BitMap64
 
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.definitions import BENIGN_OPS, complete_row, define, reference
+from commitlog.domain.model.definitions import BENIGN_OPS, complete_row, conformed_row, define, reference
 from commitlog.domain.model.nodes import changed_node, node_and_rest
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.model.types import fold
@@ -57,9 +57,11 @@ from commitlog.domain.state.row_keys import (
     unique_values,
 )
 from commitlog.domain.state.rows import KeyedRows, KeyVersion, RowTouch, RowVersion, SiteRow
-from commitlog.domain.state.sites import Arrival, is_row_change, kept_row, made_at, standing_change
+from commitlog.domain.state.sites import Arrival, is_row_change, kept_row, made_at, origin_at, standing_change
 
 _TIME_GRAIN_US = 1_000_000
+NO_ROW = -1
+"""Row id of a version that is held back."""
 
 
 def replay(state: SequencerState, outcome: m.Outcome) -> SequencerState:
@@ -98,9 +100,15 @@ class _Replay:
         self.data_file_ids = iter(outcome.assigned.data_file_ids)
         self.arrival = Arrival.of(state, proposal)
         self.images: dict[int, m.Row | None] = {}
+        self.held: list[m.Resolution] = []
+        self.released: list[m.Resolution] = []
         for resolution in outcome.resolutions:
             if resolution.action is m.ResolutionAction.HANDLED:
                 self.images[resolution.change] = resolution.row
+            elif resolution.ended_row_id is not None:
+                self.held.append(resolution)
+            elif resolution.row_id is not None:
+                self.released.append(resolution)
         self.tables: list[TableState] = []
         self.files: list[int] = []
         self.rows: list[tuple[TableState, str]] = []
@@ -110,12 +118,16 @@ class _Replay:
         state, outcome = self.state, self.outcome
         changes, effects = self.proposal.changes, outcome.effects
         assert len(effects) == len(changes)
+        for resolution in self.held:
+            self.hold_row(resolution)
         for index, change in enumerate(changes):
             effect = effects[index]
             if self.arrival is not None and is_row_change(change):
                 self.arrive(self.arrival, change, effect, index)
             elif not effect.skipped:
                 _APPLY[change.kind](self, change, effect, index)
+        for resolution in self.released:
+            self.release_row(resolution)
         if self.arrival is not None:
             self.arrival.note(state)
         state.head_snapshot_id = self.snapshot_id
@@ -333,14 +345,37 @@ class _Replay:
             self.touch(table, change.kind)
             return
         if effect.ended_row_id is None and effect.row_id is None:
+            if self.arrival is None and isinstance(change, m.DeleteRow):
+                self.give_up(table.rows, given_key(table.definition, change.key), change)
             return
         self.touch(table, change.kind)
         image = self.image(table, change, index)
         if effect.ended_row_id is not None:
-            self.end_row(table, table.rows, self.find_key(table, table.rows, change, effect.ended_row_id), change)
+            key = self.find_key(table, table.rows, change, effect.ended_row_id)
+            self.end_row(table, table.rows, key, change.kind)
+            if self.state.node is not None:
+                self.give_up(table.rows, key, change)
         if effect.row_id is not None:
             assert image is not None
-            self.start_row(table, table.rows, change, image, effect.row_id)
+            self.start_row(table, table.rows, self.version(table, change, image, effect.row_id), change.kind)
+
+    def version(self, table: TableState, change: RowChange, image: m.Row, row_id: int) -> RowVersion:
+        """The version of a row that this snapshot makes."""
+        return make_version(
+            table.definition,
+            image,
+            row_id=row_id,
+            snapshot_id=self.snapshot_id,
+            time_us=time_us_of(change, self.outcome.decided_at_ms),
+            origin=origin_of(change),
+        )
+
+    def give_up(self, rows: KeyedRows, key: str, change: RowChange) -> None:
+        """This log ends a row, whatever other sites made of it."""
+        assert self.state.node is not None
+        time_us = time_us_of(change, self.outcome.decided_at_ms)
+        rows.sites[key] = SiteRow(made_at(self.state.node, self.snapshot_id, time_us), ())
+        rows.release(key)
 
     def arrive(self, arrival: Arrival, change: RowChange, effect: m.Effect, index: int) -> None:
         """A row change that another site made: what it does here, and what stands and is kept besides."""
@@ -350,10 +385,52 @@ class _Replay:
         if table.rows is None:
             self.row(change, effect, index)
             return
-        key, settled = arrival.settle(self.state, table.definition, table.rows, change)
+        rows = table.rows
+        key, settled = arrival.settle(self.state, table.definition, rows, change)
         if not effect.skipped:
-            self.row(standing_change(change, settled), effect, index)
-        table.rows.sites[key] = kept_row(settled)
+            rows.release(key)
+            standing = standing_change(change, settled)
+            self.row(standing, effect, index)
+            if effect.row_id is None and settled.standing.image is not None:
+                rows.hold(key, self.version(table, standing, settled.standing.image, NO_ROW))
+        rows.sites[key] = kept_row(settled)
+
+    def hold_row(self, told: m.Resolution) -> None:
+        """A row that others do not let stand any longer."""
+        table, rows, key = self.told_row(told)
+        assert self.state.node is not None
+        version = rows.live[key]
+        known = rows.sites.get(key)
+        rows.sites[key] = known or SiteRow(origin_at(self.state.node, rows, key, version), ())
+        self.end_row(table, rows, key, self.proposal.changes[told.change].kind)
+        rows.hold(key, version)
+
+    def release_row(self, told: m.Resolution) -> None:
+        """A row that others let stand after all."""
+        table, rows, key = self.told_row(told)
+        held, known = rows.held[key], rows.sites[key]
+        assert told.row is not None
+        assert told.row_id is not None
+        table.next_row_id = max(table.next_row_id, told.row_id + 1)
+        version = make_version(
+            table.definition,
+            told.row,
+            row_id=told.row_id,
+            snapshot_id=self.snapshot_id,
+            time_us=held.time_us,
+            origin=held.origin,
+        )
+        self.start_row(table, rows, version, self.proposal.changes[told.change].kind)
+        rows.sites[key] = known
+
+    def told_row(self, told: m.Resolution) -> tuple[TableState, KeyedRows, str]:
+        """The row that a resolution tells of, which is not one of the changes' own; its table is touched."""
+        assert told.object.table_id is not None
+        assert told.row is not None
+        table = self.state.tables[told.object.table_id]
+        assert table.rows is not None
+        self.touch(table, self.proposal.changes[told.change].kind)
+        return table, table.rows, key_of(table.definition, conformed_row(table.definition, told.row))
 
     def image(self, table: TableState, change: RowChange, index: int) -> m.Row | None:
         """The image that stands after a row change."""
@@ -395,15 +472,12 @@ class _Replay:
         rows.row_touches.pop(row_id, None)
         rows.row_touches[row_id] = RowTouch(self.snapshot_id, kind)
 
-    def end_row(self, table: TableState, rows: KeyedRows, key: str, change: RowChange) -> None:
+    def end_row(self, table: TableState, rows: KeyedRows, key: str, kind: m.ChangeKind) -> None:
         """Take a row out of the live ones."""
         self.note_row(table, rows, key, None)
         version = rows.live.pop(key)
-        if self.state.node is not None:
-            time_us = time_us_of(change, self.outcome.decided_at_ms)
-            rows.sites[key] = SiteRow(made_at(self.state.node, self.snapshot_id, time_us), ())
         rows.inlined.discard(version.row_id)
-        self.touch_row(rows, version.row_id, change.kind)
+        self.touch_row(rows, version.row_id, kind)
         self.state.keyed_rows -= 1
         for holders, value in zip(rows.unique, version.unique, strict=True):
             if value is not None and holders.get(value) == key:
@@ -414,30 +488,17 @@ class _Replay:
                 if not children[value]:
                     del children[value]
 
-    def start_row(
-        self,
-        table: TableState,
-        rows: KeyedRows,
-        change: RowChange,
-        image: m.Row,
-        row_id: int,
-    ) -> None:
-        """Make a row live; one that stood under its key has been ended."""
-        key = key_of(table.definition, image)
+    def start_row(self, table: TableState, rows: KeyedRows, version: RowVersion, kind: m.ChangeKind) -> None:
+        """Make a row live; one that stood under its key has been ended, and none is held back."""
+        assert version.image is not None
+        key = key_of(table.definition, version.image)
         assert key not in rows.live
-        version = make_version(
-            table.definition,
-            image,
-            row_id=row_id,
-            snapshot_id=self.snapshot_id,
-            time_us=time_us_of(change, self.outcome.decided_at_ms),
-            origin=origin_of(change),
-        )
         self.note_row(table, rows, key, version)
         rows.live[key] = version
         rows.sites.pop(key, None)
-        rows.inlined.add(row_id)
-        self.touch_row(rows, row_id, change.kind)
+        rows.release(key)
+        rows.inlined.add(version.row_id)
+        self.touch_row(rows, version.row_id, kind)
         self.state.keyed_rows += 1
         for holders, value in zip(rows.unique, version.unique, strict=True):
             if value is not None:

@@ -107,9 +107,23 @@ class KeyedRows:
 
     sites: by key, of a log that is a node, what other sites made or this one ended; a row that this log made and nobody
     else changed is not in it.
+
+    held: the versions that would stand if other rows let them; of their ids and snapshots only when they were held counts.
+    held_unique, held_referring: as ``unique`` and ``referring``, but what they ask for, which several may.
     """
 
-    __slots__ = ("history", "inlined", "live", "referring", "row_touches", "sites", "unique")
+    __slots__ = (
+        "held",
+        "held_referring",
+        "held_unique",
+        "history",
+        "inlined",
+        "live",
+        "referring",
+        "row_touches",
+        "sites",
+        "unique",
+    )
 
     def __init__(self, unique_count: int, foreign_key_count: int) -> None:
         self.live: dict[str, RowVersion] = {}
@@ -119,11 +133,40 @@ class KeyedRows:
         self.row_touches: dict[int, RowTouch] = {}
         self.inlined = BitMap64()
         self.sites: dict[str, SiteRow] = {}
+        self.held: dict[str, RowVersion] = {}
+        self.held_unique: list[dict[str, set[str]]] = [{} for _ in range(unique_count)]
+        self.held_referring: list[dict[str, set[str]]] = [{} for _ in range(foreign_key_count)]
 
     @staticmethod
     def of(definition: TableDefinition) -> KeyedRows | None:
         """The empty rows of a new table; None when it has no primary key."""
         return KeyedRows(len(definition.unique), len(definition.foreign_keys)) if definition.keyed else None
+
+    def hold(self, key: str, version: RowVersion) -> None:
+        """Keep a version that cannot stand now."""
+        self.release(key)
+        self.held[key] = version
+        for index, value in self._asked(version):
+            if value is not None:
+                index.setdefault(value, set()).add(key)
+
+    def release(self, key: str) -> RowVersion | None:
+        """Hold nothing more under a key; what was held."""
+        version = self.held.pop(key, None)
+        if version is None:
+            return None
+        for index, value in self._asked(version):
+            if value is not None:
+                index[value].discard(key)
+                if not index[value]:
+                    del index[value]
+        return version
+
+    def _asked(self, version: RowVersion) -> list[tuple[dict[str, set[str]], str | None]]:
+        return [
+            *zip(self.held_unique, version.unique, strict=True),
+            *zip(self.held_referring, version.references, strict=True),
+        ]
 
     def at(self, key: str, base_snapshot_id: int) -> RowVersion | None:
         """The version of a key at a base within the window."""

@@ -15,13 +15,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeGuard
 
-from commitlog.domain.model import Change, DeleteRow, InsertRow, KnownNode, Proposal, Replicated, RowOrigin, UpdateRow
+from commitlog.domain.model import (
+    Change,
+    DeleteRow,
+    Effect,
+    InsertRow,
+    KnownNode,
+    Outcome,
+    Proposal,
+    Replicated,
+    Row,
+    RowOrigin,
+    UpdateRow,
+)
 from commitlog.domain.model.definitions import TableDefinition, complete_row
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.digest import DigestEntry, Side, Triplet, compare, precedence
 from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.row_keys import RowChange, given_key, key_of
-from commitlog.domain.state.rows import KeyedRows, SiteRow, SiteVersion
+from commitlog.domain.state.rows import KeyedRows, RowVersion, SiteRow, SiteVersion
+
+SITES = "SITES"
+"""What a resolution names as its policy where the sites' own rule settled it."""
 
 
 class Settled(NamedTuple):
@@ -54,13 +69,19 @@ def kept_row(settled: Settled) -> SiteRow:
 
 def versions_of(node: Node, rows: KeyedRows, key: str) -> Iterator[SiteVersion]:
     """The versions of a row that nobody supersedes, the one that stands first; none of a row that never was."""
-    live, known = rows.live.get(key), rows.sites.get(key)
-    image = None if live is None else live.image
+    version, known = rows.live.get(key) or rows.held.get(key), rows.sites.get(key)
+    image = None if version is None else version.image
     if known is not None:
-        yield SiteVersion(known.standing, live is None, image)
+        yield SiteVersion(known.standing, version is None, image)
         yield from known.rivals
-    elif live is not None:
-        yield SiteVersion(made_at(node, live.snapshot_id, live.time_us), False, image)
+    elif version is not None:
+        yield SiteVersion(origin_at(node, rows, key, version), False, image)
+
+
+def origin_at(node: Node, rows: KeyedRows, key: str, version: RowVersion) -> RowOrigin:
+    """Where the version was made that stands under a key, or is held back."""
+    known = rows.sites.get(key)
+    return made_at(node, version.snapshot_id, version.time_us) if known is None else known.standing
 
 
 def made_at(node: Node, snapshot_id: int, time_us: int) -> RowOrigin:
@@ -143,3 +164,10 @@ def standing_change(change: RowChange, settled: Settled) -> RowChange:
     if origin == change.origin or image is None or isinstance(change, DeleteRow):
         return change
     return change.replace(row=image, row_time_us=origin.stamp_ms * 1000, origin=origin)
+
+
+def moves(outcome: Outcome) -> Iterator[tuple[Effect, Row | None]]:
+    """The rows that stand no longer, or after all, without a change of their own: what that does to each, and its image."""
+    for told in outcome.resolutions:
+        if told.ended_row_id is not None or told.row_id is not None:
+            yield Effect(told.object.table_id, ended_row_id=told.ended_row_id, row_id=told.row_id), told.row

@@ -70,6 +70,8 @@ class ResolutionAction(Symbol):
     APPLIED = "APPLIED"
     SKIPPED = "SKIPPED"
     HANDLED = "HANDLED"
+    HELD = "HELD"
+    RELEASED = "RELEASED"
 
 
 class Position(NamedTuple):
@@ -178,7 +180,7 @@ class Resolution(Record):
 
     change: Index in the proposal's changes.
     kind: How the two met, by BDR's names.
-    action: What became of the change.
+    action: What became of the change; of HELD and RELEASED, of the row of the object.
     policy: The table's on_conflict; of a handler its name, which is never asked again on replay.
     object: The row.
     committed_snapshot_id: The snapshot of the other side.
@@ -186,7 +188,9 @@ class Resolution(Record):
     committed_writer_id: Its writer; null when that is forgotten.
     committed_row: The committed image; null: deleted.
     proposed_row: The proposed image; null: deleted.
-    row: The image that stands after HANDLED.
+    row: The image that stands after HANDLED or RELEASED, or stood before HELD; null: none, or the proposed one.
+    ended_row_id: Of HELD: the row that stood and does no longer.
+    row_id: Of RELEASED: the row that stands from now on.
     """
 
     __slots__ = (
@@ -196,11 +200,13 @@ class Resolution(Record):
         "committed_row",
         "committed_snapshot_id",
         "committed_writer_id",
+        "ended_row_id",
         "kind",
         "object",
         "policy",
         "proposed_row",
         "row",
+        "row_id",
     )
 
     FIELDS: ClassVar[tuple[str, ...]] = (
@@ -215,6 +221,8 @@ class Resolution(Record):
         "committed_row",
         "proposed_row",
         "row",
+        "ended_row_id",
+        "row_id",
     )
 
     def __init__(
@@ -230,6 +238,8 @@ class Resolution(Record):
         committed_row: Row | None = None,
         proposed_row: Row | None = None,
         row: Row | None = None,
+        ended_row_id: int | None = None,
+        row_id: int | None = None,
     ) -> None:
         self.change: Final = change
         self.kind: Final = kind
@@ -242,6 +252,8 @@ class Resolution(Record):
         self.committed_row: Final = committed_row
         self.proposed_row: Final = proposed_row
         self.row: Final = row
+        self.ended_row_id: Final = ended_row_id
+        self.row_id: Final = row_id
 
 
 @mypyc_attr(acyclic=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 HEADERS: Final[dict[str, bytes]] = {
     "Proposal": bytes.fromhex("c301e60998ab43bbd783"),
-    "Outcome": bytes.fromhex("c3014c1356def2a11cc6"),
+    "Outcome": bytes.fromhex("c301b7bcedadd42803bf"),
     "Receipts": bytes.fromhex("c301434a89aa5190c7cc"),
     "Genesis": bytes.fromhex("c301bbddfcf3457ff956"),
     "Takeover": bytes.fromhex("c301203b4dc9579f3794"),
@@ -19,6 +19,7 @@ HEADERS: Final[dict[str, bytes]] = {
 EARLIER: Final[dict[bytes, tuple[str, str, str]]] = {
     bytes.fromhex("c301b30175741897e3a3"): ("Proposal", "proposal.1.avsc", "proposal.avsc"),
     bytes.fromhex("c301610138bc51c6e8c4"): ("Outcome", "outcome.1.avsc", "outcome.avsc"),
+    bytes.fromhex("c3014c1356def2a11cc6"): ("Outcome", "outcome.2.avsc", "outcome.avsc"),
     bytes.fromhex("c30164b6ff4ea3a68b3d"): ("Receipts", "receipts.1.avsc", "receipts.avsc"),
 }
 """Of earlier versions: the record, its schema's file, and the file of the newest one."""

@@ -138,6 +138,8 @@ def write_resolution(out: BytesWriter, it: Resolution) -> None:
     else:
         out.append(SOME)
         write_row(out, it.row)
+    maybe_long(out, it.ended_row_id)
+    maybe_long(out, it.row_id)
 
 
 def read_resolution(cursor: Cursor) -> Resolution:
@@ -154,6 +156,8 @@ def read_resolution(cursor: Cursor) -> Resolution:
         committed_row=read_row(cursor) if cursor.is_some() else None,
         proposed_row=read_row(cursor) if cursor.is_some() else None,
         row=read_row(cursor) if cursor.is_some() else None,
+        ended_row_id=cursor.maybe_long(),
+        row_id=cursor.maybe_long(),
     )
 
 
