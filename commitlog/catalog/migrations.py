@@ -58,6 +58,7 @@ MIGRATIONS: dict[int, Migration] = {
                    PRIMARY KEY (seq, schema_name, table_name));"""
     ),
     4: Migration(pre="INSERT INTO ducklake_metadata VALUES ('data_inlining_row_limit', '0', NULL, NULL)"),
+    5: Migration(pre="CREATE VIEW {own}.divergent_rows AS" + VIEWS["divergent_rows"]),
 }
 VERSION = max(MIGRATIONS)
 

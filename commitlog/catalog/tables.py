@@ -259,6 +259,20 @@ VIEWS: dict[str, LiteralString] = {
                x.entry ->> 'committed_writer_id' AS committed_writer_id
         FROM {own}.outcomes o
         CROSS JOIN LATERAL jsonb_array_elements(coalesce(o.conflicts, '[]') || coalesce(o.resolutions, '[]')) AS x(entry)""",
+    "divergent_rows": """
+        SELECT last.decided_at AS held_since, last.seq, last.kind, last.schema_name, last.table_name, last.row_key,
+               last.proposed_row AS row, last.committed_row AS met_row
+        FROM (
+            SELECT DISTINCT ON (x.entry -> 'object' -> 'table_id', x.entry -> 'object' -> 'row_key')
+                   o.decided_at, o.seq, x.entry ->> 'kind' AS kind, x.entry ->> 'action' AS action,
+                   (x.entry -> 'object' ->> 'table_id')::bigint AS table_id, x.entry -> 'object' ->> 'schema' AS schema_name,
+                   x.entry -> 'object' ->> 'table' AS table_name, x.entry -> 'object' ->> 'row_key' AS row_key,
+                   x.entry -> 'committed_row' AS committed_row, x.entry -> 'proposed_row' AS proposed_row
+            FROM {own}.outcomes o CROSS JOIN LATERAL jsonb_array_elements(o.resolutions) AS x(entry)
+            WHERE x.entry ->> 'action' IN ('HELD', 'RELEASED')
+            ORDER BY x.entry -> 'object' -> 'table_id', x.entry -> 'object' -> 'row_key', o.seq DESC) AS last
+        JOIN ducklake_table t ON t.table_id = last.table_id AND t.end_snapshot IS NULL
+        WHERE last.action = 'HELD'""",
     "writers": """
         SELECT writer_id, count(*) FILTER (WHERE verdict = 'COMMITTED') AS committed,
                count(*) FILTER (WHERE verdict = 'REJECTED') AS rejected,

@@ -20,6 +20,7 @@ from deciding import (
     make_id,
     update,
 )
+from deciding_sites import KEYED, brought, node
 from lakes import TYPES, Lake
 
 from commitlog.catalog.tables import VIEWS
@@ -97,6 +98,29 @@ def test_tables_when_rows_come_and_go_then_counts_what_a_reader_counts(lake: Lak
     lake.commit(change("DROP_TABLE", "t"), change("RENAME_TABLE", "k", new_table="k2"))
     check()
     assert [row[0] for row in asked(lake, "SELECT table_name FROM commitlog.tables ORDER BY 1")] == ["empty", "k2"]
+
+
+def test_divergent_rows_when_held_back_and_released_then_listed_and_readers_see_what_stands(lake: Lake) -> None:
+    def check(*held: tuple[str, str, str], stand: list[tuple[int, str]]) -> None:
+        lake.project()
+        query = "SELECT row_key, kind, met_row ->> 'v' FROM commitlog.divergent_rows ORDER BY 1"
+        assert asked(lake, query) == list(held)
+        assert lake.rows("SELECT id, v FROM k") == stand
+
+    lake.commit(keyed_table("k", KEYED, unique=[["w"]]))
+    lake.commit(node("a", 1))
+    lake.commit(insert(id=1, v="a", w="x"))
+    brought(lake.log, insert(id=2, v="b", w="x"), insert(id=3, v="b", w="y"), tick=1)
+    check(("2", "UNIQUE", "a"), stand=[(1, "a"), (3, "b")])
+    brought(lake.log, insert(id=4, v="z", w="y"), by={"node": "z", "priority": 0}, tick=1)
+    check(("2", "UNIQUE", "a"), ("3", "UNIQUE", "z"), stand=[(1, "a"), (4, "z")])
+    lake.commit(delete_row(1))
+    check(("3", "UNIQUE", "z"), stand=[(2, "b"), (4, "z")])
+    lake.commit(delete_row(3), insert(id=5, v="a"))
+    check(stand=[(2, "b"), (4, "z"), (5, "a")])
+    brought(lake.log, insert(id=6, w="x"), tick=2)
+    lake.commit(change("DROP_TABLE", "k"))
+    assert asked(lake, "SELECT * FROM commitlog.divergent_rows") == []
 
 
 def test_outcomes_when_snapshots_expire_then_still_answer_by_proposal_id(lake: Lake) -> None:

@@ -202,7 +202,7 @@ class _Standing:
         """A row that the proposal itself makes must stand."""
         table, rows = self.table(place)
         if self.claims.of(place) is not None and self.rows.live(table, place[1]) is None:
-            kind, takers = _met(self.claims, place)
+            kind, takers = self.claims.why_held(place)
             for other in takers or [place]:
                 where = object_of(table, row_key=shown_key(other[1]))
                 detail = (
@@ -216,7 +216,7 @@ class _Standing:
 
     def _cause(self, place: Place) -> int:
         """The change that a row met; the first one where it met none of them itself."""
-        return next((self.causes[met] for met in _met(self.claims, place)[1] if met in self.causes), 0)
+        return next((self.causes[met] for met in self.claims.why_held(place)[1] if met in self.causes), 0)
 
     def _tell(
         self,
@@ -230,7 +230,7 @@ class _Standing:
     ) -> None:
         table, _ = self.table(place)
         claims = self.claims if action is m.ResolutionAction.HELD else self.before
-        kind, met = _met(claims, place)
+        kind, met = claims.why_held(place)
         other = None if not met else claims.of(met[0])
         at = 0 if other is None or other.version.snapshot_id == OWN else other.version.snapshot_id
         commit = self.plan.state.commits.get(at)
@@ -251,11 +251,3 @@ class _Standing:
                 row_id=row_id,
             )
         )
-
-
-def _met(claims: Claims, place: Place) -> tuple[m.ConflictKind, list[Place]]:
-    """Why a row cannot stand, and the rows that have what it asks for."""
-    takers = [] if claims.of(place) is None or claims.wins(place) else claims.takers(place)
-    if not takers:
-        return m.ConflictKind.FOREIGN_KEY, []
-    return m.ConflictKind.UNIQUE if len(takers) == 1 else m.ConflictKind.MULTIPLE_UNIQUE, takers

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from commitlog.domain.model import RowOrigin
+from commitlog.domain.model import ConflictKind, RowOrigin
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.digest import precedence
 from commitlog.domain.state.index import TableState
@@ -72,6 +72,13 @@ class Claims:
         assert claim is not None
         met = {other for value in _asked(place, claim) for other in self._askers(value)}
         return sorted(other for other in met if other != place and self.wins(other))
+
+    def why_held(self, place: Place) -> tuple[ConflictKind, list[Place]]:
+        """Why a row cannot stand, and the rows that have what it asks for; none where it waits for what it refers to."""
+        takers = [] if self.of(place) is None or self.wins(place) else self.takers(place)
+        if not takers:
+            return ConflictKind.FOREIGN_KEY, []
+        return ConflictKind.UNIQUE if len(takers) == 1 else ConflictKind.MULTIPLE_UNIQUE, takers
 
     def _at_head(self, place: Place) -> Claim | None:
         table_id, key = place

@@ -75,6 +75,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "config reference": ["commitlog config reference > settings.md"],
     "node": ["commitlog node paris --priority 1", "commitlog node --json"],
     "replicate": ["commitlog replicate --from paris --to tokyo", "commitlog replicate --from tokyo --to paris --once"],
+    "replicate divergent": ["commitlog replicate divergent", "commitlog replicate divergent --json"],
+    "replicate settle": [
+        """commitlog replicate settle main.users '{"id": 3}' take-local""",
+        """commitlog replicate settle main.users '{"id": 3}' write '{"id": 3, "mail": "ann2@example.org"}'""",
+    ],
     "digest": ["""commitlog digest compare '{"node": "N1", ...}' '{"node": "N2", ...}'"""],
     "digest compare": [
         """commitlog digest compare '{"node": "N1", ...}' '{"node": "N2", ...}'""",

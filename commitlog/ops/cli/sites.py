@@ -11,6 +11,7 @@ import click
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
+from commitlog.ops.cli.divergent import ReplicateGroup
 from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options
 from commitlog.sites.link import Link, LinkProgress, head_state
 
@@ -43,7 +44,7 @@ def node_command(settings: Settings, name: str | None, priority: int | None, as_
             click.echo(f"has all of {known.node} (priority {known.priority}) before its snapshot {known.tick}")
 
 
-@click.command("replicate")
+@click.command("replicate", cls=ReplicateGroup)
 @click.option("--from", "source", required=True, metavar="PROFILE", help="The log that is read.")
 @click.option(
     "--to", "target", metavar="PROFILE", help="The log that its changes are brought to; else that of the settings."

@@ -1,0 +1,214 @@
+"""Rows that sites hold back: how they are told, and what settles each at all sites (rules.md 6)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from commitlog import ForeignKeySpec
+from commitlog.errors import InvalidRequestError, ProposalRejectedError
+from commitlog.ops.cli import cli, divergent
+from commitlog.sites.divergence import DivergentRow, divergent_row, divergent_rows, take_local, take_remote, write
+from commitlog.sites.link import Link
+from commitlog.testing import InMemoryCommitLog
+
+Pair = tuple[InMemoryCommitLog, InMemoryCommitLog]
+
+
+def site(name: str, priority: int, **more: Any) -> InMemoryCommitLog:
+    log = InMemoryCommitLog(**more)
+    with log.transaction() as tx:
+        tx.configure(node_name=name, node_priority=priority)
+    return log
+
+
+def settle(*logs: InMemoryCommitLog) -> None:
+    """Bring everything everywhere."""
+    while sum(Link(a, b).run(follow=False).brought for a in logs for b in logs if a is not b):
+        pass
+
+
+def users(log: InMemoryCommitLog) -> dict[int, str]:
+    return {row["id"]: row["mail"] for row in log.table("main.users").scan().to_arrow().to_pylist()}
+
+
+@pytest.fixture
+def sites() -> Pair:
+    """Two sites: user 1 of the first stands, user 2 of the second asks for the same mail, user 3 for a city that has gone."""
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table("main.cities", {"name": "varchar"}, primary_key=["name"])
+        tx.create_table(
+            "main.users",
+            {"id": "int64", "mail": "varchar", "city": "varchar"},
+            primary_key=["id"],
+            unique=[["mail"]],
+            foreign_keys=[ForeignKeySpec(("city",), "main", "cities", ("name",))],
+        )
+        tx.insert_row("main.cities", {"name": "Nara"})
+    settle(a, b)
+    with a.transaction() as tx:
+        tx.insert_row("main.users", {"id": 1, "mail": "ann"})
+        tx.delete_row("main.cities", {"name": "Nara"})
+    with b.transaction() as tx:
+        tx.insert_row("main.users", {"id": 2, "mail": "ann"})
+        tx.insert_row("main.users", {"id": 3, "mail": "bob", "city": "Nara"})
+    settle(a, b)
+    return a, b
+
+
+def told(log: InMemoryCommitLog) -> list[tuple[Any, ...]]:
+    return [
+        (row.key, str(row.kind), row.node, [met.row for met in row.met], row.missing) for row in divergent_rows(log)
+    ]
+
+
+def held(log: InMemoryCommitLog, key: int) -> DivergentRow:
+    return divergent_row(log, "main.users", {"id": key})
+
+
+def test_divergent_rows_when_asked_at_any_site_then_the_same_with_what_they_met(sites: Pair) -> None:
+    a, b = sites
+    first = {"id": 1, "mail": "ann", "city": None}
+    assert told(a) == told(b)
+    assert told(a) == [({"id": 2}, "UNIQUE", "b", [first], ()), ({"id": 3}, "FOREIGN_KEY", "b", [], ("main.cities",))]
+    assert divergent_rows(InMemoryCommitLog()) == []
+
+
+@pytest.mark.parametrize("by", [0, 1])
+def test_take_local_when_done_at_any_site_then_what_stood_stays_everywhere(sites: Pair, by: int) -> None:
+    take_local(sites[by], held(sites[by], 2))
+    take_local(sites[by], held(sites[by], 3))
+    settle(*sites)
+    assert [(users(log), told(log)) for log in sites] == [({1: "ann"}, [])] * 2
+
+
+@pytest.mark.parametrize("by", [0, 1])
+def test_take_remote_when_done_at_any_site_then_the_other_row_stands_everywhere(sites: Pair, by: int) -> None:
+    take_remote(sites[by], held(sites[by], 2))
+    settle(*sites)
+    assert [users(log) for log in sites] == [{2: "ann"}] * 2
+
+
+@pytest.mark.parametrize("by", [0, 1])
+def test_write_when_done_at_any_site_then_the_row_given_stands_everywhere(sites: Pair, by: int) -> None:
+    write(sites[by], held(sites[by], 2), {"id": 2, "mail": "ann2"})
+    write(sites[by], held(sites[by], 3), {"id": 4, "mail": "bob"})
+    settle(*sites)
+    assert [(users(log), told(log)) for log in sites] == [({1: "ann", 2: "ann2", 4: "bob"}, [])] * 2
+
+
+def test_write_when_the_row_has_the_key_of_the_one_that_it_met_then_stands_for_both(sites: Pair) -> None:
+    write(sites[1], held(sites[1], 2), {"ID": 1, "mail": "both"})
+    settle(*sites)
+    assert [users(log) for log in sites] == [{1: "both"}] * 2
+
+
+def test_take_remote_when_the_row_waits_for_its_parent_then_says_what_to_insert(sites: Pair) -> None:
+    a, _ = sites
+    with pytest.raises(InvalidRequestError, match=r"insert that into main\.cities, and it stands"):
+        take_remote(a, held(a, 3))
+    with a.transaction() as tx:
+        tx.insert_row("main.cities", {"name": "Nara"})
+    settle(*sites)
+    assert [users(log) for log in sites] == [{1: "ann", 3: "bob"}] * 2
+
+
+def test_settling_when_the_row_has_changed_since_then_refused(sites: Pair) -> None:
+    a, _ = sites
+    seen = held(a, 2)
+    with a.transaction() as tx:
+        tx.update_row("main.users", {"id": 1}, {"id": 1, "mail": "other"})
+    for settling in (take_local, take_remote):
+        with pytest.raises(ProposalRejectedError):
+            settling(a, seen)
+    assert users(a) == {1: "other", 2: "ann"}
+
+
+def test_take_remote_when_what_is_in_the_way_has_left_the_window_then_says_what_to_do() -> None:
+    a, b = site("a", 1, window_snapshots=3), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"], unique=[["mail"]])
+    settle(a, b)
+    for log, key in ((a, 1), (b, 2)):
+        with log.transaction() as tx:
+            tx.insert_row("main.users", {"id": key, "mail": "ann"})
+    Link(b, a).run(follow=False)
+    for key in range(10, 15):
+        with a.transaction() as tx:
+            tx.insert_row("main.users", {"id": key})
+    assert told(a) == [({"id": 2}, "UNIQUE", "b", [None], ())]
+    with pytest.raises(InvalidRequestError, match="before the log's window: delete it by its key"):
+        take_remote(a, held(a, 2))
+
+
+# --- the commands -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(sites: Pair, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What `commitlog replicate ...` prints at the second site."""
+
+    @contextmanager
+    def opened(_: object) -> Iterator[InMemoryCommitLog]:
+        yield sites[1]
+
+    monkeypatch.setattr(divergent, "reading_log", opened)
+
+    def run(*arguments: str) -> str:
+        return CliRunner().invoke(cli, ["replicate", *arguments], catch_exceptions=False).output
+
+    return run
+
+
+def test_divergent_command_when_asked_then_lists_the_rows_in_words_and_as_json(command: Any) -> None:
+    text = command("divergent")
+    assert all(each in text for each in ('{"id": 2}', "UNIQUE", "what it refers to in main.cities"))
+    first, second = [json.loads(line) for line in command("divergent", "--json").splitlines()]
+    assert (first["table"], first["key"], first["node"], first["met"][0]["key"]) == ("users", {"id": 2}, "b", {"id": 1})
+    assert (second["kind"], second["missing"]) == ("FOREIGN_KEY", ["main.cities"])
+
+
+def test_settle_command_when_each_way_is_taken_then_none_is_left(command: Any, sites: Pair) -> None:
+    assert "settled by snapshot" in command("settle", "main.users", '{"id": 2}', "write", '{"id": 2, "mail": "ann2"}')
+    assert json.loads(command("settle", "main.users", '{"id": 3}', "take-local", "--json"))["snapshot_id"]
+    assert command("divergent") == "no row is held back\n"
+    settle(*sites)
+    with sites[0].transaction() as tx:
+        tx.insert_row("main.users", {"id": 7, "mail": "eve"})
+    with sites[1].transaction() as tx:
+        tx.insert_row("main.users", {"id": 8, "mail": "eve"})
+    settle(*sites)
+    command("settle", "main.users", '{"id": 8}', "take-remote")
+    assert users(sites[1]) == {1: "ann", 2: "ann2", 8: "eve"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ('{"id": 9}', "take-local"),
+            r"no row \{'id': 9\} of table main\.users is held back; of all tables: main\.users",
+        ),
+        (("2", "take-local"), "KEY is a JSON object"),
+        (('{"id": 2}', "write", "{"), "ROW is a JSON object"),
+        (('{"id": 2}', "write"), "`write` takes the ROW"),
+        (('{"id": 2}', "take-local", "{}"), "`write` takes the ROW"),
+    ],
+)
+def test_settle_command_when_it_cannot_be_meant_so_then_says_what_to_do(
+    command: Any, arguments: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        command("settle", "main.users", *arguments)
+
+
+def test_replicate_when_called_without_its_options_then_asks_for_them_and_names_what_is_below(command: Any) -> None:
+    assert "--from" in command()
+    assert "divergent" in command("--help")
+    assert "No such command 'nothing'" in command("--from", "a", "--to", "b", "nothing")
