@@ -7,7 +7,7 @@ What this log made is said as its effect: the row that stands, or its end, with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from commitlog.domain import model as m
@@ -49,15 +49,23 @@ class Source:
 
     Args:
         node: what the log is.
-        state: before the first outcome that is forwarded; what is needed is taken out of it.
+        digest: of other nodes, before the first outcome that is forwarded.
+        definitions: of the tables at that place.
         next_tick: the tick after the last of its own snapshots that had something to forward.
     """
 
-    def __init__(self, node: Node, state: SequencerState, next_tick: int) -> None:
+    def __init__(
+        self, node: Node, digest: Mapping[str, m.KnownNode], definitions: Iterable[TableDefinition], next_tick: int
+    ) -> None:
         self.node = node
-        self._digest = dict(state.digest)
+        self._digest = dict(digest)
         self._next_tick = next_tick
-        self._keyed = {each.table_id: each.definition for each in state.tables.values() if each.definition.keyed}
+        self._keyed = {each.table_id: each for each in definitions if each.keyed}
+
+    @classmethod
+    def of(cls, node: Node, state: SequencerState, next_tick: int) -> Source:
+        """One that goes on after a state."""
+        return cls(node, state.digest, [each.definition for each in state.tables.values()], next_tick)
 
     def take(self, outcome: m.Outcome) -> Forwarded | None:
         """The next outcome; what it brings to others, None when that is nothing."""

@@ -19,11 +19,11 @@ from commitlog.client import CommitLog
 from commitlog.client.ids import id_at
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.domain import model as m
-from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.replaying import replay
 from commitlog.domain.state.sites import is_row_change
-from commitlog.errors import CommitLogError, ConfigurationError, FencedError, LinkStoppedError, SiteWentBackError
+from commitlog.errors import CommitLogError, ConfigurationError, FencedError, LinkStoppedError
+from commitlog.sites.beginning import Last, head_state, node_of, source_of, writer_id_of
 from commitlog.sites.forwarding import Forwarded, Source
 
 IN_FLIGHT_MAX = 500
@@ -73,14 +73,15 @@ class Link:
     def __init__(self, source: CommitLog, target: CommitLog) -> None:
         self._source = source
         self._target = target
-        before, newest = head_state(target), head_state(source)
-        source_node, self._target_node = _node_of(newest, "the source"), _node_of(before, "the target")
+        before = head_state(target)
+        self._target_node = node_of(before, "the target")
+        source_node = source_of(source, target, before)
         if source_node.name == self._target_node.name:
             raise ConfigurationError(
                 f"both logs are node {source_node.name!r}: each site has a name of its own (`commitlog node NAME`)"
             )
         self.progress = LinkProgress(source_node.name, self._target_node.name)
-        self._writer_id = f"link:{source_node.name}"
+        self._writer_id = writer_id_of(source_node.name)
         # The clock of the target's log may be hours from this one, and does not take an id from the future.
         own_id = id_at(before.decided_at_ms, 0, secrets.randbits(62))
         self._epoch = target.open_writer(self._writer_id, proposal_id=own_id)
@@ -88,14 +89,13 @@ class Link:
         there = self._followed(before)
         self._known = {name: known.tick for name, known in there.digest.items()}
         self._base = there.head_snapshot_id
-        last = _last_brought(there, self._writer_id)
-        if last > newest.head_snapshot_id:
-            raise SiteWentBackError(source_node.name, self._target_node.name, last)
-        self._after_seq = _seq_of(source, last)
-        state = source.access.state_before(max(self._after_seq, 1))
-        self._forwarding = Source(source_node, state, self._known.get(source_node.name, 0))
-        if last:
-            self._go_on_after(last, _brought_as(target, there, self._writer_id, last))
+        last = Last.of(target, there, source_node.name)
+        if last is None:
+            self._forwarding = Source.of(source_node, source.access.state_before(1), 0)
+        else:
+            self._forwarding, outcome = last.taken_again(source, source_node, self._known.get(source_node.name, 0))
+            self.progress.seq, self.progress.snapshot_id = outcome.seq, last.snapshot_id
+            self.progress.decided_at_ms = outcome.decided_at_ms
         self._is_under_way = False
 
     def run(self, *, follow: bool = True, told: Callable[[LinkProgress], None] = lambda _: None) -> LinkProgress:
@@ -107,7 +107,7 @@ class Link:
             LinkStoppedError: the target refuses a change; its message names it, what it met, and the way on.
             OutcomeUnknownError: no answer in time; begun again, a link goes on where it was.
         """
-        for outcomes in self._source.access.subscribe(self._after_seq, follow=follow):
+        for outcomes in self._source.access.subscribe(self.progress.seq, follow=follow):
             for run in in_runs(self._news_of(outcomes), self.progress.source):
                 self._bring(run, told)
             if outcomes:
@@ -120,16 +120,6 @@ class Link:
         """The state of the target by now, from one of not long ago."""
         outcomes = chain.from_iterable(self._target.access.subscribe(state.next_seq - 1, follow=False))
         return reduce(replay, outcomes, state)
-
-    def _go_on_after(self, snapshot_id: int, brought: m.Outcome | None) -> None:
-        """Look whether the last snapshot that the target took over still says the same."""
-        outcome = self._source.access.outcome_at(self._after_seq)
-        again = None if outcome is None else self._forwarding.take(outcome)
-        there = None if brought is None else brought.proposal
-        if outcome is None or again is None or there is None or again.changes != there.changes:
-            raise SiteWentBackError(self.progress.source, self.progress.target, snapshot_id)
-        self.progress.seq, self.progress.snapshot_id = outcome.seq, snapshot_id
-        self.progress.decided_at_ms = outcome.decided_at_ms
 
     def _news_of(self, outcomes: Iterable[m.Outcome]) -> Iterator[Forwarded]:
         """What of some outcomes the target has not, as far as this link knows."""
@@ -239,35 +229,3 @@ def _names_before(each: Forwarded, before: Forwarded, source: str) -> bool:
     """Whether its digest names the one before: the source knew it, or it is the last one of the same node."""
     made_by = each.replicated.node
     return each.is_rows and before.is_rows and made_by in (source, before.replicated.node)
-
-
-def head_state(log: CommitLog) -> SequencerState:
-    """The state of a log after its last outcome; by replaying it, from a checkpoint where this machine has one."""
-    return log.access.state_before(log.last_seq() + 1)
-
-
-def _node_of(state: SequencerState, what: str) -> Node:
-    if state.node is None:
-        raise ConfigurationError(f"{what} is no node: `commitlog node NAME --priority N` gives its log a name")
-    return state.node
-
-
-def _last_brought(there: SequencerState, writer_id: str) -> int:
-    """The last snapshot of the source that the target took over by this link; 0 is none."""
-    writer = there.writer(writer_id)
-    return 0 if writer is None or writer.committed_seqs is None else writer.committed_seqs.max()
-
-
-def _brought_as(target: CommitLog, there: SequencerState, writer_id: str, snapshot_id: int) -> m.Outcome | None:
-    """The outcome by which the target took a snapshot over."""
-    writer = there.writer(writer_id)
-    answer = None if writer is None else writer.answers.get(snapshot_id)
-    if answer is None:
-        return target.access.committed_as(writer_id, snapshot_id)
-    return target.access.outcome_at(answer.seq)
-
-
-def _seq_of(log: CommitLog, snapshot_id: int) -> int:
-    """The ``seq`` of the outcome that made a snapshot."""
-    log.wait_for_snapshot(snapshot_id)
-    return log._seq_of(snapshot_id)

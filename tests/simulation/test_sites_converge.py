@@ -124,8 +124,8 @@ def what_was_known_is_done_again(patch: pytest.MonkeyPatch) -> None:
 def what_the_source_knew_is_not_said(patch: pytest.MonkeyPatch) -> None:
     init = forwarding.Source.__init__
 
-    def ignorant(it: forwarding.Source, node: object, state: object, next_tick: int) -> None:
-        init(it, node, state, next_tick)  # type: ignore[arg-type]
+    def ignorant(it: forwarding.Source, *given: object) -> None:
+        init(it, *given)  # type: ignore[arg-type]
         it._digest = {}
 
     patch.setattr(forwarding.Source, "__init__", ignorant)

@@ -329,3 +329,33 @@ def test_link_when_the_target_forgot_the_details_of_what_it_took_over_then_goes_
     writer.answers.clear()
     change(a, ("insert", row(2, "x")))
     assert bring(a, target).brought == 1
+
+
+def test_link_when_it_goes_on_after_rows_of_the_source_then_does_not_replay_its_log(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(b, ("insert", row(7, "b")))
+    bring(b, a)
+    change(a, ("insert", row(1, "x")))
+    bring(a, b)
+    with a.transaction() as tx:
+        tx.create_table("main.l", KEYED, primary_key=["id"])
+    change(a, ("update", row(1, "y")), ("delete", 7))
+
+    def replayed(seq: int) -> None:
+        raise AssertionError(f"the source is replayed to {seq}")
+
+    monkeypatch.setattr(a._memory, "state_before", replayed)
+    assert bring(a, b).brought == 2
+    assert rows(b) == {"1": "y"}
+    assert b.outcomes[-1].resolutions == ()
+
+
+def test_link_from_another_log_that_made_the_same_definition_then_is_not_taken_for_the_first(
+    b: InMemoryCommitLog,
+) -> None:
+    other = site("c", 3)
+    with other.transaction() as tx:
+        tx.create_table("main.k", KEYED, primary_key=["id"], unique=[["w"]])
+    with pytest.raises(LinkStoppedError, match="stops at snapshot 2 of c"):
+        bring(other, b)

@@ -34,7 +34,7 @@ from commitlog.ops.service.supervisor import COMMITLOG
 
 SITES = ("paris", "tokyo")
 TABLE = "k"
-SERVICES = ("sequencer", "projector")
+SERVICES = ("sequencer", "projector", "checkpointer")
 STEADY_PER_SECOND = 1_000
 AHEAD = 500
 TAKEN_KEYS = 10_000_000

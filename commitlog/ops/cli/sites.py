@@ -13,7 +13,8 @@ from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
 from commitlog.ops.cli.divergent import ReplicateGroup
 from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options
-from commitlog.sites.link import Link, LinkProgress, head_state
+from commitlog.sites.beginning import head_state
+from commitlog.sites.link import Link, LinkProgress
 
 TOLD_EVERY_S = 5.0
 
