@@ -33,7 +33,6 @@ from commitlog.catalog.shares import shared_out
 from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.written import Milepost, Move, WrittenCatalog, connected
 from commitlog.config import Settings
-from commitlog.domain.deciding.site_rows import POLICY
 from commitlog.domain.model import ChangeKind, ConflictKind, Genesis, Outcome, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
 from commitlog.log.results import LogPosition, ReadAhead, ResultRecord, ResultsReader, results_end
@@ -216,8 +215,8 @@ class Projector:
             self.status.head_snapshot_id = outcomes[-1].head_snapshot_id
             waited_ms = self.settings.machine.now_ms() - outcomes[0].decided_at_ms
             self.status.visible.add(waited_ms / 1000)
-            settled = (each for outcome in outcomes for each in outcome.resolutions if each.policy == POLICY)
-            self.status.site_conflicts.update(each.kind for each in settled)
+            brought = (each for each in outcomes if each.proposal is not None and each.proposal.replicated is not None)
+            self.status.site_conflicts.update(settled.kind for each in brought for settled in each.resolutions)
         self._on_batch(self.status)
 
     def trace(self, records: Iterable[ResultRecord]) -> None:
