@@ -30,13 +30,11 @@ PARSED = [name for name in NAMES if name not in UNPARSED]
 TEXTS = {name: commit(name).text for name in NAMES}
 
 
-def commit_text(
-    *statements: str, changes: str = "(5, 'inserted_into_table:1', NULL, NULL, NULL)", schema: str = '"public"'
-) -> str:
+def commit_text(*statements: str, changes: str = "(5, 'inserted_into_table:1', NULL, NULL, NULL)") -> str:
     """A commit of snapshot 5 with these statements, in which ``@`` is the schema of the catalog."""
     first = "INSERT INTO @.ducklake_snapshot VALUES (5, NOW(), 1, 2, 3)"
     last = f"INSERT INTO @.ducklake_snapshot_changes VALUES {changes}"
-    return "".join(f"{each};" for each in (first, *statements, last)).replace("@", schema)
+    return "".join(f"{each};" for each in (first, *statements, last)).replace("@", '"public"')
 
 
 def literal(text: str) -> str:
@@ -204,13 +202,17 @@ texts = st.one_of(
 
 
 @given(path=texts, message=texts, schema=texts.filter(bool))
+@example(path="@", message="@", schema="@")
 @example(path="'');", message="\\", schema='"')
 def test_a_literal_may_hold_anything(path: str, message: str, schema: str) -> None:
     values = f"(1, 2, 5, NULL, NULL, {literal(path)}, true, 'parquet', 3, 4, 5, 0, NULL, NULL, NULL, NULL)"
     changes = f"(5, 'inserted_into_table:2', NULL, {literal(message)}, NULL)"
     name = '"' + schema.replace('"', '""') + '"'
-    text = commit_text(f"INSERT INTO \0.ducklake_data_file VALUES {values}, {values}", changes=changes, schema="\0")
-    batch = parse(text.replace("\0", name))
+    batch = parse(
+        f"INSERT INTO {name}.ducklake_snapshot VALUES (5, NOW(), 1, 2, 3);"
+        f"INSERT INTO {name}.ducklake_data_file VALUES {values}, {values};"
+        f"INSERT INTO {name}.ducklake_snapshot_changes VALUES {changes};"
+    )
     assert [row["path"] for row in batch.rows["data_file"]] == [path, path]
     assert (batch.message, batch.schema) == (message, schema)
 
