@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import psycopg
 import pytest
-from conftest import NewDatabase
 from gateway_commits import NAMES, commit
 from gateway_texts import broken_texts
 from hypothesis import HealthCheck, event, given, settings
@@ -23,7 +23,7 @@ _INLINED = "CREATE TABLE ducklake_inlined_data_1_1 (row_id bigint, begin_snapsho
 
 
 @pytest.fixture(scope="module")
-def catalog(new_database: NewDatabase) -> Iterator[psycopg.Connection[Any]]:
+def catalog(new_database: Callable[[], AbstractContextManager[str]]) -> Iterator[psycopg.Connection[Any]]:
     """A connection to DuckLake's tables, empty and without a guard."""
     with new_database() as url, psycopg.connect(url) as conn:
         for name, text in DUCKLAKE_COLUMNS.items():
