@@ -25,7 +25,7 @@ from commitlog.log.chain import Accepted, Chain, ChainState, Skip
 from commitlog.log.chain import LogPosition as LogPosition
 from commitlog.log.codec import OutcomeHead, OutcomeRecord, Takeover, decode_record, hash_record
 from commitlog.log.connection import end_offset, first_offsets, make_admin
-from commitlog.log.reading import TopicReader
+from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.trims import begins_at as begins_at
 from commitlog.log.trims import check_beginning
 from commitlog.machine import THIS_MACHINE, Machine, Thread
@@ -143,10 +143,19 @@ class ResultsReader:
                 # All before the end was given out, and nothing came for these offsets.
                 self._chain.check_offset(self._reader.ends[0])
         except (LogIntegrityError, RulesVersionError) as error:
-            self._failure = error
+            self._failure = self._told_apart(error)
             if not accepted:
-                raise
+                raise self._failure from None
         return accepted
+
+    def _told_apart(self, error: LogIntegrityError | RulesVersionError) -> LogIntegrityError | RulesVersionError:
+        """Who is overtaken by a trim while reading is told of that, and of no loss."""
+        if isinstance(error, TopicLossError) and error.first > error.offset:
+            try:
+                check_beginning(self._settings, error.first, self.position)
+            except LogLossError as better:
+                return better
+        return error
 
     def read_to(self, end: int, *, records_max: int = READ_RECORDS_MAX) -> Iterator[list[ResultRecord]]:
         """All records before an offset that the topic has, and perhaps some after it; empty batches come while it waits.

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -105,6 +106,22 @@ def test_clean_when_there_is_one_of_each_kind_then_removes_these_and_nothing_els
     remove_all(lake, include_foreign=True)
     assert live(lake) == kept | set(strangers), "what the log has never named is not the log's"
     assert [result.check for result in examine(lake.settings) if not result.is_well] == []
+
+
+def test_clean_when_results_were_trimmed_then_the_archive_says_what_was_refused(lake: LiveLake, tmp_path: Path) -> None:
+    mine = lake.write("main/t/mine.parquet")
+    refused(lake, mine)
+    lake.age(mine)
+    for number in range(2):
+        lake.append("main.t", f"main/t/later-{number}.parquet")
+    lake.settle()
+    with closing(Checkpointer(lake.settings)) as checkpointer:
+        checkpointer.checkpoint_now()
+    archive = ["archive", "--to", str(tmp_path / "archive"), "--range", "1", "--trim", "--keep", "0s", "--json"]
+    done = CliRunner().invoke(cli, archive, env=lake.settings.environment())
+    assert json.loads(done.output.splitlines()[-1])["trimmed"] > 0, done.output
+    (why,) = removable(lake, include_foreign=True).values()
+    assert why.startswith("no writer of ours made it; refused: INVALID, proposal ")
 
 
 def test_clean_when_somebodys_own_file_was_refused_then_it_goes_only_when_asked_for(lake: LiveLake) -> None:

@@ -176,6 +176,31 @@ def test_trimmed_log_then_every_part_goes_on_and_says_where_the_rest_is(trimmed:
     assert not isinstance(lost.value, ResultsTrimmedError)
 
 
+def test_trimmed_log_when_it_is_decided_again_then_the_archive_gives_what_was_trimmed(
+    trimmed: Settings, archive: Path
+) -> None:
+    told = run(trimmed, "replay", "--from-log", trimmed.log).output
+    decided = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    assert [each["seq"] for each in decided] == list(range(1, 15))
+    archive.rename(archive.with_name("elsewhere"))
+    lacking = run(trimmed, "replay", "--from-log", trimmed.log, code=1).exception
+    assert "is not seen from this machine: run it where that archive is" in str(lacking)
+
+
+def test_reader_when_it_is_overtaken_by_a_trim_then_it_is_told_of_the_archive(small: Settings, archive: Path) -> None:
+    prepare(small)
+    decide(small, 13)
+    save_checkpoint(small)
+    with ResultsReader(small) as slow:
+        assert len(slow.read(records_max=1, timeout_s=30.0)) == 1
+        slow._reader.move(0, 1)
+        decide(small, 1)
+        assert trim(small, archive)["first_seq"] == 11
+        slow._reader.move(0, 1)
+        with pytest.raises(ResultsTrimmedError, match="after outcome 0: those before outcome 11 were trimmed"):
+            wait_until(lambda: bool(slow.read()), "it is told")
+
+
 def test_trimmed_log_when_checkpoints_and_catalog_are_lost_then_they_are_made_from_the_archive(
     trimmed: Settings, other_database_url: str
 ) -> None:

@@ -23,8 +23,9 @@ from commitlog.config import Settings
 from commitlog.domain.model import Genesis
 from commitlog.errors import ConfigurationError, LogIntegrityError
 from commitlog.log.chain import Accepted, Chain, Step
-from commitlog.log.codec import Takeover
+from commitlog.log.codec import Takeover, Trim
 from commitlog.log.results import LogPosition, ResultRecord, ResultsReader, decode_accepted
+from commitlog.log.trims import last_trim, position_of
 
 RANGE_SNAPSHOTS = 100_000
 ROW_GROUP_ROWS = 20_000
@@ -165,6 +166,40 @@ def archived_results(to: str, *, with_end: bool = False) -> Iterator[ResultRecor
         head = step.head
         value, told = (head, 0) if isinstance(head, Genesis) else (decode_accepted(record.raw, step), head.told)
         yield ResultRecord(value, record.offset, step.hash, record.raw, told, record.takeovers)
+
+
+def trimmed_results(noted: Trim) -> Iterator[ResultRecord]:
+    """What was trimmed, as its archive has it: from the genesis to the first outcome that is still in the results.
+
+    Raises:
+        LogIntegrityError: the archive does not hold that outcome, or is not seen from here.
+    """
+    for record in archived_results(noted.archive):
+        seq = 0 if isinstance(record.value, Genesis) else record.value.seq
+        if seq == noted.seq and record.hash != noted.hash:
+            break
+        yield record
+        if seq == noted.seq:
+            return
+    raise LogIntegrityError(
+        f"the archive at {noted.archive} does not hold outcome {noted.seq}, up to which was trimmed, or is not seen from this "
+        "machine: run it where that archive is"
+    )
+
+
+def whole_history(settings: Settings) -> Iterator[ResultRecord]:
+    """The genesis and every outcome up to now: those that were trimmed from their archive, the others from Kafka.
+
+    Raises:
+        LogIntegrityError: the log does not fit itself, or what was trimmed is not in its archive.
+        LogUnavailableError: no broker has answered.
+    """
+    noted = last_trim(settings)
+    if noted is not None:
+        yield from trimmed_results(noted)
+    with ResultsReader(settings, after=None if noted is None else position_of(noted)) as reader:
+        for records in reader.read_to_end():
+            yield from records
 
 
 def _closed(

@@ -34,6 +34,7 @@ from commitlog.catalog.places import ScheduledFile
 from commitlog.catalog.writing import Connection
 from commitlog.client.access.results_lookup import ResultsLookup
 from commitlog.client.files.lake import MARKER, check_owner, is_named_by_us
+from commitlog.client.outcomes.archive import trimmed_results
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.model.types import fold
@@ -47,6 +48,7 @@ from commitlog.log.codec import decode_proposal
 from commitlog.log.genesis import require_genesis
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.results import LogPosition, ResultsReader
+from commitlog.log.trims import last_trim, position_of
 from commitlog.log.undecided import undecided_proposals
 from commitlog.ops.maintenance.log_side import read_log_side
 from commitlog.ops.maintenance.storage import (
@@ -169,7 +171,8 @@ class Cleaning:
             self._by_name: dict[str, list[str]] = {}
             for place in self._mentions:
                 self._by_name.setdefault(basename(place), []).append(place)
-            self._reader = ResultsReader(settings, after=self._start())
+            after = self._start()
+            self._reader = ResultsReader(settings, after=self._after_trimmed() if after is None else after)
             self._read_log()
         except BaseException:
             self.close()
@@ -340,6 +343,16 @@ class Cleaning:
         finally:
             lookup.close()
         return None if found is None else found.position
+
+    def _after_trimmed(self) -> LogPosition | None:
+        """Read what was trimmed from its archive; where the results go on. None where nothing ever was."""
+        noted = last_trim(self._settings)
+        if noted is None:
+            return None
+        for record in trimmed_results(noted):
+            if isinstance(record.value, m.Outcome):
+                self._note(record.value)
+        return position_of(noted)
 
     def _read_log(self) -> None:
         """Read the log on to its end, and the proposals that wait there."""

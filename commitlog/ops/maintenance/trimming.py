@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from commitlog.catalog.queries import Catalog
 from commitlog.client.access.group_position import group_positions
-from commitlog.client.outcomes.archive import archived_ends, archived_results
+from commitlog.client.outcomes.archive import archived_ends, archived_results, trimmed_results
 from commitlog.config import Settings, without_password
 from commitlog.domain.model import Genesis
 from commitlog.domain.state.index import SequencerState, new_state
@@ -99,15 +99,9 @@ def checkpoint_from_archive(settings: Settings) -> Path:
     if noted is None:
         raise ConfigurationError(f"no results of {settings.log} were trimmed: the service starts without a checkpoint")
     state: SequencerState | None = None
-    for record in archived_results(noted.archive):
+    for record in trimmed_results(noted):
         state = new_state(record.value) if isinstance(record.value, Genesis) else replay(_made(state), record.value)
-        if _seq(record) == noted.seq:
-            if record.hash != noted.hash:
-                break
-            return write_checkpoint(checkpoint_dir_of(settings), _made(state), position_of(noted), settings.machine)
-    raise LogIntegrityError(
-        f"the archive at {noted.archive} does not hold outcome {noted.seq}, up to which was trimmed"
-    )
+    return write_checkpoint(checkpoint_dir_of(settings), _made(state), position_of(noted), settings.machine)
 
 
 class _Checked(NamedTuple):

@@ -74,24 +74,23 @@ def history_of(settings: Settings, rules: Rules) -> Iterator[tuple[m.Outcome, m.
 
     Raises:
         ConfigurationError: there is no such log.
+        LogIntegrityError: what was trimmed is not in its archive.
         LogUnavailableError: the broker does not answer.
     """
+    from commitlog.client.outcomes.archive import whole_history
     from commitlog.log.codec import decode_statistics
     from commitlog.log.genesis import require_genesis
-    from commitlog.log.results import ResultsReader
 
     require_genesis(settings)
     rules = replace(rules, decode_statistics=decode_statistics)
     state: SequencerState | None = None
-    with ResultsReader(settings) as reader:
-        for records in reader.read_to_end():
-            for record in records:
-                if isinstance(record.value, m.Genesis):
-                    state = new_state(record.value)
-                    continue
-                assert state is not None
-                yield record.value, _decided_again(state, record.value, rules)
-                replay(state, record.value)
+    for record in whole_history(settings):
+        if isinstance(record.value, m.Genesis):
+            state = new_state(record.value)
+            continue
+        assert state is not None
+        yield record.value, _decided_again(state, record.value, rules)
+        replay(state, record.value)
 
 
 def _decided_again(state: SequencerState, decided: m.Outcome, rules: Rules) -> m.Outcome:
