@@ -1,0 +1,123 @@
+"""Pairs of concurrent transactions by stock clients through the gateway: DuckLake's documented answer, or a finer one.
+
+One client begins and does its part, the other does its own and commits, then the first commits. DuckLake decides by table;
+the log looks at files, and at what an alteration changes, and it minds renames, of which DuckLake loses one side's work.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import product
+
+import duckdb
+import pytest
+from gateway_sides import DecidedCommits, gateway_to, writing
+from sides import Client, Ours
+
+PAIRS = 70
+SETUP = (
+    "CREATE SCHEMA l.{s}; CREATE SCHEMA l.{s}e; CREATE TABLE l.{s}.t AS SELECT range AS id, 'v' AS v FROM range(10); "
+    "INSERT INTO l.{s}.t SELECT range, 'v' FROM range(10, 20); CREATE TABLE l.{s}.u (id BIGINT, v VARCHAR); "
+    "CREATE VIEW l.{s}.v AS SELECT 0 AS a"
+)
+DOES = {
+    "insert": "INSERT INTO l.{s}.t VALUES (100, 'n')",
+    "insert elsewhere": "INSERT INTO l.{s}.u VALUES (100, 'n')",
+    "delete": "DELETE FROM l.{s}.t WHERE id = 1",
+    "delete beside": "DELETE FROM l.{s}.t WHERE id = 2",
+    "delete in other file": "DELETE FROM l.{s}.t WHERE id = 11",
+    "delete file": "DELETE FROM l.{s}.t WHERE id < 10",
+    "update": "UPDATE l.{s}.t SET v = 'x' WHERE id = 1",
+    "update in other file": "UPDATE l.{s}.t SET v = 'x' WHERE id = 12",
+    "truncate": "TRUNCATE l.{s}.t",
+    "add column": "ALTER TABLE l.{s}.t ADD COLUMN c{n} INTEGER",
+    "rename column": "ALTER TABLE l.{s}.t RENAME COLUMN v TO v{n}",
+    "rename": "ALTER TABLE l.{s}.t RENAME TO t{n}",
+    "drop": "DROP TABLE l.{s}.t",
+    "create": "CREATE TABLE l.{s}.w (a INTEGER)",
+    "create view": "CREATE VIEW l.{s}.w AS SELECT {n} AS a",
+    "replace view": "CREATE OR REPLACE VIEW l.{s}.v AS SELECT {n} AS a",
+    "drop view": "DROP VIEW l.{s}.v",
+    "drop schema": "DROP SCHEMA l.{s}e",
+    "create in schema": "CREATE TABLE l.{s}e.w (a INTEGER)",
+}
+FIRST_FILE = {"delete", "delete beside", "delete file", "update", "truncate"}
+SECOND_FILE = {"delete in other file", "update in other file", "truncate"}
+DELETES = FIRST_FILE | SECOND_FILE
+WRITES = DELETES | {"insert"}
+ALTERS = {"add column", "rename column"}
+NAMED_W = {"create", "create view"}
+VIEWS = {"replace view", "drop view"}
+
+
+def documented(second: str, first: str) -> bool:
+    """Whether DuckLake says that the second may commit after the first."""
+    if "drop" in (second, first) and {second, first} <= WRITES | ALTERS | {"drop", "rename"}:
+        return second in ("drop", "rename") and first in WRITES | ALTERS | {"rename"}
+    if second in WRITES and first in ALTERS:
+        return False
+    if second in WRITES and first in WRITES:
+        return second == first == "insert"
+    if second in ALTERS and first in ALTERS:
+        return False
+    return not ({second, first} <= NAMED_W or {second, first} <= VIEWS or {second, first} == {"drop schema"}
+                or {second, first} == {"drop schema", "create in schema"})  # fmt: skip
+
+
+def finer(second: str, first: str) -> bool:
+    """Whether the log lets both commit where DuckLake does not: what is written lies apart."""
+    if {second, first} <= WRITES:
+        return not any({second, first} <= file for file in (FIRST_FILE, SECOND_FILE))
+    return False
+
+
+def stricter(second: str, first: str) -> bool:
+    """Whether the log refuses what would undo a rename without a word, or be done to a table that has another name by now."""
+    return (first == "rename" and second in WRITES | ALTERS | {"drop", "rename"}) or (
+        first in ALTERS and second == "rename"
+    )
+
+
+@pytest.fixture(scope="module")
+def url(
+    new_database: Callable[[], AbstractContextManager[str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    with new_database() as stock_url, new_database() as our_url:
+        folder = tmp_path_factory.mktemp("pairs")
+        client = Client(stock_url, our_url, folder)
+        ours = Ours(Ours.create(our_url, folder), client, folder, our_url)
+        commits = DecidedCommits(ours, our_url)
+        with gateway_to(our_url, commits) as gateway_url:
+            yield gateway_url
+        commits.close()
+        ours.contents.close()
+        ours.conn.close()
+        client.duck.close()
+
+
+def attempt(client: duckdb.DuckDBPyConnection, statement: str) -> str | None:
+    """What the client is told instead of a success."""
+    try:
+        client.execute(statement)
+    except duckdb.Error as error:
+        return str(error)
+    return None
+
+
+def test_pairs_of_stock_clients_then_answered_as_documented_or_finer(url: str) -> None:
+    pairs = sorted(product(DOES, DOES))
+    chosen = random.Random(7).sample(pairs, PAIRS)
+    wrong: list[str] = []
+    with writing(url, "l") as one, writing(url, "l") as two:
+        for number, (second, first) in enumerate(chosen):
+            schema = f"s{number}"
+            one.execute("BEGIN; " + SETUP.format(s=schema) + "; COMMIT")
+            one.execute("BEGIN; " + DOES[second].format(s=schema, n=1))
+            two.execute(DOES[first].format(s=schema, n=2))
+            told = attempt(one, "COMMIT")
+            may = (documented(second, first) or finer(second, first)) and not stricter(second, first)
+            if (told is None) != may:
+                wrong.append(f"{second} after {first}: {told or 'committed'}")
+    assert not wrong, "\n".join(wrong)
