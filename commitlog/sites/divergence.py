@@ -17,7 +17,7 @@ from commitlog.domain.state.claims import Claims, Place
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.rows import KeyedRows, RowVersion
 from commitlog.errors import InvalidRequestError
-from commitlog.sites.link import head_state
+from commitlog.sites.beginning import head_state
 
 
 @dataclass(frozen=True, slots=True)

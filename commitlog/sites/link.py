@@ -23,8 +23,7 @@ from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.replaying import replay
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import CommitLogError, ConfigurationError, FencedError, LinkStoppedError
-from commitlog.sites.beginning import Last, node_of, source_of, writer_id_of
-from commitlog.sites.beginning import head_state as head_state
+from commitlog.sites.beginning import Last, head_state, node_of, source_of, writer_id_of
 from commitlog.sites.forwarding import Forwarded, Source
 
 IN_FLIGHT_MAX = 500
