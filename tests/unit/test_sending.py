@@ -86,6 +86,7 @@ def test_publisher_when_a_producer_says_nothing_of_what_it_keeps_then_another_on
     publisher = object.__new__(Publisher)
     publisher._unsent, publisher._answers = {old: None, young: None}, answers
     publisher._at_once, publisher._together = sender, None
+    publisher._delivery_timeout_s = 120.0
     publisher._give_up_overdue(200.0)
     assert list(publisher._unsent) == [young]
     assert old.done, "who waits is not told"

@@ -78,7 +78,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "replicate divergent": ["commitlog replicate divergent", "commitlog replicate divergent --json"],
     "replicate settle": [
         """commitlog replicate settle main.users '{"id": 3}' take-local""",
-        """commitlog replicate settle main.users '{"id": 3}' write '{"id": 3, "mail": "ann2@example.org"}'""",
+        """commitlog replicate settle main.t '{"id": 3}' write '{"id": 3, "v": "b"}'""",
     ],
     "digest": ["""commitlog digest compare '{"node": "N1", ...}' '{"node": "N2", ...}'"""],
     "digest compare": [
