@@ -4,6 +4,9 @@ A commit is one text, then COMMIT. The text is held and proposed, PostgreSQL's t
 once, and the text is answered with success whatever became of it: an error there would show the user the whole text, and its
 words could make the client try again. COMMIT is answered by the gateway too: with success, or with the refusal.
 
+PostgreSQL asks who the client is. Until it has said that the session is ready, whatever the client says goes to PostgreSQL, a
+commit too: nobody proposes in the name of a login that is not theirs.
+
 While the log is awaited a client that loses its connection keeps its files; from COMMIT on it removes them. So nothing is
 awaited there, and whoever asks for an end of the gateway waits for that answer.
 """
@@ -24,6 +27,7 @@ from commitlog.gateway.committing import Answer
 from commitlog.gateway.wording import refusal_of_statement, unretried
 
 _COMMIT = re.compile(r"\s*(?:COMMIT|END)\b", re.IGNORECASE)
+_LOST = "nothing was committed: PostgreSQL closed the connection"
 _ROLLBACK = re.compile(r"\s*(?:ROLLBACK|ABORT)\b", re.IGNORECASE)
 
 _logger = logging.getLogger("commitlog.gateway")
@@ -71,6 +75,8 @@ class Session:
         self._user = user
         self._commits = commits
         self._said = bytearray()
+        self._greeting = bytearray()
+        self._is_known = False
         self._committing: asyncio.Task[None] | None = None
         self._answer: Answer | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -98,12 +104,24 @@ class Session:
 
     def hear_server(self, data: bytes) -> None:
         """Pass on what PostgreSQL says, unless the gateway has asked itself."""
+        if not self._is_known:
+            self._greeting += data
+            self._look_whether_known()
         if not self._is_muted:
             self._client.write(data)
             return
         self._tail = (self._tail + data)[-len(wire.READY) - 1 :]
         if self._tail.startswith(wire.READY):
             self._is_ready.set()
+
+    def _look_whether_known(self) -> None:
+        """Whether PostgreSQL has let the client in: then it says for the first time that it is ready."""
+        while len(self._greeting) >= wire.HEADER_BYTES and not self._is_known:
+            size = int.from_bytes(self._greeting[1 : wire.HEADER_BYTES], "big") + 1
+            if len(self._greeting) < size:
+                return
+            self._is_known = self._greeting.startswith(wire.READY)
+            del self._greeting[:size]
 
     async def _end_reading(self) -> None:
         """End the transaction at PostgreSQL, which has only read, and keep its answer to ourselves."""
@@ -127,7 +145,8 @@ class Session:
         self._said += data
         while self._committing is None and len(self._said) >= wire.HEADER_BYTES:
             size = int.from_bytes(self._said[1 : wire.HEADER_BYTES], "big") + 1
-            if not wire.HEADER_BYTES <= size <= wire.MESSAGE_BYTES_MAX:
+            size_max = wire.MESSAGE_BYTES_MAX if self._is_known else wire.STARTUP_BYTES_MAX
+            if not wire.HEADER_BYTES <= size <= size_max:
                 self._client.write(wire.error("FATAL", "a message is too long for the gateway", "08P01"))
                 self._client.close()
                 return
@@ -142,7 +161,7 @@ class Session:
             # It has heard of its commit.
             self._watching.cancel()
             self._watching = None
-        if message[:1] != wire.QUERY:
+        if message[:1] != wire.QUERY or not self._is_known:
             self._server.write(message)
             return
         text = message[wire.HEADER_BYTES : -1].decode(errors="replace")
@@ -172,7 +191,7 @@ class Session:
     async def _commit(self, text: str) -> None:
         try:
             await self._end_reading()
-            self._answer = await self._commits.commit(text, self._user)
+            self._answer = await self._commits.commit(text, self._user) if self._has_server else Answer(refusal=_LOST)
         except OutcomeUnknownError as error:
             _logger.warning("the connection of %s is closed, so that its files stay: %s", self._user, error)
             self._client.abort()

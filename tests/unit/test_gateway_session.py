@@ -30,19 +30,31 @@ TIMEOUT_S = 30.0
 class PlayedPostgres:
     """Answers every query at once, and keeps what it was told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, knows_client: bool = True, ends_at: bytes = b"") -> None:
         self.told: list[bytes] = []
         self.writers: list[asyncio.StreamWriter] = []
+        self.knows_client = knows_client
+        self.ends_at = ends_at
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
         try:
             startup = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big") - 4)
             self.told.append(startup)
-            writer.write(wire.READY + wire.IDLE)
+            # The value of this parameter looks as if the session were ready.
+            parameter = wire.frame(b"S", b"application_name\x00" + wire.READY + b"\x00")
+            asked = b"\x00\x00\x00\x00" if self.knows_client else b"\x00\x00\x00\x0aSCRAM-SHA-256\x00\x00"
+            writer.write(wire.frame(b"R", asked) + parameter)
+            if self.knows_client:
+                writer.write(wire.READY + wire.IDLE)
             while True:
                 header = await reader.readexactly(wire.HEADER_BYTES)
-                self.told.append((await reader.readexactly(int.from_bytes(header[1:], "big") - 4)).rstrip(b"\x00"))
+                said = (await reader.readexactly(int.from_bytes(header[1:], "big") - 4)).rstrip(b"\x00")
+                self.told.append(said)
+                if not self.knows_client or said == self.ends_at:
+                    writer.write(wire.error("FATAL", "the connection is closed", "08P01"))
+                    writer.close()
+                    return
                 writer.write(wire.completed("DONE", wire.IDLE))
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -101,9 +113,14 @@ class PlayedClient:
 Scene = Callable[[PlayedClient, PlayedPostgres, PlayedLog], Awaitable[None]]
 
 
-def play(scene: Scene, answer: Answer | Exception = Answer(), startup: bytes = STARTUP) -> PlayedPostgres:  # noqa: B008
+def play(
+    scene: Scene,
+    answer: Answer | Exception = Answer(),  # noqa: B008
+    startup: bytes = STARTUP,
+    postgres: PlayedPostgres | None = None,
+) -> PlayedPostgres:
     """Have a client do something through a gateway."""
-    postgres = PlayedPostgres()
+    postgres = PlayedPostgres() if postgres is None else postgres
 
     async def playing() -> None:
         log = PlayedLog(answer)
@@ -131,7 +148,7 @@ def play(scene: Scene, answer: Answer | Exception = Answer(), startup: bytes = S
 
 def test_session_when_it_commits_then_the_text_is_proposed_and_postgres_only_ends_its_transaction() -> None:
     async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
-        assert await client.heard() == ({}, "I")
+        assert (await client.heard())[1] == "I"
         await client.ask("BEGIN")
         assert await client.ask(BATCH) == ({"C": "INSERT 0 1\x00"}, "T")
         assert await client.ask("COMMIT") == ({"C": "COMMIT\x00"}, "I")
@@ -193,6 +210,39 @@ def test_session_when_postgres_is_lost_while_the_log_decides_then_the_client_is_
         assert await client.reader.read() == b""
 
     play(scene)
+
+
+def test_session_when_postgres_has_not_let_the_client_in_then_nothing_is_proposed_in_that_name() -> None:
+    async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+        client.say(BATCH)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await client.heard()
+        assert log.commits == []
+
+    told = play(scene, postgres=PlayedPostgres(knows_client=False)).told
+    assert told[1:] == [BATCH.encode()]
+
+
+def test_session_when_a_stranger_says_much_then_it_is_not_kept() -> None:
+    async def scene(client: PlayedClient, _: PlayedPostgres, __: PlayedLog) -> None:
+        client.writer.write(wire.QUERY + (wire.STARTUP_BYTES_MAX + 1).to_bytes(4, "big"))
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await client.heard()
+
+    assert len(play(scene, postgres=PlayedPostgres(knows_client=False)).told) == 1
+
+
+def test_session_when_postgres_is_lost_before_the_proposal_then_refused_and_nothing_is_proposed() -> None:
+    async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+        await client.heard()
+        client.say(BATCH)
+        client.say("COMMIT")
+        told = [await client.reader.readexactly(wire.HEADER_BYTES)]
+        told.append(await client.reader.read())
+        assert b"nothing was committed" in b"".join(told)
+        assert log.commits == []
+
+    play(scene, postgres=PlayedPostgres(ends_at=b"ROLLBACK"))
 
 
 def test_session_when_nobody_knows_the_outcome_then_the_connection_ends_without_an_answer() -> None:
