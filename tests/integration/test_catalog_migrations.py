@@ -148,6 +148,8 @@ def test_migrate_by_the_projector_and_by_command_then_nothing_is_left_to_do(sett
         conn.execute("ALTER TABLE commitlog.catalog_version DROP COLUMN prepared")
         conn.execute("ALTER TABLE commitlog.applied DROP COLUMN next_offset")
         conn.execute("DROP TABLE commitlog.mileposts, commitlog.refused_tables")
+        conn.execute("DROP VIEW commitlog.divergent_rows")
+        conn.execute("DELETE FROM ducklake_metadata WHERE key = 'data_inlining_row_limit'")
         conn.execute("UPDATE commitlog.catalog_version SET version = 1")
     project.project_to_end()
     assert versions(settings.database_url) == (VERSION, VERSION)

@@ -32,7 +32,7 @@ from commitlog.log.serving import SentBatch, Serving, Telling
 from commitlog.simulation import running
 
 pytestmark = pytest.mark.interpreted("compiled code calls functions directly: a mistake cannot be put in their place")
-SEEDS = 1_000
+SEEDS = 3_000
 STEPS = 400
 
 
