@@ -108,7 +108,10 @@ class Last(NamedTuple):
         if newest is None or newest.head_snapshot_id < self.snapshot_id:
             return None
         source.wait_for_snapshot(self.snapshot_id)
-        return source.access.outcome_at(source._seq_of(self.snapshot_id))
+        found = source.history(1, snapshot=self.snapshot_id)
+        if not found:
+            raise SnapshotNotFoundError(self.snapshot_id, head_snapshot_id=newest.head_snapshot_id)
+        return source.access.outcome_at(found[0].seq)
 
     def _before(self, source: CommitLog, node: Node, outcome: m.Outcome, next_tick: int) -> Source:
         if self.maker is None:

@@ -31,7 +31,7 @@ class OnItsWay:
         return self.answer.wait(timeout_s)
 
     def on_answer(self, tell: Callable[[Any], None], timeout_s: float | None = None) -> None:
-        raise NotImplementedError
+        raise AssertionError("links wait for their answers")
 
     def forget(self) -> None:
         pass

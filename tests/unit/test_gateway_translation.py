@@ -145,6 +145,22 @@ def test_rows_that_were_inserted_and_deleted_at_once_are_in_no_file(tmp_path: Pa
     assert told == {"a": (0, 9, 0), "b": ("r0", "r9", 0)}
 
 
+@pytest.mark.parametrize("place", ["elsewhere/f.parquet", "main/t/f.parquet", "main/u/{made}", "main/t/../u/{made}"])
+def test_a_file_that_the_client_has_not_made_is_not_removed(tmp_path: Path, place: str) -> None:
+    given = commit("own_delete")
+    (row,) = parse(given.text).rows["data_file"]
+    (deleted,) = parse(given.text).rows["delete_file"]
+    given.base.data_path = f"{tmp_path}/"
+    path = f"{tmp_path}/{place.format(made=row['path'])}"
+    named = path if ".." not in place else path.removeprefix(f"{tmp_path}/main/t/")
+    (tmp_path / "main/u").mkdir(parents=True)
+    write_file(Path(path), 10, None)
+    text = given.text.replace(f"'{row['path']}', true", f"'{named}', {'true' if named != path else 'false'}")
+    found = translate(parse(text), given.base)
+    assert [file.record_count for file in found.changes[0].files] == [9]
+    assert found.unused == (f"{tmp_path}/main/t/{deleted['path']}",)
+
+
 def test_rows_that_were_there_are_deleted_beside_own_ones(tmp_path: Path) -> None:
     found, table = own("own_delete_old_too", tmp_path, {0: (10, None)})
     deleted, appended = found.changes

@@ -79,10 +79,9 @@ class Appends:
             return (file,)
         deleted: frozenset[int] = frozenset()
         if delete is not None:
-            place = self._lake.place(delete)
-            deleted = frozenset(positions_in(self._base, place))
-            self.unused.append(place)
-        self.unused.append(path)
+            deleted = frozenset(positions_in(self._base, self._lake.place(delete)))
+            self.unused += self._lake.unneeded(delete)
+        self.unused += self._lake.unneeded(row)
         return tuple(written_anew(self._base, table, folder, GivenFile(file, path, deleted)))
 
 

@@ -58,13 +58,14 @@ class Deletes:
             if row["data_file_id"] in whole:
                 continue
             path = self._lake.place(row)
-            rows = FrozenBitMap64(positions_in(self._base, path) - before.get(row["data_file_id"], BitMap64()))
+            listed = positions_in(self._base, path)
+            rows = FrozenBitMap64(listed - before.get(row["data_file_id"], BitMap64()))
             if len(rows) <= POSITIONS_MAX:
-                self.unused.append(path)
+                self.unused += self._lake.unneeded(row)
                 if rows:
                     positions.append(m.PositionDelete(row["data_file_id"], rows))
             else:
-                delete_files.append(self._delete_file(row, path, table))
+                delete_files.append(self._delete_file(row, listed, table))
         for data_file_id, places in self._inlined(table.table_id).items():
             if data_file_id not in whole:
                 positions.append(m.PositionDelete(data_file_id, FrozenBitMap64(places)))
@@ -102,11 +103,10 @@ class Deletes:
             found[row["data_file_id"]] = there | positions_in(self._base, self._lake.place(row))
         return found
 
-    def _delete_file(self, row: Row, path: str, table: SourceTable) -> m.DeleteFile:
+    def _delete_file(self, row: Row, rows: AbstractBitMap64, table: SourceTable) -> m.DeleteFile:
         """The client's, or, where it says in which of its snapshots each row went, one that does not."""
-        rows = positions_in(self._base, path)
         if row["partial_max"] is not None:
-            self.unused.append(path)
+            self.unused += self._lake.unneeded(row)
             data_file = self._lake.place(self._base.rows("data_file", data_file_id=[row["data_file_id"]])[0])
             return write_delete_file(row["data_file_id"], data_file, rows, self._lake.folder(table.table_id))
         return m.DeleteFile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
@@ -14,6 +15,8 @@ from commitlog.gateway.translation.base import Base
 _DEFINED_BY = ("schema", "table", "view", "column", "tag", "column_tag", "partition_info")
 _OF_FILES = ("file_column_stats", "file_partition_value", "name_mapping")
 _COMMENT = "comment"
+_MADE = re.compile(r"(?:[^/]+/)*ducklake-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-delete)?\.parquet")
+"""How the client names the files that it makes itself, below a table's folder."""
 
 
 class CommittedLake:
@@ -127,6 +130,15 @@ class CommittedLake:
         """The full path of a file, of its row in the catalog."""
         path = str(row["path"])
         return self.folder(row["table_id"]) + path if row["path_is_relative"] else path
+
+    def unneeded(self, row: Row) -> tuple[str, ...]:
+        """The full path of a file that the proposal does not name, where it can go: only what the client itself has just made.
+
+        A file that it was told to add, by `ducklake_add_data_files`, is the user's.
+        """
+        path = str(row["path"])
+        is_made = row["path_is_relative"] and _MADE.fullmatch(path) is not None and ".." not in path.split("/")
+        return (self.place(row),) if is_made else ()
 
     def is_plain(self, table_id: int) -> bool:
         """Whether the log gives a table that is created the folder that the client took for it."""

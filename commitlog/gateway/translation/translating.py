@@ -21,7 +21,7 @@ class Translated:
 
     Attributes:
         changes: of the proposal; none when the commit comes to nothing.
-        unused: full paths of files that the client wrote and the proposal does not name; once it is committed, nobody
+        unused: full paths of files that the client made and the proposal does not name; once it is committed, nobody
             needs them.
         files: full paths of the data files that the proposal names.
     """

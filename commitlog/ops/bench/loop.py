@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from commitlog import compiled
 from commitlog.client import CommitLog
@@ -39,15 +40,18 @@ TABLES = ("own", "one")
 KINDS = ("append", "transaction")
 SERVICES = ("sequencer", "projector")
 
-TIMES_STOCK: Mapping[int, float] = {1: 3, 4: 8, 8: 10}
-"""How many times as much as the stock client's better case so many writers must commit."""
 
-P50_MS_MAX: Mapping[int, float] = {1: 2.5, 4: 5, 8: 8}
-CPU_MS_MAX: Mapping[int, float] = {8: 1.6}
-GATEWAY_TIMES_STOCK: Mapping[int, float] = {8: 2}
-GATEWAY_P50_MS_MAX: Mapping[int, float] = {1: 12}
-GATEWAY_P99_MS_MAX: Mapping[int, float] = {8: 150}
-"""What DuckLake's own client must reach through the gateway."""
+class Bounds(NamedTuple):
+    """What so many writers must reach: commits, as many times the stock client's better case; of a turn; CPU of a commit."""
+
+    times_stock: Mapping[int, float]
+    p50_ms_max: Mapping[int, float]
+    p99_ms_max: Mapping[int, float]
+    cpu_ms_max: Mapping[int, float]
+
+
+OURS = Bounds({1: 3, 4: 8, 8: 10}, {1: 2.5, 4: 5, 8: 8}, {}, {8: 1.6})
+THROUGH_GATEWAY = Bounds({8: 2}, {1: 12}, {8: 150}, {})
 
 THREADS = ((64, 4), (256, 4), (32, 32))
 """Writers, and the processes that they are threads of."""
@@ -88,29 +92,19 @@ class LoopBench:
 
     def _goals_of(self, rates: LoopRates) -> Iterator[Goal]:
         team = rates.team
-        if team.kind == GATEWAY:
-            yield from self._goals_through_gateway(rates)
-            return
-        if team.processes < team.writers:
+        if team.kind != GATEWAY and team.processes < team.writers:
             yield from self._goals_of_threads(rates)
             return
+        bounds = THROUGH_GATEWAY if team.kind == GATEWAY else OURS
         ratio = self.times_stock(team)
-        if ratio is not None and team.writers in TIMES_STOCK:
-            yield Goal.at_least(f"{team}: x stock's better case", ratio, TIMES_STOCK[team.writers])
-        if team.writers in P50_MS_MAX:
-            yield Goal.at_most(f"{team}: p50 ms", rates.turn_p50_ms, P50_MS_MAX[team.writers])
-        if team.writers in CPU_MS_MAX:
-            yield Goal.at_most(f"{team}: CPU ms a commit", rates.cpu_sum_ms, CPU_MS_MAX[team.writers])
-
-    def _goals_through_gateway(self, rates: LoopRates) -> Iterator[Goal]:
-        team = rates.team
-        ratio = self.times_stock(team)
-        if ratio is not None and team.writers in GATEWAY_TIMES_STOCK:
-            yield Goal.at_least(f"{team}: x stock's better case", ratio, GATEWAY_TIMES_STOCK[team.writers])
-        if team.writers in GATEWAY_P50_MS_MAX:
-            yield Goal.at_most(f"{team}: p50 ms", rates.turn_p50_ms, GATEWAY_P50_MS_MAX[team.writers])
-        if team.writers in GATEWAY_P99_MS_MAX:
-            yield Goal.at_most(f"{team}: p99 ms", rates.turn_p99_ms, GATEWAY_P99_MS_MAX[team.writers])
+        if ratio is not None and team.writers in bounds.times_stock:
+            yield Goal.at_least(f"{team}: x stock's better case", ratio, bounds.times_stock[team.writers])
+        if team.writers in bounds.p50_ms_max:
+            yield Goal.at_most(f"{team}: p50 ms", rates.turn_p50_ms, bounds.p50_ms_max[team.writers])
+        if team.writers in bounds.p99_ms_max:
+            yield Goal.at_most(f"{team}: p99 ms", rates.turn_p99_ms, bounds.p99_ms_max[team.writers])
+        if team.writers in bounds.cpu_ms_max:
+            yield Goal.at_most(f"{team}: CPU ms a commit", rates.cpu_sum_ms, bounds.cpu_ms_max[team.writers])
 
     def _goals_of_threads(self, rates: LoopRates) -> Iterator[Goal]:
         fewer = min(self._with_threads(rates.team), key=lambda each: each.team.writers)
