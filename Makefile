@@ -110,10 +110,10 @@ test: chromium check compiled
 	  echo "[test] pytest, what the core and the projector cost beside the baseline"; \
 	  COMMITLOG_CORE=compiled $(BIN)/pytest -rP tests/speed && \
 	  echo "[test] pytest, all other tests, the core compiled: real Kafka, PostgreSQL and Spark are started by those that need them" && \
-	  COMMITLOG_CORE=compiled $(BIN)/pytest $(TWO_WORKERS) --ignore=tests/speed; \
+	  COMMITLOG_CORE=compiled $(BIN)/pytest $(TWO_WORKERS) --ignore=tests/speed --durations 20; \
 	else \
 	  echo "[test] pytest, all other tests, the core interpreted: without a C compiler its other form is not tested"; \
-	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) $(addprefix --ignore=,$(CORE_TESTS) tests/simulation); \
+	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) $(addprefix --ignore=,$(CORE_TESTS) tests/simulation) --durations 20; \
 	fi
 
 nightly: env
