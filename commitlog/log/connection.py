@@ -330,8 +330,10 @@ def _list_offsets(
     started = settings.machine.now_s()
 
     def ask() -> dict[int, int]:
-        # A broker that is away would be taken for one that has no such topic.
-        admin.list_topics(topic, timeout=max(left_s(), REQUEST_S_MIN))
+        # A broker that is away, or just starts and knows of no leader, would be taken for one that has no such topic.
+        known = admin.list_topics(topic, timeout=max(left_s(), REQUEST_S_MIN)).topics.get(topic)
+        if known is not None and any(each.leader < 0 for each in known.partitions.values()):
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         futures = admin.list_offsets(wanted, request_timeout=max(left_s(), REQUEST_S_MIN))
         return {where.partition: checked_offset(future.result().offset, least) for where, future in futures.items()}
 

@@ -16,6 +16,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from commitlog.config import Settings
 from commitlog.log.connection import REQUEST_TIMEOUT_S, make_admin
 
+DEAF = "gave out nothing of what was there for long"
 LOOK_S = 20.0
 """What has been there for so long, and does not come, will not come."""
 

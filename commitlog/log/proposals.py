@@ -11,7 +11,7 @@ from commitlog.domain.model import Position
 from commitlog.errors import LogLossError, LogUnavailableError
 from commitlog.log.batches import Incoming
 from commitlog.log.connection import assign, make_consumer
-from commitlog.log.deafness import Hearing
+from commitlog.log.deafness import DEAF, Hearing
 from commitlog.log.reading import take
 from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
@@ -78,7 +78,7 @@ class ProposalSource:
             else:
                 incoming.append(self._incoming(message))
         if not incoming and self._hearing.is_lost(self._next):
-            raise DoubtError("proposals were there for long, and were not given out")
+            raise DoubtError(f"the consumer of proposals {DEAF}")
         return incoming
 
     def close(self) -> None:

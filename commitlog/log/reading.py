@@ -22,7 +22,7 @@ from commitlog.log.connection import (
     make_admin,
     make_consumer,
 )
-from commitlog.log.deafness import Hearing
+from commitlog.log.deafness import DEAF, Hearing
 from commitlog.log.triage import Consumed, consumed, in_words
 
 _logger = logging.getLogger("commitlog.reading")
@@ -138,7 +138,7 @@ class TopicReader:
             self._consumer = self._make_consumer(CHECK_TIMEOUT_S)
         except LogUnavailableError:
             return
-        _logger.warning("%s: a consumer gave out nothing of what was there for long; another one goes on", self._topic)
+        _logger.warning("%s: a consumer %s; another one goes on", self._topic, DEAF)
         self.start(self.next_offsets)
         self._settings.machine.thread(deaf.close, "commitlog-deaf")
 

@@ -153,7 +153,10 @@ class Broker:
 
     def metadata(self) -> Any:
         """As `list_topics` gives it."""
-        topics = {name: SimpleNamespace(partitions=dict(enumerate(each))) for name, each in self.topics.items()}
+        led = SimpleNamespace(leader=0)
+        topics = {
+            name: SimpleNamespace(partitions=dict.fromkeys(range(len(each)), led)) for name, each in self.topics.items()
+        }
         return SimpleNamespace(topics=topics, brokers={0: None})
 
 

@@ -80,6 +80,7 @@ def torture_command(
         said = ", ".join(f"{count:,} {verdict}" for verdict, count in result.verdicts.items())
         click.echo(f"{result.acknowledged:,} proposals acknowledged; verdicts: {said}; {result.snapshots:,} snapshots")
         click.echo(f"{result.answers:,} answers to writers, the longest wait {result.longest_wait_s:,.0f} s")
+        click.echo(f"{result.deaf:,} consumers gave out nothing any more, and were replaced")
         for kind in result.left_out:
             click.echo(f"left out, for no disk could be mounted here: {kind}")
         click.echo(", ".join(f"{count} {kind}" for kind, count in result.counts.items()))

@@ -53,6 +53,7 @@ class Torture:
         snapshots: that were committed.
         answers: that writers were told.
         longest_wait_s: of a writer, from the beginning of a write to its answer.
+        deaf: consumers that were replaced, for they gave out nothing any more.
         wrongs: promises that were not kept.
     """
 
@@ -64,6 +65,7 @@ class Torture:
     snapshots: int
     answers: int
     longest_wait_s: float
+    deaf: int
     wrongs: Sequence[Wrong]
     seconds: float
     cpus: int
@@ -119,7 +121,7 @@ def run_torture(
         campaign = Campaign(on, Chances(random.Random(seed), pause_s_max), say)
         campaign.run(faults, began_s + seconds if seconds is not None else None, mostly)
         say("reading all that is left")
-        evidence = campaign.end()
+        evidence, deaf = campaign.end(), on.deaf()
         if wrongs := judge(evidence):
             on.keep()
             say(f"something is wrong: what is left stays in {on.directory}")
@@ -132,6 +134,7 @@ def run_torture(
         sum(each.snapshot_id is not None for each in evidence.outcomes),
         sum(len(each.answers) for each in evidence.written),
         round(max((each.waited_s for each in evidence.written), default=0.0), 1),
+        deaf,
         wrongs,
         round(time.monotonic() - began_s, 1),
         os.cpu_count() or 1,

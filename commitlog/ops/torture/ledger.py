@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 SUFFIX = ".ledger"
 END_FILE = "end"
 """Beside the ledgers; once it is there, nobody begins another write."""
+STACKS_SIGNAL = signal.SIGUSR1
+"""Has a process of writers write where each of its threads is."""
 
 
 class Answer(NamedTuple):
@@ -92,6 +95,11 @@ class Ledger:
         self._file.write(json.dumps(entry) + "\n")
         # What the system has taken outlives the process.
         self._file.flush()
+
+
+def stacks_file(folder: Path, pid: int) -> Path:
+    """Where a process of writers says where each of its threads is, when it is asked."""
+    return folder / f"stacks.{pid}"
 
 
 def _cut_unfinished(path: Path) -> None:

@@ -20,12 +20,13 @@ from commitlog.config import Settings
 from commitlog.errors import CommitLogError
 from commitlog.log.sequencer import Phase
 from commitlog.ops.service.supervisor import POLL_S, PROJECTOR, SEQUENCER, STANDBY, Service, Supervisor
-from commitlog.ops.torture.ledger import END_FILE
+from commitlog.ops.torture.ledger import END_FILE, STACKS_SIGNAL, stacks_file
 
 SEQUENCER_NAME, PROJECTOR_NAME, CHECKPOINTER_NAME = "sequencer", "projector", "checkpointer"
 _CHECKPOINTER = Service(CHECKPOINTER_NAME, (), program=(sys.executable, "-m", "commitlog.ops.torture.checkpointing"))
 _MOVE = re.compile(rb'"message": "\w+ -> (\w+)"')
 _LOG_END_BYTES = 20_000
+STUCK_S = 60.0
 WRITERS: Sequence[Mapping[str, str]] = (
     {"append-1": "append", "append-2": "append", "pair-1": "pair", "overwrite-1": "overwrite"},
     {"append-3": "append", "upsert-1": "upsert", "define-1": "define", "overwrite-2": "overwrite"},
@@ -100,13 +101,16 @@ class Writers:
         settings: of all of them.
         ledgers: the folder for what they begin and are told.
         seed: of what they write.
+
+    Attributes:
+        log_file: what they have to say.
     """
 
     def __init__(self, settings: Settings, ledgers: Path, seed: int) -> None:
         ledgers.mkdir()
         self._settings = settings
         self._end = ledgers / END_FILE
-        self._log_file = settings.home / "writers.log"
+        self.log_file = settings.home / "writers.log"
         self._commands = [
             (sys.executable, "-m", "commitlog.ops.torture.writing", str(ledgers), str(seed), json.dumps(each))
             for each in WRITERS
@@ -127,14 +131,28 @@ class Writers:
             return [each.pid for each in self._processes if each is not None and each.poll() is None]
 
     def finish(self, timeout_s: float) -> bool:
-        """Have them learn the answers that they wait for, and end; whether all have done so in time."""
+        """Have them learn the answers that they wait for, and end; whether all have done so in time.
+
+        Those that take long say where each of their threads is, once a minute and at the end of that time.
+        """
         self._end.touch()
-        deadline = time.monotonic() + timeout_s
+        began_s = asked_s = time.monotonic()
         while not self._have_ended():
-            if time.monotonic() > deadline:
+            now_s = time.monotonic()
+            is_over = now_s > began_s + timeout_s
+            if is_over or now_s > asked_s + STUCK_S:
+                asked_s = now_s
+                self._ask_for_stacks()
+            if is_over:
                 return False
             time.sleep(POLL_S)
         return True
+
+    def _ask_for_stacks(self) -> None:
+        for pid in self.pids():
+            # It would end one that has just been started.
+            if stacks_file(self._end.parent, pid).exists():
+                send(pid, STACKS_SIGNAL)
 
     def _have_ended(self) -> bool:
         with self._lock:
@@ -150,7 +168,7 @@ class Writers:
                     each.wait()
 
     def _start(self, number: int) -> None:
-        with self._log_file.open("ab") as output:
+        with self.log_file.open("ab") as output:
             self._processes[number] = subprocess.Popen(
                 self._commands[number], env=self._settings.environment(), stdout=output, stderr=output
             )

@@ -6,7 +6,7 @@ import dataclasses
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,9 +14,10 @@ from commitlog.client import CommitLog
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.errors import CommitLogError
+from commitlog.errors import CommitLogError, LogRefusedError
 from commitlog.local.home import EmbeddedHome
 from commitlog.local.proxy import KafkaProxy, Proxy
+from commitlog.log.deafness import DEAF
 from commitlog.ops.service.serve import prepare
 from commitlog.ops.torture.disks import SmallDisk, small_disk
 from commitlog.ops.torture.ledger import all_written
@@ -26,6 +27,8 @@ from commitlog.ops.torture.writing import WEATHER, create_tables
 LAKE_MIB, CHECKPOINTS_MIB = 512, 64
 PROBE_TIMEOUT_MS = 2_000
 WELL_AGAIN_S = 240.0
+SET_UP_S = 600.0
+RETRY_PAUSE_S = 0.5
 PARTITIONS = 4
 
 
@@ -75,6 +78,11 @@ class Stage:
         """Do not remove the folder at the end."""
         self._kept.append(self.directory)
 
+    def deaf(self) -> int:
+        """How many consumers were replaced, for they gave out nothing any more; of all that runs, by its logs."""
+        logs = [path for each in self.machines for path in (each.settings.home / "logs").iterdir()]
+        return sum(path.read_text(errors="replace").count(DEAF) for path in (self.writers.log_file, *logs))
+
     def active(self) -> Machine:
         """Whose sequencer serves; the first one's where none says so."""
         return next(filter(is_serving, self.machines), self.machines[0])
@@ -87,14 +95,14 @@ class Stage:
         """Until every writer has had an answer: what it needs is loaded, and it is in the middle of its work.
 
         Raises:
-            CommitLogError: one had none in four minutes.
+            CommitLogError: one had none in ten minutes.
         """
-        deadline = time.monotonic() + WELL_AGAIN_S
+        deadline = time.monotonic() + SET_UP_S
         while silent := {name for each in WRITERS for name in each} - {
             each.writer for each in all_written(self.ledgers) if each.answers
         }:
             if time.monotonic() > deadline:
-                raise CommitLogError(f"no answer in {WELL_AGAIN_S:.0f} s to {', '.join(sorted(silent))}")
+                raise CommitLogError(f"no answer in {SET_UP_S:.0f} s to {', '.join(sorted(silent))}")
             time.sleep(1.0)
 
     def wait_until_well(self, name: str) -> None:
@@ -153,7 +161,7 @@ def stage(settings: Settings, seed: int) -> Iterator[Stage]:
         assert home.acquire()
         direct = home.start()
         stack.callback(home.stop)
-        prepare(direct)
+        _as_soon_as_possible(lambda: prepare(direct))
         networks = {
             name: Network(
                 stack.enter_context(KafkaProxy(direct.bootstrap_servers)),
@@ -169,10 +177,21 @@ def stage(settings: Settings, seed: int) -> Iterator[Stage]:
         writers = Writers(writing, ledgers, seed)
         stack.callback(writers.stop)
         with tended(machines):
-            with CommitLog.connect(settings=direct) as log:
-                create_tables(log)
+            _as_soon_as_possible(lambda: create_tables(direct))
             with tended([writers]):
                 yield Stage(direct, home, networks, lake, checkpoints, machines, writers, ledgers, directory, kept)
+
+
+def _as_soon_as_possible(act: Callable[[], None]) -> None:
+    """Servers that have just been started may be slow to answer, and know little at first."""
+    deadline = time.monotonic() + SET_UP_S
+    while True:
+        try:
+            return act()
+        except (*WEATHER, LogRefusedError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_PAUSE_S)
 
 
 def _remove_unless(directory: Path, kept: Sequence[Path]) -> None:

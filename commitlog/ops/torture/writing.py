@@ -6,7 +6,9 @@ same by the same key, or by the same id.
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import os
 import random
 import sys
 import threading
@@ -36,7 +38,8 @@ from commitlog.errors import (
     ProposalRejectedError,
     SnapshotNotFoundError,
 )
-from commitlog.ops.torture.ledger import END_FILE, Answer, Ledger
+from commitlog.ops.service.json_logs import log_as_json
+from commitlog.ops.torture.ledger import END_FILE, STACKS_SIGNAL, Answer, Ledger, stacks_file
 
 TIMEOUT_MS = 10_000
 PAUSE_S_MAX = 0.6
@@ -57,14 +60,18 @@ WEATHER = (
 that it had until it has caught up."""
 
 
-def create_tables(log: CommitLog) -> None:
-    """What the writers write to."""
-    with log.transaction(timeout_ms=60_000) as tx:
+def create_tables(settings: Settings) -> None:
+    """What the writers write to; done again, they are there."""
+
+    def create(tx: Transaction) -> None:
         tx.create_table(EVENTS, schema=pa.schema(ROW))
         tx.create_table(PAIRS, schema=pa.schema(ROW))
         tx.create_table(SLOTTED, schema=pa.schema({"slot": pa.int64(), **ROW}))
         tx.create_table(KEYED, schema=pa.schema({"id": pa.int64(), **ROW}), primary_key=["id"])
         tx.create_table(SENT, schema=pa.schema({"id": pa.string(), **ROW}), primary_key=["id"])
+
+    with CommitLog.connect(settings=settings) as log:
+        log.run(create, key="tables", timeout_ms=60_000)
 
 
 class Writer(ABC):
@@ -256,15 +263,18 @@ def _plain(told: SubmittedOutcome | Answer) -> Answer:
 def main() -> None:
     """Run the writers of one process: a folder for ledgers, a seed, and by writer its kind, in JSON."""
     folder, seed, kinds = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
-    with connected(Settings.load()) as log:
-        threads = [
-            threading.Thread(target=write_on, args=(log, kind, name, seed, folder), name=name)
-            for name, kind in kinds.items()
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    log_as_json("writers")
+    with stacks_file(folder, os.getpid()).open("w") as stacks:
+        faulthandler.register(STACKS_SIGNAL, file=stacks)
+        with connected(Settings.load()) as log:
+            threads = [
+                threading.Thread(target=write_on, args=(log, kind, name, seed, folder), name=name)
+                for name, kind in kinds.items()
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
 
 
 def connected(settings: Settings) -> CommitLog:
