@@ -38,7 +38,15 @@ from commitlog.errors import (
 )
 from commitlog.local import EmbeddedBroker
 from commitlog.local.proxy import KafkaProxy
-from commitlog.log.connection import answered, end_offsets, first_offsets, make_admin, offsets_since
+from commitlog.log.connection import (
+    MISSING_PATIENCE_S,
+    RETRY_PAUSE_S,
+    answered,
+    end_offsets,
+    first_offsets,
+    make_admin,
+    offsets_since,
+)
 from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
 from commitlog.log.reading import TopicLossError, TopicReader
@@ -309,17 +317,24 @@ class Hours(Machine):
 class JustStarting:
     """An admin's client at a broker that does not know its partitions' ends yet, at first."""
 
-    def __init__(self, *offsets: int) -> None:
+    def __init__(self, *offsets: int, without_leader: int = 0) -> None:
         self._left = list(offsets)
+        self._without_leader = without_leader
 
-    def list_topics(self, topic: str, timeout: float) -> None:
+    def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
         assert timeout > 0
+        self._without_leader -= 1
+        leader = -1 if self._without_leader >= 0 else 0
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions={0: SimpleNamespace(leader=leader)})})
 
     def list_offsets(
         self, wanted: dict[TopicPartition, object], request_timeout: float
     ) -> dict[TopicPartition, object]:
         told: Future[SimpleNamespace] = Future()
-        told.set_result(SimpleNamespace(offset=self._left.pop(0)))
+        if self._without_leader >= 0:
+            told.set_exception(KafkaException(KafkaError(KafkaError._NOENT, "No leaders found")))
+        else:
+            told.set_result(SimpleNamespace(offset=self._left.pop(0)))
         return dict.fromkeys(wanted, told)
 
 
@@ -331,6 +346,12 @@ def test_offsets_when_a_broker_just_starts_then_what_is_none_is_not_believed() -
     assert offsets_since(settings, JustStarting(-1001, -1), "t", [0], 5) == {0: -1}  # type: ignore[arg-type]
     with pytest.raises(LogUnavailableError):
         first_offsets(settings, JustStarting(*[-1001] * 1000), "t", [0], timeout_s=1)  # type: ignore[arg-type]
+
+
+def test_offsets_when_nobody_leads_for_long_then_that_is_no_missing_topic() -> None:
+    settings = dataclasses.replace(Settings.load(environment={}, bootstrap_servers="somewhere:1"), machine=Hours())
+    longer = int(2 * MISSING_PATIENCE_S / RETRY_PAUSE_S)
+    assert end_offsets(settings, JustStarting(7, without_leader=longer), "t", [0]) == {0: 7}  # type: ignore[arg-type]
 
 
 def test_log_end_when_the_broker_is_away_then_it_does_not_refuse(
