@@ -27,7 +27,6 @@ CATALOG = {
 }
 """What is the same text for both; left out are uuids, paths, sizes and numbers of files, which may differ."""
 _IDS = "SELECT table_name, schema_id, table_id FROM ducklake_table_info('{side}')"
-"""The same until a view is replaced: it keeps its id here, the client makes another view."""
 
 
 def differences(history: History) -> Iterator[str]:
@@ -38,7 +37,7 @@ def differences(history: History) -> Iterator[str]:
     history.client.duck.execute("BEGIN")
     for name, query in CATALOG.items():
         yield from _differ(history, name, query, query)
-    if not history.done["replace_view"]:
+    if history.has_same_ids:
         yield from _differ(history, "ids", _IDS, _IDS)
     yield from _versions(history)
     for table in history.tables:
@@ -138,7 +137,8 @@ def _changes(history: History, table: Table) -> Iterator[str]:
         return
     ranges = [(first_stock, last_stock, first_ours, last_ours)]
     if table.deleted_again:
-        ranges = [(n, n, n, n) for n in range(first_stock, last_stock + 1)]
+        pairs = zip(history.snapshots, history.snapshots[1:], strict=False)
+        ranges = [(before[0] + 1, now[0], before[1] + 1, now[1]) for before, now in pairs if now[1] > before[1]]
     for low_stock, high_stock, low_ours, high_ours in ranges:
         yield from _changes_between(history, table, (low_stock, high_stock), (low_ours, high_ours))
 

@@ -42,7 +42,8 @@ class RowSteps(Steps):
             for t in state.tables.values()
             if t.name == table.name and t.schema.name == table.schema and t.dropped_at is None
         )
-        (data_file_id,) = [f for f in table_state.live_files if f not in known]
+        made = outcome.assigned.data_file_ids
+        (data_file_id,) = [f for f in made if f in table_state.live_files and f not in known]
         start = table_state.next_row_id - file["record_count"]
         table.files.append(File(data_file_id, file["path"], list(range(start, table_state.next_row_id))))
         table.had_files = True

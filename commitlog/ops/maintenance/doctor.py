@@ -135,10 +135,14 @@ def examine_on(
     yield CheckResult(DURABILITY, tuple(Finding(*each) for each in weaknesses(settings)))
     yield CheckResult(ROOM, tuple(Finding(each, FULL) for each in full_disks(settings)))
     if storage:
-        yield from _examine_storage(_Storage(conn, footers, log.log_id, settings.log))
+        yield from examine_storage(conn, log_id=log.log_id, log=settings.log, footers=footers)
 
 
-def _examine_storage(storage: _Storage) -> Iterator[CheckResult]:
+def examine_storage(
+    conn: Connection, *, log_id: bytes, log: str, footers: int = FOOTERS_CHECKED
+) -> Iterator[CheckResult]:
+    """The checks of the files alone, of the log of that id and name."""
+    storage = _Storage(conn, footers, log_id, log)
     try:
         storage.look()
     except OSError as error:
