@@ -404,8 +404,6 @@ def check_guard(catalog: CheckedCatalog) -> Iterator[Finding]:
         closed = guard.closed_tables(catalog.conn, role)
         if closed:
             yield Finding(f"{role} has not its privileges on {shown(closed)}", INIT)
-        if guard.foreign_defaults(catalog.conn, role):
-            yield Finding(f"{role} may read whatever is made later in the schema of DuckLake's tables", INIT)
 
 
 def check_definitions(catalog: CheckedCatalog) -> Iterator[Finding]:

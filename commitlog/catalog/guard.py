@@ -108,18 +108,16 @@ _CLOSED = sql.SQL("""
     ORDER BY 1""")
 _MAY_CREATE_ROLES = sql.SQL("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")
 _GRANT_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA commitlog GRANT {} ON TABLES TO {}")
-_REVOKE_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA {} REVOKE ALL ON TABLES FROM {}")
 _GRANT_SCHEMAS = sql.SQL("GRANT {} ON SCHEMA {} TO {}")
 _MEMBERSHIP = sql.SQL("GRANT {} TO {}")
 _WRITERS_READ = """
     SELECT NOT EXISTS (SELECT FROM pg_roles w JOIN pg_roles r ON r.rolname = %(reader)s
         WHERE w.rolname = %(writer)s AND NOT pg_has_role(w.oid, r.oid, 'USAGE'))"""
 _GRANT_TABLES = sql.SQL("GRANT {} ON {} TO {}")
-_DEFAULTS = sql.SQL("""
-    SELECT DISTINCT n.nspname, d.defaclrole = current_user::regrole
-    FROM pg_default_acl d JOIN pg_namespace n ON n.oid = d.defaclnamespace, aclexplode(d.defaclacl) a
-    WHERE d.defaclobjtype = 'r' AND a.grantee = to_regrole(%s)
-    AND n.oid IN (current_schema()::regnamespace, 'commitlog'::regnamespace) ORDER BY 1""")
+_OPENS_LATER_TABLES = """
+    SELECT EXISTS (SELECT FROM pg_default_acl d, aclexplode(d.defaclacl) a
+        WHERE d.defaclobjtype = 'r' AND d.defaclnamespace = 'commitlog'::regnamespace
+        AND d.defaclrole = current_user::regrole AND a.grantee = to_regrole(%s))"""
 
 
 def mark_projector(conn: Connection) -> None:
@@ -144,9 +142,6 @@ def install_guard(conn: Connection) -> None:
         _create_role(conn, role)
     for role in _PRIVILEGES.keys() - set(missing_roles(conn)):
         _grant(conn, role)
-        for schema, is_mine in _defaults(conn, role):
-            if is_mine and schema != OWN_SCHEMA:
-                conn.execute(_REVOKE_LATER_TABLES.format(sql.Identifier(schema), sql.Identifier(role)))
     if not _writers_read(conn):
         conn.execute(_MEMBERSHIP.format(sql.Identifier(READER_ROLE), sql.Identifier(WRITER_ROLE)))
 
@@ -169,11 +164,7 @@ def _is_complete(conn: Connection) -> bool:
     """Whether there is nothing to install, so that nobody has to be waited for."""
     if unguarded_tables(conn) or missing_roles(conn) or not _writers_read(conn):
         return False
-    return all(
-        [schema for schema, is_mine in _defaults(conn, role) if is_mine] == [OWN_SCHEMA]
-        and not _closed_tables(conn, role)
-        for role in _PRIVILEGES
-    )
+    return all(_opens_later_tables(conn, role) and not _closed_tables(conn, role) for role in _PRIVILEGES)
 
 
 def guard_statement(table: str) -> sql.Composed:
@@ -206,14 +197,10 @@ def unguarded_tables(conn: Connection) -> list[str]:
     return [name for (name,) in conn.execute(_UNGUARDED, asked).fetchall()]
 
 
-def foreign_defaults(conn: Connection, role: str) -> list[str]:
-    """The schema of DuckLake's tables, if that is not ours, and whatever is made there later is opened to one of our roles."""
-    return [schema for schema, _ in _defaults(conn, role) if schema != OWN_SCHEMA]
-
-
-def _defaults(conn: Connection, role: str) -> list[tuple[str, bool]]:
-    """Schemas of the catalog in which what is made later is open to a role, and whether what this session's user makes."""
-    return [(schema, is_mine) for schema, is_mine in conn.execute(_DEFAULTS, (role,)).fetchall()]
+def _opens_later_tables(conn: Connection, role: str) -> bool:
+    """Whether a role may use what this session's user makes later among our own tables."""
+    row = conn.execute(_OPENS_LATER_TABLES, (role,)).fetchone()
+    return row is not None and row[0] is True
 
 
 def _writers_read(conn: Connection) -> bool:
@@ -260,7 +247,7 @@ def _grant(conn: Connection, role: str) -> None:
     assert row is not None
     schemas = sql.SQL(", ").join(map(sql.Identifier, dict.fromkeys([row[0], OWN_SCHEMA])))
     name, privileges = sql.Identifier(role), sql.SQL(_PRIVILEGES[role])
-    if (OWN_SCHEMA, True) not in _defaults(conn, role):
+    if not _opens_later_tables(conn, role):
         conn.execute(_GRANT_LATER_TABLES.format(privileges, name))
     closed = [table for table, mine in _closed_tables(conn, role) if mine]
     if closed:

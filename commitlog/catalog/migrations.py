@@ -31,42 +31,13 @@ class Migration(NamedTuple):
     post: LiteralString = ""
 
 
-MIGRATIONS: dict[int, Migration] = {
-    2: Migration(
-        pre="""ALTER TABLE {own}.catalog_version ADD COLUMN prepared INTEGER;
-               UPDATE {own}.catalog_version SET prepared = version;
-               ALTER TABLE {own}.catalog_version ALTER COLUMN prepared SET NOT NULL;
-               CREATE INDEX outcomes_by_snapshot ON {own}.outcomes (snapshot_id);
-               CREATE INDEX ducklake_data_file_by_end ON ducklake_data_file (table_id, end_snapshot);
-               CREATE TABLE {own}.expiry (
-                   only_row SMALLINT NOT NULL, keep_snapshots BIGINT, older_than_ms BIGINT, PRIMARY KEY (only_row));
-               INSERT INTO {own}.expiry VALUES (1, NULL, NULL);
-               ALTER TABLE {own}.applied ADD COLUMN next_offset BIGINT;
-               UPDATE {own}.applied SET next_offset = results_offset + 1;
-               ALTER TABLE {own}.applied ALTER COLUMN next_offset SET NOT NULL;
-               CREATE TABLE {own}.mileposts (
-                   seq BIGINT NOT NULL, epoch BIGINT NOT NULL, hash BYTEA NOT NULL, results_offset BIGINT NOT NULL,
-                   head_snapshot_id BIGINT NOT NULL, PRIMARY KEY (seq));"""
-        + ROWS_OUTSIDE_FILES
-        + ";"
-        + QUERY_SNAPSHOTS,
-        post="DROP VIEW {own}.tables; CREATE VIEW {own}.tables AS" + VIEWS["tables"],
-    ),
-    3: Migration(
-        pre="""CREATE TABLE {own}.refused_tables (
-                   seq BIGINT NOT NULL, schema_name TEXT NOT NULL, table_name TEXT NOT NULL,
-                   PRIMARY KEY (seq, schema_name, table_name));"""
-    ),
-    4: Migration(pre="INSERT INTO ducklake_metadata VALUES ('data_inlining_row_limit', '0', NULL, NULL)"),
-    5: Migration(pre="CREATE VIEW {own}.divergent_rows AS" + VIEWS["divergent_rows"]),
-}
-VERSION = max(MIGRATIONS)
+MIGRATIONS: dict[int, Migration] = {}
+"""By the version that each leads to. `catalog.tables` has the newest form; the first release's is version 1."""
+VERSION = max(MIGRATIONS, default=1)
 
-_FIRST_VERSION = sql.SQL("INSERT INTO {own}.catalog_version VALUES (1, %s, %s)")
+_THIS_VERSION = sql.SQL("INSERT INTO {own}.catalog_version VALUES (1, %s, %s)")
 _FIRST_EXPIRY = sql.SQL("INSERT INTO {own}.expiry VALUES (1, NULL, NULL)")
-_VERSION = sql.SQL(
-    "SELECT version, coalesce((to_jsonb(v) ->> 'prepared')::integer, version) FROM {own}.catalog_version v"
-)
+_VERSION = sql.SQL("SELECT version, prepared FROM {own}.catalog_version")
 _SET_VERSION = sql.SQL("UPDATE {own}.catalog_version SET {column} = %s")
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 
@@ -114,7 +85,7 @@ def create_catalog(
         query = sql.SQL(text).format(own=ours)
         conn.execute(sql.SQL("CREATE VIEW {} AS {}").format(sql.Identifier(own, name), query))
     _first_rows(conn, log_id, data_path, created_at)
-    conn.execute(_FIRST_VERSION.format(own=ours), (VERSION, VERSION))
+    conn.execute(_THIS_VERSION.format(own=ours), (VERSION, VERSION))
     conn.execute(_FIRST_EXPIRY.format(own=ours))
     install_guard(conn)
     return True

@@ -176,25 +176,9 @@ class EmbeddedBroker:
         jars = ensure_jars(self._settings.cache_dir, java, maven_url=self._settings.maven_url, progress=self._progress)
         if not (self._directory / "data" / "meta.properties").exists():
             self._format(java, jars)
-        elif not (self._is_open or self._access.is_known):
-            self._teach_password(java, jars)
-        self._serve(java, jars)
-
-    def _serve(self, java: Path, jars: Sequence[Path]) -> None:
         self._write_configuration()
         self._process = self._run(java, jars)
         wait_until_ready("Kafka", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self._failure_log())
-
-    def _teach_password(self, java: Path, jars: Sequence[Path]) -> None:
-        """An older version made this broker without one: it is started at an address that nobody knows, and told."""
-        self._progress("giving Kafka a password, which it asks for from now on")
-        port, self._port, self._is_open = self._port, free_port(), True
-        try:
-            self._serve(java, jars)
-            self._access.teach(self._admin())
-            self._end()
-        finally:
-            self._port, self._is_open = port, False
 
     def _write_configuration(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)

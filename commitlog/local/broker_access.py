@@ -10,20 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
-
 from commitlog.local.passwords import new_password, write_private
 from commitlog.local.processes import HOST
 
 USER = "commitlog"
 _MECHANISM = "SCRAM-SHA-256"
-_ITERATIONS = 4_096
-_TEACH_TIMEOUT_S = 30.0
 _SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{user}" password="{password}";'
 _PLAIN = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="{user}" password="{password}" '
@@ -60,11 +51,6 @@ class BrokerAccess:
         self._tools_file = directory / "client.properties"
         self._arguments_file = directory / "format.arguments"
 
-    @property
-    def is_known(self) -> bool:
-        """Whether there is a password."""
-        return self._file.is_file()
-
     def client_options(self) -> Mapping[str, str]:
         """librdkafka's options of those who may reach it."""
         return {
@@ -87,28 +73,16 @@ class BrokerAccess:
     def make(self) -> str:
         """Make a password; gives the file with the arguments by which Kafka's tool makes a broker's storage know it, for
         what is on a command line is seen by everybody on the machine."""
-        self._keep(new_password())
-        write_private(self._arguments_file, f"--add-scram\n{_MECHANISM}=[name={USER},password={self._password()}]\n")
+        password = new_password()
+        write_private(self._file, password)
+        scram = _SCRAM.format(user=USER, password=password)
+        write_private(self._tools_file, _FOR_TOOLS.format(mechanism=_MECHANISM, scram=scram))
+        write_private(self._arguments_file, f"--add-scram\n{_MECHANISM}=[name={USER},password={password}]\n")
         return str(self._arguments_file)
 
     def made(self) -> None:
         """The broker's storage has been made."""
         self._arguments_file.unlink(missing_ok=True)
-
-    def teach(self, admin: AdminClient) -> None:
-        """Have a broker that was made without a password know one."""
-        password = new_password()
-        user = UserScramCredentialUpsertion(
-            USER, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, _ITERATIONS), password.encode()
-        )
-        for told in admin.alter_user_scram_credentials([user]).values():
-            told.result(timeout=_TEACH_TIMEOUT_S)
-        self._keep(password)
-
-    def _keep(self, password: str) -> None:
-        write_private(self._file, password)
-        scram = _SCRAM.format(user=USER, password=password)
-        write_private(self._tools_file, _FOR_TOOLS.format(mechanism=_MECHANISM, scram=scram))
 
     def _password(self) -> str:
         return self._file.read_text(encoding="ascii").strip()

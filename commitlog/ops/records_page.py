@@ -14,7 +14,7 @@ _HEAD = """\
 What lies in a log's topics, field by field: Avro, each value with its schema's fingerprint before it. How a reader tells which
 records count is on [Reading the results](reading-results.md); the JSON of `--json`, `commitlog submit` and `replay` has the
 same fields, with uuids and enums as text. The files are `schemas/*.avsc` in the repository and `commitlog/schemas` in the
-package; a schema that logs were written with before stays there as `<record>.<n>.avsc`, and is read for ever.
+package; a released schema that was changed since stays there as `<record>.<n>.avsc`, and is read for ever.
 
 This page is printed by `commitlog manual records`.
 """

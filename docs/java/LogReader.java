@@ -69,25 +69,23 @@ public final class LogReader {
 
     // --- records: C3 01, the schema's fingerprint, the body ----------------------------------------------------------
 
-    /** The schemas by their fingerprints, earlier versions too. */
+    /** The schemas by their fingerprints, and by their names. */
     static final class Records {
         private final Map<Long, Schema> byFingerprint = new HashMap<>();
-        private final Map<String, Schema> newest = new HashMap<>();
+        private final Map<String, Schema> byName = new HashMap<>();
 
         Records(Path folder) throws IOException {
             try (var files = Files.newDirectoryStream(folder, "*.avsc")) {
                 for (Path file : files) {
                     Schema schema = new Schema.Parser().setValidateDefaults(false).parse(file.toFile());
                     byFingerprint.put(SchemaNormalization.parsingFingerprint64(schema), schema);
-                    if (!file.getFileName().toString().matches(".*\\.\\d+\\.avsc")) {
-                        newest.put(schema.getName(), schema);
-                    }
+                    byName.put(schema.getName(), schema);
                 }
             }
         }
 
         Schema schema(String name) {
-            return newest.get(name);
+            return byName.get(name);
         }
 
         static boolean isOurs(byte[] bytes) {
@@ -103,8 +101,7 @@ public final class LogReader {
             BinaryDecoder body =
                     DecoderFactory.get().binaryDecoder(bytes, HEADER_BYTES, bytes.length - HEADER_BYTES, null);
             try {
-                GenericRecord value =
-                        new GenericDatumReader<GenericRecord>(written, newest.get(written.getName())).read(null, body);
+                GenericRecord value = new GenericDatumReader<GenericRecord>(written).read(null, body);
                 return body.isEnd() ? value : null;
             } catch (IOException | RuntimeException broken) {
                 return null;

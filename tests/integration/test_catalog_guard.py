@@ -23,7 +23,6 @@ from commitlog.catalog.guard import (
     REFUSAL,
     closed_tables,
     ensure_guard,
-    foreign_defaults,
     install_guard,
     missing_roles,
     unguarded_tables,
@@ -176,12 +175,6 @@ def test_guard_when_somebody_empties_its_function_then_noticed_and_brought_back(
 
 
 def test_install_when_the_lakes_schema_is_shared_then_what_others_make_there_stays_closed(lake: Lake) -> None:
-    """An older version opened everything that its user made later in the schema of DuckLake's tables."""
-    lake.conn.execute(f"ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {READER_ROLE}".encode())
-    lake.conn.commit()
-    assert foreign_defaults(lake.conn, READER_ROLE) == ["public"]
-    ensure_guard(lake.conn)
-    assert foreign_defaults(lake.conn, READER_ROLE) == []
     lake.conn.execute("CREATE TABLE salaries (id BIGINT)")
     lake.conn.commit()
     with (
@@ -228,7 +221,7 @@ def test_alterations_when_somebody_changes_the_tables_then_told(lake: Lake, stat
     assert found[0].is_note == ("policies" in told or "trigger" in told)
 
 
-def test_guard_when_an_older_version_or_somebody_removed_it_then_installing_brings_it_back(lake: Lake) -> None:
+def test_guard_when_somebody_removed_it_then_installing_brings_it_back(lake: Lake) -> None:
     lake.conn.execute("DROP TRIGGER commitlog_guard ON ducklake_tag")
     lake.conn.execute("ALTER TABLE ducklake_view DISABLE TRIGGER commitlog_guard")
     lake.conn.execute("DROP TRIGGER commitlog_guard ON ducklake_snapshot")

@@ -1,22 +1,22 @@
-"""Migrations: a catalog of the first version becomes what a fresh one is, whatever dies in between."""
+"""Migrations: the catalog is brought to this version step by step, whatever dies in between.
+
+No version was released before this one, so that there is no step yet but those that the tests plan.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
-from uuid import UUID
 
 import psycopg
 import pytest
 from catalog_shape import shape
 from click.testing import CliRunner
-from psycopg import sql
 
 from commitlog.catalog import migrations
-from commitlog.catalog.guard import install_guard, mark_projector
-from commitlog.catalog.migrations import MIGRATIONS, VERSION, Migration, create_catalog, migrate, object_uuid
+from commitlog.catalog.guard import mark_projector
+from commitlog.catalog.migrations import VERSION, Migration, create_catalog, migrate
 from commitlog.catalog.projector import Projector
 from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError
@@ -24,9 +24,8 @@ from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
 
-VERSION_1 = Path(__file__).parent / "catalog-1.sql"
-LOG_ID = bytes(range(16))
 CREATED_AT = datetime(2024, 1, 1, tzinfo=UTC)
+NEXT, AFTER_NEXT = VERSION + 1, VERSION + 2
 
 
 @contextmanager
@@ -36,93 +35,98 @@ def projector(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
         yield conn
 
 
-def make_version_1(url: str, data_path: str = "/lake/") -> None:
-    """The catalog of an empty log as the first version made it."""
-    rows = {
-        "ducklake_snapshot": (0, CREATED_AT, 0, 1, 0),
-        "ducklake_schema": (0, object_uuid(LOG_ID, "schema", 0), 0, None, "main", "main/", True),
-        "ducklake_metadata": ("data_path", data_path, None, None),
-        "commitlog.catalog_version": (1, 1),
-        "commitlog.applied": (1, UUID(bytes=LOG_ID), 0, 0, b"", 0, CREATED_AT),
-    }
-    with projector(url) as conn:
-        conn.execute(VERSION_1.read_bytes())
-        for table, row in rows.items():
-            values = sql.SQL(", ").join(sql.Placeholder() * len(row))
-            conn.execute(sql.SQL("INSERT INTO {} VALUES ({})").format(sql.Identifier(*table.split(".")), values), row)
+@pytest.fixture
+def made(database_url: str) -> str:
+    """A database with the catalog of an empty log, as this version makes it."""
+    with projector(database_url) as conn:
+        create_catalog(conn, log_id=bytes(16), data_path="/lake/", created_at=CREATED_AT)
+    return database_url
+
+
+@pytest.fixture
+def plan(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has later versions of commitlog need steps."""
+
+    def plan(*steps: Migration) -> None:
+        planned = dict(enumerate(steps, NEXT))
+        monkeypatch.setattr(migrations, "MIGRATIONS", {**migrations.MIGRATIONS, **planned})
+        monkeypatch.setattr(migrations, "VERSION", max(planned))
+
+    return plan
 
 
 def versions(url: str) -> tuple[object, ...]:
     with psycopg.connect(url) as conn:
-        row = conn.execute(
-            "SELECT version, (to_jsonb(v) ->> 'prepared')::integer FROM commitlog.catalog_version v"
-        ).fetchone()
+        row = conn.execute("SELECT version, prepared FROM commitlog.catalog_version").fetchone()
     assert row is not None
     return row
 
 
-def test_migrate_from_version_1_then_made_like_a_fresh_catalog(database_url: str) -> None:
-    with projector(database_url) as conn:
-        create_catalog(conn, log_id=LOG_ID, data_path="/lake/", created_at=CREATED_AT)
-    fresh = shape(database_url)
-    with psycopg.connect(database_url) as conn:
-        conn.execute("DROP SCHEMA public, commitlog CASCADE")
-        conn.execute("CREATE SCHEMA public")
-    make_version_1(database_url)
-    assert shape(database_url) != fresh
-    with projector(database_url) as conn:
-        assert migrate(conn) == [f"{version} pre" for version in MIGRATIONS] + [
-            f"{version} post" for version in MIGRATIONS
-        ]
+def tables(url: str) -> set[object]:
+    with psycopg.connect(url) as conn:
+        return {
+            name for (name,) in conn.execute("SELECT tablename FROM pg_tables WHERE length(tablename) = 1").fetchall()
+        }
+
+
+A_THEN_B = Migration(pre="CREATE TABLE a ()", post="CREATE TABLE b ()")
+C_THEN_D = Migration(pre="CREATE TABLE c ()", post="ALTER TABLE b RENAME TO d")
+
+
+def test_migrate_when_the_catalog_is_of_this_version_then_nothing_is_done(made: str) -> None:
+    before = shape(made)
+    with projector(made) as conn:
         assert migrate(conn) == []
-        install_guard(conn)
-    assert shape(database_url) == fresh
-    assert versions(database_url) == (VERSION, VERSION)
+    assert shape(made) == before
+    assert versions(made) == (VERSION, VERSION)
 
 
-def test_migrate_only_pre_then_the_older_version_still_finds_its_number(database_url: str) -> None:
-    make_version_1(database_url)
-    with projector(database_url) as conn:
-        assert migrate(conn, only_pre=True) == [f"{version} pre" for version in MIGRATIONS]
-    assert versions(database_url) == (1, VERSION)
-    with projector(database_url) as conn:
-        assert migrate(conn) == [f"{version} post" for version in MIGRATIONS]
-    assert versions(database_url) == (VERSION, VERSION)
+def test_migrate_over_two_versions_then_all_that_goes_before_comes_first(made: str, plan: Callable[..., None]) -> None:
+    plan(A_THEN_B, C_THEN_D)
+    with projector(made) as conn:
+        assert migrate(conn) == [f"{NEXT} pre", f"{AFTER_NEXT} pre", f"{NEXT} post", f"{AFTER_NEXT} post"]
+        assert migrate(conn) == []
+    assert tables(made) == {"a", "c", "d"}
+    assert versions(made) == (AFTER_NEXT, AFTER_NEXT)
+
+
+def test_migrate_only_pre_then_the_older_version_still_finds_its_number(made: str, plan: Callable[..., None]) -> None:
+    plan(A_THEN_B)
+    with projector(made) as conn:
+        assert migrate(conn, only_pre=True) == [f"{NEXT} pre"]
+    assert (versions(made), tables(made)) == ((VERSION, NEXT), {"a"})
+    with projector(made) as conn:
+        assert migrate(conn) == [f"{NEXT} post"]
+    assert (versions(made), tables(made)) == ((NEXT, NEXT), {"a", "b"})
 
 
 def test_migrate_when_a_step_fails_then_it_is_taken_again_and_none_is_taken_twice(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    made: str, plan: Callable[..., None]
 ) -> None:
-    steps = {
-        VERSION + 1: Migration(pre="CREATE TABLE a ()", post="CREATE TABLE b (); SELECT * FROM missing"),
-        VERSION + 2: Migration(pre="CREATE TABLE c ()", post="ALTER TABLE b RENAME TO d"),
-    }
-    make_version_1(database_url)
-    with projector(database_url) as conn:
-        migrate(conn)
-        monkeypatch.setattr(migrations, "MIGRATIONS", {**MIGRATIONS, **steps})
-        monkeypatch.setattr(migrations, "VERSION", VERSION + 2)
+    plan(A_THEN_B._replace(post="CREATE TABLE b (); SELECT * FROM missing"), C_THEN_D)
+    with projector(made) as conn:
         with pytest.raises(psycopg.errors.UndefinedTable):
             migrate(conn)
-        assert versions(database_url) == (VERSION, VERSION + 2)
-        assert conn.execute("SELECT to_regclass('b')").fetchone() == (None,)
+        assert (versions(made), tables(made)) == ((VERSION, AFTER_NEXT), {"a", "c"})
         conn.execute("CREATE TABLE missing ()")
         conn.commit()
-        assert migrate(conn) == [f"{VERSION + 1} post", f"{VERSION + 2} post"]
-        assert conn.execute("SELECT to_regclass('b'), to_regclass('d') IS NULL").fetchone() == (None, False)
+        assert migrate(conn) == [f"{NEXT} post", f"{AFTER_NEXT} post"]
+    assert tables(made) == {"a", "c", "d"}
 
 
 def test_migrate_when_a_newer_commitlog_made_the_catalog_then_refuses(settings: Settings) -> None:
-    make_version_1(settings.database_url)
+    init_log(settings)
+    project = Projector(settings, decode_statistics=decode_statistics)
+    project.project_to_end()
     with projector(settings.database_url) as conn:
         conn.execute("UPDATE commitlog.catalog_version SET version = 99")
     with pytest.raises(CatalogMismatchError, match="has version 99"):
         Projector(settings, decode_statistics=decode_statistics).project_to_end()
 
 
-def test_migrate_when_the_user_may_not_then_says_who_has_to(database_url: str) -> None:
-    make_version_1(database_url)
-    with projector(database_url) as conn:
+def test_migrate_when_the_user_may_not_then_says_who_has_to(made: str, plan: Callable[..., None]) -> None:
+    plan(A_THEN_B)
+    with projector(made) as conn:
         conn.execute("DROP ROLE IF EXISTS commitlog_test_guest")
         conn.execute("CREATE ROLE commitlog_test_guest")
         conn.execute("GRANT USAGE ON SCHEMA commitlog TO commitlog_test_guest")
@@ -134,24 +138,17 @@ def test_migrate_when_the_user_may_not_then_says_who_has_to(database_url: str) -
         conn.execute("RESET ROLE")
         conn.execute("DROP OWNED BY commitlog_test_guest")
         conn.execute("DROP ROLE commitlog_test_guest")
-    assert versions(database_url) == (1, None)
+    assert versions(made) == (VERSION, VERSION)
 
 
-def test_migrate_by_the_projector_and_by_command_then_nothing_is_left_to_do(settings: Settings) -> None:
+def test_migrate_by_the_projector_and_by_command_then_nothing_is_left_to_do(
+    settings: Settings, plan: Callable[..., None]
+) -> None:
     init_log(settings)
     project = Projector(settings, decode_statistics=decode_statistics)
     project.project_to_end()
-    with projector(settings.database_url) as conn:
-        conn.execute("DROP INDEX commitlog.outcomes_by_snapshot")
-        conn.execute("DROP TABLE commitlog.expiry")
-        conn.execute("DROP INDEX ducklake_data_file_by_end")
-        conn.execute("ALTER TABLE commitlog.catalog_version DROP COLUMN prepared")
-        conn.execute("ALTER TABLE commitlog.applied DROP COLUMN next_offset")
-        conn.execute("DROP TABLE commitlog.mileposts, commitlog.refused_tables")
-        conn.execute("DROP VIEW commitlog.divergent_rows")
-        conn.execute("DELETE FROM ducklake_metadata WHERE key = 'data_inlining_row_limit'")
-        conn.execute("UPDATE commitlog.catalog_version SET version = 1")
+    plan(A_THEN_B)
     project.project_to_end()
-    assert versions(settings.database_url) == (VERSION, VERSION)
+    assert versions(settings.database_url) == (NEXT, NEXT)
     done = CliRunner(env=settings.environment()).invoke(cli, ["catalog", "migrate"], catch_exceptions=False)
-    assert done.output == f"nothing to do: version {VERSION}\n"
+    assert done.output == f"nothing to do: version {NEXT}\n"

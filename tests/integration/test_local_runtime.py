@@ -299,22 +299,6 @@ def controller_port(directory: Path) -> int:
     return int(properties.partition("CONTROLLER://127.0.0.1:")[2].partition("\n")[0])
 
 
-def test_broker_when_an_older_version_made_it_without_a_password_then_it_asks_for_one_from_now_on(
-    servers_dir: Path,
-) -> None:
-    directory = servers_dir / "older"
-    with EmbeddedBroker(directory, is_open=True) as older:
-        client = AdminClient({"bootstrap.servers": older.bootstrap_servers})
-        client.create_topics([NewTopic("kept", 1)])["kept"].result(timeout=10)
-    said: list[str] = []
-    with EmbeddedBroker(directory, progress=said.append) as broker:
-        known = {"bootstrap.servers": broker.bootstrap_servers, **broker.client_options}
-        assert "kept" in AdminClient(known).list_topics(timeout=20).topics
-        with pytest.raises(KafkaException):
-            AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}).list_topics(timeout=2)
-    assert said == ["giving Kafka a password, which it asks for from now on"]
-
-
 def test_postgres_when_initdb_was_killed_then_starts_over(servers_dir: Path) -> None:
     directory = servers_dir / "half-made"
     (directory / "data.unfinished").mkdir(parents=True)

@@ -1,8 +1,8 @@
 """Avro single-object encoding, and which schemas there are.
 
 A record is C3 01, the CRC-64-AVRO fingerprint of its schema (little endian), and the body. Every file in ``schemas/`` is
-known by its fingerprint: ``<record>.avsc`` is the version that is written, ``<record>.<n>.avsc`` an earlier one, whose
-records are brought to the newest form before they are read.
+known by its fingerprint: ``<record>.avsc`` is the version that is written, ``<record>.<n>.avsc`` one of an earlier release,
+whose records are brought to the newest form before they are read.
 """
 
 from __future__ import annotations

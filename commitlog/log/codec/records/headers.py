@@ -16,10 +16,5 @@ HEADERS: Final[dict[str, bytes]] = {
     "FileStatistics": bytes.fromhex("c30120a12b76a143bebd"),
     "CheckpointSection": bytes.fromhex("c3011c0742938db0cc4b"),
 }
-EARLIER: Final[dict[bytes, tuple[str, str, str]]] = {
-    bytes.fromhex("c301b30175741897e3a3"): ("Proposal", "proposal.1.avsc", "proposal.avsc"),
-    bytes.fromhex("c301610138bc51c6e8c4"): ("Outcome", "outcome.1.avsc", "outcome.avsc"),
-    bytes.fromhex("c3014c1356def2a11cc6"): ("Outcome", "outcome.2.avsc", "outcome.avsc"),
-    bytes.fromhex("c30164b6ff4ea3a68b3d"): ("Receipts", "receipts.1.avsc", "receipts.avsc"),
-}
+EARLIER: Final[dict[bytes, tuple[str, str, str]]] = {}
 """Of earlier versions: the record, its schema's file, and the file of the newest one."""
