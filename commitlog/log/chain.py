@@ -123,9 +123,8 @@ class Chain:
         """Raises LogLossError when an offset is not the one that comes next."""
         if offset != self.next_offset:
             raise LogLossError(
-                f"results offset {offset} comes where {self.next_offset} was expected: what was between is gone, or the "
-                "log was written with Kafka transactions, which this version does not read; restore it, or use "
-                "another log"
+                f"results offset {offset} comes where {self.next_offset} was expected: what was between is gone; restore it, "
+                "or use another log"
             )
 
     def _step(self, raw: bytes | None, offset: int) -> Step:
@@ -134,7 +133,7 @@ class Chain:
         except UnknownSchemaError as error:
             raise LogIntegrityError(
                 f"results offset {offset} is no record that this version knows ({error}): the log was written by another "
-                "version of commitlog (or by one that still used Kafka transactions); use that version, or another log"
+                "version of commitlog; use that version, or another log"
             ) from None
         except MalformedRecordError:
             return Skip.FOREIGN

@@ -84,7 +84,7 @@ def test_chain_when_a_record_does_not_count_then_skipped_and_nothing_has_changed
         (outcome(3, a_log().hash, log_id=OTHER), 4, LogIntegrityError, "belongs to log 4f4f4f4f"),
         (outcome(1, b"?" * 32, epoch=0, log_id=OTHER), 4, LogIntegrityError, "belongs to log 4f4f4f4f"),
         (takeover(2, log_id=OTHER), 4, LogIntegrityError, "belongs to log 4f4f4f4f"),
-        (b"\xc3\x01" + b"f" * 30, 4, LogIntegrityError, "written by another version .* Kafka transactions"),
+        (b"\xc3\x01" + b"f" * 30, 4, LogIntegrityError, "written by another version of commitlog"),
         (outcome(3, a_log().hash), 5, LogLossError, "offset 5 comes where 4 was expected"),
         (outcome(3, a_log().hash), 3, LogLossError, "offset 3 comes where 4 was expected"),
         (outcome(3, a_log().hash, rules_version=m.RULES_VERSION + 1), 4, RulesVersionError, "rules version"),

@@ -71,7 +71,9 @@ def opened(data: bytes, record: str, read: Callable[[Cursor], T]) -> T:
         found = record_of(data)
         if found != record:
             raise MalformedRecordError(f"a record of kind {found}, not {record}")
-        data = _in_newest_form(data, *EARLIER[data[:HEADER_SIZE_BYTES]])
+        _, written, newest = EARLIER[data[:HEADER_SIZE_BYTES]]
+        body = resolved(data[HEADER_SIZE_BYTES:], record, schema_in(written), schema_in(newest))
+        data = HEADERS[record] + body
     cursor = Cursor(data, HEADER_SIZE_BYTES)
     try:
         value = read(cursor)
@@ -84,27 +86,31 @@ def opened(data: bytes, record: str, read: Callable[[Cursor], T]) -> T:
     return value
 
 
-def _in_newest_form(data: bytes, record: str, written: str, newest: str) -> bytes:
-    """Bytes of an earlier version as those of the newest one, by Avro's rules of schema resolution."""
+def resolved(body: bytes, record: str, written: Any, newest: Any) -> bytes:
+    """A record's body by one schema as that by another, by Avro's rules of schema resolution.
+
+    Raises:
+        MalformedRecordError: there is no such body, or none that the other schema can hold.
+    """
     from fastavro import schemaless_reader, schemaless_writer
 
-    earlier, latest = _parsed(schemas_dir() / written), _parsed(schemas_dir() / newest)
+    source, buffer = BytesIO(body), BytesIO()
     try:
-        fields: Any = schemaless_reader(
-            BytesIO(data[HEADER_SIZE_BYTES:]), earlier, latest, return_record_name=True, return_named_type=True
-        )
-        buffer = BytesIO()
-        schemaless_writer(buffer, latest, fields)
+        fields: Any = schemaless_reader(source, written, newest, return_record_name=True, return_named_type=True)
+        schemaless_writer(buffer, newest, fields)
     except Exception as error:  # the decoder raises whatever the bytes lead it into
         raise MalformedRecordError(f"the bytes are no {record}: {type(error).__name__} {error}"[:300]) from None
-    return HEADERS[record] + buffer.getvalue()
+    if source.tell() < len(body):
+        raise MalformedRecordError(f"{len(body) - source.tell()} bytes too many after the {record}")
+    return buffer.getvalue()
 
 
 @cache
-def _parsed(path: Path) -> Any:
+def schema_in(file: str) -> Any:
+    """The schema in a file of `schemas_dir`, as fastavro takes it."""
     from fastavro import parse_schema
 
-    return parse_schema(json.loads(path.read_text(encoding="utf-8")))
+    return parse_schema(json.loads((schemas_dir() / file).read_text(encoding="utf-8")))
 
 
 def _no_header(data: bytes) -> MalformedRecordError:
