@@ -267,3 +267,5 @@ def test_schema_when_an_earlier_version_is_there_then_its_records_read_as_the_ne
     assert codec.decode_proposal(header + body.getvalue()) == whole
     with pytest.raises(MalformedRecordError, match="no Proposal"):
         codec.decode_proposal(header + body.getvalue()[:-1])
+    with pytest.raises(MalformedRecordError, match="1 bytes too many after the Proposal"):
+        codec.decode_proposal(header + body.getvalue() + b"?")
