@@ -134,6 +134,8 @@ def migrate(conn: Connection, *, only_pre: bool = False, own: str = OWN_SCHEMA) 
     Raises:
         CatalogMismatchError: a newer commitlog made the catalog, or this user may not change it.
     """
+    with conn.transaction():
+        _check_known(conn, own)
     steps = [(version, "pre", migration.pre) for version, migration in sorted(MIGRATIONS.items())]
     if not only_pre:
         steps += [(version, "post", migration.post) for version, migration in sorted(MIGRATIONS.items())]
@@ -162,12 +164,22 @@ def _migrate(conn: Connection, version: int, step: str, text: LiteralString, own
 
 
 def _is_due(conn: Connection, version: int, step: str, own: str) -> bool:
+    found = _versions(conn, own)
+    return found is not None and found[1 if step == "pre" else 0] < version
+
+
+def _check_known(conn: Connection, own: str) -> None:
+    found = _versions(conn, own)
+    if found is not None and found[0] > VERSION:
+        raise CatalogMismatchError(
+            f"the catalog has version {found[0]}, this commitlog knows {VERSION}: update commitlog"
+        )
+
+
+def _versions(conn: Connection, own: str) -> tuple[int, int] | None:
+    """The version that the catalog has, and the one that it is prepared for; None where there is no catalog."""
     if not catalog_exists(conn, own=own):
-        return False
+        return None
     row = conn.execute(_VERSION.format(own=sql.Identifier(own))).fetchone()
     assert row is not None
-    if row[0] > VERSION:
-        raise CatalogMismatchError(
-            f"the catalog has version {row[0]}, this commitlog knows {VERSION}: update commitlog"
-        )
-    return bool(row[1 if step == "pre" else 0] < version)
+    return row[0], row[1]
