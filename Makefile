@@ -14,10 +14,11 @@ TWO_WORKERS := --numprocesses 2
 # Exits with 3 where there is no C compiler; the core then runs interpreted, which the line it prints says.
 COMPILE := $(BIN)/python hatch_build.py || [ $$? -eq 3 ]
 
-.PHONY: help prerequisites env compiled chromium records docs check test demo lint types nightly baseline constraints clean
+.PHONY: help prerequisites env compiled chromium records docs check test demo demo-sites lint types nightly baseline constraints clean
 
 help:
 	@echo "make demo     run the main job: start Kafka and PostgreSQL, commit from many writers, read it with DuckDB"
+	@echo "make demo-sites  two sites write the same rows while they are cut off, and hold the same ones in the end"
 	@echo "make test     lint, types and all tests"
 	@echo "make check    lint, types and the fast tests, in two to three minutes"
 	@echo "make env      only create .venv, fetch the Kafka jars and compile the core"
@@ -128,6 +129,9 @@ baseline: compiled
 
 demo: env
 	@$(BIN)/commitlog demo
+
+demo-sites: env
+	@$(BIN)/commitlog demo --sites
 
 # The two sets differ only by the tools that build and install, which are no dependency of the package.
 constraints: env

@@ -37,6 +37,7 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.answers import receipt_for
 from commitlog.domain.deciding.rules import RowHandler
 from commitlog.domain.model.definitions import InvalidChangeError
+from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
@@ -211,6 +212,9 @@ class _InMemoryAccess:
             return decided_unsent(self._state, proposal, handlers=self._handlers, now_ms=self._clock_ms())
 
     def state_before(self, seq: int) -> SequencerState:
+        return self._replayed(seq)
+
+    def _replayed(self, seq: int) -> SequencerState:
         with self._changed:
             outcomes = self.outcomes[: seq - 1]
         return reduce(replay, outcomes, new_state(self._genesis))
@@ -235,6 +239,20 @@ class _InMemoryAccess:
 
     def last_seq(self) -> int:
         return len(self.outcomes)
+
+    def node(self) -> Node | None:
+        return self._state.node
+
+    def digest(self, before_seq: int | None = None, *, wait: bool = True) -> Mapping[str, m.KnownNode]:
+        return dict((self._state if before_seq is None else self._replayed(before_seq)).digest)
+
+    def last_by(self, link: str) -> m.Outcome | None:
+        writer = self._state.writer(link)
+        return (
+            None
+            if writer is None or not writer.committed_seqs
+            else self.committed_as(link, writer.committed_seqs.max())
+        )
 
     def sent_count(self) -> int:
         return len(self.outcomes)

@@ -33,7 +33,7 @@ from commitlog.catalog.shares import shared_out
 from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.written import Milepost, Move, WrittenCatalog, connected
 from commitlog.config import Settings
-from commitlog.domain.model import ChangeKind, ConflictKind, Genesis, Outcome, Verdict
+from commitlog.domain.model import ChangeKind, ConflictKind, Genesis, Outcome, ResolutionAction, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
 from commitlog.log.results import LogPosition, ReadAhead, ResultRecord, ResultsReader, results_end
 from commitlog.observing.durations import Durations
@@ -56,6 +56,8 @@ TURN_SILENT_S = 30.0
 LOSSES_MAX = 5
 """So often may the connection be lost at one outcome before that outcome is taken for the cause."""
 
+_MOVED = (ResolutionAction.HELD, ResolutionAction.RELEASED)
+
 _logger = logging.getLogger("commitlog.projector")
 
 
@@ -72,6 +74,7 @@ class ProjectorStatus:
         restarts: how often it began again.
         is_standby: whether it waits for its turn.
         site_conflicts: rows that several sites had written, and one stands, by kind.
+        rows_moved: those that were held back, and those that stood after all or were given up.
     """
 
     applied_seq: int = -1
@@ -82,6 +85,17 @@ class ProjectorStatus:
     restarts: int = 0
     is_standby: bool = False
     site_conflicts: Counter[ConflictKind] = field(default_factory=Counter)
+    rows_moved: Counter[ResolutionAction] = field(default_factory=Counter)
+
+    def note_sites(self, outcomes: Iterable[Outcome]) -> None:
+        """Count what became of rows that several sites had written."""
+        for outcome in outcomes:
+            is_brought = outcome.proposal is not None and outcome.proposal.replicated is not None
+            for told in outcome.resolutions:
+                if told.action in _MOVED:
+                    self.rows_moved[told.action] += 1
+                if is_brought and told.action is not ResolutionAction.RELEASED:
+                    self.site_conflicts[told.kind] += 1
 
 
 class _CatalogReplaced(Exception):  # noqa: N818
@@ -215,8 +229,7 @@ class Projector:
             self.status.head_snapshot_id = outcomes[-1].head_snapshot_id
             waited_ms = self.settings.machine.now_ms() - outcomes[0].decided_at_ms
             self.status.visible.add(waited_ms / 1000)
-            brought = (each for each in outcomes if each.proposal is not None and each.proposal.replicated is not None)
-            self.status.site_conflicts.update(settled.kind for each in brought for settled in each.resolutions)
+            self.status.note_sites(outcomes)
         self._on_batch(self.status)
 
     def trace(self, records: Iterable[ResultRecord]) -> None:

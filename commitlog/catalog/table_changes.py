@@ -14,6 +14,9 @@ from psycopg import sql
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals, history, writers
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 from commitlog.catalog.snapshot_diff import ObjectDifference, differences
+from commitlog.catalog.taken_over import EVER, HeldRow, digest, held_rows, last_by, own_node
+from commitlog.domain.model import KnownNode
+from commitlog.domain.model.nodes import Node
 
 if TYPE_CHECKING:
     # Readers need nothing of what writes the catalog.
@@ -215,3 +218,23 @@ class ReadersCatalog(Catalog):
         """The writers whose proposals were decided last."""
         with self.at_once() as conn:
             return writers(conn, limit)
+
+    def own_node(self) -> Node | None:
+        """What the log is among several sites; None when it is no node."""
+        with self.at_once() as conn:
+            return own_node(conn)
+
+    def digest(self, before_seq: int | None = None) -> dict[str, KnownNode]:
+        """How far the log had taken over other nodes before an outcome; None: by now."""
+        with self.at_once() as conn:
+            return digest(conn, EVER if before_seq is None else before_seq)
+
+    def last_by(self, link: str) -> int | None:
+        """The seq of the outcome that took over the newest snapshot that a link, a writer, has brought."""
+        with self.at_once() as conn:
+            return last_by(conn, link)
+
+    def held_rows(self, limit: int) -> list[HeldRow]:
+        """The rows that are held back, since other sites' rows do not let them stand; the latest first."""
+        with self.at_once() as conn:
+            return held_rows(conn, limit)

@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from commitlog.catalog.taken_over import DIGEST
+
 DUCKLAKE = MetaData()
 OWN_SCHEMA = "commitlog"
 OWN = MetaData(schema=OWN_SCHEMA)
@@ -167,6 +169,30 @@ refused_tables = Table(
 )
 """Which tables and views a proposal named that was refused without a conflict, by the ``seq`` of its outcome."""
 
+own_node = Table(
+    "own_node",
+    OWN,
+    Column("only_row", SmallInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("priority", BigInteger, nullable=False),
+)
+"""What the log is among several sites: one row, or none."""
+
+taken_over = Table(
+    "taken_over",
+    OWN,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("node", Text, primary_key=True),
+    Column("tick", BigInteger, nullable=False),
+    Column("priority", BigInteger, nullable=False),
+    Column("link", Text, nullable=False),
+    Column("link_snapshot_id", BigInteger),
+    Index("taken_over_by_tick", "node", "tick"),
+    Index("taken_over_by_link", "link", "link_snapshot_id"),
+)
+"""Which snapshots of other nodes came by which outcome, also a second time: before any outcome, the highest ``tick`` of a
+node is what the log has of it. ``link_snapshot_id``: of the log that the link reads, which may have passed it on."""
+
 table_definitions = Table(
     "table_definitions",
     OWN,
@@ -273,6 +299,12 @@ VIEWS: dict[str, LiteralString] = {
             ORDER BY x.entry -> 'object' -> 'table_id', x.entry -> 'object' -> 'row_key', o.seq DESC) AS last
         JOIN ducklake_table t ON t.table_id = last.table_id AND t.end_snapshot IS NULL
         WHERE last.action = 'HELD'""",
+    "sites": """
+        SELECT name AS node, priority, true AS is_here, NULL::bigint AS next_tick FROM {own}.own_node
+        UNION ALL
+        SELECT node, priority, false, next_tick FROM ("""
+    + DIGEST.replace("{before}", "9223372036854775807")
+    + """) AS others""",
     "writers": """
         SELECT writer_id, count(*) FILTER (WHERE verdict = 'COMMITTED') AS committed,
                count(*) FILTER (WHERE verdict = 'REJECTED') AS rejected,

@@ -14,9 +14,9 @@ from commitlog.domain import model as m
 from commitlog.domain.model.definitions import TableDefinition, define
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.types import fold
-from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.row_keys import RowChange, given_key, time_us_of
 from commitlog.domain.state.sites import SITES, Arrival, is_row_change, made_at
+from commitlog.sites.joining import HAS_ALL, JOIN
 
 _MAINTENANCE = frozenset(
     {m.ChangeKind.COMPACT, m.ChangeKind.FLUSH, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE}
@@ -62,11 +62,6 @@ class Source:
         self._next_tick = next_tick
         self._keyed = {each.table_id: each for each in definitions if each.keyed}
 
-    @classmethod
-    def of(cls, node: Node, state: SequencerState, next_tick: int) -> Source:
-        """One that goes on after a state."""
-        return cls(node, state.digest, [each.definition for each in state.tables.values()], next_tick)
-
     def take(self, outcome: m.Outcome) -> Forwarded | None:
         """The next outcome; what it brings to others, None when that is nothing."""
         proposal = outcome.proposal
@@ -90,6 +85,8 @@ class Source:
         if replicated.node == self.node.name or (known is not None and replicated.tick < known.tick):
             return None
         self._digest[replicated.node] = Arrival(replicated, is_known=False).contained()
+        if proposal.writer_id == JOIN or proposal.changes == HAS_ALL:
+            return None  # It names not what it was made with; whoever told it tells others what that was.
         assert outcome.snapshot_id is not None
         return Forwarded(outcome.snapshot_id, outcome.decided_at_ms, replicated, proposal.changes, proposal, 0)
 

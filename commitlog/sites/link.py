@@ -11,19 +11,16 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import chain, takewhile
+from itertools import takewhile
 from uuid import uuid4
 
 from commitlog.client import CommitLog
 from commitlog.client.ids import id_at
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.domain import model as m
-from commitlog.domain.state.index import SequencerState
-from commitlog.domain.state.replaying import replay
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import CommitLogError, ConfigurationError, FencedError, LinkStoppedError
-from commitlog.sites.beginning import Last, head_state, node_of, source_of, writer_id_of
+from commitlog.sites.beginning import Last, check_joined, decided_at_ms, node_of, writer_id_of
 from commitlog.sites.forwarding import Forwarded, Source
 
 IN_FLIGHT_MAX = 500
@@ -65,7 +62,7 @@ class Link:
         target: the log that it is proposed to.
 
     Raises:
-        ConfigurationError: one of them is no node, or both are the same one.
+        ConfigurationError: one of them is no node, both are the same one, or the target joins and was not told everything.
         HistoryUnavailableError: the source's log is too long to be replayed here.
         SiteWentBackError: the source's log is older than it was.
     """
@@ -73,25 +70,24 @@ class Link:
     def __init__(self, source: CommitLog, target: CommitLog) -> None:
         self._source = source
         self._target = target
-        before = head_state(target)
-        self._target_node = node_of(before, "the target")
-        source_node = source_of(source, target, before)
+        self._target_node = node_of(target, "the target")
+        source_node = node_of(source, "the source")
         if source_node.name == self._target_node.name:
             raise ConfigurationError(
                 f"both logs are node {source_node.name!r}: each site has a name of its own (`commitlog node NAME`)"
             )
+        check_joined(target)
         self.progress = LinkProgress(source_node.name, self._target_node.name)
         self._writer_id = writer_id_of(source_node.name)
         # The clock of the target's log may be hours from this one, and does not take an id from the future.
-        own_id = id_at(before.decided_at_ms, 0, secrets.randbits(62))
+        own_id = id_at(decided_at_ms(target), 0, secrets.randbits(62))
         self._epoch = target.open_writer(self._writer_id, proposal_id=own_id)
         # What an earlier link still had on its way was decided before this one's epoch was given.
-        there = self._followed(before)
-        self._known = {name: known.tick for name, known in there.digest.items()}
-        self._base = there.head_snapshot_id
-        last = Last.of(target, there, source_node.name)
+        self._known = {name: known.tick for name, known in target.access.digest().items()}
+        self._base = target.wait_for_snapshot()
+        last = Last.of(target, self._target_node.name, source_node.name)
         if last is None:
-            self._forwarding = Source.of(source_node, source.access.state_before(1), 0)
+            self._forwarding = Source(source_node, {}, (), 0)
         else:
             self._forwarding, outcome = last.taken_again(source, source_node, self._known.get(source_node.name, 0))
             self.progress.seq, self.progress.snapshot_id = outcome.seq, last.snapshot_id
@@ -116,13 +112,9 @@ class Link:
             told(self.progress)
         return self.progress
 
-    def _followed(self, state: SequencerState) -> SequencerState:
-        """The state of the target by now, from one of not long ago."""
-        outcomes = chain.from_iterable(self._target.access.subscribe(state.next_seq - 1, follow=False))
-        return reduce(replay, outcomes, state)
-
     def _news_of(self, outcomes: Iterable[m.Outcome]) -> Iterator[Forwarded]:
         """What of some outcomes the target has not, as far as this link knows."""
+        has_asked = False
         for outcome in outcomes:
             forwarded = self._forwarding.take(outcome)
             if forwarded is None:
@@ -130,11 +122,20 @@ class Link:
             self.progress.left_out += forwarded.left_out
             if not forwarded.changes:
                 continue
-            made_by, tick = forwarded.replicated.node, forwarded.replicated.tick
-            if made_by == self._target_node.name or tick < self._known.get(made_by, 0):
+            made_by = forwarded.replicated.node
+            if made_by != self.progress.source and not has_asked and not self._is_known(forwarded):
+                # Another link may have brought it, the maker's own as a rule.
+                has_asked = True
+                for name, known in self._target.access.digest(wait=False).items():
+                    self._known[name] = max(self._known.get(name, 0), known.tick)
+            if self._is_known(forwarded):
                 self.progress.own += 1
             else:
                 yield forwarded
+
+    def _is_known(self, forwarded: Forwarded) -> bool:
+        made_by, tick = forwarded.replicated.node, forwarded.replicated.tick
+        return made_by == self._target_node.name or tick < self._known.get(made_by, 0)
 
     def _bring(self, run: Sequence[Forwarded], told: Callable[[LinkProgress], None]) -> None:
         """Bring what may be on its way together; what is refused is tried once more, from the first on."""

@@ -29,11 +29,19 @@ from commitlog.ui.log_pages import log_page, outcome_page, proposal_page, snapsh
 from commitlog.ui.overview import overview_page
 from commitlog.ui.pulse import Pulse
 from commitlog.ui.site import Health, Site
+from commitlog.ui.site_pages import sites_page
 from commitlog.ui.table_pages import table_page, tables_page
 from commitlog.ui.words import make_environment
 from commitlog.ui.writer_pages import health_page, writers_page
 
-PAGES = (("/", "Overview"), ("/log", "Log"), ("/tables", "Tables"), ("/writers", "Writers"), ("/health", "Health"))
+PAGES = (
+    ("/", "Overview"),
+    ("/log", "Log"),
+    ("/tables", "Tables"),
+    ("/writers", "Writers"),
+    ("/sites", "Sites"),
+    ("/health", "Health"),
+)
 _NOT_THERE = (InvalidRequestError, SnapshotNotFoundError, TableNotFoundError, OutcomeNotFoundError)
 _TITLES = {404: "Not here", 405: "This page only reads", 400: "Not understood"}
 
@@ -84,6 +92,7 @@ def create_app(
         "/tables": tables_page,
         "/table": table_page,
         "/writers": writers_page,
+        "/sites": sites_page,
         "/health": health_page,
     }
     guards = [Middleware(StrictHeaders), Middleware(KnownHosts, hosts=hosts)]

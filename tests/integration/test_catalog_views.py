@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from deciding import (
 from deciding_sites import KEYED, brought, node
 from lakes import TYPES, Lake
 
+from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.tables import VIEWS
+from commitlog.domain.model import KnownNode
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalog-views.md"
 
@@ -121,6 +124,25 @@ def test_divergent_rows_when_held_back_and_released_then_listed_and_readers_see_
     brought(lake.log, insert(id=6, w="x"), tick=2)
     lake.commit(change("DROP_TABLE", "k"))
     assert asked(lake, "SELECT * FROM commitlog.divergent_rows") == []
+
+
+def test_sites_when_others_are_taken_over_then_lists_how_far_and_knows_it_of_any_place(lake: Lake) -> None:
+    query = "SELECT node, priority, is_here, next_tick FROM commitlog.sites ORDER BY 1"
+    lake.commit(keyed_table("k", KEYED))
+    assert asked(lake, query) == []
+    lake.commit(node("m", 1))
+    brought(lake.log, insert(id=1, v="b"), tick=4)
+    before = lake.log.state.next_seq
+    brought(lake.log, insert(id=2, v="z"), by={"node": "z", "priority": 7}, tick=9)
+    brought(lake.log, insert(id=3, v="b"), tick=6)
+    brought(lake.log, insert(id=1, v="b"), tick=4)
+    lake.project()
+    assert asked(lake, query) == [("b", 2, False, 7), ("m", 1, True, None), ("z", 7, False, 10)]
+    with contextlib.closing(ReadersCatalog(lake.database_url)) as catalog:
+        assert catalog.own_node() == lake.log.state.node
+        assert catalog.digest() == lake.log.state.digest
+        assert catalog.digest(before) == {"b": KnownNode("b", 5, 2)}
+        assert catalog.last_by("link:none") is None
 
 
 def test_outcomes_when_snapshots_expire_then_still_answer_by_proposal_id(lake: Lake) -> None:

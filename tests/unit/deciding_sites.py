@@ -16,9 +16,9 @@ def node(name: str, priority: int = 0) -> dict[str, Any]:
     return {"kind": "CONFIGURE", "settings": {"node_name": name, "node_priority": priority}}
 
 
-def log_of_node_a() -> DecidedLog:
+def log_of_node_a(**settings: Any) -> DecidedLog:
     """Node a of priority 1, with keyed tables k (w is UNIQUE) and c, which refers to it; row 1 of k was made by snapshot 4."""
-    log = DecidedLog()
+    log = DecidedLog(**settings)
     log.commit(keyed_table("k", KEYED, unique=[["w"]]))
     log.commit(
         keyed_table(

@@ -9,6 +9,9 @@ from deciding import DecidedLog, change, delete_row, insert, keyed_table, update
 from deciding_sites import C, brought, log_of_node_a, node, row_of, settled, value_of
 
 from commitlog.domain.model import Row
+from commitlog.log.batches import shortened
+from commitlog.log.codec import encode_outcome
+from commitlog.log.topic_settings import outcome_bytes_max
 
 Z = {"node": "z", "priority": 0}
 """A node whose versions come before those of node a."""
@@ -332,3 +335,58 @@ def test_order_when_rows_come_in_any_then_the_same_stand_and_the_same_are_held_b
     expected = after(0, 1, 2)
     assert expected[0].keys() == {"3"}
     assert [after(2, 1, 0), after(1, 2, 0), after(2, 0, 1)] == [expected] * 3
+
+
+def test_column_when_it_is_renamed_while_rows_are_held_back_or_have_rivals_then_no_value_is_lost(
+    log: DecidedLog,
+) -> None:
+    log.commit(insert(id=7, v="here", w="y"))
+    brought(log, insert(id=2, v="held", w="x"), insert(id=7, v="rival"), tick=2)
+    brought(log, insert(id=7, v="first"), by=Z, tick=1)
+    log.commit(insert(id=9, v="ends"))
+    log.commit(delete_row(9))
+    assert settled(brought(log, delete_row(9), tick=3)) == ["DELETE_DELETE SKIPPED"]
+    renaming = {"op": "RENAME_COLUMN", "name": "V", "new_name": "u"}
+    comment = {"op": "SET_COMMENT", "comment": "renamed"}
+    log.commit(change("ALTER_TABLE", "k", alterations=[renaming, comment]))
+    log.check_replay()
+    brought(log, insert(id=8, u="displaces", w="x"), by=Z, tick=2)
+    log.commit(delete_row(8))
+    assert rows(log)["1"] == {"id": 1, "u": "a4", "w": "x"}
+    log.commit(delete_row(1))
+    assert rows(log)["2"] == {"id": 2, "u": "held", "w": "x"}
+    outcome = brought(log, delete_row(7), by=C, tick=5, z=2)
+    assert outcome.snapshot_id is not None, outcome.detail
+    log.check_replay()
+    found = [table.rows for table in log.state.tables.values() if table.name == "k" and table.rows is not None]
+    images = [each.image for each in found[0].sites["7"].rivals]
+    assert all(image is None or "u" in image for image in images)
+    assert {"id": 7, "u": "rival", "w": None} in images
+
+
+def test_parent_when_it_ends_with_more_children_than_an_outcome_tells_then_a_conflict_says_what_to_do() -> None:
+    log = log_of_node_a(proposal_bytes_max=4096)
+    for key in range(100, 140):
+        log.commit(insert("c", id=key, p=1))
+    ended = brought(log, delete_row(1), tick=3)
+    assert (ended.reason, ended.conflicts[0].kind) == ("CONFLICT", "FOREIGN_KEY")
+    assert "in smaller parts first" in ended.conflicts[0].detail
+    for key in range(100, 130):
+        log.commit(delete_row(key, "c"))
+    again = brought(log, delete_row(1), tick=3)
+    assert again.snapshot_id is not None
+    assert settled(again) == ["UPDATE_DELETE APPLIED", *["FOREIGN_KEY HELD"] * 10]
+    encoded = encode_outcome(shortened(again), log_id=bytes(16), prev_hash=bytes(32), told=0)
+    assert len(encoded) < outcome_bytes_max(4096)
+    log.check_replay()
+
+
+def test_column_when_another_takes_its_name_while_a_row_is_held_back_then_the_row_has_no_value_of_the_old_one(
+    log: DecidedLog,
+) -> None:
+    brought(log, insert(id=2, v="old", w="x"), tick=2)
+    anew = {"op": "ADD_COLUMN", "column": {"name": "v", "type": "varchar", "nullable": True, "default": None}}
+    log.commit(change("ALTER_TABLE", "k", alterations=[{"op": "DROP_COLUMN", "name": "v"}, anew]))
+    log.commit(delete_row(1))
+    assert rows(log) == {"2": {"id": 2, "w": "x", "v": None}}
+    log.check_replay()

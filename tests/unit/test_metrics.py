@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from deciding import delete_row, insert, update
+from deciding_sites import C, brought, log_of_node_a
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from commitlog.catalog.projector import ProjectorStatus
 from commitlog.config import Settings
-from commitlog.domain.model import ConflictKind, Verdict
+from commitlog.domain.model import Outcome, Verdict
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
@@ -63,6 +65,17 @@ SERVING = SequencerStatus(
 )
 
 
+def outcomes_of_sites() -> list[Outcome]:
+    """Two rows that both sites had changed, one that is held back, and its release by a link and by this site."""
+    log = log_of_node_a()
+    brought(log, update(1, v="b", w="x"), insert(id=2, v="b", w="x"), tick=1)
+    brought(log, update(1, v="c", w="x"), by=C, tick=1)
+    log.commit(delete_row(1))
+    brought(log, insert(id=3, v="b", w="x"), tick=2)
+    brought(log, delete_row(3), tick=3)
+    return log.outcomes
+
+
 class WatchedOne:
     """A service that says what it is told to."""
 
@@ -75,8 +88,8 @@ class WatchedOne:
     def measures(self, measures: Measures) -> Iterator[Metric]:
         self.lag.look()
         yield from measures.of_sequencer(SERVING, self.lag)
-        conflicts = Counter({ConflictKind.UPDATE_UPDATE: 2})
-        projecting = ProjectorStatus(applied_seq=40, head_snapshot_id=30, site_conflicts=conflicts)
+        projecting = ProjectorStatus(applied_seq=40, head_snapshot_id=30)
+        projecting.note_sites(outcomes_of_sites())
         yield from measures.of_projector(projecting, self.lag)
         yield from measures.of_checkpointer(replayed_seq=40, saved_seq=20)
         yield from measures.of_link(LinkProgress("tokyo", "paris", snapshot_id=9, brought=4, row_changes=7), self.lag)
@@ -124,6 +137,9 @@ def test_metrics_when_asked_for_then_tell_what_the_services_know(told: dict[tupl
     )
     assert told["commitlog_link_lag_records", "tokyo"] == 3
     assert told["commitlog_site_conflicts_total", "UPDATE_UPDATE"] == 2
+    assert told["commitlog_site_conflicts_total", "UNIQUE"] == 2
+    assert told["commitlog_site_rows_moved_total", "HELD"] == 2
+    assert told["commitlog_site_rows_moved_total", "RELEASED"] == 2
     assert told["commitlog_ready", "sequencer"] == 1
     assert (told["commitlog_service_running", "sequencer"], told["commitlog_service_running", "projector"]) == (1, 0)
     assert told["commitlog_service_starts_total", "projector"] == 5

@@ -34,7 +34,8 @@ EVERYTHING = _names(
     "testing"
 )
 CATALOG_READERS = (
-    "catalog.queries catalog.history catalog.snapshot_diff catalog.watching catalog.table_changes catalog.connecting"
+    "catalog.queries catalog.history catalog.snapshot_diff catalog.watching catalog.table_changes catalog.taken_over "
+    "catalog.connecting"
 )
 SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.table_changes catalog.census "
@@ -116,7 +117,7 @@ ROOMS = {
     "ops.maintenance": Room(OPS_TOOLS | EVERYTHING),
     "ops.bench": Room(_names("ops.service") | OPS_TOOLS | EVERYTHING),
     "ops.torture": Room(_names("ops.service ops.maintenance ops.bench.servers") | OPS_TOOLS | EVERYTHING),
-    "ops.demo": Room(_names("ops.service") | OPS_TOOLS | EVERYTHING),
+    "ops.demo": Room(_names("ops.service ops.bench.servers") | OPS_TOOLS | EVERYTHING),
     "ops.cli": Room(_names("ops.service ops.maintenance ops.bench ops.torture ops.demo") | OPS_TOOLS | EVERYTHING),
     **{tool: Room(EVERYTHING) for tool in OPS_TOOLS},
     "ops.metrics_page": Room(_names("ops.service.lag ops.service.measures ops.service.supervisor") | EVERYTHING),

@@ -108,6 +108,21 @@ def test_link_when_it_came_by_another_way_then_is_passed_by(a: InMemoryCommitLog
     assert rows(b) == {"1": "y"}
 
 
+def test_link_in_a_mesh_when_the_makers_own_link_was_first_then_proposes_nothing(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    c = site("c", 3)
+    bring(a, c)
+    around = Link(b, c)
+    change(a, ("insert", row(1, "x")))
+    change(a, ("insert", row(2, "x")))
+    bring(a, b)
+    bring(a, c)
+    before = len(c.outcomes)
+    assert around.run(follow=False).brought == 0
+    assert len(c.outcomes) == before
+
+
 def test_link_when_a_second_one_begins_then_the_first_is_fenced(a: InMemoryCommitLog, b: InMemoryCommitLog) -> None:
     first = Link(a, b)
     second = Link(a, b)
@@ -331,24 +346,48 @@ def test_link_when_the_target_forgot_the_details_of_what_it_took_over_then_goes_
     assert bring(a, target).brought == 1
 
 
-def test_link_when_it_goes_on_after_rows_of_the_source_then_does_not_replay_its_log(
-    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("last", ["its own rows", "its own definition", "what a third site made"])
+def test_link_when_it_is_begun_again_then_replays_no_log(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change(b, ("insert", row(7, "b")))
     bring(b, a)
     change(a, ("insert", row(1, "x")))
+    if last == "its own definition":
+        with a.transaction() as tx:
+            tx.create_table("main.l", KEYED, primary_key=["id"])
+    elif last == "what a third site made":
+        third = site("c", 3)
+        bring(a, third)
+        change(third, ("insert", row(3, "c")))
+        bring(third, a)
     bring(a, b)
-    with a.transaction() as tx:
-        tx.create_table("main.l", KEYED, primary_key=["id"])
-    change(a, ("update", row(1, "y")), ("delete", 7))
 
     def replayed(seq: int) -> None:
-        raise AssertionError(f"the source is replayed to {seq}")
+        raise AssertionError(f"a log is replayed to {seq}")
 
-    monkeypatch.setattr(a._memory, "state_before", replayed)
-    assert bring(a, b).brought == 2
-    assert rows(b) == {"1": "y"}
+    for log in (a, b):
+        monkeypatch.setattr(log._memory, "state_before", replayed)
+    change(a, ("update", row(1, "y")), ("delete", 7))
+    assert bring(a, b).brought == 1
+    assert "1" in rows(b)
+    assert "7" not in rows(b)
     assert b.outcomes[-1].resolutions == ()
+
+
+def test_link_when_the_source_has_let_its_last_snapshot_expire_then_knows_what_was_dropped_since(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.l", KEYED, primary_key=["id"])
+    change(a, ("insert", row(1, "x")))
+    bring(a, b)
+    with a.transaction() as tx:
+        tx.drop_table("main.l")
+    with a.transaction() as tx:
+        tx.expire_snapshots(a.head_snapshot_id())
+    assert bring(a, b).brought == 1
+    assert b.tables() == ["main.k"]
 
 
 def test_link_from_another_log_that_made_the_same_definition_then_is_not_taken_for_the_first(

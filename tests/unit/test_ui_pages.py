@@ -16,7 +16,7 @@ from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import CatalogUnavailableError, LogUnavailableError, ProposalRejectedError
 from commitlog.ops.service.links import LinkHealth
-from commitlog.sites.link import LinkProgress
+from commitlog.sites.link import Link, LinkProgress
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.app import PAGES, create_app
 from commitlog.ui.pulse import Pulse
@@ -358,3 +358,34 @@ def test_writers_page_when_opened_then_counts_what_each_has_done(client: TestCli
     text = " ".join(outline(client, "/writers").text.split())
     assert re.search(r"reporting 0 1 0", text)
     assert re.search(r"gdpr-erasure 1 0 0", text)
+
+
+def test_sites_page_when_the_log_is_a_node_then_shows_how_far_the_others_are_and_what_is_held_back() -> None:
+    logs = {name: InMemoryCommitLog() for name in ("paris", HOSTILE)}
+    pages = {
+        name: TestClient(create_app(each, name=name, pulse=Pulse(each)), base_url="http://localhost")
+        for name, each in logs.items()
+    }
+    assert "This log is no node" in pages["paris"].get("/sites").text
+    for priority, (name, each) in enumerate(logs.items(), start=1):
+        with each.transaction() as tx:
+            tx.configure(node_name=name, node_priority=priority)
+    assert "Nothing of another site has come yet" in pages["paris"].get("/sites").text
+    paris, other = logs.values()
+    with paris.transaction() as tx:
+        tx.create_table("main.k", {"id": "int64", "v": "varchar"}, primary_key=["id"], unique=[["v"]])
+    Link(paris, other).run(follow=False)
+    for key, each in enumerate(logs.values()):
+        with each.transaction() as tx:
+            tx.insert_row("main.k", {"id": key, "v": "<b>both"})
+    assert "every row stands" in pages["paris"].get("/sites").text
+    Link(paris, other).run(follow=False)
+    Link(other, paris).run(follow=False)
+    for page in pages.values():
+        text = _Outline(page.get("/sites").text).text
+        assert '{"id": 1, "v": "<b>both"}' in text
+        assert '{"id": 0, "v": "<b>both"}' in text
+        assert "unique" in text
+    with paris.transaction() as tx:
+        tx.delete_row("main.k", {"id": 0})
+    assert "every row stands" in pages["paris"].get("/sites").text

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from psycopg import sql
+
 from commitlog.catalog.projecting.expiry import ExpiryBySettings, expire
 from commitlog.catalog.projecting.files import FileProjection
 from commitlog.catalog.projecting.given_ids import AssignedIds, GivenIds, dropped_objects
@@ -22,8 +24,11 @@ from commitlog.catalog.writing import Connection, CopyBuffer, shown_time_us, to_
 from commitlog.domain import model as m
 from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.named import named_by
+from commitlog.domain.model.nodes import NODE_NAME, NODE_PRIORITY
 from commitlog.domain.model.records.outcome_json import conflict_to_json
 from commitlog.domain.state.sites import moves
+
+_NAME_NODE = sql.SQL("INSERT INTO {own}.own_node VALUES (1, %s, %s) ON CONFLICT DO NOTHING")
 
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -73,6 +78,10 @@ class Projection:
                 self.buffer.add_all("refused_tables", refused_tables(outcome.seq, outcome.proposal.changes))
             if outcome.verdict is m.Verdict.COMMITTED:
                 _ChangesetProjection(self, outcome).run()
+                if outcome.proposal is not None and outcome.proposal.replicated is not None:
+                    self.buffer.add(
+                        "taken_over", taken_over_row(outcome.seq, outcome.proposal, outcome.proposal.replicated)
+                    )
                 assert outcome.snapshot_id is not None
                 assert outcome.snapshot_time_us is not None
                 self.expiry.after(outcome.snapshot_id, outcome.snapshot_time_us)
@@ -105,6 +114,12 @@ def outcome_row(outcome: m.Outcome) -> tuple[Any, ...]:
         outcome.source.partition,
         outcome.source.offset,
     )
+
+
+def taken_over_row(seq: int, proposal: m.Proposal, came: m.Replicated) -> tuple[Any, ...]:
+    """The row of ``commitlog.taken_over`` of one outcome."""
+    [priority] = [known.priority for known in came.digest if known.node == came.node]
+    return (seq, came.node, came.tick, priority, proposal.writer_id, proposal.writer_seq)
 
 
 def refused_tables(seq: int, changes: Sequence[m.Change]) -> list[tuple[int, str | None, str | None]]:
@@ -291,6 +306,9 @@ class _ChangesetProjection:
 
     def configure(self, change: m.Configure, _: m.Effect, __: int) -> None:
         self.expiry.configure(change.settings)
+        if NODE_NAME in change.settings:
+            row = (change.settings[NODE_NAME], change.settings.get(NODE_PRIORITY, 0))
+            self.buffer.execute(_NAME_NODE.format(own=self.buffer.own), row)
 
 
 _DROPS = frozenset({m.ChangeKind.DROP_TABLE, m.ChangeKind.DROP_VIEW})

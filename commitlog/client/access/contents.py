@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
     from commitlog.catalog.snapshot_diff import ObjectDifference
     from commitlog.catalog.table_changes import ChangedFile, ChangedRow
-    from commitlog.domain.model import Predicate
+    from commitlog.catalog.taken_over import HeldRow
+    from commitlog.domain.model import KnownNode, Predicate
+    from commitlog.domain.model.nodes import Node
 
 
 class Changes(Protocol):
@@ -55,5 +57,11 @@ class Contents(Protocol):
     def rows_at(self, table_id: int, snapshot_id: int) -> Sequence[Mapping[int, Any]]: ...
 
     def writers(self, limit: int) -> list[WriterTotals]: ...
+
+    def own_node(self) -> Node | None: ...
+
+    def digest(self) -> Mapping[str, KnownNode]: ...
+
+    def held_rows(self, limit: int) -> list[HeldRow]: ...
 
     def changes(self, table: CatalogTable, after: int, upto: int) -> Changes: ...

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from weakref import WeakSet
 
 from commitlog.catalog.connecting import catalog_url
@@ -25,7 +25,8 @@ from commitlog.client.files.lake import claim
 from commitlog.client.tables.known_tables import KnownTables
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.config import Settings, without_password
-from commitlog.domain.model import LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
+from commitlog.domain.model import KnownNode, LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
+from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import (
     CatalogBehindError,
@@ -337,6 +338,20 @@ class KafkaAccess:
     def last_seq(self) -> int:
         found = self._connections.lookup.last()
         return 0 if found is None else found.seq
+
+    def node(self) -> Node | None:
+        self.wait_for_head()
+        return self.catalog().own_node()
+
+    def digest(self, before_seq: int | None = None, *, wait: bool = True) -> Mapping[str, KnownNode]:
+        if wait:
+            self.wait_for_head()
+        return self.catalog().digest(before_seq)
+
+    def last_by(self, link: str) -> Outcome | None:
+        self.wait_for_head()
+        seq = self.catalog().last_by(link)
+        return None if seq is None else self.outcome_at(seq)
 
     def sent_count(self) -> int:
         topic, partitions = topics_of(self._settings.log).proposals, range(self._connections.genesis.partitions)

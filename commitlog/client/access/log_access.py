@@ -6,14 +6,15 @@ the same surface by construction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
 from commitlog.client.access.contents import Contents
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
-from commitlog.domain.model import LogSettings, Outcome, Position, Proposal, ProposalId, Receipt
+from commitlog.domain.model import KnownNode, LogSettings, Outcome, Position, Proposal, ProposalId, Receipt
+from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.index import SequencerState
 
 
@@ -215,6 +216,31 @@ class LogAccess(Protocol):
 
     def last_seq(self) -> int:
         """The seq of the last outcome; 0 when there is none yet."""
+        ...
+
+    def node(self) -> Node | None:
+        """What the log is among several sites; None when it is no node.
+
+        Raises:
+            CatalogBehindError: readers cannot see the log's head in time.
+        """
+        ...
+
+    def digest(self, before_seq: int | None = None, *, wait: bool = True) -> Mapping[str, KnownNode]:
+        """How far the log had taken over other nodes before an outcome, by their names; None: by now, or without ``wait`` as
+        far as readers see it.
+
+        Raises:
+            CatalogBehindError: readers cannot see the log's head in time.
+        """
+        ...
+
+    def last_by(self, link: str) -> Outcome | None:
+        """The outcome that took over the newest snapshot that a link, by its writer id, has brought; None when there is none.
+
+        Raises:
+            CatalogBehindError: readers cannot see the log's head in time.
+        """
         ...
 
     def sent_count(self) -> int:

@@ -16,12 +16,15 @@ from commitlog.catalog.projecting.given_ids import AssignedIds, FileIds
 from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
 from commitlog.catalog.snapshot_diff import ObjectDifference, compared
 from commitlog.catalog.table_changes import ChangedFile, ChangedRow
+from commitlog.catalog.taken_over import HeldRow
 from commitlog.client.access.memory_history import MemoryHistory
 from commitlog.client.access.memory_shapes import MemoryViews, shape_at
+from commitlog.client.access.memory_sites import HeldRows
 from commitlog.client.tables.table_at import LiveFile
 from commitlog.domain import model as m
 from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.model.definitions import Column, TableDefinition, complete_row, partition_text
+from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.sites import moves
@@ -86,6 +89,7 @@ class MemoryContents:
         self._snapshots = [(_FIRST, frozenset[int]())]
         self._history = MemoryHistory()
         self._views = MemoryViews()
+        self._held = HeldRows()
         self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
         self._files: dict[int, _File] = {}
         self._rows: defaultdict[int, list[_Row]] = defaultdict(list)
@@ -98,6 +102,7 @@ class MemoryContents:
         with self._lock:
             self._history.take(outcome, self._table_id_of)
             self._views.take(outcome)
+            self._held.take(outcome)
             if snapshot_id is None or proposal is None:
                 return
             touched = self._define(outcome, snapshot_id)
@@ -237,6 +242,17 @@ class MemoryContents:
             self.check_snapshot(snapshot_id)
         with self._lock:
             return compared(*(shape_at(self, self._state(), self._views, at) for at in (first, last)))
+
+    def own_node(self) -> Node | None:
+        return self._state().node
+
+    def digest(self) -> Mapping[str, m.KnownNode]:
+        return dict(self._state().digest)
+
+    def held_rows(self, limit: int) -> list[HeldRow]:
+        live = {table_id for table_id, table in self._state().tables.items() if table.dropped_at is None}
+        with self._lock:
+            return self._held.latest(limit, live)
 
     def history(self, asked: HistoryFilter) -> list[HistoryEntry]:
         with self._lock:

@@ -20,6 +20,9 @@ from commitlog.domain.state.row_keys import provided_value, shown_key
 from commitlog.domain.state.rows import KeyedRows, RowVersion
 from commitlog.domain.state.sites import SITES, made_at
 
+_RESOLUTION_BYTES, _VALUE_BYTES = 100, 10
+"""Of a resolution, and of each value in it, beside what they name: rather too many."""
+
 
 def settle_arrivals(plan: Plan) -> None:
     """Find out which of the rows that came stand, and which others do no longer or do after all."""
@@ -34,6 +37,7 @@ def settle_arrivals(plan: Plan) -> None:
         plan.effects[index] = standing.arrive(place)
     for place in others:
         standing.move(place)
+    _check_told(plan)
 
 
 def settle_own(plan: Plan) -> None:
@@ -53,6 +57,33 @@ def settle_own(plan: Plan) -> None:
             standing.check_own(place)
         else:
             standing.move(place)
+    _check_told(plan)
+
+
+def _check_told(plan: Plan) -> None:
+    """What becomes of other rows is told with their images, which replay needs: no more than an outcome has room for."""
+    bytes_max = plan.state.settings.proposal_bytes_max
+    told = [each for each in plan.resolutions if each.policy == SITES]
+    if sum(_told_bytes(each) for each in told) > bytes_max:
+        where = told[-1].object
+        detail = (
+            f"which is one of {len(told)} rows that would be held back or stand after all, more than one outcome tells: change "
+            "some of them, or what they refer to, in smaller parts first"
+        )
+        hit = Hit(told[-1].kind, plan.state.head_snapshot_id, where, detail)
+        plan.row_hits.append((told[-1].change, hit))
+
+
+def _told_bytes(told: m.Resolution) -> int:
+    """About how much of an outcome it takes, without what is only there to be looked at."""
+    where = told.object
+    names = (where.schema, where.table, where.row_key, told.committed_writer_id)
+    image = () if told.row is None else told.row.items()
+    return (
+        _RESOLUTION_BYTES
+        + sum(len(name or "") for name in names)
+        + sum(len(name) + len(str(value)) + _VALUE_BYTES for name, value in image)
+    )
 
 
 def _meets_held(plan: Plan, table_id: int) -> bool:

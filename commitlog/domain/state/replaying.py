@@ -252,6 +252,11 @@ class _Replay:
         keys = sum(1 for step in change.alterations if step.partition_by)
         partition_ids = tuple(next(self.partition_ids) for _ in range(keys))
         table.definition = alter(table.definition, change.alterations, partition_ids=partition_ids)
+        if self.state.node is not None and table.rows is not None:
+            for step in change.alterations:
+                if step.op in (m.AlterOp.RENAME_COLUMN, m.AlterOp.DROP_COLUMN):
+                    assert step.name is not None
+                    table.rows.rename_column(step.name, step.new_name)
         table.last[change.kind] = self.snapshot_id
         if any(step.op not in BENIGN_OPS for step in change.alterations):
             table.definition_changed_at = self.snapshot_id

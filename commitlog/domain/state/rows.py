@@ -12,6 +12,7 @@ from pyroaring import BitMap64
 
 from commitlog.domain.model import ChangeKind, Row, RowOrigin
 from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.types import fold
 
 
 class Origin(NamedTuple):
@@ -54,7 +55,11 @@ class RowVersion:
 
     def without_image(self) -> RowVersion:
         """What is kept of it beyond the window."""
-        return RowVersion(self.row_id, self.snapshot_id, self.time_us, self.origin, self.unique, self.references, None)
+        return self.with_image(None)
+
+    def with_image(self, image: Row | None) -> RowVersion:
+        """The same with another image."""
+        return RowVersion(self.row_id, self.snapshot_id, self.time_us, self.origin, self.unique, self.references, image)
 
 
 class KeyVersion(NamedTuple):
@@ -167,6 +172,38 @@ class KeyedRows:
             *zip(self.held_unique, version.unique, strict=True),
             *zip(self.held_referring, version.references, strict=True),
         ]
+
+    def rename_column(self, name: str, new_name: str | None) -> None:
+        """Have every image that is kept call a column as its table does now; None: it is gone."""
+        old = fold(name)
+
+        def image_of(image: Row | None) -> Row | None:
+            if image is None:
+                return None
+            named = [(new_name if fold(each) == old else each, value) for each, value in image.items()]
+            return {each: value for each, value in named if each is not None}
+
+        made: dict[int, RowVersion] = {}
+
+        def renamed(version: RowVersion) -> RowVersion:
+            found = made.get(id(version))
+            if found is None:
+                found = made[id(version)] = version.with_image(image_of(version.image))
+            return found
+
+        for key, versions in self.history.items():
+            if key in self.live:
+                self.live[key] = renamed(self.live[key])
+            self.history[key] = [
+                each if each.version is None else KeyVersion(each.snapshot_id, renamed(each.version))
+                for each in versions
+            ]
+        for key, version in self.held.items():
+            self.held[key] = renamed(version)
+        for key, known in self.sites.items():
+            if known.rivals:
+                rivals = tuple([SiteVersion(each.origin, each.gone, image_of(each.image)) for each in known.rivals])
+                self.sites[key] = SiteRow(known.standing, rivals)
 
     def at(self, key: str, base_snapshot_id: int) -> RowVersion | None:
         """The version of a key at a base within the window."""

@@ -188,7 +188,7 @@ class _Sites:
             with log.transaction() as tx:
                 tx.configure(node_name=name, node_priority=priority)
         self._profiles = self.settings[SITES[0]].home / "sites.toml"
-        _write_profiles(self._profiles, self.settings)
+        write_profiles(self._profiles, self.settings)
         with self.logs[SITES[0]].transaction() as tx:
             tx.create_table(f"main.{TABLE}", {"id": "int64", "v": "varchar", "n": "int64"}, primary_key=["id"])
 
@@ -308,7 +308,8 @@ def _steadily(proposals: Iterable[m.Proposal], rows: int) -> Iterator[m.Proposal
         yield proposal
 
 
-def _write_profiles(path: Path, sites: Mapping[str, Settings]) -> None:
+def write_profiles(path: Path, sites: Mapping[str, Settings]) -> None:
+    """A file with a profile for each site."""
     lines: list[str] = []
     for name, settings in sites.items():
         values = {

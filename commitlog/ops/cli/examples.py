@@ -102,7 +102,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "bench takeover": ["commitlog bench takeover"],
     "bench replicate": ["commitlog bench replicate", "commitlog bench replicate --rows 1 --row-changes 20000"],
-    "demo": ["commitlog demo"],
+    "demo": ["commitlog demo", "commitlog demo --sites"],
 }
 """By the command's words after ``commitlog``."""
 

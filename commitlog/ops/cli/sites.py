@@ -13,7 +13,7 @@ from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
 from commitlog.ops.cli.divergent import ReplicateGroup
 from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options
-from commitlog.sites.beginning import head_state
+from commitlog.sites.join import Join
 from commitlog.sites.link import Link, LinkProgress
 
 TOLD_EVERY_S = 5.0
@@ -32,16 +32,15 @@ def node_command(settings: Settings, name: str | None, priority: int | None, as_
         if name is not None:
             with log.transaction(message=f"node {name}") as tx:
                 tx.configure(node_name=name, node_priority=priority or 0)
-        state = head_state(log)
-    node = state.node
+        node, others = log.access.node(), log.access.digest()
     if as_json:
-        digest = [known.fields() for _, known in sorted(state.digest.items())]
+        digest = [known.fields() for _, known in sorted(others.items())]
         print_json({"node": node and node.name, "priority": node and node.priority, "digest": digest})
     elif node is None:
         click.echo("this log is no node: `commitlog node NAME --priority N` makes it one, for ever")
     else:
         click.echo(f"node {node.name}, priority {node.priority}")
-        for _, known in sorted(state.digest.items()):
+        for _, known in sorted(others.items()):
             click.echo(f"has all of {known.node} (priority {known.priority}) before its snapshot {known.tick}")
 
 
@@ -50,12 +49,15 @@ def node_command(settings: Settings, name: str | None, priority: int | None, as_
 @click.option(
     "--to", "target", metavar="PROFILE", help="The log that its changes are brought to; else that of the settings."
 )
+@click.option(
+    "--join", is_flag=True, help="First tell a site with an empty log what there is now, not how it came about."
+)
 @click.option("--once", is_flag=True, help="End when everything is brought.")
 @click.option("--service", is_flag=True, help="As `serve` runs it: wait for what is away, tell measures, log as JSON.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Instead of commitlog.toml.")
 @json_option
 def replicate_command(
-    source: str, target: str | None, once: bool, service: bool, config_file: Path | None, as_json: bool
+    source: str, target: str | None, join: bool, once: bool, service: bool, config_file: Path | None, as_json: bool
 ) -> None:
     """Bring what one log commits to another: the link from one site to the other; a second one brings the way back.
 
@@ -70,6 +72,11 @@ def replicate_command(
         _serve_link(source, from_settings, to_settings)
         return
     with CommitLog.connect(settings=from_settings) as read, CommitLog.connect(settings=to_settings) as written:
+        if join:
+            joined = Join(read, written).run(told=lambda at: click.echo(f"told {at.told:,} rows", err=True))
+            click.echo(
+                f"{joined.target} has joined: what {joined.source} held at snapshot {joined.snapshot_id}", err=True
+            )
         teller = _Teller(as_json=as_json)
         link = Link(read, written)
         click.echo(

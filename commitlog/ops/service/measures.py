@@ -75,6 +75,9 @@ class Measures:
         yield self._counter("projector_restarts", "How often it has begun again: PostgreSQL was lost.", status.restarts)
         settled = {kind.value: count for kind, count in status.site_conflicts.items()}
         yield self._counter("site_conflicts", "Rows that several sites had written, and one stands.", settled, "kind")
+        moved = {action.value: count for action, count in status.rows_moved.items()}
+        what = "Rows of several sites that were held back, and that stood after all or were given up."
+        yield self._counter("site_rows_moved", what, moved, "action")
         what = "From the decision of a batch's first outcome until readers see it."
         yield self._histogram("visible_seconds", what, status.visible)
         yield from self._lag("projector", "Records of the results that the catalog does not hold.", lag)
