@@ -118,6 +118,7 @@ test: chromium check compiled
 	fi
 
 nightly: env
+	@$(BIN)/uv pip $(INSTALL) --quiet --editable '.[fuzz]' || echo "[nightly] no Atheris here: its test is left out"
 	@echo "[nightly] pytest -m nightly: the long simulations, and the oldest Spark"
 	@$(BIN)/pytest -m nightly --timeout 7200 -o faulthandler_timeout=7500
 

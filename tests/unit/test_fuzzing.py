@@ -7,6 +7,8 @@ import os
 import random
 import resource
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -39,6 +41,9 @@ from commitlog.ops.cli import cli
 SEED = int(os.environ.get("COMMITLOG_TEST_SEED", "1"))
 INPUTS = int(os.environ.get("COMMITLOG_TEST_INPUTS", "3000"))
 INPUTS_NIGHTLY = 1_000_000
+GUIDED = Path(__file__).with_name("guided_fuzzing.py")
+GUIDED_S = int(os.environ.get("COMMITLOG_TEST_GUIDED_S", "300"))
+RSS_MIB_MAX = 2_048
 SLOWEST_S = 2.0
 MEMORY_MIB_MAX = 400
 BOMB_BYTES = 1_000_000
@@ -108,6 +113,25 @@ def test_readers_when_a_million_records_are_mutated_then_each_is_read_or_refused
     for piece in range(10):
         fuzz(INPUTS_NIGHTLY // 10, SEED * 1000 + piece)
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < MEMORY_MIB_MAX
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_readers_when_inputs_are_made_by_what_they_reach_then_each_is_read_or_refused(tmp_path: Path) -> None:
+    pytest.importorskip("atheris", reason="`make nightly` installs it where it has a wheel")
+    limits = [f"-max_total_time={GUIDED_S}", "-timeout=10", f"-rss_limit_mb={RSS_MIB_MAX}", f"-seed={SEED}"]
+    done = subprocess.run(
+        [sys.executable, GUIDED, tmp_path, *limits],
+        env=os.environ | {"COMMITLOG_CORE": "interpreted"},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    print(done.stdout[-5_000:])
+    assert done.returncode == 0
+    assert "no interesting inputs" not in done.stdout
 
 
 # --- bombs ------------------------------------------------------------------------------------------------------------
