@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from psycopg import sql
+from psycopg.errors import UndefinedColumn, UndefinedFunction, UndefinedTable
 from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql
 
@@ -48,6 +49,7 @@ _ADDED = sql.SQL("""
     SELECT 'row policies on ' || relname, true FROM made WHERE relrowsecurity ORDER BY 1""")
 _VIEWS = sql.SQL("SELECT viewname FROM pg_views WHERE schemaname = %s")
 _FUNCTIONS = sql.SQL("SELECT proname, prosrc FROM pg_proc WHERE pronamespace = to_regnamespace(%s)")
+PLANS_COMPARED = 3
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 _TYPES_TOLD = {
     "VARCHAR": "character varying",
@@ -68,12 +70,34 @@ def alterations(conn: Connection) -> Iterator[Alteration]:
     yield from _of_tables(conn, sql.SQL("current_schema()"), list(DUCKLAKE.sorted_tables))
     yield from _of_tables(conn, sql.Literal(OWN_SCHEMA), list(OWN.sorted_tables))
     there = {name for (name,) in conn.execute(_VIEWS, (OWN_SCHEMA,)).fetchall()}
-    for name in sorted(VIEWS.keys() - there):
-        yield Alteration(f"the view {OWN_SCHEMA}.{name} is gone")
+    for name in sorted(VIEWS):
+        if name not in there:
+            yield Alteration(f"the view {OWN_SCHEMA}.{name} is gone")
+        elif not _is_as_made(conn, name):
+            yield Alteration(f"the view {OWN_SCHEMA}.{name} is not as commitlog made it")
     bodies: dict[str, str] = dict(conn.execute(_FUNCTIONS, (OWN_SCHEMA,)).fetchall())
     for name, body in _FUNCTION_TEXT.findall(ROWS_OUTSIDE_FILES + QUERY_SNAPSHOTS):
         if bodies.get(name) != body:
             yield Alteration(f"the function {OWN_SCHEMA}.{name} is not as commitlog made it")
+
+
+def _is_as_made(conn: Connection, view: str) -> bool:
+    """Whether a view is planned as its text is: PostgreSQL keeps no text, and tells what it keeps in words of its own."""
+    found = sql.Identifier(OWN_SCHEMA, view)
+    made = sql.SQL("({}) AS made").format(sql.SQL(VIEWS[view]).format(own=sql.Identifier(OWN_SCHEMA)))
+    try:
+        with conn.transaction():
+            # A table that grows between the two may be planned otherwise.
+            return any(_planned(conn, found) == _planned(conn, made) for _ in range(PLANS_COMPARED))
+    except (UndefinedColumn, UndefinedTable, UndefinedFunction):
+        return False
+
+
+def _planned(conn: Connection, relation: sql.Composable) -> tuple[list[str], list[tuple[object, ...]]]:
+    """The columns of all rows of a relation, and how they are found."""
+    none = conn.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(relation))
+    names = [column.name for column in none.description or ()]
+    return names, conn.execute(sql.SQL("EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM {}").format(relation)).fetchall()
 
 
 def _of_tables(conn: Connection, schema: sql.Composable, tables: list[Table]) -> Iterator[Alteration]:

@@ -201,6 +201,17 @@ def test_install_when_the_lakes_schema_is_shared_then_what_others_make_there_sta
         ("CREATE TABLE heir () INHERITS (ducklake_tag)", "heir heir of ducklake_tag"),
         ("DROP VIEW commitlog.writers", "view commitlog.writers is gone"),
         (
+            "CREATE OR REPLACE VIEW commitlog.commits AS SELECT s.snapshot_id, s.snapshot_time, o.proposal_id, o.writer_id, "
+            "o.seq, o.change_kinds, c.changes_made, c.author, c.commit_message AS message, c.commit_extra_info AS extra "
+            "FROM ducklake_snapshot s LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id) "
+            "LEFT JOIN commitlog.outcomes o USING (snapshot_id) WHERE o.seq <> 7",
+            "view commitlog.commits is not as commitlog made it",
+        ),
+        (
+            "ALTER VIEW commitlog.writers RENAME COLUMN rejected TO refused",
+            "view commitlog.writers is not as commitlog",
+        ),
+        (
             "CREATE OR REPLACE FUNCTION commitlog.rows_outside_files(catalog oid, wanted bigint) RETURNS bigint "
             "LANGUAGE sql AS 'SELECT 0::bigint'",
             "function commitlog.rows_outside_files",
