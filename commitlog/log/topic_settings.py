@@ -25,6 +25,7 @@ OUTCOME_ROOM_BYTES = 64 * 1024
 REPLICAS = 3
 """Of each partition, where there are brokers enough."""
 VISIBLE_TIMEOUT_S = 30.0
+FENCED, FENCED_PAUSE_S = "brokers are currently fenced", 0.2
 RECEIPTS_KEPT_MS = 60 * 60 * 1000
 HEARTBEATS_KEPT_MS = 10 * 60 * 1000
 
@@ -102,13 +103,20 @@ def _create(settings: Settings, admin: AdminClient, topics: list[NewTopic]) -> N
 
 
 def _create_one(settings: Settings, admin: AdminClient, topic: NewTopic) -> None:
-    name = topic.topic
-    try:
-        answered(settings, lambda: admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[name].result())
-    except LogRefusedError as error:
-        # Another `init` at the same moment is as good, and so is an attempt of ours whose answer was lost.
-        if error.code != "TOPIC_ALREADY_EXISTS":
-            raise ConfigurationError(f"the topic {name} cannot be created: {error.detail}") from None
+    name, machine = topic.topic, settings.machine
+    deadline = machine.now_s() + VISIBLE_TIMEOUT_S
+    while True:
+        try:
+            answered(settings, lambda: admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[name].result())
+            return
+        except LogRefusedError as error:
+            # Another `init` at the same moment is as good, and so is an attempt of ours whose answer was lost.
+            if error.code == "TOPIC_ALREADY_EXISTS":
+                return
+            # Brokers that have just been started, or were slow to say that they live, are let in again soon.
+            if FENCED not in error.detail or machine.now_s() > deadline:
+                raise ConfigurationError(f"the topic {name} cannot be created: {error.detail}") from None
+        machine.sleep(FENCED_PAUSE_S)
 
 
 def _wait_until_visible(settings: Settings, admin: AdminClient, names: list[str]) -> None:

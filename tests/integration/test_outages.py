@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 from confluent_kafka.error import KafkaException
 from live_lakes import live_lake
 from log_running import Ids, all_outcomes, append, create_table, proposal, serving, wait_until, write_raw
@@ -31,6 +32,7 @@ from commitlog.domain.model import Outcome
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import (
     CommitLogError,
+    ConfigurationError,
     LogIntegrityError,
     LogRefusedError,
     LogUnavailableError,
@@ -38,6 +40,7 @@ from commitlog.errors import (
 )
 from commitlog.local import EmbeddedBroker
 from commitlog.local.proxy import KafkaProxy
+from commitlog.log import topic_settings
 from commitlog.log.connection import (
     MISSING_PATIENCE_S,
     RETRY_PAUSE_S,
@@ -352,6 +355,32 @@ def test_offsets_when_nobody_leads_for_long_then_that_is_no_missing_topic() -> N
     settings = dataclasses.replace(Settings.load(environment={}, bootstrap_servers="somewhere:1"), machine=Hours())
     longer = int(2 * MISSING_PATIENCE_S / RETRY_PAUSE_S)
     assert end_offsets(settings, JustStarting(7, without_leader=longer), "t", [0]) == {0: 7}  # type: ignore[arg-type]
+
+
+class Fenced:
+    """An admin's client at a broker that is not let in yet by its controller."""
+
+    def __init__(self, times: int, detail: str) -> None:
+        self._times = times
+        self._detail = detail
+
+    def create_topics(self, topics: list[NewTopic], request_timeout: float) -> dict[str, Future[None]]:
+        self._times -= 1
+        made: Future[None] = Future()
+        if self._times < 0:
+            made.set_result(None)
+        else:
+            made.set_exception(KafkaException(KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, self._detail)))
+        return {topic.topic: made for topic in topics}
+
+
+def test_topic_when_brokers_are_not_let_in_yet_then_it_is_made_when_they_are() -> None:
+    settings = dataclasses.replace(Settings.load(environment={}, bootstrap_servers="somewhere:1"), machine=Hours())
+    fenced = "Unable to replicate the partition 1 time(s): All brokers are currently fenced"
+    topic_settings._create_one(settings, Fenced(20, fenced), NewTopic("t", 1))  # type: ignore[arg-type]
+    for never in (Fenced(1_000, fenced), Fenced(1, "only 1 broker(s) are registered")):
+        with pytest.raises(ConfigurationError, match="the topic t cannot be created"):
+            topic_settings._create_one(settings, never, NewTopic("t", 1))  # type: ignore[arg-type]
 
 
 def test_log_end_when_the_broker_is_away_then_it_does_not_refuse(
