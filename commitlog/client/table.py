@@ -13,7 +13,7 @@ from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.reading.moments import SnapshotGiven, snapshot_named, snapshot_of
 from commitlog.client.tables.filters import Where
 from commitlog.client.tables.names import TableName
-from commitlog.client.tables.others_names import OF_TABLES, told_instead
+from commitlog.client.tables.others_names import ARGUMENTS_OF_TABLES, OF_TABLES, knowing_arguments, told_instead
 from commitlog.client.tables.table_at import TableAt
 from commitlog.client.writing.rows import RowData
 from commitlog.domain.model import Isolation, LogSettings, PartitionSpec
@@ -58,6 +58,7 @@ class TableLog(Protocol):
     ) -> SubmittedOutcome | None: ...
 
 
+@knowing_arguments(ARGUMENTS_OF_TABLES)
 class Table:
     """A table of a log. Made by ``CommitLog.table``; each call asks for the table as it is by then.
 

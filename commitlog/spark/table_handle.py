@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.arguments import shown
 from commitlog.client.tables.names import TableName, parse_table_name
-from commitlog.client.tables.others_names import told_instead
+from commitlog.client.tables.others_names import knowing_arguments, told_instead
 from commitlog.domain.model import PartitionSpec
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.delete import delete
@@ -47,8 +47,20 @@ OF_TABLES: Mapping[str, str] = {
     "upsert": "merge(df, on=...).when_matched_update().when_not_matched_insert().commit()",
 }
 """What users of delta-spark look for, and what there is instead."""
+_WHERE: Mapping[str, str] = {"condition": "where=", "predicate": "where="}
+ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "read": {**_WHERE, "snapshot": "version=", "versionAsOf": "version=", "timestampAsOf": "timestamp="},
+    "append": {"mergeSchema": "merge_schema=", "partitionBy": "partition_by=", "mode": "the rows to overwrite()"},
+    "overwrite": {**_WHERE, "replaceWhere": "where=", "mode": "partitions="},
+    "delete": _WHERE,
+    "update": {**_WHERE, "values": "set="},
+    "merge": {"condition": "on="},
+    "compact": {**_WHERE, "zorder_by": "z_order_by=", "zOrderBy": "z_order_by="},
+}
+"""Arguments as they call them, by method, and what they are called here."""
 
 
+@knowing_arguments(ARGUMENTS)
 class SparkTable:
     """A table of a log, read and written by native DataFrames. Made by `table`; each call asks for it as it is by then.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +16,10 @@ from pyspark.sql import functions as sf
 
 import commitlog.spark
 from commitlog.errors import CommitLogError, ConfigurationError, DataFileError, InvalidRequestError
-from commitlog.spark import SparkTable, transaction
+from commitlog.spark import SparkTable, expire, flush, transaction
+from commitlog.spark.changing.merge_clauses import ARGUMENTS as OF_CLAUSES
 from commitlog.spark.changing.merge_clauses import OF_MERGES
-from commitlog.spark.table_handle import OF_TABLES
+from commitlog.spark.table_handle import ARGUMENTS, OF_TABLES
 from commitlog.testing import InMemoryCommitLog
 
 
@@ -53,6 +56,25 @@ def test_change_when_it_is_said_wrongly_then_nothing_is_computed(spark: SparkSes
         (lambda: t.update("id = 1", {"age": 1, "AGE": 2}), InvalidRequestError, "given two values: age, AGE"),
         (lambda: t.compact(sort_by="age"), InvalidRequestError, "sort_by must be a list of names"),
         (lambda: t.compact(target_bytes="1GB"), InvalidRequestError, "target_bytes is how many bytes"),
+        (lambda: t.delete("id = 1", attempts="x"), InvalidRequestError, "attempts must be a whole number .* not 'x'"),
+        (lambda: t.overwrite(never, attempts=0), InvalidRequestError, "attempts must be at least 1"),
+        (
+            lambda: merge.when_matched_delete().commit(attempts=None),
+            InvalidRequestError,
+            "attempts must be a whole number",
+        ),
+        (
+            lambda: flush(spark, t.name, log=t._log, attempts="x"),
+            InvalidRequestError,
+            "attempts must be a whole number",
+        ),
+        (lambda: expire(t._log, keep="x"), InvalidRequestError, "keep must be a whole number .* not 'x'"),
+        (lambda: expire(t._log, keep=0), InvalidRequestError, "keep must be at least 1"),
+        (
+            lambda: expire(t._log, older_than_snapshot=1.5),
+            InvalidRequestError,
+            "older_than_snapshot must be a whole number",
+        ),
         (lambda: t.read(1.5), ConfigurationError, "at a snapshot such as 42, or at a timestamp .* not at 1.5"),
         (lambda: commitlog.spark.table(spark, "t", log="prod"), InvalidRequestError, "log is a CommitLog"),
     ]
@@ -105,6 +127,40 @@ def test_name_when_it_is_that_of_another_library_then_says_what_does_it(
         people_table.raed()
     for given, known in ((merge, OF_MERGES), (people_table, OF_TABLES)):
         assert not {*known} & {*dir(given)}
+
+
+def test_argument_when_it_is_called_as_elsewhere_then_says_what_it_is_called_here(
+    spark: SparkSession, people_table: SparkTable
+) -> None:
+    t, merge = people_table, people_table.merge(rows(spark, 1), on="id")
+    wrong: list[tuple[Callable[..., object], str, str]] = [
+        (t.update, "condition", "SparkTable.update() has no argument 'condition': give where= instead"),
+        (t.read, "versionAsOf", "give version= instead"),
+        (t.merge, "condition", "give on= instead"),
+        (merge.when_not_matched_insert, "set", "Merge.when_not_matched_insert() has no argument 'set': give values= "),
+    ]
+    for call, word, words in wrong:
+        with pytest.raises(TypeError, match=re.escape(words)):
+            call(**{word: "id = 1"})
+    for kind, known in ((SparkTable, ARGUMENTS), (type(merge), OF_CLAUSES)):
+        for method, taken in known.items():
+            assert not taken.keys() & inspect.signature(getattr(kind, method)).parameters.keys()
+
+
+def test_rows_when_they_are_in_no_file_of_a_table_without_a_key_then_says_how_to_copy_it(
+    spark: SparkSession, people_table: SparkTable
+) -> None:
+    with people_table._log.transaction() as tx:
+        tx.insert_row(people_table.name, {"id": 3, "name": "c", "age": 3})
+    for change in (
+        lambda: people_table.delete("id = 3"),
+        lambda: people_table.overwrite(rows(spark, 1)),
+        lambda: flush(spark, people_table.name, log=people_table._log),
+    ):
+        with pytest.raises(
+            DataFileError, match=r"no key by which these could be changed: .* copy it, log\.table\('main\."
+        ):
+            change()
 
 
 def test_append_when_answered_then_its_answer_shows_itself_in_a_line(

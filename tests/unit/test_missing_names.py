@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from commitlog.errors import InvalidRequestError, TableNotFoundError
+from commitlog.client.table import Table
+from commitlog.client.tables.others_names import ARGUMENTS_OF_TABLES
+from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
 from commitlog.ops.cli import history
 from commitlog.testing import InMemoryCommitLog
 
@@ -78,3 +82,32 @@ def test_log_when_its_table_has_a_typo_then_says_so(log: InMemoryCommitLog, monk
     assert "nothing like" in runner.invoke(history.log_command, ["--table", "taxi.trips", "--writer", "w"]).output
     typo = runner.invoke(history.log_command, ["--table", "taxi.tripz"])
     assert "did you mean taxi.trips?" in str(typo.exception)
+
+
+def test_rows_when_they_are_in_no_file_and_have_no_key_then_what_is_said_gives_them_one(log: InMemoryCommitLog) -> None:
+    table = log.table("taxi.trips")
+    with log.transaction() as tx:
+        tx.insert_row("taxi.trips", {"id": 2})
+    for change in (lambda: table.delete("id = 2"), lambda: table.restore(2)):
+        with pytest.raises(DataFileError, match="no file, and no key by which") as refused:
+            change()
+        copying, renaming = str(refused.value).split("copy it, ")[1].split(", and have the copy take its name")
+        statements = [copying, *re.findall(r"tx\.\w+\([^)]*\)", renaming)]
+        assert len(statements) == 3
+    eval(copying, {"log": log})
+    with log.transaction() as tx:
+        for each in statements[1:]:
+            eval(each, {"tx": tx})
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1}, {"id": 2}]
+    table.delete("id = 2")
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1}]
+
+
+def test_argument_when_it_is_called_as_elsewhere_then_says_what_it_is_called_here(log: InMemoryCommitLog) -> None:
+    table = log.table("taxi.trips")
+    with pytest.raises(TypeError, match=r"Table\.scan\(\) has no argument 'filter': give where= instead"):
+        table.scan(filter="id = 1")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'wehre'"):
+        table.scan(wehre="id = 1")  # type: ignore[call-arg]
+    for method, words in ARGUMENTS_OF_TABLES.items():
+        assert not words.keys() & inspect.signature(getattr(Table, method)).parameters.keys()

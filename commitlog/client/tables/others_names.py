@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind", bound=type)
 
 OF_TABLES: Mapping[str, str] = {
     "read": "scan()",
@@ -22,6 +25,10 @@ OF_TABLES: Mapping[str, str] = {
     "alter": "tx.alter(name) of a log.transaction()",
     "compact": "commitlog.spark.table(spark, name, log=log).compact()",
 }
+ARGUMENTS_OF_TABLES: Mapping[str, Mapping[str, str]] = {
+    "scan": {"filter": "where=", "condition": "where=", "select": "columns=", "version": "snapshot="},
+    "delete": {"filter": "where=", "condition": "where=", "predicate": "where="},
+}
 OF_SCANS: Mapping[str, str] = {
     "filter": "table.scan(where=...)",
     "select": "table.scan(columns=[...])",
@@ -38,3 +45,28 @@ def told_instead(given: object, name: str, instead: Mapping[str, str]) -> Any:
     raise AttributeError(
         f"{type(given).__name__!r} object has no attribute {name!r}: {instead[name]} does that", name=name, obj=given
     )
+
+
+def knowing_arguments(instead: Mapping[str, Mapping[str, str]]) -> Callable[[Kind], Kind]:
+    """For a class: its methods of these names tell whoever gives an argument by another library's word which one it is here.
+
+    Without that Python says no more than that it expects none of that name.
+    """
+
+    def knowing(kind: Kind) -> Kind:
+        for name, words in instead.items():
+            setattr(kind, name, _knowing(getattr(kind, name), words))
+        return kind
+
+    return knowing
+
+
+def _knowing(method: Callable[..., Any], words: Mapping[str, str]) -> Callable[..., Any]:
+    @wraps(method)
+    def called(*args: Any, **given: Any) -> Any:
+        for word in given:
+            if word in words:
+                raise TypeError(f"{method.__qualname__}() has no argument {word!r}: give {words[word]} instead")
+        return method(*args, **given)
+
+    return called

@@ -10,6 +10,7 @@ from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
 from commitlog.domain.model import DataFile, DeleteFile, Predicate
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError
 
 if TYPE_CHECKING:
@@ -58,5 +59,16 @@ def table_in_files(contents: Contents, name: TableName, at: int, where: Sequence
     if table is None:
         raise missing_table(name, at, contents)
     if contents.rows_at(table.definition.table_id, at) and Scan(contents, name, at, where=where).stored_count():
-        raise DataFileError(f"table {name} has rows that are in no file: change them one by one, by their key")
+        raise rows_without_file(name, table.definition)
     return table
+
+
+def rows_without_file(name: object, table: TableDefinition) -> DataFileError:
+    """What is said when the rows of a table that are in no file are in the way."""
+    if table.keyed:
+        return DataFileError(f"table {name} has rows that are in no file: change them one by one, by their key")
+    return DataFileError(
+        f"table {name} has rows that are in no file, and no key by which these could be changed: while nobody writes it, copy "
+        f"it, log.table('{name}_copy').append(log.table('{name}').scan().to_arrow(), create=True), and have the copy take its "
+        f"name in one transaction, tx.drop_table('{name}'), then tx.rename_table('{name}_copy', '{table.name}')"
+    )

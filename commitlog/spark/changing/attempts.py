@@ -13,8 +13,9 @@ from typing import Any, TypeAlias, cast
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.client.attempts import check_attempts
 from commitlog.domain.model import Reason
-from commitlog.errors import InvalidRequestError, ProposalRejectedError
+from commitlog.errors import ProposalRejectedError
 from commitlog.spark.changing.base import Asked, Base, base_of
 from commitlog.spark.changing.isolation import Level
 from commitlog.spark.changing.setting_apart import ScatteredRowsError, set_apart
@@ -60,8 +61,9 @@ def committed(
 
     Raises:
         ProposalRejectedError: the last attempt was refused too; the files of every attempt are gone.
-        InvalidRequestError: there is no such isolation.
+        InvalidRequestError: there is no such isolation, or nothing is to be tried.
     """
+    check_attempts(attempts)
     level = Level.of(isolation)
     to_log = connect() if log is None else log
     given = Key.given(key)
@@ -107,7 +109,7 @@ def committed(
                 operation, table, head, attempts - remaining + 1, attempts, error,
             )  # fmt: skip
             to_log.wait_for_snapshot(head)
-    raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _writer(log: CommitLog, key: Key | None) -> dict[str, Any]:

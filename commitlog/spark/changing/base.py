@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from commitlog.client import CommitLog, Transaction
 from commitlog.client.tables.names import parse_table_name
 from commitlog.client.writing.certain_files import uncertain_files
+from commitlog.client.writing.targets import rows_without_file
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.spark.connection import catalog_of
@@ -18,7 +19,7 @@ from commitlog.spark.filters import Where, conjunction
 from commitlog.spark.reading.dataframes import Scan
 from commitlog.spark.reading.derived_filters import NOTHING_SAID, Derived, derived
 from commitlog.spark.reading.scan import scan_at
-from commitlog.spark.writing.target import rows_without_file, target_of
+from commitlog.spark.writing.target import target_of
 
 Asked: TypeAlias = "Where | Callable[[TableDefinition], Where]"
 """Which rows a change is about, or what tells it once the table is known."""
@@ -88,4 +89,4 @@ def only(base: Base, data_file_ids: Container[int]) -> Base:
 def refuse_inlined(base: Base) -> None:
     """Raise DataFileError when the table has rows that are in no file."""
     if base.scan.inlined.num_rows:
-        raise rows_without_file(base.table)
+        raise rows_without_file(base.table, base.definition)

@@ -10,7 +10,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
 from commitlog.client import SubmittedOutcome
-from commitlog.client.tables.others_names import told_instead
+from commitlog.client.tables.others_names import knowing_arguments, told_instead
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.writing.key import Key
 
@@ -97,9 +97,15 @@ OF_MERGES: Mapping[str, str] = {
     "withSchemaEvolution": "append(df, merge_schema=True) before it, or tx.alter(table).add_column(...),",
 }
 """What users of delta-spark look for, and what there is instead."""
+ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "when_matched_update": {"values": "set="},
+    "when_not_matched_insert": {"set": "values="},
+    "when_not_matched_by_source_update": {"values": "set="},
+}
 Commit: TypeAlias = "Callable[..., SubmittedOutcome | None]"
 
 
+@knowing_arguments(ARGUMENTS)
 @dataclass(frozen=True, slots=True)
 class Merge:
     """A MERGE in the making. Made by ``SparkTable.merge``: clause after clause, then `commit`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from commitlog.client import CommitLog, SubmittedOutcome
+from commitlog.client.arguments import checked_count_or_none
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.connection import catalog_of, connect
 
@@ -21,14 +22,16 @@ def expire(
         The answer; None when there are no older ones, and so nothing to commit.
 
     Raises:
-        InvalidRequestError: neither or both are given, or ``keep`` is less than 1.
+        InvalidRequestError: neither or both are given, or one is no such number.
         ProposalRejectedError: there is no such snapshot yet.
     """
     if (keep is None) == (older_than_snapshot is None):
         raise InvalidRequestError(
             "say which snapshots stay: keep=100 for the newest 100, or older_than_snapshot=42; not both"
         )
-    if keep is not None and keep < 1:
+    keep = checked_count_or_none("keep", keep)
+    older_than_snapshot = checked_count_or_none("older_than_snapshot", older_than_snapshot)
+    if keep == 0:
         raise InvalidRequestError(f"keep must be at least 1, not {keep}: the newest snapshot always stays")
     to_log = connect() if log is None else log
     transaction = to_log.transaction(message="expiry of snapshots")

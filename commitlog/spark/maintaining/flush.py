@@ -16,10 +16,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.client.attempts import check_attempts
 from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.client.files.removing import remove_files
+from commitlog.client.writing.targets import rows_without_file
 from commitlog.domain.model import Reason
-from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError
+from commitlog.errors import DataFileError, ProposalRejectedError
 from commitlog.spark.columns import FIELD_ID
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.jobs import shown_as
@@ -59,13 +61,14 @@ def flush(
         DataFileError: the table has no primary key, or Spark cannot read its rows.
         ProposalRejectedError: the last attempt was refused too; its files are gone.
     """
-    if attempts < 1:
-        raise InvalidRequestError(f"attempts must be at least 1, not {attempts}")
+    check_attempts(attempts)
     to_log = connect() if log is None else log
     for remaining in range(attempts - 1, -1, -1):
         transaction = to_log.transaction(message="flush of rows" if message is None else message)
         to = target_of(transaction, table)
         if not to.definition.primary_key:
+            if catalog_of(to_log).inlined_rows_at(to.definition.table_id, to.snapshot_id):
+                raise rows_without_file(to.name, to.definition)
             raise DataFileError(
                 f"table {to.name} has no primary key, so all of its rows are in files: compact it to make small files fewer"
             )

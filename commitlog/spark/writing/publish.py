@@ -14,6 +14,7 @@ from typing import Protocol, cast
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.files.removing import remove_files, unlisted
 from commitlog.client.tables.names import parse_table_name
+from commitlog.client.writing.targets import rows_without_file
 from commitlog.domain.model import Append, ConflictKind, DataFile, Isolation, Reason
 from commitlog.errors import (
     FencedError,
@@ -25,7 +26,7 @@ from commitlog.errors import (
 from commitlog.spark.connection import catalog_of, committed_as
 from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.partitions import described
-from commitlog.spark.writing.target import NOTHING, Target, rows_without_file, target
+from commitlog.spark.writing.target import NOTHING, Target, target
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -149,7 +150,7 @@ def _delete_all(log: CommitLog, transaction: Transaction, to: Target) -> None:
     if at is None:
         raise TableNotFoundError(to.name, snapshot_id=to.snapshot_id)
     if catalog.inlined_rows_at(at.definition.table_id, to.snapshot_id):
-        raise rows_without_file(to.name)
+        raise rows_without_file(to.name, at.definition)
     transaction.read(to.name)
     if files := catalog.files_at(at, to.snapshot_id):
         transaction.delete(to.name, whole_files=[each.data_file_id for each in files])

@@ -167,8 +167,3 @@ def target_of(transaction: Transaction, table: str) -> Target:
             "commit of its own (tx.create_table), then write"
         )
     return Target(str(parse_table_name(table)), transaction.base_snapshot_id, at.definition, at.path)
-
-
-def rows_without_file(table: str) -> DataFileError:
-    """What is said when the rows of a table that are in no file are in the way."""
-    return DataFileError(f"table {table} has rows that are in no file: change them one by one, by their key")
