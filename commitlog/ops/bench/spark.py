@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,10 +20,11 @@ from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
 from commitlog.ops.bench.servers import Say, own_servers, service_process
-from commitlog.ops.bench.spark_changes import changes
+from commitlog.ops.bench.spark_changes import deletes, in_python, merges
 from commitlog.ops.bench.spark_turns import EXPRESSIONS, Comparison, Turns, folders_of, timed
 from commitlog.ops.local_spark import local_spark
 from commitlog.spark import append, delete, read, stream_into
+from commitlog.spark.connection import settings_of
 
 DELETED = "id % 25 < 2"
 """8 % of the rows."""
@@ -69,11 +69,19 @@ class SparkBench:
         return {**dataclasses.asdict(self), "comparisons": comparisons}
 
 
-def run_spark_bench(settings: Settings, *, rows: int, repetitions: int, say: Say = lambda line: None) -> SparkBench:
+def run_spark_bench(
+    settings: Settings,
+    *,
+    rows: int,
+    repetitions: int,
+    parts: Sequence[str] = (),
+    say: Say = lambda line: None,
+) -> SparkBench:
     """Measure in a home of its own, which is removed afterwards.
 
     Args:
         settings: Java and the jar cache are taken from it.
+        parts: which of `PARTS`; none are all of them.
         rows: of the table that is written and read; concurrent writers share a fifth of it.
         repetitions: of each pair.
         say: is told what is being done.
@@ -86,9 +94,7 @@ def run_spark_bench(settings: Settings, *, rows: int, repetitions: int, say: Say
         log = stack.enter_context(CommitLog.connect(settings=own))
         spark = stack.enter_context(local_spark(own, own.home / "spark", "commitlog-bench", SESSION))
         turns = Turns(spark, log, own.home / "plain", rows=rows, repetitions=repetitions, say=say)
-        batches = (*_appends(turns), *_reads(turns))
-        of_streams = _Streams(turns, own).compared()
-        comparisons = (*batches, *changes(turns), *of_streams, _writers(turns))
+        comparisons = tuple(each for part in PARTS if part in (parts or PARTS) for each in PARTS[part](turns))
         refused = sum(outcome.verdict is Verdict.REJECTED for outcome in log.subscribe(follow=False))
         return SparkBench(comparisons, refused, rows, repetitions, os.cpu_count() or 1, load_before)
 
@@ -107,7 +113,7 @@ def _appends(turns: Turns) -> Iterator[Comparison]:
 
 
 def _reads(turns: Turns) -> Iterator[Comparison]:
-    """A few files, with and without deleted rows, and many small ones."""
+    """A few files, with and without deleted rows."""
     table, files = turns.filled(turns.made(turns.rows, files=FILES))
     folders = folders_of(files)
     yield from turns.reads(f"read {FILES} files", table, folders, ratio_max=0.95)
@@ -115,6 +121,10 @@ def _reads(turns: Turns) -> Iterator[Comparison]:
     turns.say(f"deleting 8 % of {turns.rows:,} rows")
     turns.seen(delete(turns.spark, table, DELETED, log=turns.log))
     yield from turns.reads("read, 8 % deleted", table, folders, ratio_max=1.4)
+
+
+def _many_files(turns: Turns) -> Iterator[Comparison]:
+    """As many small files as a stream leaves."""
     many = turns.new_table()
     turns.say(f"writing {MANY_FILES:,} files")
     each = turns.rows // 5 // MANY_APPENDS
@@ -124,51 +134,41 @@ def _reads(turns: Turns) -> Iterator[Comparison]:
     yield from turns.reads(f"read {MANY_FILES:,} files", many, folders, ratio_max=1.3)
 
 
-class _Streams:
-    """Streams in batches of 1,000 rows."""
+def _streams(turns: Turns) -> Iterator[Comparison]:
+    """A batch of 1,000 rows into Spark's file sink, and into a table by either face."""
+    feed = turns.plain / "feed"
+    feed.mkdir(parents=True)
+    for number in range(BATCHES):
+        ids = range(number * BATCH_ROWS, (number + 1) * BATCH_ROWS)
+        pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), feed / f"{number}.parquet")
 
-    def __init__(self, turns: Turns, own: Settings) -> None:
-        self._turns = turns
-        self._own = own
-
-    def compared(self) -> tuple[Comparison, ...]:
-        """One batch of 1,000 rows into Spark's file sink, and into a table by either face."""
-        feed = self._turns.plain / "feed"
-        feed.mkdir(parents=True)
-        for number in range(BATCHES):
-            ids = range(number * BATCH_ROWS, (number + 1) * BATCH_ROWS)
-            pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), feed / f"{number}.parquet")
-
-        def plain() -> float:
-            return self._batch_s(
-                feed, lambda rows: rows.writeStream.format("parquet").option("path", self._turns.new_folder())
-            )
-
-        def by_function() -> float:
-            into = stream_into(self._turns.new_table(), log=self._turns.log)
-            return self._batch_s(feed, lambda rows: rows.writeStream.foreachBatch(into))
-
-        def by_format() -> float:
-            names = ("log", "bootstrap_servers", "database_url", "data_path")
-            options = {"table": self._turns.new_table(), **{name: str(getattr(self._own, name)) for name in names}}
-            return self._batch_s(feed, lambda rows: rows.writeStream.format("commitlog").options(**options))
-
-        return (
-            self._turns.compared("micro-batch: stream_into", plain, by_function, ratio_max=0.9),
-            self._turns.compared('micro-batch: format("commitlog")', plain, by_format, ratio_max=0.9),
-        )
-
-    def _batch_s(self, feed: Path, into: Callable[[DataFrame], DataStreamWriter]) -> float:
-        stream = self._turns.spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).parquet(str(feed))
-        writer = into(stream.selectExpr(*EXPRESSIONS)).option("checkpointLocation", self._turns.new_folder())
+    def batch_s(into: Callable[[DataFrame], DataStreamWriter]) -> float:
+        stream = turns.spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).parquet(str(feed))
+        writer = into(stream.selectExpr(*EXPRESSIONS)).option("checkpointLocation", turns.new_folder())
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         spent = [each["durationMs"]["triggerExecution"] for each in query.recentProgress if each["numInputRows"]]
         assert len(spent) == BATCHES
         return float(statistics.median(spent[BATCHES_WARM:])) / 1000
 
+    def plain() -> float:
+        return batch_s(lambda rows: rows.writeStream.format("parquet").option("path", turns.new_folder()))
 
-def _writers(turns: Turns) -> Comparison:
+    def by_function() -> float:
+        into = stream_into(turns.new_table(), log=turns.log)
+        return batch_s(lambda rows: rows.writeStream.foreachBatch(into))
+
+    def by_format() -> float:
+        own = settings_of(turns.log)
+        names = ("log", "bootstrap_servers", "database_url", "data_path")
+        options = {"table": turns.new_table(), **{name: str(getattr(own, name)) for name in names}}
+        return batch_s(lambda rows: rows.writeStream.format("commitlog").options(**options))
+
+    yield turns.compared("micro-batch: stream_into", plain, by_function, ratio_max=0.9)
+    yield turns.compared('micro-batch: format("commitlog")', plain, by_format, ratio_max=0.9)
+
+
+def _writers(turns: Turns) -> Iterator[Comparison]:
     """8 threads into one table, and into a folder each."""
     df = turns.made(turns.rows // 5 // (WRITERS * APPENDS_EACH))
 
@@ -184,4 +184,17 @@ def _writers(turns: Turns) -> Comparison:
         table = turns.new_table()
         return all_write(lambda number: append(df, table, log=turns.log))
 
-    return turns.compared(f"{WRITERS} writers", plain, through_log, ratio_max=1.1)
+    yield turns.compared(f"{WRITERS} writers", plain, through_log, ratio_max=1.1)
+
+
+PARTS: Mapping[str, Callable[[Turns], Iterator[Comparison]]] = {
+    "append": _appends,
+    "read": _reads,
+    "many-files": _many_files,
+    "delete": deletes,
+    "python": in_python,
+    "merge": merges,
+    "streams": _streams,
+    "writers": _writers,
+}
+"""What can be measured, in its order."""

@@ -18,15 +18,7 @@ MERGED_FILES = 16
 MERGED_EVERY = 100
 
 
-def changes(turns: Turns) -> Iterator[Comparison]:
-    """All of them."""
-    yield _delete(turns)
-    table, files = turns.filled(turns.made(2 * turns.rows, files=MERGED_FILES))
-    yield from _python(turns, table, files)
-    yield _merge(turns, table, files)
-
-
-def _delete(turns: Turns) -> Comparison:
+def deletes(turns: Turns) -> Iterator[Comparison]:
     """One partition of a hundred goes, and a scan of all columns."""
     rows = turns.made(turns.rows).withColumn("k", sf.expr(f"CAST(id % {PARTITIONS} AS INT)"))
     table, files = turns.filled(rows, [PartitionSpec("k", "identity")])
@@ -36,7 +28,7 @@ def _delete(turns: Turns) -> Comparison:
         where = ("k", "=", next(partitions))
         return timed(lambda: turns.seen(delete(turns.spark, table, where, log=turns.log)))
 
-    return turns.compared(
+    yield turns.compared(
         f"delete of one partition of {PARTITIONS} / full scan",
         lambda: timed(lambda: take_all(turns.spark.read.parquet(*folders))),
         one,
@@ -44,8 +36,9 @@ def _delete(turns: Turns) -> Comparison:
     )
 
 
-def _python(turns: Turns, table: str, files: list[str]) -> Iterator[Comparison]:
+def in_python(turns: Turns) -> Iterator[Comparison]:
     """Arrow's own readers and writers, and those of a table."""
+    table, files = _large(turns)
     paths = [each.removeprefix("file://") for each in files]
     yield turns.compared(
         "Python: scan().to_arrow() / pyarrow.dataset",
@@ -68,19 +61,23 @@ def _python(turns: Turns, table: str, files: list[str]) -> Iterator[Comparison]:
     )
 
 
-def _merge(turns: Turns, table: str, files: list[str]) -> Comparison:
+def merges(turns: Turns) -> Iterator[Comparison]:
     """1 % of the rows, in all files, get other values."""
+    table, files = _large(turns)
     total, folders = 2 * turns.rows, folders_of(files)
     source = turns.spark.range(0, total, MERGED_EVERY, 2).selectExpr("id", "CAST(rand() AS DOUBLE) AS amount")
 
     def merged() -> float:
         return timed(lambda: turns.seen(merge(source, table, "id", log=turns.log)))
 
-    found = turns.compared(
+    yield turns.compared(
         "merge of 1 % / full scan",
         lambda: timed(lambda: take_all(turns.spark.read.parquet(*folders))),
         merged,
         ratio_max=2.0,
     )
     assert read(turns.spark, table, log=turns.log).count() == total
-    return found
+
+
+def _large(turns: Turns) -> tuple[str, list[str]]:
+    return turns.filled(turns.made(2 * turns.rows, files=MERGED_FILES))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -14,6 +15,9 @@ from commitlog.errors import ConfigurationError
 from commitlog.ops.cli.bench_tables import print_goals, print_peers, print_rates
 from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options, shown_steps
 from commitlog.ops.cli.torture import torture_command
+
+SPARK_PARTS = ("append", "read", "many-files", "delete", "python", "merge", "streams", "writers")
+"""Of `commitlog.ops.bench.spark`, which is not imported where there is no Spark."""
 
 repetitions_option = click.option(
     "--repetitions",
@@ -396,9 +400,12 @@ def catalog_command(files: int, as_json: bool) -> None:
 @bench_command.command("spark")
 @click.option("--rows", "-n", type=click.IntRange(1_000), default=5_000_000, show_default=True)
 @click.option("--repetitions", "-r", type=click.IntRange(1), default=3, show_default=True)
+@click.option(
+    "--part", "-p", "parts", multiple=True, type=click.Choice(SPARK_PARTS), help="Only this; may be repeated."
+)
 @json_option
 @settings_options
-def spark_command(settings: Settings, rows: int, repetitions: int, as_json: bool) -> None:
+def spark_command(settings: Settings, rows: int, repetitions: int, parts: Sequence[str], as_json: bool) -> None:
     """Measure Spark on tables against Spark on plain Parquet folders, by turns, on servers of its own here."""
     try:
         from commitlog.ops.bench.spark import run_spark_bench
@@ -407,7 +414,7 @@ def spark_command(settings: Settings, rows: int, repetitions: int, as_json: bool
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with shown_steps() as say:
-        result = run_spark_bench(settings, rows=rows, repetitions=repetitions, say=say)
+        result = run_spark_bench(settings, rows=rows, repetitions=repetitions, parts=parts, say=say)
     if as_json:
         print_json(result.as_dict())
         return
