@@ -10,6 +10,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- MalformedRecordError        bytes, or a JSON line, that are no record of ours
     +-- LogUnavailableError         the broker does not answer
     +-- LogRefusedError             the broker answers, and refuses
+    +-- RegistryUnavailableError    the schema registry does not answer
     +-- LogIntegrityError           the log is not the one that was expected, or its chain is broken
     |   +-- LogLossError            records that were never read are gone
     |       +-- ResultsTrimmedError they were archived, and then deleted by our own doing
@@ -133,6 +134,22 @@ class LogRefusedError(CommitLogError):
         super().__init__(
             f"Kafka at {bootstrap_servers} refuses ({code}): {detail}. Check the log's name and these credentials' rights; "
             "`commitlog doctor` says more"
+        )
+
+
+class RegistryUnavailableError(CommitLogError):
+    """The schema registry of a relay does not answer. What came in waits; nothing is lost.
+
+    Args:
+        url: where it was asked.
+        detail: what its client said last.
+    """
+
+    def __init__(self, url: str, *, detail: str = "") -> None:
+        self.url = url
+        self.detail = detail
+        super().__init__(
+            f"the schema registry does not answer{_because(detail)}. Set COMMITLOG_REGISTRY_URL to where it is."
         )
 
 

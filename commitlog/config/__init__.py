@@ -100,6 +100,7 @@ class Settings:
         java_home: the Java to run the broker with; None looks on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
         links_from: profiles of `commitlog.toml`, comma separated: `serve` and `up` bring what their logs commit to this one.
+        registry_url: the schema registry that `commitlog relay` asks, `http://user:password@host:8081`.
         sources: for each setting where its value came from, for messages.
         config_file: where the profiles of other logs are.
         machine: what the process runs on; no setting that anybody gives.
@@ -139,6 +140,7 @@ class Settings:
     java_home: Path | None
     maven_url: str | None = field(repr=False)
     links_from: str | None
+    registry_url: str | None = field(repr=False)
     sources: Mapping[str, str] = field(repr=False, compare=False)
     config_file: Path = field(default=Path(CONFIG_FILE), repr=False, compare=False)
     machine: Machine = field(default=THIS_MACHINE, repr=False, compare=False)

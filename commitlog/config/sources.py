@@ -159,6 +159,7 @@ def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) ->
         "java_home": environment.get("JAVA_HOME") or None,
         "maven_url": None,
         "links_from": None,
+        "registry_url": None,
     }
 
 

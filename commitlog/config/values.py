@@ -32,6 +32,13 @@ def _uuid_text(value: object, where: str) -> str:
         raise ConfigurationError(f"{where} must be a UUID, not {value!r}") from None
 
 
+def _http_url(value: object, where: str) -> str:
+    url = _text(value, where)
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{where} must start with http:// or https://, as in http://localhost:8081")
+    return url
+
+
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
 
 
@@ -133,6 +140,7 @@ READERS: Mapping[str, Callable[[object, str], object]] = {
     "java_home": _optional(path_of),
     "maven_url": _optional(_text),
     "links_from": _optional(_names),
+    "registry_url": _optional(_http_url),
 }
 """What makes a setting of a value, by its name; ConfigurationError says what is wrong with it, and where it is from."""
 

@@ -35,10 +35,10 @@ def outcome_bytes_max(proposal_bytes_max: int) -> int:
     return 2 * proposal_bytes_max + OUTCOME_ROOM_BYTES
 
 
-_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
-def _for(kept_ms: int) -> dict[str, str]:
+def kept_for(kept_ms: int) -> dict[str, str]:
     return {"cleanup.policy": "delete", "retention.ms": str(kept_ms), "segment.ms": str(kept_ms)}
 
 
@@ -48,11 +48,11 @@ def wanted_topics(log: str, partitions: int, proposal_bytes_max: int) -> dict[st
     small = {"max.message.bytes": str(proposal_bytes_max + FRAME_BYTES)}
     large = {"max.message.bytes": str(outcome_bytes_max(proposal_bytes_max))}
     return {
-        names.proposals: (partitions, {**_FOR_EVER, **small}),
-        names.results: (1, {**_FOR_EVER, **large}),
-        names.receipts: (partitions, {**_for(RECEIPTS_KEPT_MS), **large}),
-        names.dead_letters: (1, {**_FOR_EVER, **large}),
-        names.control: (1, _for(HEARTBEATS_KEPT_MS)),
+        names.proposals: (partitions, {**FOR_EVER, **small}),
+        names.results: (1, {**FOR_EVER, **large}),
+        names.receipts: (partitions, {**kept_for(RECEIPTS_KEPT_MS), **large}),
+        names.dead_letters: (1, {**FOR_EVER, **large}),
+        names.control: (1, kept_for(HEARTBEATS_KEPT_MS)),
     }
 
 
@@ -63,31 +63,33 @@ def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int) 
         ConfigurationError: a topic is there with settings under which the log could lose or refuse something.
         LogUnavailableError: no broker has answered.
     """
+    ensure_topics(settings, wanted_topics(settings.log, partitions, proposal_bytes_max))
+    check_topics(settings, partitions, proposal_bytes_max)
+
+
+def ensure_topics(settings: Settings, wanted: Mapping[str, tuple[int, dict[str, str]]]) -> None:
+    """Creates those of some topics that are not there, by their partitions and settings, as safe as the results are.
+
+    Raises:
+        ConfigurationError: one cannot be created.
+        LogUnavailableError: no broker has answered.
+    """
     admin = make_admin(settings)
     existing = partition_counts(settings, admin)
-    wanted = wanted_topics(settings.log, partitions, proposal_bytes_max)
+    if wanted.keys() <= existing.keys():
+        return
     safe = _safe(settings, admin)
     missing = [
         NewTopic(name, num_partitions=count, replication_factor=REPLICAS if safe else -1, config={**config, **safe})
         for name, (count, config) in wanted.items()
         if name not in existing
     ]
-    if missing:
-        _create(settings, admin, missing)
-    check_topics(settings, partitions, proposal_bytes_max)
+    _create(settings, admin, missing)
 
 
 def create_trims_topic(settings: Settings) -> None:
-    """Creates the topic where trims are noted, as safe as the results are, where it is not there.
-
-    Raises:
-        ConfigurationError: it cannot be created.
-        LogUnavailableError: no broker has answered.
-    """
-    admin, name = make_admin(settings), topics_of(settings.log).trims
-    if name not in partition_counts(settings, admin):
-        safe = _safe(settings, admin)
-        _create(settings, admin, [NewTopic(name, 1, REPLICAS if safe else -1, config={**_FOR_EVER, **safe})])
+    """Creates the topic where trims are noted, where it is not there; raises as `ensure_topics`."""
+    ensure_topics(settings, {topics_of(settings.log).trims: (1, FOR_EVER)})
 
 
 def _safe(settings: Settings, admin: AdminClient) -> dict[str, str]:

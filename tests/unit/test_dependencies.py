@@ -17,6 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = {
     "spark": ["spark"],
     "ui": ["ui"],
+    "relay": ["registry"],
     "observing/spans.py": ["tracing"],
     "ops/service/page.py": ["ui"],
     "ops/service/endpoint.py": ["metrics"],

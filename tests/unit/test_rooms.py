@@ -30,7 +30,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 EVERYTHING = _names(
-    "domain log catalog client adoption gateway sites spark local simulation observing ui errors config machine compiled "
+    "domain log catalog client adoption gateway sites relay spark local simulation observing ui errors config machine compiled "
     "testing"
 )
 CATALOG_READERS = (
@@ -87,6 +87,7 @@ ROOMS = {
     **{f"client.{tool}": Room(_names("client.arguments domain errors")) for tool in ("arguments", "ids", "limits")},
     "adoption": Room(_names("domain log.codec errors"), never=_names("confluent_kafka sqlalchemy psycopg pyspark")),
     "sites": Room(_names("client domain errors"), never=_names("confluent_kafka fastavro sqlalchemy psycopg pyspark")),
+    "relay": Room(_names("domain log errors config"), never=_names("fastavro sqlalchemy psycopg pyspark")),
     "gateway": Room(
         _names(
             "domain client adoption.definitions adoption.file_records adoption.files adoption.source catalog.guard "

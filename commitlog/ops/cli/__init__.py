@@ -25,6 +25,7 @@ from commitlog.errors import (
     OutcomeUnknownError,
     ProjectionError,
     ProposalRejectedError,
+    RegistryUnavailableError,
     SiteWentBackError,
 )
 from commitlog.ops.cli.examples import epilog_of
@@ -36,6 +37,7 @@ EXIT_CODES: dict[type[CommitLogError], int] = {
     LogUnavailableError: 5,
     LogRefusedError: 5,
     CatalogUnavailableError: 5,
+    RegistryUnavailableError: 5,
     ProjectionError: 70,
     LinkStoppedError: 71,
     SiteWentBackError: 71,
@@ -49,10 +51,10 @@ EXIT_MEANINGS: dict[int, str] = {
     2: "the command line or a setting is wrong",
     3: "a proposal was refused",
     4: "the outcome is not known: no answer in time, not decided yet, or never seen",
-    5: "Kafka or PostgreSQL does not answer, or refuses",
+    5: "Kafka, PostgreSQL or the schema registry does not answer, or refuses",
     70: "an outcome cannot be projected: a defect",
     71: "a log refuses what a link brings, or one is older than it was",
-    75: "another sequencer, or link, has taken over",
+    75: "another sequencer, link or relay has taken over",
     130: "interrupted",
 }
 
@@ -95,6 +97,7 @@ _COMMANDS = {
     "config": _Place("config", "Show the settings, and where each value comes from."),
     "node": _Place("sites", "What this log is among several sites."),
     "replicate": _Place("sites", "Bring what one log commits to another."),
+    "relay": _Place("relay", "Programs that use a schema registry: their proposals in, outcomes out."),
     "digest": _Place("digest", "Compare two sites' versions of a row."),
     "manual": _Place("manual", "Print what conflicts with what, or what is INVALID."),
     "doctor": _Place("doctor", "Compare the catalog with the log and the files."),
@@ -192,7 +195,7 @@ def _plain(error: OSError | ImportError) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         return (
-            f"{package} is not installed; `pip install 'commitlog[duckdb,local,metrics,spark,tracing,ui]'` "
+            f"{package} is not installed; `pip install 'commitlog[duckdb,local,metrics,registry,spark,tracing,ui]'` "
             "brings all that commitlog can use"
         )
     if isinstance(error, OSError) and error.filename:

@@ -80,6 +80,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         """commitlog replicate settle main.users '{"id": 3}' take-local""",
         """commitlog replicate settle main.t '{"id": 3}' write '{"id": 3, "v": "b"}'""",
     ],
+    "relay": ["commitlog relay --registry http://localhost:8081"],
     "digest": ["""commitlog digest compare '{"node": "N1", ...}' '{"node": "N2", ...}'"""],
     "digest compare": [
         """commitlog digest compare '{"node": "N1", ...}' '{"node": "N2", ...}'""",

@@ -9,7 +9,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from commitlog.config import Settings
-from commitlog.errors import CatalogUnavailableError, CommitLogError, FencedError, LogUnavailableError
+from commitlog.errors import (
+    CatalogUnavailableError,
+    CommitLogError,
+    FencedError,
+    LogUnavailableError,
+    RegistryUnavailableError,
+)
 from commitlog.ops.service.notes import Notes
 from commitlog.ops.service.supervisor import STEADY_AFTER_S
 
@@ -36,7 +42,7 @@ def keep_trying(
         began_at = time.monotonic()
         try:
             return act()
-        except (LogUnavailableError, CatalogUnavailableError) as error:
+        except (LogUnavailableError, CatalogUnavailableError, RegistryUnavailableError) as error:
             now = time.monotonic()
             if now - said_at >= SAID_EVERY_S:
                 said_at = now

@@ -1,0 +1,31 @@
+"""The command of the relay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from commitlog.config import Settings
+from commitlog.ops.cli.options import settings_options
+from commitlog.ops.service.json_logs import log_as_json
+from commitlog.ops.service.keep_trying import Kept
+from commitlog.ops.service.serve import stopped_by_signal
+from commitlog.relay.relay import run_relay
+
+
+@click.command("relay")
+@click.option("--registry", metavar="URL", help="The schema registry; else the setting registry_url.")
+@settings_options
+def relay_command(settings: Settings, registry: str | None) -> None:
+    """Let programs that use a schema registry propose and read, in Confluent's wire format, until Ctrl-C or SIGTERM.
+
+    Proposals are taken from LOG.proposals.confluent; receipts come to LOG.receipts.confluent, outcomes to
+    LOG.results.confluent. What is no proposal is kept in LOG.dead-letters.confluent, with the reason.
+    """
+    if registry is not None:
+        sources = {**settings.sources, "registry_url": "argument of the command"}
+        settings = replace(settings, registry_url=registry, sources=sources)
+    log_as_json("relay")
+    with stopped_by_signal() as stop, Kept("relay", settings, stop) as kept:
+        kept.run(lambda: run_relay(settings, stop=stop))

@@ -1,0 +1,132 @@
+"""Outcomes from the log to the border, each exactly once and in the log's order: only those that count (`Chain`).
+
+How far it is, the last outcome at the border says, with its place in the results. They are written by transactions of Kafka's,
+whose id fences a relay that ran before.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from commitlog.config import Settings
+from commitlog.domain.model import Genesis
+from commitlog.errors import FencedError, LogRefusedError, LogUnavailableError
+from commitlog.log.chain import LogPosition
+from commitlog.log.codec import OutcomeHead, decode_head, hash_record
+from commitlog.log.codec.confluent import framed, unframed
+from commitlog.log.connection import MESSAGE_BYTES_MAX, end_offset, make_admin, ready_producer
+from commitlog.log.reading import TopicReader
+from commitlog.log.results import ResultRecord, ResultsReader
+from commitlog.log.triage import Triage, triage
+from commitlog.relay.topics import BorderTopics
+
+RECORDS_MAX = 1_000
+POLL_S = 0.2
+TRANSACTION_TIMEOUT_S = 60.0
+LAST_LOOKED_FOR = 16
+OFFSET_HEADER = "commitlog.results.offset"
+_FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+
+
+class Outward:
+    """Takes the log's outcomes to the border.
+
+    Args:
+        settings: which log, and where.
+        genesis: the log's own.
+        border: the topics at the border.
+        outcomes_id: the id of the schema of outcomes.
+    """
+
+    def __init__(self, settings: Settings, genesis: Genesis, border: BorderTopics, *, outcomes_id: int) -> None:
+        self._settings = settings
+        self._genesis = genesis
+        self._topic = border.results
+        self._outcomes_id = outcomes_id
+
+    def run(self, stop: threading.Event) -> None:
+        """Do so until it is told to stop.
+
+        Raises:
+            FencedError: another relay of this log has begun.
+            LogUnavailableError: a broker does not answer.
+            LogRefusedError: Kafka does not let a topic be read or written.
+            LogIntegrityError: the results are not what they were.
+        """
+        try:
+            producer = ready_producer(
+                self._settings,
+                transactional_id=f"{self._settings.log}.relay",
+                transaction_timeout_ms=int(TRANSACTION_TIMEOUT_S * 1000),
+                message_max_bytes=MESSAGE_BYTES_MAX,
+            )
+            producer.init_transactions(TRANSACTION_TIMEOUT_S)
+            with ResultsReader(self._settings, after=self._position()) as reader:
+                while not stop.is_set():
+                    records = reader.read(records_max=RECORDS_MAX, timeout_s=POLL_S)
+                    self._give([each for each in records if not isinstance(each.value, Genesis)], producer)
+        except KafkaException as error:
+            raise self._in_our_words(error.args[0]) from None
+
+    def _give(self, records: list[ResultRecord], producer: Producer) -> None:
+        if not records:
+            return
+        producer.begin_transaction()
+        for record in records:
+            producer.produce(
+                self._topic,
+                value=framed(record.raw, self._outcomes_id),
+                key=(record.outcome.writer_id or "").encode("utf-8"),
+                headers={OFFSET_HEADER: str(record.offset)},
+            )
+        producer.commit_transaction(TRANSACTION_TIMEOUT_S)
+
+    def _position(self) -> LogPosition | None:
+        """Where in the results the last outcome at the border lies; None before the first one of this log."""
+        message = self._last()
+        if message is None:
+            return None
+        value, offset = message.value(), dict(message.headers() or ())[OFFSET_HEADER]
+        assert value is not None
+        assert offset is not None
+        raw = unframed(value, "Outcome")
+        head = decode_head(raw)
+        assert isinstance(head, OutcomeHead)
+        if head.log_id != self._genesis.log_id:
+            return None
+        return LogPosition(head.log_id, head.seq, head.epoch, hash_record(raw), int(offset))
+
+    def _last(self) -> Message | None:
+        """The last record at the border; the last offsets are those of the ends of transactions."""
+        end = end_offset(self._settings, make_admin(self._settings), self._topic, 0)
+        back = LAST_LOOKED_FOR
+        while True:
+            start = max(0, end - back)
+            found = self._between(start, end)
+            if found or start == 0:
+                return found[-1] if found else None
+            back *= LAST_LOOKED_FOR
+
+    def _between(self, start: int, end: int) -> list[Message]:
+        """What readers of transactions are given from an offset to the end."""
+        found: list[Message] = []
+        reader = TopicReader(self._settings, self._topic, {0: start}, isolation_level="read_committed")
+        deadline = self._settings.machine.now_s() + TRANSACTION_TIMEOUT_S
+        try:
+            while reader.next_offsets[0] < end and not reader.is_at_end(0):
+                found += reader.read(RECORDS_MAX, POLL_S)
+                if self._settings.machine.now_s() > deadline:
+                    raise LogUnavailableError(self._settings.bootstrap_servers, detail=f"{self._topic} cannot be read")
+        finally:
+            reader.close()
+        return found
+
+    def _in_our_words(self, error: KafkaError) -> Exception:
+        servers = self._settings.bootstrap_servers
+        if error.code() in _FENCED:
+            return FencedError(f"another relay of the log {self._settings.log} has begun")
+        if triage(error) is Triage.REFUSED and not error.txn_requires_abort():
+            return LogRefusedError(servers, error.name(), detail=error.str())
+        return LogUnavailableError(servers, detail=error.str())

@@ -1,0 +1,260 @@
+"""The relay at a log's border: programs with Confluent's own serializers propose, are answered, and read every outcome once.
+
+The registry is a small one of these tests' own (`registry_server`), the broker is real.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from registry_server import RegistryServer, serving
+
+from commitlog import CommitLog
+from commitlog.client.ids import new_proposal_id
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError, FencedError, RegistryUnavailableError
+from commitlog.log.codec.framing import schemas_dir
+from commitlog.log.genesis import init_log
+from commitlog.relay.relay import run_relay
+from commitlog.relay.topics import border_topics_of, ensure_border_topics
+
+PROGRAM = Path(__file__).resolve().parents[2] / "docs/registry/propose.py"
+PROPOSAL = json.loads((schemas_dir() / "proposal.avsc").read_text(encoding="utf-8"))
+WITHIN_S = 60.0
+
+
+@pytest.fixture
+def registry() -> RegistryServer:
+    return RegistryServer()
+
+
+@pytest.fixture
+def bordered(settings: Settings, registry: RegistryServer) -> Iterator[Settings]:
+    """Settings that name the registry, of a log with the topics at its border."""
+    genesis = init_log(settings)
+    ensure_border_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max)
+    with serving(registry) as url:
+        yield replace(settings, registry_url=url, sources={**settings.sources, "registry_url": "the test"})
+
+
+class Relay:
+    """A relay in a thread, and what ended it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stop = threading.Event()
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="relay")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            run_relay(self._settings, stop=self._stop)
+        except BaseException as error:
+            self.failure = error
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def ended(self) -> BaseException | None:
+        self._thread.join(WITHIN_S)
+        assert not self._thread.is_alive()
+        return self.failure
+
+    def stop(self) -> BaseException | None:
+        self._stop.set()
+        return self.ended()
+
+
+@contextmanager
+def relaying(settings: Settings) -> Iterator[Relay]:
+    relay = Relay(settings)
+    try:
+        yield relay
+    finally:
+        if (failure := relay.stop()) is not None:
+            raise failure
+
+
+def proposal(name: str, **more: Any) -> dict[str, Any]:
+    made = {"proposal_id": new_proposal_id(), "writer_id": "w", "base_snapshot_id": 0, "changes": []}
+    return {**made, "changes": [("commitlog.CreateSchema", {"schema": name, "if_not_exists": False})], **more}
+
+
+def send(settings: Settings, *values: bytes | None) -> None:
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "enable.idempotence": True})
+    for value in values:
+        producer.produce(border_topics_of(settings.log).proposals, key=b"w", value=value)
+    assert producer.flush(WITHIN_S) == 0
+
+
+def serialized(settings: Settings, proposed: dict[str, Any], schema: Any = PROPOSAL) -> bytes:
+    topic = border_topics_of(settings.log).proposals
+    with SchemaRegistryClient({"url": settings.registry_url}) as client:
+        value = AvroSerializer(client, json.dumps(schema))(proposed, SerializationContext(topic, MessageField.VALUE))
+    assert value is not None
+    return bytes(value)
+
+
+@contextmanager
+def following(settings: Settings, topic: str) -> Iterator[Callable[[int], list[Message]]]:
+    """Waits until a topic has so many records for readers of transactions, and gives all of them."""
+    consumer = Consumer(
+        {"bootstrap.servers": settings.bootstrap_servers, "group.id": "t", "isolation.level": "read_committed"}
+    )
+    partitions = consumer.list_topics(topic, timeout=WITHIN_S).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    found: list[Message] = []
+
+    def wait_for(count: int) -> list[Message]:
+        deadline = time.monotonic() + WITHIN_S
+        while len(found) < count:
+            assert time.monotonic() < deadline, f"{len(found)} of {count} records came to {topic}"
+            found.extend(consumer.consume(count, 0.2))
+        found.extend(consumer.consume(100, 0.2))
+        return found
+
+    try:
+        yield wait_for
+    finally:
+        consumer.close()
+
+
+def deserialized(settings: Settings, message: Message) -> dict[str, Any]:
+    context = SerializationContext(str(message.topic()), MessageField.VALUE)
+    with SchemaRegistryClient({"url": settings.registry_url}) as client:
+        value: dict[str, Any] = AvroDeserializer(client)(message.value(), context)
+    return value
+
+
+@pytest.mark.usefixtures("deciding")
+def test_program_when_it_knows_only_a_registry_then_proposes_and_is_answered(bordered: Settings) -> None:
+    command = [sys.executable, str(PROGRAM), bordered.bootstrap_servers, str(bordered.registry_url), bordered.log, "s"]
+
+    def run() -> str:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S * 2, check=False)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout.strip()
+
+    with relaying(bordered), CommitLog.connect(settings=bordered) as log:
+        with log.transaction() as tx:
+            tx.create_table("main.t", {"id": "int64"})
+        assert run() == "COMMITTED 2 None None"
+        assert run().startswith("REJECTED None INVALID schema s ")
+        refused, made = log.history(2)
+        assert (made.writer_id, made.message, made.snapshot_id) == ("registry-example", "by a schema registry", 2)
+        assert refused.verdict == "REJECTED"
+
+
+@pytest.mark.usefixtures("deciding")
+def test_values_when_they_are_no_proposals_then_kept_with_the_reason_and_the_next_one_is_decided(
+    bordered: Settings, registry: RegistryServer
+) -> None:
+    topics = border_topics_of(bordered.log)
+    stranger = registry.add("x", '{"type": "record", "name": "Order", "fields": []}')
+    as_json = registry.add("y", "{}", "JSON")
+    bad: dict[bytes | None, str] = {
+        b"\0" + (999).to_bytes(4, "big") + b"body": "the registry knows no schema with the id 999",
+        b"\0" + stranger.to_bytes(4, "big"): "the schema is of Order, not of commitlog.Proposal",
+        b"\0" + as_json.to_bytes(4, "big"): f"the schema with the id {as_json} is JSON, not Avro's",
+        b"\xc3\x01 and more": "no record in Confluent's framing: it starts with c30120616e, not 00 and a schema's id",
+        None: "no record in Confluent's framing: it starts with nothing, not 00 and a schema's id",
+    }
+    send(bordered, *bad, serialized(bordered, proposal("after")))
+    with relaying(bordered), following(bordered, topics.dead_letters) as letters:
+        with following(bordered, topics.receipts) as receipts:
+            [answer] = deserialized(bordered, receipts(1)[0])["receipts"]
+        kept = letters(len(bad))
+    assert (answer["verdict"], answer["snapshot_id"]) == ("COMMITTED", 1)
+    assert {each.value(): _header(each, "exception.message") for each in kept} == bad
+    assert {_header(each, "topic") for each in kept} == {topics.proposals}
+    assert {each.key() for each in kept} == {b"w"}
+
+
+def _header(message: Message, name: str) -> str:
+    value = dict(message.headers() or ())[f"__connect.errors.{name}"]
+    assert isinstance(value, bytes)
+    return value.decode()
+
+
+@pytest.mark.usefixtures("deciding")
+def test_proposal_when_its_schema_is_another_version_then_read_by_avros_rules(bordered: Settings) -> None:
+    fewer = {**PROPOSAL, "fields": [each for each in PROPOSAL["fields"] if each["name"] not in ("replicated", "extra")]}
+    send(bordered, serialized(bordered, proposal("s", author="somebody"), fewer))
+    with relaying(bordered), following(bordered, border_topics_of(bordered.log).results) as outcomes:
+        outcomes(1)
+    with CommitLog.connect(settings=bordered) as log:
+        assert [(each.verdict, each.author) for each in log.history()] == [("COMMITTED", "somebody")]
+
+
+@pytest.mark.usefixtures("deciding")
+def test_relay_when_begun_again_then_each_outcome_is_there_once_and_repeats_have_their_first_answer(
+    bordered: Settings,
+) -> None:
+    first = serialized(bordered, proposal("s"))
+    with following(bordered, border_topics_of(bordered.log).results) as outcomes:
+        send(bordered, first)
+        with relaying(bordered):
+            outcomes(1)
+        send(bordered, first, serialized(bordered, proposal("t", base_snapshot_id=1)))
+        with relaying(bordered):
+            told = [deserialized(bordered, each) for each in outcomes(3)]
+    assert [each["seq"] for each in told] == [1, 2, 3]
+    assert [each["verdict"] for each in told] == ["COMMITTED", "DUPLICATE", "COMMITTED"]
+    assert told[1]["original_seq"] == 1
+
+
+@pytest.mark.usefixtures("deciding")
+def test_relay_when_another_one_begins_then_ends_and_no_outcome_is_there_twice(bordered: Settings) -> None:
+    with following(bordered, border_topics_of(bordered.log).results) as outcomes:
+        send(bordered, serialized(bordered, proposal("s0")))
+        first, count = Relay(bordered), 1
+        outcomes(count)
+        with relaying(bordered):
+            # The first one hears of it when it writes.
+            while first.is_alive:
+                send(bordered, serialized(bordered, proposal(f"s{count}", base_snapshot_id=count)))
+                count += 1
+                told = [deserialized(bordered, each) for each in outcomes(count)]
+    assert isinstance(first.ended(), FencedError)
+    assert [each["snapshot_id"] for each in told] == [*range(1, count + 1)]
+
+
+@pytest.mark.usefixtures("deciding")
+def test_registry_when_it_is_away_then_what_came_waits_for_it(bordered: Settings, registry: RegistryServer) -> None:
+    known = serialized(bordered, proposal("s"))
+    unseen = serialized(
+        bordered, proposal("t", base_snapshot_id=1), {**PROPOSAL, "doc": "another text, and so another id"}
+    )
+    with following(bordered, border_topics_of(bordered.log).results) as outcomes:
+        relay = Relay(bordered)
+        send(bordered, known)
+        outcomes(1)
+        registry.is_away = True
+        send(bordered, unseen)
+        assert isinstance(relay.ended(), RegistryUnavailableError)
+        registry.is_away = False
+        with relaying(bordered):
+            told = [deserialized(bordered, each) for each in outcomes(2)]
+    assert [each["seq"] for each in told] == [1, 2]
+
+
+def test_relay_when_no_registry_is_named_then_says_what_to_set(settings: Settings) -> None:
+    init_log(settings)
+    with pytest.raises(ConfigurationError, match="registry_url"):
+        run_relay(settings, stop=threading.Event())
