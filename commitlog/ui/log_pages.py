@@ -21,7 +21,7 @@ from commitlog.client.tables.names import parse_table_name
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import InvalidRequestError
-from commitlog.ui.drawing.refusals import draw_refusal
+from commitlog.ui.drawing.refusals import NARROW, WIDE, draw_refusal
 from commitlog.ui.site import Site
 
 SHOWN = 50
@@ -164,9 +164,10 @@ def outcome_page(site: Site, request: Request) -> Response:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What a refusal's page adds: the drawing, what would have passed, and how to go on."""
+    """What a refusal's page adds: the drawing, once more for phones, what would have passed, and how to go on."""
 
     drawing: object
+    narrow_drawing: object
     advices: list[Advice]
     unavailable: str | None
     way_out: str | None
@@ -183,9 +184,8 @@ def _refusal(site: Site, outcome: m.Outcome) -> Refusal:
         if explanation.tried and explanation.status.outcome is not None:
             tried = advices(explanation.status.outcome, explanation.tried)
     rebase_passes = tried[0].passes if tried else None
-    return Refusal(
-        draw_refusal(outcome, others, rebase_passes=rebase_passes), tried, unavailable, way_out(outcome), others
-    )
+    wide, narrow = (draw_refusal(outcome, others, rebase_passes=rebase_passes, shape=each) for each in (WIDE, NARROW))
+    return Refusal(wide, narrow, tried, unavailable, way_out(outcome), others)
 
 
 def _described_changes(proposal: m.Proposal) -> Iterator[tuple[str, str | None, str | None]]:

@@ -18,7 +18,7 @@ from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.errors import CommitLogError, TableNotFoundError
-from commitlog.ui.drawing.lanes import draw_lanes
+from commitlog.ui.drawing.lanes import NARROW, WIDE, draw_lanes
 from commitlog.ui.drawing.times import draw_times
 from commitlog.ui.log_pages import check_text, read_count
 from commitlog.ui.site import Site
@@ -78,7 +78,7 @@ def table_page(site: Site, request: Request) -> Response:
         writers=_writers(entries),
         conflicts=Counter(kind for each in entries for kind in each.conflict_kinds).most_common(),
         definitions=_definitions(site, entries, table_id),
-        lanes=draw_lanes(entries[:LANES]),
+        lanes=[drawn for shape in (WIDE, NARROW) if (drawn := draw_lanes(entries[:LANES], shape))],
         times=draw_times(entries),
         preview=preview(site, name, at),
     )

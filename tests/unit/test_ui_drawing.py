@@ -11,10 +11,12 @@ from commitlog.catalog.history import HistoryFilter
 from commitlog.domain import model as m
 from commitlog.errors import ProposalRejectedError
 from commitlog.testing import InMemoryCommitLog
-from commitlog.ui.drawing.refusals import RefusalDrawing, draw_refusal
+from commitlog.ui.drawing.refusals import NARROW, WIDE, RefusalDrawing, Shape, draw_refusal
 
 
-def drawn(lake: Path, between: int, *, writer: str = "late", rebase_passes: bool | None = True) -> RefusalDrawing:
+def drawn(
+    lake: Path, between: int, *, writer: str = "late", rebase_passes: bool | None = True, shape: Shape = WIDE
+) -> RefusalDrawing:
     """A delete that was refused for the last of so many commits after its base."""
     with InMemoryCommitLog(data_path=lake) as log:
         log.append("main.flights", flights(1), create=True)
@@ -29,23 +31,24 @@ def drawn(lake: Path, between: int, *, writer: str = "late", rebase_passes: bool
         with pytest.raises(ProposalRejectedError):
             late.commit()
         others = log.contents().history(HistoryFilter(writer_id="quick"))
-        found = draw_refusal(log.outcomes[-1], others, rebase_passes=rebase_passes)
+        found = draw_refusal(log.outcomes[-1], others, rebase_passes=rebase_passes, shape=shape)
     assert found is not None
     return found
 
 
+@pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
 @pytest.mark.parametrize("between", [1, 2, 8, 9, 10, 200])
-def test_refusal_when_drawn_then_every_place_is_on_the_picture(tmp_path: Path, between: int) -> None:
-    drawing = drawn(tmp_path, between)
+def test_refusal_when_drawn_then_every_place_is_on_the_picture(tmp_path: Path, between: int, shape: Shape) -> None:
+    drawing = drawn(tmp_path, between, shape=shape)
     xs = [each.x for each in drawing.stops]
     assert xs == sorted(set(xs))
     ids = [each.snapshot_id for each in drawing.stops]
     assert (ids[0], ids[-1]) == (1, 1 + between)
     assert [each.snapshot_id for each in drawing.stops if each.is_met] == [1 + between]
     bars = [drawing.proposed, *drawing.others, *([drawing.again] if drawing.again else [])]
-    assert all(0 < each.x < each.end <= drawing.width for each in bars)
+    assert all(0 < each.x < each.end <= shape.width for each in bars)
     assert all(each.y + 11 < drawing.height for each in bars)
-    assert drawing.line_end + 70 < drawing.width
+    assert drawing.line_end + 70 <= shape.width
 
 
 def test_refusal_when_many_snapshots_lie_between_then_they_are_a_gap(tmp_path: Path) -> None:

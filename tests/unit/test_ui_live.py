@@ -16,7 +16,7 @@ from commitlog.client.access.contents import Contents
 from commitlog.domain import model as m
 from commitlog.errors import CatalogUnavailableError
 from commitlog.testing import InMemoryCommitLog
-from commitlog.ui.drawing.lanes import draw_lanes
+from commitlog.ui.drawing.lanes import NARROW, WIDE, LaneShape, draw_lanes
 from commitlog.ui.drawing.plots import draw_plot, nice_above
 from commitlog.ui.drawing.times import draw_times
 from commitlog.ui.live import Live, event
@@ -202,10 +202,13 @@ def test_nice_above_when_given_a_value_then_1_2_or_5(value: float, above: float)
     assert nice_above(value) == pytest.approx(above)
 
 
-def test_lanes_when_transactions_overlapped_then_their_bars_do(log: InMemoryCommitLog) -> None:
+@pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_lanes_when_transactions_overlapped_then_their_bars_do(log: InMemoryCommitLog, shape: LaneShape) -> None:
     table_id = log.table("main.flights").definition.table_id
-    drawing = draw_lanes(log.contents().history(HistoryFilter(table_id=table_id)))
+    drawing = draw_lanes(log.contents().history(HistoryFilter(table_id=table_id)), shape)
     assert drawing is not None
+    assert all(0 < each.x < each.end <= shape.width - shape.right for each in drawing.lanes)
+    assert all(0 < each.name_y < each.y + 5 < drawing.axis_y < drawing.height for each in drawing.lanes)
     by_writer = {each.writer: each for each in drawing.lanes}
     refused, met, after = by_writer["reporting"], by_writer["gdpr-erasure"], by_writer["schema-owner"]
     assert not refused.is_committed

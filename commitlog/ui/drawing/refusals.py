@@ -8,20 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from commitlog.catalog.history import HistoryEntry
 from commitlog.client.outcomes.describing import describe_changes
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import quoted
 
-WIDTH = 920
-_LEFT, _RIGHT = 48, 216
 _PROPOSED_Y, _LINE_Y, _FIRST_LANE_Y, _LANE_HEIGHT = 58, 126, 218, 76
-_NEIGHBOURS_MAX = 9
+_ABOVE, _BESIDE = 34, 4
+"""How far over a bar's middle its words begin: above it, and to its left."""
 _STEP_MAX = 300
-_LABEL_WIDTH = 380
-_WRITER_MAX = 28
 _ROOM_BELOW = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How wide a drawing is, and what has room in it.
+
+    Attributes:
+        width: of all.
+        left: before the first snapshot.
+        right: behind the last one.
+        decided: from the last snapshot to where the refusal was decided.
+        beyond: from there to the end of the line, which is named where it has room.
+        words_min: a bar that begins so near to the right end has its words end with it; None: words begin at the left edge.
+        writer_max: letters of a writer's name.
+        text_max: letters of what it did.
+        neighbours_max: snapshots that are shown without a gap.
+    """
+
+    width: int
+    left: int
+    right: int
+    decided: int
+    beyond: int
+    words_min: int | None
+    writer_max: int
+    text_max: int
+    neighbours_max: int
+
+
+WIDE = Shape(920, 48, 216, 44, 90, words_min=380, writer_max=28, text_max=66, neighbours_max=9)
+NARROW = Shape(360, 16, 136, 34, 18, words_min=None, writer_max=20, text_max=50, neighbours_max=6)
+"""For phones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +66,16 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A transaction: from where it was read to where it was decided. Its words stand above it."""
+    """A transaction: from where it was read to where it was decided. Its words stand above it, or to its left."""
 
     x: float
     y: float
     width: float
     title: str
     text: str
+    words_x: float
+    words_y: float
+    words_end: bool = False
     href: str | None = None
     meets_x: float | None = None
 
@@ -51,22 +84,12 @@ class Bar:
         """Where it was decided."""
         return self.x + self.width
 
-    @property
-    def words_x(self) -> float:
-        """Where the words begin, or end when there is no room to the right."""
-        return self.end + 12 if self.words_end else self.x
-
-    @property
-    def words_end(self) -> bool:
-        """Whether they end at the bar's end."""
-        return self.x > WIDTH - _LABEL_WIDTH
-
 
 @dataclass(frozen=True, slots=True)
 class RefusalDrawing:
     """All that the template draws."""
 
-    width: float
+    shape: Shape
     height: float
     line_y: float
     line_end: float
@@ -79,49 +102,36 @@ class RefusalDrawing:
 
 
 def draw_refusal(
-    outcome: m.Outcome, others: Sequence[HistoryEntry], *, rebase_passes: bool | None
+    outcome: m.Outcome, others: Sequence[HistoryEntry], *, rebase_passes: bool | None, shape: Shape = WIDE
 ) -> RefusalDrawing | None:
     """The drawing of a refusal for a conflict; None for other reasons, which no other transaction has caused.
 
     others: the outcomes that it met, as far as they are known. rebase_passes: whether the same changes would have passed
-    from the head.
+    from the head. shape: how wide it is.
     """
     proposal = outcome.proposal
     if proposal is None or not outcome.conflicts:
         return None
     met = {each.committed_snapshot_id for each in outcome.conflicts}
-    places = _places(proposal.base_snapshot_id, outcome.head_snapshot_id, met, others)
-    decided_x = places.end + 44
-    bars = tuple(
-        Bar(
-            x=places.x(_base(each)),
-            y=_FIRST_LANE_Y + _LANE_HEIGHT * lane,
-            width=places.x(each.snapshot_id or 0) - places.x(_base(each)),
-            title=f"{_writer(each.writer_id)} committed snapshot {each.snapshot_id}",
-            text=_met_text(outcome, each),
-            href=f"/outcome/{each.seq}",
-            meets_x=places.x(each.snapshot_id or 0),
-        )
-        for lane, each in enumerate(others)
-    )
-    proposed = Bar(
-        x=places.x(proposal.base_snapshot_id),
-        y=_PROPOSED_Y,
-        width=decided_x - places.x(proposal.base_snapshot_id),
-        title=f"{_writer(outcome.writer_id)} read snapshot {proposal.base_snapshot_id}",
-        text=describe_changes(proposal.changes, shown_max=2),
+    places = _places(shape, proposal.base_snapshot_id, outcome.head_snapshot_id, met, others)
+    decided_x = places.end + shape.decided
+    line_end = decided_x + shape.beyond
+    bars = tuple(_met_bar(shape, places, outcome, each, lane) for lane, each in enumerate(others))
+    proposed = _bar(
+        shape,
+        places.x(proposal.base_snapshot_id),
+        decided_x,
+        _PROPOSED_Y,
+        f"{_writer(shape, outcome.writer_id)} read snapshot {proposal.base_snapshot_id}",
+        describe_changes(proposal.changes, shown_max=2),
     )
     lanes_end = _FIRST_LANE_Y + _LANE_HEIGHT * len(bars)
-    again = None
-    if rebase_passes:
-        start = places.x(outcome.head_snapshot_id)
-        told = f"read snapshot {outcome.head_snapshot_id}, and propose from there"
-        again = Bar(start, lanes_end, decided_x + 90 - start, "The way out", told)
+    again = _way_out(places.end, line_end, lanes_end, outcome.head_snapshot_id) if rebase_passes else None
     return RefusalDrawing(
-        width=WIDTH,
+        shape=shape,
         height=lanes_end + _ROOM_BELOW - (0 if again else _LANE_HEIGHT),
         line_y=_LINE_Y,
-        line_end=decided_x + 90,
+        line_end=line_end,
         stops=tuple(Stop(each, places.x(each), str(each), each in met) for each in places.shown),
         gaps=places.gaps(),
         proposed=proposed,
@@ -131,16 +141,46 @@ def draw_refusal(
     )
 
 
+def _bar(shape: Shape, x: float, end: float, y: float, title: str, text: str, **more: Any) -> Bar:
+    """A bar with its words above it, where they have room."""
+    words_x, words_end = (0.0, False) if shape.words_min is None else (x, False)
+    if shape.words_min is not None and x > shape.width - shape.words_min:
+        words_x, words_end = end + 12, True
+    return Bar(x, y, end - x, title, text, words_x, y - _ABOVE, words_end, **more)
+
+
+def _met_bar(shape: Shape, places: _Places, outcome: m.Outcome, met: HistoryEntry, lane: int) -> Bar:
+    end = places.x(met.snapshot_id or 0)
+    return _bar(
+        shape,
+        places.x(_base(met)),
+        end,
+        _FIRST_LANE_Y + _LANE_HEIGHT * lane,
+        f"{_writer(shape, met.writer_id)} committed snapshot {met.snapshot_id}",
+        _met_text(outcome, met),
+        href=f"/outcome/{met.seq}",
+        meets_x=end,
+    )
+
+
+def _way_out(x: float, end: float, y: float, head: int) -> Bar:
+    """From the head on; its words stand to its left, where no line comes down to it."""
+    return Bar(
+        x, y, end - x, "The way out", f"read snapshot {head}, propose again", x - 14, y - _BESIDE, words_end=True
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Places:
     """Where the snapshots that are shown are on the line."""
 
+    left: int
     shown: tuple[int, ...]
     step: float
 
     def x(self, snapshot_id: int) -> float:
         """The place of a snapshot that is shown."""
-        return round(_LEFT + self.step * self.shown.index(snapshot_id), 1)
+        return round(self.left + self.step * self.shown.index(snapshot_id), 1)
 
     @property
     def end(self) -> float:
@@ -152,12 +192,13 @@ class _Places:
         return tuple(round(self.x(left) + self.step / 2, 1) for left, right in pairs if right - left > 1)
 
 
-def _places(base: int, head: int, met: set[int], others: Sequence[HistoryEntry]) -> _Places:
+def _places(shape: Shape, base: int, head: int, met: set[int], others: Sequence[HistoryEntry]) -> _Places:
     drawn = {each.snapshot_id for each in others if each.snapshot_id is not None}
     needed = {base, head, *drawn, *map(_base, others)}
     between = range(min(needed), head + 1)
-    shown = tuple(between) if len(between) <= _NEIGHBOURS_MAX else tuple(sorted(needed | set(sorted(met)[-4:])))
-    return _Places(shown, min(_STEP_MAX, (WIDTH - _LEFT - _RIGHT) / max(1, len(shown) - 1)))
+    shown = tuple(between) if len(between) <= shape.neighbours_max else tuple(sorted(needed | set(sorted(met)[-4:])))
+    room = shape.width - shape.left - shape.right
+    return _Places(shape.left, shown, min(_STEP_MAX, room / max(1, len(shown) - 1)))
 
 
 def _base(entry: HistoryEntry) -> int:
@@ -166,10 +207,10 @@ def _base(entry: HistoryEntry) -> int:
     return before if entry.base_snapshot_id is None else min(before, entry.base_snapshot_id)
 
 
-def _writer(writer_id: str | None) -> str:
+def _writer(shape: Shape, writer_id: str | None) -> str:
     """A writer's name, so short that what it did has room beside it."""
     shown = quoted(writer_id or "unknown")
-    return shown if len(shown) <= _WRITER_MAX else f"{shown[: _WRITER_MAX - 1]}…"
+    return shown if len(shown) <= shape.writer_max else f"{shown[: shape.writer_max - 1]}…"
 
 
 def _met_text(outcome: m.Outcome, entry: HistoryEntry) -> str:
