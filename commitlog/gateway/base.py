@@ -17,6 +17,7 @@ from psycopg.rows import dict_row
 from pyroaring import BitMap64
 
 from commitlog.catalog.guard import WRITER_ROLE
+from commitlog.catalog.query_statements import ROWS_COLUMNS
 from commitlog.catalog.reader import CatalogReader
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
 from commitlog.client.files.places import filesystem_of
@@ -36,6 +37,7 @@ _ABOUT = """
     FROM ducklake_metadata m, pg_roles u WHERE m.key = 'data_path' AND m.scope IS NULL AND u.rolname = %(login)s"""
 _DEFINITION = "SELECT definition FROM commitlog.table_definitions WHERE table_id = %s"
 _IS_THERE = "SELECT to_regclass(quote_ident(%s)) IS NOT NULL"
+_ROWS_IN_NO_FILE = sql.SQL("SELECT row_id, {} FROM {} WHERE row_id = ANY(%s) AND {lived}")
 _INLINED_DELETES = sql.SQL("SELECT file_id, row_id FROM {} WHERE file_id = ANY(%s) AND begin_snapshot <= %s")
 
 
@@ -114,6 +116,23 @@ class CatalogBase:
             asked = _INLINED_DELETES.format(sql.Identifier(name))
             for data_file_id, position in self._conn.execute(asked, (list(data_file_ids), self.snapshot_id)):
                 found.setdefault(data_file_id, BitMap64()).add(position)
+        return found
+
+    def rows_in_no_file(
+        self, table_id: int, row_ids: Collection[int], column_ids: Collection[int]
+    ) -> dict[int, dict[int, Any]]:
+        """By row id, values of rows of a table that the catalog itself holds, by the ids of their columns, as stored."""
+        tables: dict[str, dict[str, int]] = {}
+        for name, column, column_id in self._conn.execute(ROWS_COLUMNS, (table_id,)):
+            if column_id in column_ids:
+                tables.setdefault(name, {})[column] = column_id
+        found: dict[int, dict[int, Any]] = {}
+        for name, columns in tables.items():
+            chosen = sql.SQL(", ").join(map(sql.Identifier, columns))
+            lived = _LIVED.format(at=sql.Literal(self.snapshot_id))
+            asked = _ROWS_IN_NO_FILE.format(chosen, sql.Identifier(name), lived=lived)
+            for row_id, *values in self._conn.execute(asked, (list(row_ids),)):
+                found[row_id] = dict(zip(columns.values(), values, strict=True))
         return found
 
     def definition(self, table_id: int) -> TableDefinition | None:

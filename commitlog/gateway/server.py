@@ -124,14 +124,17 @@ class Gateway:
         if startup is None:
             return
         try:
-            _, to_server = await asyncio.wait_for(self._upstream.connect(), _CONNECT_TIMEOUT_S)
+            from_server, to_server = await asyncio.wait_for(self._upstream.connect(), _CONNECT_TIMEOUT_S)
         except _DEAD as error:
             _logger.warning("PostgreSQL at %s:%s does not answer: %s", self._upstream.host, self._upstream.port, error)
             writer.write(wire.error("FATAL", "the gateway cannot reach PostgreSQL", wire.UNKNOWN_STATE))
             return
         to_server.write(startup.raw)
         try:
-            if startup.code != wire.CANCEL_REQUEST:
+            if startup.code == wire.CANCEL_REQUEST:
+                # PostgreSQL ends the connection once it has taken it; the client waits for that.
+                await asyncio.wait_for(from_server.read(), _CONNECT_TIMEOUT_S)
+            else:
                 await self._session(reader, writer, to_server, startup.user)
         finally:
             to_server.close()

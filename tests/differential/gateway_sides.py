@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import duckdb
+import psycopg
 from deciding import START_MS, make_id
-from sides import Ours
+from psycopg import sql
+from sides import Client, Ours
 
 from commitlog.client.reading.duckdb_client import connection_text, extension_file
 from commitlog.domain import model as m
@@ -106,16 +110,46 @@ def gateway_to(url: str, commits: DecidedCommits) -> Iterator[str]:
 
 
 @contextmanager
-def writing(url: str, name: str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A stock client that has the lake at a URL attached under a name."""
+def writing(url: str, name: str, *options: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A stock client that has the lake at a URL attached under a name, with options of ATTACH."""
     config: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     with duckdb.connect(":memory:", config=config) as connection:
         for extension in ("postgres_scanner", "ducklake"):
             connection.execute(f"LOAD '{extension_file(extension)}'")
         connection.execute("SET threads = 1; SET TimeZone = 'UTC'")
-        connection.execute(f"ATTACH 'ducklake:postgres:{connection_text(url)}' AS {name}")
+        how = f" ({', '.join(options)})" if options else ""
+        connection.execute(f"ATTACH 'ducklake:postgres:{connection_text(url)}' AS {name}{how}")
         try:
             yield connection
         finally:
             with suppress(duckdb.Error):
                 connection.execute("ROLLBACK")
+
+
+def in_schema(database_url: str, schema: str) -> str:
+    """The URL of a database for who finds its tables in a schema, which is made."""
+    if schema == "public":
+        return database_url
+    name = sql.Identifier(schema)
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        conn.execute(sql.SQL("CREATE SCHEMA {}").format(name))
+        path = name.as_string(conn).replace(" ", "\\ ")
+    return f"{database_url}?options={quote(f'-csearch_path={path}')}"
+
+
+@contextmanager
+def lake_through_gateway(
+    new_database: Callable[[], AbstractContextManager[str]], folder: Path, schema: str = "public"
+) -> Iterator[tuple[Ours, DecidedCommits, str]]:
+    """An empty lake, its catalog in a schema, who takes its commits, and the URL by which stock clients write it."""
+    with new_database() as stock_url, new_database() as database_url:
+        our_url = in_schema(database_url, schema)
+        client = Client(stock_url, our_url, folder)
+        ours = Ours(Ours.create(our_url, folder), client, folder, our_url)
+        commits = DecidedCommits(ours, our_url)
+        with gateway_to(database_url, commits) as gateway_url:
+            yield ours, commits, gateway_url
+        commits.close()
+        ours.contents.close()
+        ours.conn.close()
+        client.duck.close()

@@ -39,6 +39,7 @@ class StoredBase:
     data_path: str = DATA_PATH
     primary_keys: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     opened: list[str] = field(default_factory=list)
+    in_no_file: Mapping[int, Mapping[int, Any]] = field(default_factory=dict)
 
     def rows(self, table: str, **keys: Collection[int]) -> list[dict[str, Any]]:
         return [
@@ -56,6 +57,12 @@ class StoredBase:
         change = m.CreateTable(table.schema, table.name, columns, self.primary_keys.get(table_id, ()))
         return define(change, table_id=table_id, schema_id=0, partition_id=None)
 
+    def rows_in_no_file(
+        self, table_id: int, row_ids: Collection[int], column_ids: Collection[int]
+    ) -> dict[int, dict[int, Any]]:
+        found = {row_id: row for row_id, row in self.in_no_file.items() if row_id in row_ids}
+        return {row_id: {each: row[each] for each in column_ids} for row_id, row in found.items()}
+
     def inlined_deletes(self, table_id: int, data_file_ids: Collection[int]) -> dict[int, BitMap64]:
         found: dict[int, BitMap64] = {}
         for row in self.catalog.get(f"inlined_delete_{table_id}", ()):
@@ -63,10 +70,10 @@ class StoredBase:
                 found.setdefault(row["file_id"], BitMap64()).add(row["row_id"])
         return found
 
-    def open(self, path: str) -> io.BytesIO:
+    def open(self, path: str) -> pa.BufferReader:
         self.opened.append(path)
         if Path(path).exists():
-            return io.BytesIO(Path(path).read_bytes())
+            return pa.BufferReader(Path(path).read_bytes())
         name = path.rpartition("/")[2]
         columns: dict[str, list[int]] = {"a": [1], "b": [1], "x": [1]}
         if name in self.deletes:
@@ -75,8 +82,7 @@ class StoredBase:
             columns = {"_ducklake_internal_row_id": self.carried[name]}
         file = io.BytesIO()
         pq.write_table(pa.table(columns), file)
-        file.seek(0)
-        return file
+        return pa.BufferReader(file.getvalue())
 
 
 @dataclass(frozen=True)

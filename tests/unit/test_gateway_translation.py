@@ -215,18 +215,6 @@ def test_a_file_named_by_its_whole_path_is_named_below_its_table_where_it_lies_t
     assert (file.path, file.path_is_relative) == ("f.parquet", True)
 
 
-def keyed(name: str) -> StoredBase:
-    base = commit(name).base
-    base.primary_keys = {1: ("a",)}
-    return base
-
-
-@pytest.mark.parametrize("name", ["insert", "delete", "update", "truncate", "inlined_row_delete"])
-def test_rows_of_a_keyed_table_are_refused_with_the_way_to_do_it(name: str) -> None:
-    with pytest.raises(NotUnderstoodError, match="primary key: change them by key"):
-        translated(name, base=keyed(name))
-
-
 def test_a_table_that_the_client_makes_is_not_taken_for_one_that_has_its_number_by_now() -> None:
     base = commit("create_table_as").base
     base.primary_keys = {2: ("a",)}

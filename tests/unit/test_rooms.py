@@ -91,7 +91,7 @@ ROOMS = {
     "gateway": Room(
         _names(
             "domain client adoption.definitions adoption.file_records adoption.files adoption.source catalog.guard "
-            f"catalog.reader catalog.tables {CATALOG_READERS} errors"
+            f"catalog.reader catalog.tables catalog.query_statements {CATALOG_READERS} errors"
         ),
         never=_names("confluent_kafka fastavro sqlalchemy pyspark"),
     ),

@@ -43,7 +43,7 @@ def read_footer(place: str) -> Footer:
         filesystem, inner = filesystem_of(place)
         try:
             with filesystem.open_input_file(inner) as file:
-                return _footer_at_end(place, file)
+                return footer_at_end(place, file)
         except OSError:
             _check_is_file(place, filesystem.get_file_info(inner))
             raise
@@ -60,7 +60,12 @@ def _check_is_file(place: str, info: fs.FileInfo) -> None:
         raise DataFileError(f"{place} is a directory; name the Parquet files in it") from None
 
 
-def _footer_at_end(place: str, file: Any) -> Footer:
+def footer_at_end(place: str, file: Any) -> Footer:
+    """The footer of a file that Arrow has opened.
+
+    Raises:
+        DataFileError: it is not Parquet, or cannot be read as such.
+    """
     size: int = file.size()
     if size < _MAGIC_BYTES + _END_BYTES:
         raise DataFileError(f"{place} is not a Parquet file: it has only {size} bytes")

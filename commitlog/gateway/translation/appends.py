@@ -43,10 +43,26 @@ class Appends:
         self._own_deletes = {row["data_file_id"]: row for row in batch.rows.get("delete_file", ())}
         self.unused: list[str] = []
 
+    def given(self, table: SourceTable) -> list[GivenFile]:
+        """The files of a table as the client wrote them."""
+        folder = self._lake.folder(table.table_id)
+        return [
+            self._given(row, _file(self._batch, self._lake, table, row, folder), folder) for row in self._rows(table)
+        ]
+
+    def _rows(self, table: SourceTable) -> list[Row]:
+        rows = [row for row in self._batch.rows.get("data_file", ()) if row["table_id"] == table.table_id]
+        return [row for row in rows if row["end_snapshot"] is None]
+
+    def _given(self, row: Row, file: m.DataFile, folder: str) -> GivenFile:
+        path = folder + file.path if file.path_is_relative else file.path
+        delete = self._own_deletes.get(row["data_file_id"])
+        deleted = () if delete is None else positions_in(self._base, self._lake.place(delete))
+        return GivenFile(file, path, frozenset(deleted))
+
     def to(self, table: SourceTable) -> Iterator[m.Append]:
         """The files that come to a table."""
-        rows = [row for row in self._batch.rows.get("data_file", ()) if row["table_id"] == table.table_id]
-        rows = [row for row in rows if row["end_snapshot"] is None]
+        rows = self._rows(table)
         if not rows:
             return
         if self._lake.is_new(table.table_id) and not self._lake.is_plain(table.table_id):
@@ -71,18 +87,16 @@ class Appends:
 
     def _settled(self, table: SourceTable, folder: str, row: Row, file: m.DataFile) -> Sequence[m.DataFile]:
         """The file as it is, or those in its place when it has rows that the transaction changed itself."""
-        path = folder + file.path if file.path_is_relative else file.path
-        metadata = footer_of(self._base, path)
+        given = self._given(row, file, folder)
+        metadata = footer_of(self._base, given.path)
         _check_defaults(self._lake, table, metadata)
         delete = self._own_deletes.get(row["data_file_id"])
         if delete is None and not carries_own_rows(metadata):
             return (file,)
-        deleted: frozenset[int] = frozenset()
         if delete is not None:
-            deleted = frozenset(positions_in(self._base, self._lake.place(delete)))
             self.unused += self._lake.unneeded(delete)
         self.unused += self._lake.unneeded(row)
-        return tuple(written_anew(self._base, table, folder, GivenFile(file, path, deleted)))
+        return tuple(written_anew(self._base, table, folder, given))
 
 
 def _file(batch: Batch, lake: CommittedLake, table: SourceTable, row: Row, folder: str) -> m.DataFile:

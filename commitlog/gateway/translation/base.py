@@ -34,5 +34,10 @@ class Base(Protocol):
     def inlined_deletes(self, table_id: int, data_file_ids: Collection[int]) -> Mapping[int, AbstractBitMap64]:
         """By data file, the positions that were deleted at the base without a delete file."""
 
+    def rows_in_no_file(
+        self, table_id: int, row_ids: Collection[int], column_ids: Collection[int]
+    ) -> Mapping[int, Mapping[int, Any]]:
+        """By row id, values of rows of a table that the catalog itself holds, by the ids of their columns, as stored."""
+
     def open(self, path: str) -> Any:
         """A file of the lake, by its whole path or URL, as Arrow reads it."""

@@ -72,6 +72,20 @@ class Deletes:
         if positions or delete_files or whole:
             yield m.Delete(table.schema, table.name, tuple(positions), tuple(delete_files), tuple(sorted(whole)))
 
+    def positions(self, table: SourceTable) -> dict[int, AbstractBitMap64]:
+        """By data file that was there, where the rows are that go from a table, however the client says it."""
+        given = {row["data_file_id"]: row for row in self._given(table)}
+        whole = {row["data_file_id"]: row for row in self._lake.whole_files if row["table_id"] == table.table_id}
+        before = self._before(table, sorted(given.keys() | whole.keys()))
+        found: dict[int, AbstractBitMap64] = {}
+        for data_file_id, row in given.items():
+            found[data_file_id] = positions_in(self._base, self._lake.place(row)) - before.get(data_file_id, BitMap64())
+        for data_file_id, places in self._inlined(table.table_id).items():
+            found[data_file_id] = found.get(data_file_id, BitMap64()) | BitMap64(places)
+        for data_file_id, row in whole.items():
+            found[data_file_id] = BitMap64(range(row["record_count"])) - before.get(data_file_id, BitMap64())
+        return found
+
     def _given(self, table: SourceTable) -> Sequence[Row]:
         """Its delete files for data files that were there."""
         own = {row["data_file_id"] for row in self._batch.rows.get("data_file", ())}

@@ -140,6 +140,11 @@ class CommittedLake:
         is_made = row["path_is_relative"] and _MADE.fullmatch(path) is not None and ".." not in path.split("/")
         return (self.place(row),) if is_made else ()
 
+    def made_for(self, table_id: int) -> list[str]:
+        """The full paths of the files that the client itself has just made for a table."""
+        rows = [*self._new("data_file"), *self._new("delete_file")]
+        return [path for row in rows if row["table_id"] == table_id for path in self.unneeded(row)]
+
     def is_plain(self, table_id: int) -> bool:
         """Whether the log gives a table that is created the folder that the client took for it."""
         table = self._row("table", "table_id", table_id)

@@ -11,14 +11,15 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from commitlog.adoption.files import ROW_ID
-from commitlog.errors import NotUnderstoodError
+from commitlog.client.files.footers import footer_at_end
+from commitlog.errors import DataFileError, NotUnderstoodError
 from commitlog.gateway.translation.base import Base
 
 
 def footer_of(base: Base, path: str) -> Any:
     """The footer of a Parquet file, as Arrow has it."""
-    with _opened(base, path) as file:
-        return file.metadata
+    with _told(path), base.open(path) as file:
+        return footer_at_end(path, file).metadata
 
 
 def positions_in(base: Base, path: str) -> BitMap64:
@@ -38,10 +39,15 @@ def row_ids_in(base: Base, path: str) -> list[int] | None:
 
 @contextmanager
 def _opened(base: Base, path: str) -> Iterator[Any]:
+    with _told(path), base.open(path) as file:
+        yield pq.ParquetFile(file)
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
     try:
-        with base.open(path) as file:
-            yield pq.ParquetFile(file)
-    except (OSError, pa.ArrowInvalid) as error:
+        yield
+    except (OSError, pa.ArrowInvalid, DataFileError) as error:
         raise NotUnderstoodError(
             f"a file that the gateway cannot read, {path} ({str(error).splitlines()[0]}): the lake's folder must be reached by "
             "its clients and by the gateway under one path"

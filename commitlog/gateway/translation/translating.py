@@ -12,6 +12,7 @@ from commitlog.gateway.batch import Batch
 from commitlog.gateway.translation.appends import Appends
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.deletes import Deletes
+from commitlog.gateway.translation.keyed_rows import KeyedRows
 from commitlog.gateway.translation.lake import CommittedLake
 
 
@@ -31,12 +32,13 @@ class Translated:
     files: tuple[str, ...] = ()
 
 
-def translate(batch: Batch, base: Base) -> Translated:
+def translate(batch: Batch, base: Base, changes_max: int = m.LogSettings().changes_max) -> Translated:
     """Turn a commit back into what it means.
 
     Args:
         batch: the commit.
         base: the catalog as the client saw it.
+        changes_max: how many changes a proposal may have.
 
     Raises:
         NotUnderstoodError: the log has no change for it; what, and what to do instead.
@@ -52,15 +54,22 @@ def translate(batch: Batch, base: Base) -> Translated:
     appends = Appends(batch, base, lake, defined)
     changes: list[m.Change] = [*defined]
     files: list[str] = []
+    unused: list[str] = []
     for table in _with_rows(batch, lake):
-        if not lake.is_new(table.table_id):
-            _check_keyless(base, table)
+        definition = None if lake.is_new(table.table_id) else base.definition(table.table_id)
+        if definition is not None and definition.keyed:
+            _check_unaltered(lake, table)
+            rows = KeyedRows(base, lake, table, definition)
+            ended = batch.ended_rows.get(table.table_id, ())
+            changes += rows.changes(deletes.positions(table), ended, appends.given(table), changes_max)
+            unused += lake.made_for(table.table_id)
+            continue
         changes += deletes.of(table)
         for appended in appends.to(table):
             changes.append(appended)
             folder = lake.folder(table.table_id)
             files += [folder + each.path if each.path_is_relative else each.path for each in appended.files]
-    return Translated(tuple(changes), (*deletes.unused, *appends.unused), tuple(files))
+    return Translated(tuple(changes), (*deletes.unused, *appends.unused, *unused), tuple(files))
 
 
 def _with_rows(batch: Batch, lake: CommittedLake) -> Iterator[SourceTable]:
@@ -71,10 +80,9 @@ def _with_rows(batch: Batch, lake: CommittedLake) -> Iterator[SourceTable]:
         yield lake.table(table_id)
 
 
-def _check_keyless(base: Base, table: SourceTable) -> None:
-    definition = base.definition(table.table_id)
-    if definition is not None and definition.keyed:
+def _check_unaltered(lake: CommittedLake, table: SourceTable) -> None:
+    if lake.before.tables[table.table_id] != table:
         raise NotUnderstoodError(
-            f"rows of table {table.schema}.{table.name}, which has a primary key: change them by key, with the Python client "
-            "(tx.insert_row, update_row, delete_row) or commitlog.spark"
+            f"table {table.schema}.{table.name}, which has a primary key, altered and its rows changed in one transaction: "
+            "split it, so that the table is as it shall be when its rows are changed"
         )

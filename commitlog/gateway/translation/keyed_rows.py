@@ -1,0 +1,128 @@
+"""Rows of a table with a primary key, which a log changes one by one, by their keys.
+
+The client knows of no keys: it deletes rows where they lie, and writes others into files. A row that it has changed carries the
+row id that it had; one that comes with the key of a row that goes takes its place. The client's files are not needed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyroaring import AbstractBitMap64, FrozenBitMap64
+
+from commitlog.adoption.definitions import SourceTable
+from commitlog.client.reading.file_rows import FileReader
+from commitlog.client.reading.rows_of_file import RowsOfFile
+from commitlog.client.reading.stored_rows import stored_rows
+from commitlog.client.tables.values import row_of
+from commitlog.client.writing.keyed_rows import check_row_count
+from commitlog.domain import model as m
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.errors import NotUnderstoodError
+from commitlog.gateway.translation.base import Base
+from commitlog.gateway.translation.lake import CommittedLake
+from commitlog.gateway.translation.own_rows import OWN_ROW_ID, GivenFile
+from commitlog.gateway.translation.reading import row_ids_in
+
+_Image: TypeAlias = dict[str, m.RowValue]
+
+
+class KeyedRows:
+    """How rows of one table change.
+
+    Args:
+        base: the catalog at the commit's base.
+        lake: what the commit makes of it.
+        table: what the table is called.
+        definition: its columns and its key.
+    """
+
+    def __init__(self, base: Base, lake: CommittedLake, table: SourceTable, definition: TableDefinition) -> None:
+        self._base = base
+        self._lake = lake
+        self._table = table
+        self._columns = definition.columns
+        self._key = [definition.column_by_id(each) for each in definition.primary_key]
+
+    def changes(
+        self,
+        positions: Mapping[int, AbstractBitMap64],
+        row_ids: Sequence[int],
+        files: Sequence[GivenFile],
+        changes_max: int,
+    ) -> Iterator[m.Change]:
+        """What becomes of them.
+
+        Args:
+            positions: by data file, where rows are that go.
+            row_ids: of rows that go and are in no file.
+            files: those that rows come in.
+            changes_max: how many changes a proposal may have.
+        """
+        going = sum(map(len, positions.values())) + len(row_ids)
+        coming = sum(each.file.record_count - len(each.deleted) for each in files)
+        check_row_count(max(going, coming), changes_max)
+        gone = {**dict(self._in_files(positions)), **self._in_no_file(row_ids)}
+        came = [each for file in files for each in self._in(file)]
+        kept = {row_id for row_id, _ in came}
+        by_key = {tuple(key.values()): row_id for row_id, key in gone.items() if row_id not in kept}
+        changed: list[m.Change] = []
+        for row_id, row in came:
+            if row_id not in gone:
+                row_id = by_key.pop(tuple(row[column.name] for column in self._key), None)
+            key = None if row_id is None else gone.pop(row_id)
+            changed.append(self._inserted(row) if key is None else self._updated(key, row))
+        for key in gone.values():
+            yield m.DeleteRow(self._table.schema, self._table.name, key)
+        yield from changed
+
+    def _inserted(self, row: _Image) -> m.InsertRow:
+        return m.InsertRow(self._table.schema, self._table.name, row)
+
+    def _updated(self, key: _Image, row: _Image) -> m.UpdateRow:
+        return m.UpdateRow(self._table.schema, self._table.name, key, row)
+
+    # --- keys of rows that go, by row id ------------------------------------------------------------------------------
+
+    def _in_files(self, positions: Mapping[int, AbstractBitMap64]) -> Iterator[tuple[int, _Image]]:
+        if not positions:
+            return
+        for row in self._base.rows("data_file", data_file_id=sorted(positions)):
+            path, wanted = self._lake.place(row), FrozenBitMap64(positions[row["data_file_id"]])
+            carried = row_ids_in(self._base, path)
+            reader = FileReader(self._key, ())
+            for batch, places in reader.placed(RowsOfFile(path, None, positions=wanted)):
+                for place, key in zip(places.tolist(), batch.to_pylist(), strict=True):
+                    yield row["row_id_start"] + place if carried is None else carried[place], row_of(key)
+
+    def _in_no_file(self, row_ids: Sequence[int]) -> dict[int, _Image]:
+        if not row_ids:
+            return {}
+        found = self._base.rows_in_no_file(self._table.table_id, row_ids, [column.column_id for column in self._key])
+        if missing := set(row_ids) - found.keys():
+            raise NotUnderstoodError(f"a change of row {min(missing)}, which was not there: read again and repeat")
+        keys = stored_rows(self._key, list(found.values())).to_pylist()
+        return {row_id: row_of(key) for row_id, key in zip(found, keys, strict=True)}
+
+    # --- rows that come -----------------------------------------------------------------------------------------------
+
+    def _in(self, given: GivenFile) -> Iterator[tuple[int | None, _Image]]:
+        """The rows of a file, with the row ids that they had; None of those that are new."""
+        carried = row_ids_in(self._base, given.path)
+        reader = FileReader(self._columns, ())
+        rows = RowsOfFile(given.path, given.file.name_mapping, without=FrozenBitMap64(given.deleted))
+        for batch, places in reader.placed(rows):
+            for place, row in zip(places.tolist(), _as_text(batch).to_pylist(), strict=True):
+                row_id = None if carried is None else carried[place]
+                yield None if row_id is None or row_id >= OWN_ROW_ID else row_id, row_of(row)
+
+
+def _as_text(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Nanoseconds as text: Python's times have none."""
+    columns = [
+        each.cast(pa.string()) if pa.types.is_timestamp(each.type) and each.type.unit == "ns" else each
+        for each in rows.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
