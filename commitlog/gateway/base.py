@@ -42,11 +42,16 @@ _INLINED_DELETES = sql.SQL("SELECT file_id, row_id FROM {} WHERE file_id = ANY(%
 
 
 class Definitions:
-    """Rows that define objects, by the schema version that they are of. Thread-safe."""
+    """Rows that define objects, by the schema version that they are of. Thread-safe.
+
+    Attributes:
+        keyed: by table id, whether it has a primary key: it is created with it or never has one.
+    """
 
     def __init__(self) -> None:
         self._rows: OrderedDict[object, list[Row]] = OrderedDict()
         self._lock = threading.Lock()
+        self.keyed: dict[int, bool] = {}
 
     def find(self, key: object) -> list[Row] | None:
         """What is remembered."""
@@ -134,6 +139,16 @@ class CatalogBase:
             for row_id, *values in self._conn.execute(asked, (list(row_ids),)):
                 found[row_id] = dict(zip(columns.values(), values, strict=True))
         return found
+
+    def is_keyed(self, table_id: int) -> bool:
+        """Whether a table has a primary key."""
+        keyed = self._definitions.keyed.get(table_id)
+        if keyed is None:
+            definition = self.definition(table_id)
+            keyed = definition is not None and definition.keyed
+            if definition is not None:
+                self._definitions.keyed[table_id] = keyed
+        return keyed
 
     def definition(self, table_id: int) -> TableDefinition | None:
         """What the log says of a table, as it is now; None when it does not know it."""

@@ -22,7 +22,6 @@ import psutil
 
 WATCHED_S = 60.0
 _LOOK_S = 1.0
-_PLACES = "places.json"
 
 _logger = logging.getLogger("commitlog.gateway")
 
@@ -40,15 +39,15 @@ class Keeping:
         self._watched_s = watched_s
 
     def keep(self, files: Sequence[str]) -> Path | None:
-        """Link to files; where the links are, None where there can be none."""
+        """Link to files; the list of them, beside which the links are, None where there can be none."""
         if not files or any("://" in file for file in files):
             return None
         kept = self._folder / str(os.getpid()) / uuid4().hex
         try:
-            kept.mkdir(parents=True)
-            (kept / _PLACES).write_text(json.dumps(files), encoding="utf-8")
-            for number, file in enumerate(files):
-                os.link(file, kept / str(number))
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(files), encoding="utf-8")
+            for link, file in _links(kept, files):
+                os.link(file, link)
         except OSError:
             let_go(kept)
             return None
@@ -66,24 +65,22 @@ class Keeping:
                 await asyncio.sleep(_LOOK_S)
                 bring_back(kept)
         finally:
-            let_go(kept)
+            # The client's next statement is not to wait for it.
+            loop.run_in_executor(None, let_go, kept)
 
     def bring_back_all(self) -> None:
         """Look at what gateways that were killed have left."""
         for of_one in list(self._folder.glob("[0-9]*")):
             if not psutil.pid_exists(int(of_one.name)):
                 for kept in of_one.iterdir():
-                    bring_back(kept)
-                let_go(of_one)
+                    if not kept.suffix:
+                        bring_back(kept)
+                shutil.rmtree(of_one, ignore_errors=True)
 
 
 def bring_back(kept: Path) -> None:
     """Put files that are gone back where they were."""
-    try:
-        places = json.loads((kept / _PLACES).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return  # Its gateway was killed before it had linked anything.
-    gone = [(kept / str(number), place) for number, place in enumerate(places) if not os.path.exists(place)]
+    gone = [(link, place) for link, place in _links(kept, _places(kept)) if not os.path.exists(place)]
     for link, place in gone:
         # Of what is not linked to yet the commit was not answered.
         with suppress(FileExistsError, FileNotFoundError):
@@ -93,4 +90,20 @@ def bring_back(kept: Path) -> None:
 
 def let_go(kept: Path) -> None:
     """Nobody needs the links any more."""
-    shutil.rmtree(kept, ignore_errors=True)
+    for path in (*(link for link, _ in _links(kept, _places(kept))), kept):
+        with suppress(OSError):
+            path.unlink()
+
+
+def _links(kept: Path, files: Sequence[str]) -> list[tuple[Path, str]]:
+    """The second link to each file."""
+    return [(kept.with_suffix(f".{number}"), file) for number, file in enumerate(files)]
+
+
+def _places(kept: Path) -> Sequence[str]:
+    """Where the files are; none where a gateway was killed before it had linked to anything."""
+    try:
+        places: list[str] = json.loads(kept.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    return places

@@ -9,6 +9,9 @@ commit too: nobody proposes in the name of a login that is not theirs.
 
 While the log is awaited a client that loses its connection keeps its files; from COMMIT on it removes them. So nothing is
 awaited there, and whoever asks for an end of the gateway waits for that answer.
+
+Before and after each transaction the pools of DuckDB's clients ask whether the connection is well. Where PostgreSQL has
+nothing to do it is, or the session would be over: the gateway says so itself.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from commitlog.gateway.committing import Answer
 from commitlog.gateway.wording import refusal_of_statement, unretried
 
 _COMMIT = re.compile(r"\s*(?:COMMIT|END)\b", re.IGNORECASE)
+_IDLE = wire.READY + wire.IDLE
 _LOST = "nothing was committed: PostgreSQL closed the connection"
 _ROLLBACK = re.compile(r"\s*(?:ROLLBACK|ABORT)\b", re.IGNORECASE)
 
@@ -75,6 +79,7 @@ class Session:
         self._user = user
         self._commits = commits
         self._said = bytearray()
+        self._passed = bytearray()
         self._greeting = bytearray()
         self._is_known = False
         self._committing: asyncio.Task[None] | None = None
@@ -82,6 +87,7 @@ class Session:
         self._watching: asyncio.Task[None] | None = None
         self._is_muted = False
         self._tail = b""
+        self._last_words = b""
         self._is_ready = asyncio.Event()
         self._has_client = self._has_server = True
         self._is_over = asyncio.Event()
@@ -104,6 +110,7 @@ class Session:
 
     def hear_server(self, data: bytes) -> None:
         """Pass on what PostgreSQL says, unless the gateway has asked itself."""
+        self._last_words = data[-len(_IDLE) :]
         if not self._is_known:
             self._greeting += data
             self._look_whether_known()
@@ -151,10 +158,18 @@ class Session:
                 self._client.close()
                 return
             if len(self._said) < size:
-                return
+                break
             message = bytes(self._said[:size])
             del self._said[:size]
             self._take(message)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Send PostgreSQL what came for it, in one piece."""
+        if self._passed:
+            self._last_words = b""
+            self._server.write(bytes(self._passed))
+            self._passed.clear()
 
     def _take(self, message: bytes) -> None:
         if self._watching is not None:
@@ -162,7 +177,10 @@ class Session:
             self._watching.cancel()
             self._watching = None
         if message[:1] != wire.QUERY or not self._is_known:
-            self._server.write(message)
+            self._passed += message
+            return
+        if message == wire.PING and self._last_words == _IDLE and not self._passed and self._answer is None:
+            self._client.write(wire.PONG)
             return
         text = message[wire.HEADER_BYTES : -1].decode(errors="replace")
         if self._answer is not None:
@@ -173,7 +191,7 @@ class Session:
         elif (refusal := refusal_of_statement(text)) is not None:
             self._client.write(wire.refused(refusal, wire.FAILED, code=wire.FORBIDDEN_STATE))
         else:
-            self._server.write(message)
+            self._passed += message
 
     def _client_lost(self) -> None:
         self._has_client = False

@@ -73,6 +73,18 @@ def query(text: str) -> bytes:
     return frame(QUERY, text.encode() + b"\x00")
 
 
+PING = query("SELECT 1")
+PONG = b"".join(
+    (
+        frame(b"T", b"\x00\x01?column?\x00" + bytes(6) + b"\x00\x00\x00\x17\x00\x04\xff\xff\xff\xff\x00\x00"),
+        frame(b"D", b"\x00\x01\x00\x00\x00\x011"),
+        frame(b"C", b"SELECT 1\x00"),
+        READY + IDLE,
+    )
+)
+"""What pools of clients ask to learn whether a connection is well, and PostgreSQL's answer outside of a transaction."""
+
+
 def completed(tag: str, state: bytes) -> bytes:
     """The answer to a statement that succeeded, and the state that the session is in then."""
     return frame(b"C", tag.encode() + b"\x00") + READY + state

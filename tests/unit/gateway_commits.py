@@ -48,6 +48,10 @@ class StoredBase:
             if all(row[key] in ids for key, ids in keys.items()) and row.get("end_snapshot") is None
         ]
 
+    def is_keyed(self, table_id: int) -> bool:
+        definition = self.definition(table_id)
+        return definition is not None and definition.keyed
+
     def definition(self, table_id: int) -> TableDefinition | None:
         rows = {name: list(self.catalog.get(name, ())) for name in _TABLES}
         table = Definitions(CatalogRows(rows)).at(self.snapshot_id).tables.get(table_id)

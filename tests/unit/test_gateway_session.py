@@ -35,6 +35,7 @@ class PlayedPostgres:
         self.writers: list[asyncio.StreamWriter] = []
         self.knows_client = knows_client
         self.ends_at = ends_at
+        self.state = wire.IDLE
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
@@ -55,7 +56,7 @@ class PlayedPostgres:
                     writer.write(wire.error("FATAL", "the connection is closed", "08P01"))
                     writer.close()
                     return
-                writer.write(wire.completed("DONE", wire.IDLE))
+                writer.write(wire.completed("DONE", self.state))
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
@@ -103,7 +104,7 @@ class PlayedClient:
             body = await self.reader.readexactly(int.from_bytes(header[1:], "big") - 4)
             if header[:1] == b"Z":
                 return told, body.decode()
-            told[header[:1].decode()] = body.decode()
+            told[header[:1].decode()] = body.decode(errors="replace")
 
     async def ask(self, text: str) -> tuple[dict[str, str], str]:
         self.say(text)
@@ -152,11 +153,33 @@ def test_session_when_it_commits_then_the_text_is_proposed_and_postgres_only_end
         await client.ask("BEGIN")
         assert await client.ask(BATCH) == ({"C": "INSERT 0 1\x00"}, "T")
         assert await client.ask("COMMIT") == ({"C": "COMMIT\x00"}, "I")
-        assert await client.ask("SELECT 1") == ({"C": "DONE\x00"}, "I")
+        assert await client.ask("FROM t") == ({"C": "DONE\x00"}, "I")
         assert log.commits == [(BATCH, "ann")]
 
     told = play(scene).told
-    assert told[1:] == [b"BEGIN", b"ROLLBACK", b"SELECT 1"]
+    assert told[1:] == [b"BEGIN", b"ROLLBACK", b"FROM t"]
+
+
+def test_session_when_a_pool_asks_whether_it_is_well_then_told_so_for_a_postgres_that_has_nothing_to_do() -> None:
+    async def ping(client: PlayedClient) -> bytes:
+        """The row that is answered: PostgreSQL's is none here."""
+        client.writer.write(wire.PING)
+        told, _ = await client.heard()
+        return told.get("D", "").encode()
+
+    async def scene(client: PlayedClient, postgres: PlayedPostgres, _: PlayedLog) -> None:
+        await client.heard()
+        assert (await ping(client)).endswith(b"1")
+        postgres.state = wire.IN_TRANSACTION
+        await client.ask("BEGIN")
+        assert await ping(client) == b""
+        postgres.state = wire.IDLE
+        assert await client.ask(BATCH) == ({"C": "INSERT 0 1\x00"}, "T")
+        await client.ask("COMMIT")
+        assert (await ping(client)).endswith(b"1")
+
+    told = play(scene).told
+    assert told[1:] == [b"BEGIN", b"SELECT 1", b"ROLLBACK"]
 
 
 def test_session_when_refused_then_told_once_at_commit_without_a_word_that_is_tried_again() -> None:
@@ -299,7 +322,7 @@ def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_
         assert watched == ["files"]
         await client.ask("COMMIT")
         assert watched == ["files", "files"]
-        await client.ask("SELECT 1")
+        await client.ask("FROM t")
         assert tasks[-1].cancelling()
 
     play(lost, Answer(watch=watch))

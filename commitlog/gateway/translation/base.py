@@ -28,6 +28,9 @@ class Base(Protocol):
         keys: by column, which values it may have.
         """
 
+    def is_keyed(self, table_id: int) -> bool:
+        """Whether a table has a primary key."""
+
     def definition(self, table_id: int) -> TableDefinition | None:
         """What the log says of a table, as it is now; None when it does not know it."""
 

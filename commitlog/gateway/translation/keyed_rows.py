@@ -19,7 +19,6 @@ from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.values import row_of
 from commitlog.client.writing.keyed_rows import check_row_count
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.lake import CommittedLake
@@ -35,14 +34,15 @@ class KeyedRows:
     Args:
         base: the catalog at the commit's base.
         lake: what the commit makes of it.
-        table: what the table is called.
-        definition: its columns and its key.
+        table: which.
     """
 
-    def __init__(self, base: Base, lake: CommittedLake, table: SourceTable, definition: TableDefinition) -> None:
+    def __init__(self, base: Base, lake: CommittedLake, table: SourceTable) -> None:
         self._base = base
         self._lake = lake
         self._table = table
+        definition = base.definition(table.table_id)
+        assert definition is not None
         self._columns = definition.columns
         self._key = [definition.column_by_id(each) for each in definition.primary_key]
 

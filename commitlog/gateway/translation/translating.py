@@ -56,10 +56,9 @@ def translate(batch: Batch, base: Base, changes_max: int = m.LogSettings().chang
     files: list[str] = []
     unused: list[str] = []
     for table in _with_rows(batch, lake):
-        definition = None if lake.is_new(table.table_id) else base.definition(table.table_id)
-        if definition is not None and definition.keyed:
+        if not lake.is_new(table.table_id) and base.is_keyed(table.table_id):
             _check_unaltered(lake, table)
-            rows = KeyedRows(base, lake, table, definition)
+            rows = KeyedRows(base, lake, table)
             ended = batch.ended_rows.get(table.table_id, ())
             changes += rows.changes(deletes.positions(table), ended, appends.given(table), changes_max)
             unused += lake.made_for(table.table_id)
