@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from itertools import product
+from itertools import count, product
 
 import duckdb
 import pytest
@@ -44,6 +44,7 @@ DOES = {
 }
 PAIRS = sorted(product(DOES, DOES))
 FEW = 40
+_NUMBERS = count()
 FIRST_FILE = {"delete", "delete beside", "delete file", "update", "truncate"}
 SECOND_FILE = {"delete in other file", "update in other file", "truncate"}
 DELETES = FIRST_FILE | SECOND_FILE
@@ -113,7 +114,7 @@ def play(url: str, pairs: Iterable[tuple[str, str]]) -> Counter[str]:
     wrong: list[str] = []
     with writing(url, "l") as one, writing(url, "l") as two:
         for second, first in pairs:
-            schema = f"s{sum(answers.values())}"
+            schema = f"s{next(_NUMBERS)}"
             one.execute("BEGIN; " + SETUP.format(s=schema) + "; COMMIT")
             one.execute("BEGIN; " + DOES[second].format(s=schema, n=1))
             two.execute(DOES[first].format(s=schema, n=2))

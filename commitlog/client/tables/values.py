@@ -26,6 +26,9 @@ def row_value(value: Any) -> RowValue:
     Raises:
         InvalidRequestError: a value of a type that no column holds.
     """
+    if isinstance(value, tuple) and hasattr(value, "nanoseconds"):
+        # Arrow's interval.
+        return _interval_text(*value)
     if isinstance(value, Mapping):
         return {str(key): row_value(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -62,3 +65,10 @@ def scalar(value: Any) -> Scalar:
     raise InvalidRequestError(
         f"a row holds no {type(value).__name__}: give plain Python values, such as str, int, date, Decimal"
     )
+
+
+def _interval_text(months: int, days: int, nanoseconds: int) -> str:
+    seconds, microseconds = divmod(abs(nanoseconds) // 1000, 10**6)
+    sign = "-" if nanoseconds < 0 else ""
+    clock = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{microseconds:06}"
+    return f"{months} months {days} days {sign}{clock}"
