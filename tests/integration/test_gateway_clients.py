@@ -1,4 +1,4 @@
-"""Clients of the gateway that do more than write: they cancel, they lie idle in pools, they are many."""
+"""Two hundred clients of one gateway."""
 
 from __future__ import annotations
 
@@ -9,49 +9,12 @@ import duckdb
 import psycopg
 import pytest
 from gateways import stock_client
-from log_running import wait_until
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 
 CLIENTS = 200
-_SLEEPING = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
 _STATES = "SELECT state, count(*) FROM pg_stat_activity WHERE datname = current_database() GROUP BY 1"
-
-
-def test_a_query_when_cancelled_through_the_gateway_then_it_ends_and_the_session_goes_on(gateway_url: str) -> None:
-    with (
-        psycopg.connect(gateway_url, autocommit=True) as conn,
-        psycopg.connect(gateway_url, autocommit=True) as other,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        running = pool.submit(conn.execute, "SELECT pg_sleep(3600)")
-        wait_until(lambda: other.execute(_SLEEPING).fetchone() == (1,), "a query that runs")
-        conn.cancel()
-        with pytest.raises(psycopg.errors.QueryCanceled):
-            running.result()
-        assert conn.execute("SELECT 1").fetchone() == (1,)
-
-
-def test_a_stock_client_when_interrupted_then_nothing_is_committed_and_it_goes_on(
-    settings: Settings, gateway_url: str
-) -> None:
-    with (
-        stock_client(gateway_url) as client,
-        CommitLog.connect(settings=settings) as log,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        client.execute("CREATE TABLE t AS SELECT range AS id FROM range(1000)")
-        begun = client.cursor()
-        begun.execute("USE lake")
-        running = pool.submit(begun.execute, "INSERT INTO t SELECT a.id + b.range FROM t a, range(10000000000) b")
-        wait_until(lambda: begun.query_progress() >= 0, "a statement that runs")
-        begun.interrupt()
-        with pytest.raises(duckdb.InterruptException):
-            running.result()
-        client.execute("INSERT INTO t VALUES (-1)")
-        assert client.execute("SELECT count(*) FROM t").fetchall() == [(1001,)]
-        assert log.head_snapshot_id() == 2
 
 
 @pytest.mark.nightly

@@ -114,7 +114,7 @@ class KeyedRows:
         reader = FileReader(self._columns, ())
         rows = RowsOfFile(given.path, given.file.name_mapping, without=FrozenBitMap64(given.deleted))
         for batch, places in reader.placed(rows):
-            for place, row in zip(places.tolist(), _as_text(batch).to_pylist(), strict=True):
+            for place, row in zip(places.tolist(), _as_text(batch).to_pylist(maps_as_pydicts="strict"), strict=True):
                 row_id = None if carried is None else carried[place]
                 yield None if row_id is None or row_id >= OWN_ROW_ID else row_id, row_of(row)
 
