@@ -35,7 +35,8 @@ class DecidedCommits:
     """Takes a client's commits to a log in memory, one after another.
 
     Attributes:
-        outcomes: what they came to; one that came to nothing, or was not understood, is not among them.
+        proposed: what they asked of the log; one that came to nothing, or was not understood, is not among them.
+        outcomes: what that came to.
     """
 
     def __init__(self, ours: Ours, url: str) -> None:
@@ -44,12 +45,14 @@ class DecidedCommits:
         self._turn = threading.Lock()
         self._bases = Bases(url)
         self.outcomes: list[m.Outcome] = []
+        self.proposed: list[tuple[m.Change, ...]] = []
 
     def start(self) -> None:
         """For a new log."""
         self._bases.close()
         self._bases = Bases(self._url)
         self.outcomes.clear()
+        self.proposed.clear()
 
     async def commit(self, text: str, user: str) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(None, self._commit, text, user)
@@ -66,6 +69,7 @@ class DecidedCommits:
                 return Answer()
             outcome = self._decided(batch, changes, user)
             self.outcomes.append(outcome)
+            self.proposed.append(changes)
             with self._ours.conn.transaction():
                 self._ours.projection.project([outcome])
         if outcome.verdict is m.Verdict.COMMITTED:

@@ -121,7 +121,7 @@ def test_a_table_with_a_key_when_stock_clients_change_it_at_random_then_as_in_du
             if random.random() < 0.2:
                 flush(ours)
     assert list(faults(ours)) == []
-    kinds = {type(change) for outcome in commits.outcomes for change in outcome.changes}
+    kinds = {type(change) for changes in commits.proposed for change in changes}
     assert kinds == {m.InsertRow, m.UpdateRow, m.DeleteRow}
     ours.commit([{"kind": "DROP_TABLE", "schema": "main", "table": "k"}])
 

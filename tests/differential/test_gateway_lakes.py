@@ -23,8 +23,8 @@ _SLEEPING = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_s
 def test_a_catalog_in_a_schema_of_its_own_is_written_by_clients_who_say_so(
     new_database: Callable[[], AbstractContextManager[str]], tmp_path: Path
 ) -> None:
-    with lake_through_gateway(new_database, tmp_path, schema='my "lake"') as (ours, _, url):
-        with writing(url, "l", "METADATA_SCHEMA 'my \"lake\"'") as client:
+    with lake_through_gateway(new_database, tmp_path, schema="my_lake") as (ours, _, url):
+        with writing(url, "l", "METADATA_SCHEMA 'my_lake'") as client:
             client.execute("CREATE TABLE l.t (a INTEGER); INSERT INTO l.t VALUES (1), (2); DELETE FROM l.t WHERE a = 1")
             assert client.execute("FROM l.t").fetchall() == [(2,)]
         assert ours.log.head == 3
@@ -41,7 +41,7 @@ def test_a_commit_of_ten_thousand_files_is_one_proposal(
         client.execute("CREATE TABLE l.t (a INTEGER, b INTEGER)")
         client.execute("ALTER TABLE l.t SET PARTITIONED BY (a)")
         client.execute(f"INSERT INTO l.t SELECT range, 2 * range FROM range({FILES})")
-        (appended,) = commits.outcomes[-1].changes
+        (appended,) = commits.proposed[-1]
         assert isinstance(appended, m.Append)
         assert len(appended.files) == FILES
         client.execute("DELETE FROM l.t WHERE b % 4 = 0")
