@@ -62,7 +62,7 @@ def test_a_query_when_cancelled_through_the_gateway_then_it_ends_and_the_session
         while ours.conn.execute(_SLEEPING).fetchone() != (1,):
             ours.conn.rollback()
             assert not wait([running], LOOK_S).done
-        conn.cancel()
+        conn.cancel_safe()
         with pytest.raises(psycopg.errors.QueryCanceled):
             running.result()
         assert conn.execute("SELECT 1").fetchone() == (1,)
