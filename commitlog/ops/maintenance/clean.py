@@ -19,48 +19,32 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from posixpath import basename, dirname, normpath
+from dataclasses import dataclass
+from posixpath import basename, normpath
 from types import TracebackType
 from typing import Self
 from uuid import UUID
 
 from commitlog.catalog import places
-from commitlog.catalog.checks import CheckedCatalog, check_live_files, check_position
-from commitlog.catalog.connecting import catalog_url, connect
-from commitlog.catalog.guard import mark_projector
-from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import ScheduledFile
-from commitlog.catalog.writing import Connection
 from commitlog.client.access.results_lookup import ResultsLookup
-from commitlog.client.files.lake import MARKER, check_owner, is_named_by_us
 from commitlog.client.outcomes.archive import trimmed_results
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.model.types import fold
-from commitlog.errors import (
-    CatalogMismatchError,
-    ConfigurationError,
-    DataFileError,
-    MalformedRecordError,
-)
+from commitlog.errors import CatalogMismatchError, MalformedRecordError
 from commitlog.log.codec import decode_proposal
 from commitlog.log.genesis import require_genesis
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.results import LogPosition, ResultsReader
 from commitlog.log.trims import last_trim, position_of
 from commitlog.log.undecided import undecided_proposals
-from commitlog.ops.maintenance.log_side import read_log_side
+from commitlog.ops.maintenance.seen_lake import SeenLake, check_marked, connected
 from commitlog.ops.maintenance.storage import (
-    StoredFile,
     checksum_of,
-    checksummed,
-    is_local,
-    list_files,
     places_of,
     remove_empty_folders,
     remove_file,
-    root_of,
     stored_file,
 )
 
@@ -115,26 +99,6 @@ class _Named:
     table: tuple[str, str]
 
 
-@dataclass
-class _Lake:
-    """The catalog's side, from one SQL snapshot, and what the storage holds."""
-
-    root: str
-    applied_seq: int
-    next_offsets: dict[int, int]
-    listed: dict[str, StoredFile]
-    referenced: set[str]
-    scheduled: list[ScheduledFile]
-    folders: dict[tuple[str, str], list[str]]
-    live_ids: set[int] = field(default_factory=set)
-    is_whole: bool = True
-
-    def holds(self, path: str) -> bool:
-        """Whether a file is seen. In an object store nothing is asked for outside of the data path: that would be at a place
-        that a proposal chose, with the rights of whoever cleans."""
-        return not self.listed.keys().isdisjoint(places_of(path)) or (is_local(path) and stored_file(path) is not None)
-
-
 class Cleaning:
     """One run: looks when it is made, looks again before it removes.
 
@@ -154,16 +118,15 @@ class Cleaning:
         self._settings = settings
         self._genesis = require_genesis(settings)
         self._include_foreign = include_foreign
-        self._conn = _connect(settings)
+        self._conn = connected(settings)
         self._reader: ResultsReader | None = None
-        self._table_folders: set[str] | None = None
         try:
             self._limit_ms = self._now_ms() - older_than_ms
-            self._lake = self._look()
+            self._lake = SeenLake.look(settings, self._genesis.log_id, self._conn)
             self._next_offsets = dict(self._lake.next_offsets)
-            self._old = self._old_orphans()
+            self._old = self._lake.orphans(self._limit_ms)
             self._candidates = {
-                place: file for place, file in self._old.items() if include_foreign or self._is_ours(place)
+                place: file for place, file in self._old.items() if include_foreign or self._lake.is_ours(place)
             }
             self._mentions = {place: _Mentions() for place in self._candidates}
             for file in self._lake.scheduled:
@@ -211,7 +174,7 @@ class Cleaning:
             if why is not None:
                 counts[why] += 1
         for file in self._lake.scheduled:
-            if not self._is_inside(file):
+            if not self._lake.is_inside(file):
                 counts["outside of the data path; remove it yourself"] += 1
             elif self._expired(file) is None and self._expired_by_anyone(file) is not None:
                 counts[f"expired, but {_FOREIGN}"] += 1
@@ -219,7 +182,7 @@ class Cleaning:
 
     def remove(self, chosen: Iterable[Removable]) -> Iterator[Removable]:
         """Remove files, as long as the log that has been read on meanwhile does not name them; yields what is gone."""
-        self._check_owner(self._lake.root)
+        check_marked(self._lake.root, self._genesis.log_id, self._settings.log)
         files = list(chosen)
         for start in range(0, len(files), BATCH_FILES):
             self._read_log()
@@ -250,79 +213,6 @@ class Cleaning:
         clocks.append(int(row[0]))
         sequencer = _sequencer_ms(self._settings, self._genesis.log_id)
         return min(clocks) if sequencer is None else min(*clocks, sequencer)
-
-    def _check_owner(self, data_path: str) -> None:
-        if check_owner(data_path, self._genesis.log_id, self._settings.log) is None:
-            raise ConfigurationError(
-                f"nothing was removed: no {MARKER} in {data_path} says that its files are log {self._settings.log}'s. If "
-                "they are, `commitlog init` writes it"
-            )
-
-    def _look(self) -> _Lake:
-        conn = self._conn
-        with conn.transaction():
-            conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            row = (
-                conn.execute("SELECT log_id, seq, hash FROM commitlog.applied").fetchone()
-                if catalog_exists(conn)
-                else None
-            )
-            if row is None:
-                raise CatalogMismatchError("there is no catalog yet: `commitlog init`")
-            applied = {"applied_log_id": row[0].bytes, "applied_seq": row[1], "applied_hash": bytes(row[2])}
-            log = read_log_side(self._settings, **applied)
-            catalog = CheckedCatalog(conn, log, now_ms=0, **applied)
-            wrong = [*check_position(catalog), *(() if log.state is None else check_live_files(catalog))]
-            if wrong:
-                raise CatalogMismatchError(f"nothing was removed: {wrong[0].what}; see `commitlog doctor`")
-            assert log.state is not None
-            data_path = places.data_path(conn)
-            self._check_owner(data_path)
-            folders: dict[tuple[str, str], list[str]] = {}
-            for folder in places.table_folders(conn):
-                folders.setdefault(folder.name, []).append(folder.path)
-            named = list(places.referenced_paths(conn))
-            lake = _Lake(
-                root=root_of(data_path),
-                applied_seq=row[1],
-                next_offsets=dict(log.state.next_offsets),
-                listed=list_files(data_path),
-                referenced={place for path in named for place in places_of(path)},
-                scheduled=places.scheduled_files(conn),
-                folders=folders,
-                live_ids={each for files in catalog.live_files.values() for each in files},
-            )
-            live = [file.path for file in places.live_files(conn)]
-        self._note_missing(lake, named, live)
-        return lake
-
-    def _note_missing(self, lake: _Lake, named: Iterable[str], live: Iterable[str]) -> None:
-        """Keep whatever has the name of a file that is missing; DataFileError when none that is live is there."""
-        missing = {path for path in named if not lake.holds(path)}
-        found = list(live)
-        if found and missing.issuperset(found):
-            raise DataFileError(
-                f"none of the {len(found)} live files is seen from here, {found[0]} for one: nothing is removed"
-            )
-        names = {basename(path) for path in missing}
-        lake.referenced |= {place for place in lake.listed if basename(place) in names}
-        lake.is_whole = not missing
-
-    def _old_orphans(self) -> dict[str, StoredFile]:
-        lake = self._lake
-        known = lake.referenced | {place for file in lake.scheduled for place in places_of(file.path)}
-        others = tuple(f"{dirname(place)}/" for place in lake.listed if basename(place) == MARKER)
-        others = tuple(folder for folder in others if folder != lake.root)
-        return {
-            place: file
-            for place, file in lake.listed.items()
-            if place not in known
-            and place != lake.root + MARKER
-            and not place.startswith(others)
-            and checksummed(place) not in lake.listed
-            and file.modified_ms is not None
-            and file.modified_ms <= self._limit_ms
-        }
 
     # --- the log ------------------------------------------------------------------------------------------------------
 
@@ -416,7 +306,7 @@ class Cleaning:
     def _orphan(self, place: str) -> Removable | None:
         if place not in self._candidates or self._why_kept(place) is not None:
             return None
-        refused, is_foreign = self._mentions[place].refused, not self._is_ours(place)
+        refused, is_foreign = self._mentions[place].refused, not self._lake.is_ours(place)
         why = f"refused: {refused}" if refused else "in no snapshot: its proposals were refused, or there was none"
         return Removable(
             place,
@@ -433,25 +323,7 @@ class Cleaning:
             return "a proposal that names it is not decided yet"
         if mentions.refused:
             return None if mentions.refused_at_ms <= self._limit_ms else "refused only lately"
-        return None if self._is_ours(place) else _FOREIGN
-
-    def _is_ours(self, place: str) -> bool:
-        parts = place.removeprefix(self.root).split("/", 2)
-        if len(parts) == 3 and is_named_by_us(parts[2]):
-            return True
-        return any(
-            place.startswith(f"{folder}/") and is_named_by_us(place.removeprefix(f"{folder}/"))
-            for folder in self._folders()
-        )
-
-    def _folders(self) -> set[str]:
-        if self._table_folders is None:
-            paths = [path for paths in self._lake.folders.values() for path in paths]
-            self._table_folders = {known for path in paths for known in places_of(path)}
-        return self._table_folders
-
-    def _is_inside(self, file: ScheduledFile) -> bool:
-        return ".." not in file.path.split("/") and all(place.startswith(self.root) for place in places_of(file.path))
+        return None if self._lake.is_ours(place) else _FOREIGN
 
     def _expired(self, file: ScheduledFile) -> Removable | None:
         found = self._expired_by_anyone(file)
@@ -463,7 +335,7 @@ class Cleaning:
         here = [place for place in meant if place in lake.listed]
         if scheduled_ms > self._limit_ms or meant & lake.referenced or file.file_id in lake.live_ids:
             return None
-        if not self._is_inside(file) or len(here) > 1:
+        if not self._lake.is_inside(file) or len(here) > 1:
             return None
         if any(self._mentions[p].waits or self._mentions[p].committed_seq > lake.applied_seq for p in meant):
             return None
@@ -472,7 +344,7 @@ class Cleaning:
         why = f"expired: its last snapshot went at {file.scheduled_at:%Y-%m-%d %H:%M}"
         if not here:
             return Removable(min(meant), None, f"{why}; it is gone already", scheduled=file)
-        is_foreign = not self._is_ours(here[0])
+        is_foreign = not self._lake.is_ours(here[0])
         why = f"{_FOREIGN}; {why}" if is_foreign else why
         return Removable(here[0], lake.listed[here[0]].size_bytes, why, is_foreign=is_foreign, scheduled=file)
 
@@ -500,9 +372,3 @@ def _sequencer_ms(settings: Settings, log_id: bytes) -> int | None:
         return None if heartbeat is None else heartbeat.sent_at_ms
     finally:
         listener.close()
-
-
-def _connect(settings: Settings) -> Connection:
-    conn = connect(catalog_url(settings), autocommit=True)
-    mark_projector(conn)
-    return conn
