@@ -18,10 +18,10 @@ from commitlog.domain.model.definitions import Column, ForeignKey, PartitionKey,
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.types import parse_type
 from commitlog.domain.state import index as s
+from commitlog.domain.state.dumped_rows import dump_rows, load_rows
 from commitlog.domain.state.duplicates import Answer, DuplicateWindow
 from commitlog.domain.state.files import AppendedFile, AppendedFiles, FileDeletes, FileHistory, RowsDeleted
 from commitlog.domain.state.forgetting import RetiredEntry, RetiredName, RetiredSchema, RetiredSchemaName
-from commitlog.domain.state.rows import KeyedRows, KeyVersion, Origin, RowTouch, RowVersion, SiteRow, SiteVersion
 
 Plain = Any
 
@@ -115,90 +115,6 @@ def _load_file(plain: Plain) -> m.DataFile:
     return m.DataFile(path, record_count, size, statistics=statistics, partition_values=partition_values)
 
 
-def _dump_version(version: RowVersion | None) -> Plain:
-    if version is None:
-        return None
-    image = None if version.image is None else dict(version.image)
-    return [
-        version.row_id,
-        version.snapshot_id,
-        version.time_us,
-        list(version.origin),
-        list(version.unique),
-        list(version.references),
-        image,
-    ]
-
-
-def _load_version(plain: Plain) -> RowVersion | None:
-    if plain is None:
-        return None
-    row_id, snapshot_id, time_us, origin, unique, references, image = plain
-    return RowVersion(row_id, snapshot_id, time_us, Origin(*origin), tuple(unique), tuple(references), image)
-
-
-def _dump_rows(rows: KeyedRows | None) -> Plain:
-    if rows is None:
-        return None
-    return {
-        "live": [[key, _dump_version(version)] for key, version in sorted(rows.live.items())],
-        "history": [
-            [key, [[snapshot_id, _dump_version(version)] for snapshot_id, version in versions]]
-            for key, versions in sorted(rows.history.items())
-        ],
-        "row_touches": [[row_id, at, str(kind)] for row_id, (at, kind) in rows.row_touches.items()],
-        "inlined": _bits(rows.inlined),
-        **_dump_sites(rows),
-    }
-
-
-def _dump_sites(rows: KeyedRows) -> dict[str, Plain]:
-    """Of the rows that other sites know of; nothing where there are none, as in every log that is alone."""
-    if not rows.sites:
-        return {}
-    return {
-        "sites": [
-            [key, list(row.standing.values()), [_dump_rival(rival) for rival in row.rivals]]
-            for key, row in sorted(rows.sites.items())
-        ],
-        **(
-            {"held": [[key, _dump_version(version)] for key, version in sorted(rows.held.items())]} if rows.held else {}
-        ),
-    }
-
-
-def _dump_rival(rival: SiteVersion) -> Plain:
-    return [list(rival.origin.values()), rival.gone, None if rival.image is None else dict(rival.image)]
-
-
-def _load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
-    if plain is None:
-        return None
-    rows = KeyedRows(len(definition.unique), len(definition.foreign_keys))
-    for key, version_plain in plain["live"]:
-        version = _load_version(version_plain)
-        assert version is not None
-        rows.live[key] = version
-        for holders, value in zip(rows.unique, version.unique, strict=True):
-            if value is not None:
-                holders[value] = key
-        for children, value in zip(rows.referring, version.references, strict=True):
-            if value is not None:
-                children.setdefault(value, set()).add(key)
-    for key, versions in plain["history"]:
-        rows.history[key] = [KeyVersion(snapshot_id, _load_version(version)) for snapshot_id, version in versions]
-    rows.row_touches = {row_id: RowTouch(at, m.ChangeKind(kind)) for row_id, at, kind in plain["row_touches"]}
-    rows.inlined = _unbits(plain["inlined"])
-    for key, standing, rivals in plain.get("sites", ()):
-        versions = [SiteVersion(m.RowOrigin(*origin), gone, image) for origin, gone, image in rivals]
-        rows.sites[key] = SiteRow(m.RowOrigin(*standing), tuple(versions))
-    for key, version_plain in plain.get("held", ()):
-        version = _load_version(version_plain)
-        assert version is not None
-        rows.hold(key, version)
-    return rows
-
-
 def _dump_last(last: dict[m.ChangeKind, int]) -> Plain:
     return sorted([str(kind), snapshot_id] for kind, snapshot_id in last.items())
 
@@ -218,7 +134,7 @@ def _dump_table(table: s.TableState) -> Plain:
         "file_bytes": table.file_bytes,
         "live_files": _bits(table.live_files),
         "appended": [[a.snapshot_id, a.data_file_id, _dump_file(a.file)] for a in table.appended.files],
-        "rows": _dump_rows(table.rows),
+        "rows": dump_rows(table.rows),
     }
 
 
@@ -235,7 +151,7 @@ def _load_table(plain: Plain, schemas: dict[int, s.SchemaState]) -> s.TableState
         plain["file_bytes"],
         _unbits(plain["live_files"]),
         AppendedFiles(AppendedFile(at, file_id, _load_file(file)) for at, file_id, file in plain["appended"]),
-        _load_rows(plain["rows"], definition),
+        load_rows(plain["rows"], definition),
     )
 
 

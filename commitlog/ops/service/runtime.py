@@ -97,7 +97,7 @@ class RuntimeStatus:
 
     def lines(self) -> Iterator[str]:
         """For people; the password is masked (it is in `run.json`)."""
-        state = f"running (pid {self.pid})" if self.running else "not running"
+        state = f"running (pid {self.pid})" if self.running else "`commitlog up` does not run here"
         yield f"home       {self.home}: {state}"
         if self.bootstrap_servers and self.database_url:
             yield f"Kafka      {self.bootstrap_servers}{'' if self.kafka_answers else ' (no answer)'}"
