@@ -104,8 +104,7 @@ def test_statements_when_the_log_cannot_take_them_then_refused_and_nothing_is_do
         log.wait_for_snapshot()
         client.execute("CREATE TABLE t (id BIGINT, s STRUCT(x INTEGER))")
         for statement, told in (
-            ("INSERT INTO k VALUES (2, 'y')", "by key"),
-            ("DELETE FROM k", "by key"),
+            ("INSERT INTO k VALUES (1, 'y')", "already"),
             ("ALTER TABLE t SET SORTED BY (id)", "no sort order"),
             ("ALTER TABLE t ADD COLUMN s.y INTEGER", "whose fields change"),
         ):
@@ -114,6 +113,9 @@ def test_statements_when_the_log_cannot_take_them_then_refused_and_nothing_is_do
                 client.execute(statement)
             assert contents(client) == before
         assert log.head_snapshot_id() == 2
+        client.execute("UPDATE k SET v = 'y'")
+        assert client.execute("FROM k").fetchall() == [(1, "y")]
+        assert log.history()[0].change_kinds == ("UPDATE_ROW",)
 
 
 def test_rows_when_one_transaction_inserts_and_changes_them_then_what_is_left_is_there(
