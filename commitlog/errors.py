@@ -34,6 +34,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- TableNotFoundError          no such table at that snapshot
     +-- LinkStoppedError            another site's log refuses what a link brings
     +-- SiteWentBackError           a site lacks what it had committed: it was set back
+    +-- SiteAwayTooLongError        what a site has to be brought was archived meanwhile
     +-- NotUnderstoodError          a stock client's commit that the gateway cannot propose
     +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
 """
@@ -297,6 +298,26 @@ class SiteWentBackError(CommitLogError):
         super().__init__(
             f"snapshot {snapshot_id} of {source} is not what it was when it was brought to {target}: the log of {source} is "
             "older than it was, as after a restore from a backup. That site begins anew, with an empty log and another name"
+        )
+
+
+class SiteAwayTooLongError(CommitLogError):
+    """What a link has to bring was archived, and trimmed from the log that it reads, before it was brought.
+
+    The site that it is brought to joins anew: with an empty log and another node name.
+
+    Args:
+        source: the node whose log it is.
+        target: the node that was away.
+        snapshot_id: the last of the source's that was brought; 0 for none.
+    """
+
+    def __init__(self, source: str, target: str, snapshot_id: int) -> None:
+        self.source, self.target, self.snapshot_id = source, target, snapshot_id
+        where = f"after its snapshot {snapshot_id}" if snapshot_id else "first"
+        super().__init__(
+            f"what {source} has committed {where} was archived, and was not brought to {target}: that site joins, with an "
+            "empty log and a name that no site had (`commitlog replicate --join`)"
         )
 
 

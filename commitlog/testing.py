@@ -37,7 +37,7 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.answers import receipt_for
 from commitlog.domain.deciding.rules import RowHandler
 from commitlog.domain.model.definitions import InvalidChangeError
-from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.nodes import LastBrought, Node
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
@@ -246,13 +246,14 @@ class _InMemoryAccess:
     def digest(self, before_seq: int | None = None, *, wait: bool = True) -> Mapping[str, m.KnownNode]:
         return dict((self._state if before_seq is None else self._replayed(before_seq)).digest)
 
-    def last_by(self, link: str) -> m.Outcome | None:
+    def last_by(self, link: str) -> LastBrought | None:
         writer = self._state.writer(link)
-        return (
-            None
-            if writer is None or not writer.committed_seqs
-            else self.committed_as(link, writer.committed_seqs.max())
-        )
+        if writer is None or not writer.committed_seqs:
+            return None
+        snapshot_id = writer.committed_seqs.max()
+        outcome = self.committed_as(link, snapshot_id)
+        assert outcome is not None
+        return LastBrought(snapshot_id, outcome.seq)
 
     def sent_count(self) -> int:
         return len(self.outcomes)

@@ -16,7 +16,7 @@ from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 from commitlog.catalog.snapshot_diff import ObjectDifference, differences
 from commitlog.catalog.taken_over import EVER, HeldRow, digest, held_rows, last_by, own_node
 from commitlog.domain.model import KnownNode
-from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.nodes import LastBrought, Node
 
 if TYPE_CHECKING:
     # Readers need nothing of what writes the catalog.
@@ -229,8 +229,8 @@ class ReadersCatalog(Catalog):
         with self.at_once() as conn:
             return digest(conn, EVER if before_seq is None else before_seq)
 
-    def last_by(self, link: str) -> int | None:
-        """The seq of the outcome that took over the newest snapshot that a link, a writer, has brought."""
+    def last_by(self, link: str) -> LastBrought | None:
+        """The newest snapshot that a link, a writer, has brought; None when there is none."""
         with self.at_once() as conn:
             return last_by(conn, link)
 

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from commitlog.domain.model import KnownNode
-from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.nodes import LastBrought, Node
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
@@ -31,7 +31,7 @@ DIGEST: LiteralString = """
 _OWN_NODE = sql.SQL("SELECT name, priority FROM commitlog.own_node")
 _DIGEST = sql.SQL(DIGEST).format(own=sql.Identifier("commitlog"), before=sql.Placeholder())
 _LAST_BY = sql.SQL("""
-    SELECT seq FROM commitlog.taken_over WHERE link = %s AND link_snapshot_id IS NOT NULL
+    SELECT link_snapshot_id, seq FROM commitlog.taken_over WHERE link = %s AND link_snapshot_id IS NOT NULL
     ORDER BY link_snapshot_id DESC LIMIT 1""")
 _HELD = sql.SQL("""
     SELECT held_since, seq, kind, schema_name, table_name, row_key, row, met_row FROM commitlog.divergent_rows
@@ -63,10 +63,10 @@ def digest(conn: Connection, before_seq: int) -> dict[str, KnownNode]:
     return {name: KnownNode(name, next_tick, priority) for name, priority, next_tick in rows}
 
 
-def last_by(conn: Connection, link: str) -> int | None:
-    """The seq of the outcome that took over the newest snapshot that a link, a writer, has brought."""
+def last_by(conn: Connection, link: str) -> LastBrought | None:
+    """The newest snapshot that a link, a writer, has brought; None when there is none."""
     row = conn.execute(_LAST_BY, (link,)).fetchone()
-    return None if row is None else int(row[0])
+    return None if row is None else LastBrought(*row)
 
 
 def held_rows(conn: Connection, limit: int) -> list[HeldRow]:

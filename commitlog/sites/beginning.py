@@ -16,7 +16,7 @@ from commitlog.domain import model as m
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.index import SequencerState
-from commitlog.errors import ConfigurationError, SiteWentBackError, SnapshotNotFoundError
+from commitlog.errors import ConfigurationError, ResultsTrimmedError, SiteWentBackError, SnapshotNotFoundError
 from commitlog.sites.forwarding import Source
 from commitlog.sites.joining import HAS_ALL, JOIN
 
@@ -67,9 +67,12 @@ class JoinProgress:
 
 def begun_join(target: CommitLog) -> JoinProgress | None:
     """The join of a site that was begun and not ended; None when there is none."""
-    outcome = target.access.last_by(JOIN)
-    if outcome is None or outcome.proposal is None:
+    last = target.access.last_by(JOIN)
+    if last is None:
         return None
+    outcome = target.access.outcome_at(last.seq)
+    assert outcome is not None
+    assert outcome.proposal is not None
     begun = json.loads(outcome.proposal.extra or "{}")
     source = str(begun["site"])
     if target.access.last_by(writer_id_of(source)) is not None:
@@ -87,49 +90,64 @@ def check_joined(target: CommitLog) -> None:
         )
 
 
+class MadeAt(NamedTuple):
+    """The outcome that made a snapshot, and when that was."""
+
+    seq: int
+    decided_at_ms: int
+
+
 class Last(NamedTuple):
-    """The last snapshot of a source that a link brought, and the proposal by which the target took it over."""
+    """The last snapshot of a source that a link brought; the proposal by which the target took it over, None if that was
+    trimmed."""
 
     source: str
     target: str
     snapshot_id: int
-    proposal: m.Proposal
+    proposal: m.Proposal | None
 
     @classmethod
     def of(cls, target: CommitLog, target_node: str, source: str) -> Last | None:
         """What a target has of a source; None when that is nothing."""
-        outcome = target.access.last_by(writer_id_of(source))
-        if outcome is None:
+        last = target.access.last_by(writer_id_of(source))
+        if last is None:
             return None
-        assert outcome.proposal is not None
-        assert outcome.proposal.writer_seq is not None
-        return cls(source, target_node, outcome.proposal.writer_seq, outcome.proposal)
+        outcome = _outcome_if_kept(target, last.seq)
+        return cls(source, target_node, last.snapshot_id, None if outcome is None else outcome.proposal)
 
-    def taken_again(self, source: CommitLog, node: Node, next_tick: int) -> tuple[Source, m.Outcome]:
-        """What forwards the source's outcomes after the snapshot, and the outcome that made it.
+    def taken_again(self, source: CommitLog, node: Node, next_tick: int) -> tuple[Source, MadeAt]:
+        """What forwards the source's outcomes after the snapshot, and where that was made.
 
         Raises:
             SiteWentBackError: the source does not hold it, or holds another one under its number.
         """
-        outcome = self._made(source)
-        if outcome is not None:
-            digest = source.access.digest(outcome.seq)
-            forwarding = Source(node, digest, _definitions_before(source, outcome), next_tick)
-            again = forwarding.take(outcome)
-            has_joined = self.proposal.changes == HAS_ALL
-            if has_joined or (again is not None and again.changes == self.proposal.changes):
-                return forwarding, outcome
-        raise SiteWentBackError(self.source, self.target, self.snapshot_id)
+        at = self._made_at(source)
+        if at is None:
+            raise SiteWentBackError(self.source, self.target, self.snapshot_id)
+        outcome = _outcome_if_kept(source, at.seq)
+        if outcome is None or self.proposal is None or self.proposal.changes == HAS_ALL:
+            definitions = _definitions(source, self.snapshot_id, at.seq)
+            return Source(node, source.access.digest(at.seq + 1), definitions, next_tick), at
+        definitions = _definitions(source, self.snapshot_id - 1, at.seq - 1)
+        forwarding = Source(node, source.access.digest(at.seq), definitions, next_tick)
+        again = forwarding.take(outcome)
+        if again is None or again.changes != self.proposal.changes:
+            raise SiteWentBackError(self.source, self.target, self.snapshot_id)
+        return forwarding, at
 
-    def _made(self, source: CommitLog) -> m.Outcome | None:
-        newest = source.access.outcome_at(source.last_seq())
-        if newest is None or newest.head_snapshot_id < self.snapshot_id:
+    def _made_at(self, source: CommitLog) -> MadeAt | None:
+        if source.wait_for_snapshot() < self.snapshot_id:
             return None
-        source.wait_for_snapshot(self.snapshot_id)
-        found = source.history(1, snapshot=self.snapshot_id)
-        if not found:
-            raise SnapshotNotFoundError(self.snapshot_id, head_snapshot_id=newest.head_snapshot_id)
-        return source.access.outcome_at(found[0].seq)
+        [entry] = source.history(1, snapshot=self.snapshot_id)
+        return MadeAt(entry.seq, int(entry.decided_at.timestamp() * 1000))
+
+
+def _outcome_if_kept(log: CommitLog, seq: int) -> m.Outcome | None:
+    """An outcome of the log; None when it was archived and trimmed."""
+    try:
+        return log.access.outcome_at(seq)
+    except ResultsTrimmedError:
+        return None
 
 
 def next_tick_after(log: CommitLog, node: Node, seq: int) -> int:
@@ -142,21 +160,22 @@ def next_tick_after(log: CommitLog, node: Node, seq: int) -> int:
                 continue
             outcome = log.access.outcome_at(entry.seq)
             assert outcome is not None
-            told = Source(node, {}, _definitions_before(log, outcome), 0).take(outcome)
+            assert outcome.snapshot_id is not None
+            definitions = _definitions(log, outcome.snapshot_id - 1, outcome.seq - 1)
+            told = Source(node, {}, definitions, 0).take(outcome)
             if told is not None and told.changes:
                 return told.snapshot_id + 1
         before = entries[-1].seq if len(entries) == _LOOKED_AT else None
     return 0
 
 
-def _definitions_before(log: CommitLog, outcome: m.Outcome) -> Iterator[TableDefinition]:
-    """The tables before a snapshot was made; where the catalog has let it expire, it lacks those that were dropped since."""
-    assert outcome.snapshot_id is not None
-    contents, snapshot_id = log.contents(), outcome.snapshot_id - 1
+def _definitions(log: CommitLog, snapshot_id: int, seq: int) -> Iterator[TableDefinition]:
+    """The tables at a snapshot, after an outcome; a catalog that let it expire lacks those that were dropped since."""
+    contents = log.contents()
     try:
         contents.check_snapshot(snapshot_id)
     except SnapshotNotFoundError:
-        yield from [each.definition for each in log.access.state_before(outcome.seq).tables.values()]
+        yield from [each.definition for each in log.access.state_before(seq + 1).tables.values()]
         return
     for schema, table, _ in contents.tables(snapshot_id):
         found = contents.table_at(schema, table, snapshot_id)

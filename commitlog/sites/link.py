@@ -19,7 +19,14 @@ from commitlog.client.ids import id_at
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.domain import model as m
 from commitlog.domain.state.sites import is_row_change
-from commitlog.errors import CommitLogError, ConfigurationError, FencedError, LinkStoppedError
+from commitlog.errors import (
+    CommitLogError,
+    ConfigurationError,
+    FencedError,
+    LinkStoppedError,
+    ResultsTrimmedError,
+    SiteAwayTooLongError,
+)
 from commitlog.sites.beginning import Last, check_joined, decided_at_ms, node_of, writer_id_of
 from commitlog.sites.forwarding import Forwarded, Source
 
@@ -89,9 +96,9 @@ class Link:
         if last is None:
             self._forwarding = Source(source_node, {}, (), 0)
         else:
-            self._forwarding, outcome = last.taken_again(source, source_node, self._known.get(source_node.name, 0))
-            self.progress.seq, self.progress.snapshot_id = outcome.seq, last.snapshot_id
-            self.progress.decided_at_ms = outcome.decided_at_ms
+            self._forwarding, at = last.taken_again(source, source_node, self._known.get(source_node.name, 0))
+            self.progress.seq, self.progress.decided_at_ms = at
+            self.progress.snapshot_id = last.snapshot_id
         self._is_under_way = False
 
     def run(self, *, follow: bool = True, told: Callable[[LinkProgress], None] = lambda _: None) -> LinkProgress:
@@ -102,8 +109,9 @@ class Link:
             FencedError: another link of these two logs has begun.
             LinkStoppedError: the target refuses a change; its message names it, what it met, and the way on.
             OutcomeUnknownError: no answer in time; begun again, a link goes on where it was.
+            SiteAwayTooLongError: the source's results were archived before they were brought.
         """
-        for outcomes in self._source.access.subscribe(self.progress.seq, follow=follow):
+        for outcomes in self._outcomes(follow):
             for run in in_runs(self._news_of(outcomes), self.progress.source):
                 self._bring(run, told)
             if outcomes:
@@ -111,6 +119,13 @@ class Link:
                 self.progress.snapshot_id = outcomes[-1].head_snapshot_id
             told(self.progress)
         return self.progress
+
+    def _outcomes(self, follow: bool) -> Iterator[Sequence[m.Outcome]]:
+        try:
+            yield from self._source.access.subscribe(self.progress.seq, follow=follow)
+        except ResultsTrimmedError as error:
+            progress = self.progress
+            raise SiteAwayTooLongError(progress.source, progress.target, progress.snapshot_id) from error
 
     def _news_of(self, outcomes: Iterable[m.Outcome]) -> Iterator[Forwarded]:
         """What of some outcomes the target has not, as far as this link knows."""

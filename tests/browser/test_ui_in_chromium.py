@@ -15,6 +15,7 @@ from looked_at import busy_log
 
 from commitlog.domain import model as m
 from commitlog.ops.service.listening import address_of, listening
+from commitlog.sites.link import Link
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.app import create_app
 from commitlog.ui.serving import LOCAL_HOSTS, served
@@ -79,6 +80,7 @@ def paths(log: InMemoryCommitLog) -> dict[str, str]:
         "tables": "tables",
         "table": table_link("main", "flights")[1:],
         "writers": "writers",
+        "one-site": "sites",
         "health": "health",
     }
 
@@ -99,6 +101,34 @@ def test_pages_when_looked_at_then_fit_can_be_read_and_load_nothing_from_elsewhe
     assert dark == (scheme == "dark")
     assert page.complaints() == []
     assert page.asked_elsewhere(address) == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), SHAPES)
+def test_sites_page_when_a_row_is_held_back_then_fits_and_can_be_read(
+    page: Page, scheme: str, width: int, tmp_path: Path
+) -> None:
+    pictures = Path(os.environ.get("COMMITLOG_TEST_PICTURES", tmp_path))
+    paris, tokyo = logs = [InMemoryCommitLog(), InMemoryCommitLog()]
+    for priority, (name, log) in enumerate(zip(("paris", "tokyo"), logs, strict=True), start=1):
+        with log.transaction() as tx:
+            tx.configure(node_name=name, node_priority=priority)
+    with paris.transaction() as tx:
+        tx.create_table(
+            "main.people", {"id": "int64", "mail": "varchar", "city": "varchar"}, primary_key=["id"], unique=[["mail"]]
+        )
+    Link(paris, tokyo).run(follow=False)
+    for key, (city, log) in enumerate(zip(("Brest", "Nara"), logs, strict=True)):
+        with log.transaction() as tx:
+            tx.insert_row("main.people", {"id": key, "mail": "eve@example.org", "city": city})
+    Link(tokyo, paris).run(follow=False)
+    app = create_app(paris, name="people", hosts=LOCAL_HOSTS)
+    with listening("127.0.0.1", 0) as taken, served(app, taken):
+        page.shape(width=width, height=900, scheme=scheme)
+        page.open(address_of("127.0.0.1", taken.getsockname()[1]) + "sites")
+        page.picture(pictures / f"sites-{scheme}-{width}.png")
+        assert page.value("document.documentElement.scrollWidth") <= width
+        assert page.value(CONTRASTS) == []
+        assert page.complaints() == []
 
 
 def test_refusal_when_docs_show_it_then_the_picture_is_small(

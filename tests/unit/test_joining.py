@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from commitlog.domain.state.index import SequencerState
-from commitlog.errors import ConfigurationError, FencedError, LinkStoppedError, ProposalRejectedError
+from commitlog.errors import (
+    ConfigurationError,
+    FencedError,
+    LinkStoppedError,
+    ProposalRejectedError,
+    ResultsTrimmedError,
+    SiteAwayTooLongError,
+)
 from commitlog.sites.join import Join
 from commitlog.sites.link import Link
 from commitlog.testing import InMemoryCommitLog
@@ -309,3 +316,56 @@ def edit(chance: random.Random, log: InMemoryCommitLog, step: int) -> None:
                 tx.update_row("main.k", {"id": key}, row(key, str(step), chance.choice([None, "x", "y"])))
     except ProposalRejectedError:
         pass
+
+
+class Trimmed:
+    """A log whose results up to an outcome are in the archive alone."""
+
+    def __init__(self, log: InMemoryCommitLog, upto_seq: int, patch: pytest.MonkeyPatch) -> None:
+        memory = log._memory
+        self._outcome_at, self._subscribe, self._upto = memory.outcome_at, memory.subscribe, upto_seq
+        patch.setattr(memory, "outcome_at", self.outcome_at)
+        patch.setattr(memory, "subscribe", self.subscribe)
+
+    def outcome_at(self, seq: int) -> Any:
+        self._check(seq, asked=seq - 1)
+        return self._outcome_at(seq)
+
+    def subscribe(self, after_seq: int, *, follow: bool) -> Any:
+        self._check(after_seq + 1, asked=after_seq)
+        return self._subscribe(after_seq, follow=follow)
+
+    def _check(self, seq: int, *, asked: int) -> None:
+        if seq <= self._upto:
+            raise ResultsTrimmedError("a", seq=self._upto + 1, archive="/archive", asked_seq=asked)
+
+
+def test_link_when_what_it_brought_was_archived_on_both_sides_then_goes_on_after_it(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(a, row(1, "a"))
+    Link(a, b).run(follow=False)
+    for log in (a, b):
+        Trimmed(log, log.last_seq(), monkeypatch)
+    change(a, row(1, "later"))
+    assert Link(a, b).run(follow=False).brought == 1
+    assert rows(b) == [row(1, "later")]
+
+
+def test_link_when_what_it_has_to_bring_was_archived_then_the_site_is_told_to_join_anew(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(a, row(1, "a"))
+    Link(a, b).run(follow=False)
+    put(a, row(2, "a"))
+    put(a, row(3, "a"))
+    Trimmed(a, a.last_seq() - 1, monkeypatch)
+    with pytest.raises(SiteAwayTooLongError, match=r"after its snapshot 3 was archived.*replicate --join"):
+        Link(a, b).run(follow=False)
+    with pytest.raises(SiteAwayTooLongError, match=r"committed first was archived"):
+        Link(a, site("c", 3)).run(follow=False)
+    anew = site("b2", 2)
+    Join(a, anew).run()
+    put(a, row(4, "a"))
+    Link(a, anew).run(follow=False)
+    assert rows(anew) == rows(a)

@@ -26,7 +26,7 @@ from commitlog.client.tables.known_tables import KnownTables
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.config import Settings, without_password
 from commitlog.domain.model import KnownNode, LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
-from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.nodes import LastBrought, Node
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import (
     CatalogBehindError,
@@ -348,10 +348,9 @@ class KafkaAccess:
             self.wait_for_head()
         return self.catalog().digest(before_seq)
 
-    def last_by(self, link: str) -> Outcome | None:
+    def last_by(self, link: str) -> LastBrought | None:
         self.wait_for_head()
-        seq = self.catalog().last_by(link)
-        return None if seq is None else self.outcome_at(seq)
+        return self.catalog().last_by(link)
 
     def sent_count(self) -> int:
         topic, partitions = topics_of(self._settings.log).proposals, range(self._connections.genesis.partitions)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from commitlog.client.access.contents import Contents
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.domain.model import KnownNode, LogSettings, Outcome, Position, Proposal, ProposalId, Receipt
-from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.nodes import LastBrought, Node
 from commitlog.domain.state.index import SequencerState
 
 
@@ -235,8 +235,8 @@ class LogAccess(Protocol):
         """
         ...
 
-    def last_by(self, link: str) -> Outcome | None:
-        """The outcome that took over the newest snapshot that a link, by its writer id, has brought; None when there is none.
+    def last_by(self, link: str) -> LastBrought | None:
+        """The newest snapshot that a link, by its writer id, has brought; None when there is none.
 
         Raises:
             CatalogBehindError: readers cannot see the log's head in time.

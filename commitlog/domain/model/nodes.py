@@ -21,6 +21,14 @@ class Node(NamedTuple):
     priority: int
 
 
+class LastBrought(NamedTuple):
+    """The newest snapshot that a link has brought, by its number at the log that the link reads, and the outcome that took it
+    over."""
+
+    snapshot_id: int
+    seq: int
+
+
 Settings: TypeAlias = Mapping[str, Scalar]
 
 

@@ -26,6 +26,7 @@ from commitlog.errors import (
     ProjectionError,
     ProposalRejectedError,
     RegistryUnavailableError,
+    SiteAwayTooLongError,
     SiteWentBackError,
 )
 from commitlog.ops.cli.examples import epilog_of
@@ -41,6 +42,7 @@ EXIT_CODES: dict[type[CommitLogError], int] = {
     ProjectionError: 70,
     LinkStoppedError: 71,
     SiteWentBackError: 71,
+    SiteAwayTooLongError: 71,
     FencedError: 75,
 }
 """Exit codes by error; other errors of ours are 1. 2 is also click's for a wrong command line."""
