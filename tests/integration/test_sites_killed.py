@@ -7,6 +7,7 @@ import dataclasses
 import os
 import random
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -113,9 +114,13 @@ class Running:
 
 
 @pytest.fixture
-def running(settings: Settings, tmp_path: Path) -> Iterator[Running]:
-    with ExitStack() as stack:
-        yield Running(settings, tmp_path / "sites", stack)
+def running(settings: Settings) -> Iterator[Running]:
+    # Where PostgreSQL's own user may pass, too.
+    with (
+        tempfile.TemporaryDirectory(prefix="commitlog-sites-", ignore_cleanup_errors=True) as folder,
+        ExitStack() as stack,
+    ):
+        yield Running(settings, Path(folder), stack)
 
 
 def edit(log: CommitLog, chance: random.Random, number: int) -> None:
