@@ -75,7 +75,7 @@ class Running:
         """End a process, or a site's broker, as a crash of it would."""
         site = what.split()[0]
         if what.endswith("broker"):
-            home = str(self.homes[site].settings.home)
+            home = str(self.settings[site].home)
             found = find_processes(lambda each: "java" in each.name() and home in " ".join(each.cmdline()))
         else:
             found = [psutil.Process(self.processes[what].pid)]
