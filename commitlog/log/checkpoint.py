@@ -30,7 +30,7 @@ from commitlog.errors import HistoryUnavailableError, LogIntegrityError, LogLoss
 from commitlog.log.codec.container import read_sections, read_told, write_sections
 from commitlog.log.connection import REQUEST_TIMEOUT_S, first_offsets, make_admin
 from commitlog.log.replica import Replica, SavedState
-from commitlog.log.results import LogPosition
+from commitlog.log.results import LogPosition, ResultsReader
 from commitlog.log.topics import topics_of
 from commitlog.machine import THIS_MACHINE, Machine
 
@@ -185,7 +185,10 @@ def checkpoint_dir_of(settings: Settings) -> Path:
 
 
 def load_checkpoints(settings: Settings) -> Iterator[SavedState]:
-    """The log's checkpoints, newest first; a broken one is skipped, the state is only read when it is asked for."""
+    """The log's checkpoints, newest first; a broken one is skipped, the state is only read when it is asked for.
+
+    Loading raises LogIntegrityError where it was removed, or broke, in between.
+    """
     directory = checkpoint_dir_of(settings)
     for path in _checkpoint_files(directory) if directory.is_dir() else []:
         name = CheckpointName.parse(path)
@@ -199,6 +202,15 @@ def load_checkpoints(settings: Settings) -> Iterator[SavedState]:
             _logger.warning("%s is broken and skipped: %s", path.name, error)
             continue
         yield saved
+
+
+def newest_seq(settings: Settings) -> int:
+    """The outcome of the newest checkpoint that can be read and fits the log; -1 without any."""
+    for saved in load_checkpoints(settings):
+        with suppress(LogIntegrityError), ResultsReader(settings, after=saved.position):
+            saved.load()
+            return saved.position.seq
+    return -1
 
 
 def state_after(settings: Settings, seq: int, *, outcomes_max: int) -> SequencerState:
@@ -226,9 +238,7 @@ def state_after(settings: Settings, seq: int, *, outcomes_max: int) -> Sequencer
 
 
 def _open_checkpoint(path: Path, name: CheckpointName) -> SavedState:
-    with path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest()[:_DIGEST_DIGITS] != name.digest:
-            raise ValueError("its content is not what its name says")
+    _check_digest(path, name)
     told = read_told(path)
     if told.get("commitlog.form") != FORM:
         raise ValueError("another version of commitlog has written it")
@@ -239,7 +249,22 @@ def _open_checkpoint(path: Path, name: CheckpointName) -> SavedState:
         bytes.fromhex(told["commitlog.hash"]),
         int(told["commitlog.results_offset"]),
     )
-    return SavedState(position, lambda: _read_state(path))
+    return SavedState(position, lambda: _loaded(path, name))
+
+
+def _check_digest(path: Path, name: CheckpointName) -> None:
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest()[:_DIGEST_DIGITS] != name.digest:
+            raise ValueError("its content is not what its name says")
+
+
+def _loaded(path: Path, name: CheckpointName) -> SequencerState:
+    """The state in a checkpoint that was whole a moment ago; LogIntegrityError when it is gone or broken now."""
+    try:
+        _check_digest(path, name)
+        return _read_state(path)
+    except Exception as error:
+        raise LogIntegrityError(f"{path.name} cannot be loaded any more: {error}") from error
 
 
 def _read_state(path: Path) -> SequencerState:
@@ -349,7 +374,7 @@ class Checkpointer:
 
 
 def _skipped(error: LogIntegrityError) -> None:
-    _logger.warning("a checkpoint does not fit the log: %s", error)
+    _logger.warning("a checkpoint is skipped: %s", error)
 
 
 def trim_proposals(settings: Settings, next_offsets: dict[int, int]) -> None:

@@ -37,7 +37,8 @@ from commitlog.log.results import (
 
 
 class SavedState(NamedTuple):
-    """A state that was saved at a position; it is only read when the position fits the log."""
+    """A state that was saved at a position; it is only read when the position fits the log, and may not be there any more then:
+    LogIntegrityError."""
 
     position: LogPosition
     load: Callable[[], SequencerState]
@@ -164,7 +165,12 @@ class Replica:
                     raise
                 on_skipped(error)
                 continue
-            self._state = saved.load()
+            try:
+                self._state = saved.load()
+            except LogIntegrityError as error:
+                reader.close()
+                on_skipped(error)
+                continue
             return reader
         return ResultsReader(self._settings)
 

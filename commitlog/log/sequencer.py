@@ -257,7 +257,7 @@ class Sequencer:
         replica = self._replica = Replica(
             self._settings,
             checkpoints=load_checkpoints(self._settings),
-            on_skipped=lambda error: _logger.warning("a checkpoint does not fit the log: %s", error),
+            on_skipped=lambda error: _logger.warning("a checkpoint is skipped: %s", error),
         )
         for _ in replica.follow_to_end():
             heartbeats.listen()

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,7 @@ def test_checkpoint_when_broken_then_the_one_before_is_taken(settings: Settings,
         decided += 2
     newest = checkpoint_now(settings)
     assert loaded(settings, with_checkpoints=True)[0] == told(settings)
+    opened = next(load_checkpoints(settings))
     data = bytearray(newest.read_bytes())
     match damage:
         case "changed":
@@ -135,6 +137,9 @@ def test_checkpoint_when_broken_then_the_one_before_is_taken(settings: Settings,
         newest.write_bytes(data)
     start, state = loaded(settings, with_checkpoints=True)
     assert (start, state) == (before, loaded(settings, with_checkpoints=False)[1])
+    # And by who has found it whole a moment before.
+    with closing(Replica(settings, checkpoints=[opened, *load_checkpoints(settings)])) as replica:
+        assert replica.start_seq == before
 
 
 def test_checkpoint_when_it_lies_beyond_the_end_of_its_log_then_the_loss_is_said(settings: Settings, ids: Ids) -> None:

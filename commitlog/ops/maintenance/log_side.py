@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from commitlog.catalog.checks import LogSide
@@ -63,9 +64,7 @@ def _seq(record: ResultRecord) -> int:
 def _start(settings: Settings, seq: int) -> _Start:
     for saved in load_checkpoints(settings):
         if saved.position.seq <= seq:
-            try:
-                reader = ResultsReader(settings, after=saved.position)
-            except LogIntegrityError:
-                continue
-            return _Start(reader, saved.load(), saved.position)
+            with suppress(LogIntegrityError):
+                state = saved.load()
+                return _Start(ResultsReader(settings, after=saved.position), state, saved.position)
     return _Start(ResultsReader(settings), None, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.errors import CatalogMismatchError, ConfigurationError, LogIntegrityError
 from commitlog.log.chain import LogPosition
-from commitlog.log.checkpoint import checkpoint_dir_of, load_checkpoints, write_checkpoint
+from commitlog.log.checkpoint import checkpoint_dir_of, newest_seq, write_checkpoint
 from commitlog.log.codec import Trim
 from commitlog.log.genesis import require_genesis
 from commitlog.log.results import ResultRecord, ResultsReader
@@ -134,7 +134,7 @@ def _checked(archive: str, seq_max: int, *, decided_before_ms: int) -> _Checked:
 
 def _needs(settings: Settings, log_id: bytes) -> Iterator[Need]:
     yield _catalog(settings, log_id)
-    yield Need("the newest checkpoint", _checkpoint_seq(settings))
+    yield Need("the newest checkpoint", newest_seq(settings))
     for group, seq in group_positions(settings, log_id).items():
         yield Need(f"the group {group} of subscribers", seq)
 
@@ -148,15 +148,6 @@ def _catalog(settings: Settings, log_id: bytes) -> Need:
             "is trimmed; nothing was deleted"
         )
     return Need("the catalog", applied.seq)
-
-
-def _checkpoint_seq(settings: Settings) -> int:
-    """The newest one that can be read and fits the log; -1 without any."""
-    for saved in load_checkpoints(settings):
-        with suppress(LogIntegrityError), ResultsReader(settings, after=saved.position):
-            saved.load()
-            return saved.position.seq
-    return -1
 
 
 def _made(state: SequencerState | None) -> SequencerState:
