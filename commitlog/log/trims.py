@@ -13,8 +13,15 @@ from commitlog.config import Settings
 from commitlog.errors import LogLossError, LogUnavailableError, ResultsTrimmedError
 from commitlog.log.chain import LogPosition
 from commitlog.log.codec import Trim, decode_trim, encode_trim
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, first_offsets, make_admin, make_producer
-from commitlog.log.losses import last_values
+from commitlog.log.connection import (
+    REQUEST_TIMEOUT_S,
+    answered,
+    end_offsets,
+    first_offsets,
+    make_admin,
+    make_producer,
+)
+from commitlog.log.reading import read_through
 from commitlog.log.topic_settings import create_trims_topic, partition_counts
 from commitlog.log.topics import topics_of
 
@@ -22,17 +29,18 @@ WRITE_TIMEOUT_S = 30.0
 
 
 def last_trim(settings: Settings) -> Trim | None:
-    """What was trimmed last; None where nothing ever was.
+    """The furthest trim; None where nothing ever was trimmed. A note that came late, behind a further one, says nothing new.
 
     Raises:
         MalformedRecordError: somebody else has written into the topic.
         LogUnavailableError: no broker has answered.
     """
-    topic = topics_of(settings.log).trims
-    if topic not in partition_counts(settings, make_admin(settings)):
+    admin, topic = make_admin(settings), topics_of(settings.log).trims
+    if topic not in partition_counts(settings, admin):
         return None
-    values = last_values(settings, topic, 1)
-    return decode_trim(values[0]) if values else None
+    firsts, ends = first_offsets(settings, admin, topic, [0]), end_offsets(settings, admin, topic, [0])
+    notes = read_through(settings, topic, firsts, ends) if firsts[0] < ends[0] else ()
+    return max((decode_trim(value or b"") for _, value in notes), key=lambda trim: trim.seq, default=None)
 
 
 def position_of(trim: Trim) -> LogPosition:

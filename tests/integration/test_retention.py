@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import TopicPartition
-from log_running import Ids, append, create_table, proposal, seed_of, serving, wait_until
+from log_running import Ids, append, create_table, proposal, seed_of, serving, wait_until, write_raw
 
 from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
@@ -27,12 +27,13 @@ from commitlog.errors import (
     ResultsTrimmedError,
 )
 from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of, load_checkpoints
-from commitlog.log.codec import decode_statistics
+from commitlog.log.codec import decode_statistics, encode_trim
 from commitlog.log.connection import first_offsets, make_admin
 from commitlog.log.publisher import Publisher
 from commitlog.log.results import ResultsReader, read_messages, results_end
 from commitlog.log.topic_settings import create_topics, partition_counts
 from commitlog.log.topics import topics_of
+from commitlog.log.trims import last_trim
 from commitlog.ops.cli import cli
 from commitlog.ops.maintenance.doctor import DURABILITY, examine
 from commitlog.ops.service.health import log_health
@@ -149,6 +150,12 @@ def test_trim_when_the_archive_is_not_what_was_archived_then_nothing_is_deleted(
 
 
 def test_trimmed_log_then_every_part_goes_on_and_says_where_the_rest_is(trimmed: Settings, archive: Path) -> None:
+    # Noted by an earlier trim, whose process has ended, and written only now.
+    noted = last_trim(trimmed)
+    assert noted is not None
+    late = noted._replace(seq=7, results_offset=8)
+    write_raw(trimmed, topics_of(trimmed.log).trims, encode_trim(late))
+    assert last_trim(trimmed) == noted
     [again] = decide(trimmed, 1, base=13)
     assert again.verdict is m.Verdict.COMMITTED
     [old] = decide(trimmed, 1, base=1)
