@@ -57,6 +57,7 @@ class Model:
         accepted: the outcomes that count; seq 1 is the first of them.
         first_of: by proposal, the seq of the outcome that decided it.
         receipted: the outcomes that a receipt tells of.
+        noted_seq: the first outcome that stays, by what was noted to be trimmed; 0 where nothing was.
     """
 
     genesis: m.Genesis
@@ -64,6 +65,7 @@ class Model:
     accepted: list[Accepted] = field(default_factory=list)
     first_of: dict[m.ProposalId, int] = field(default_factory=dict)
     receipted: set[int] = field(default_factory=set)
+    noted_seq: int = 0
     head: int = 0
     next_offsets: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     _proposals: dict[m.Position, bytes | None] = field(default_factory=dict)
@@ -73,6 +75,8 @@ class Model:
     _places: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     _furthest: list[int] = field(default_factory=list)
     _projected: int = 0
+    _read: dict[str, int] = field(default_factory=dict)
+    _trimmed: int = 0
     _chain: _Chain = field(default_factory=_Chain)
 
     # --- what is written ----------------------------------------------------------------------------------------------
@@ -87,6 +91,8 @@ class Model:
         elif topic == self.topics.receipts:
             for receipt in codec.decode_receipts(value or b"").receipts:
                 self._receipt(partition, receipt)
+        elif topic == self.topics.trims:
+            self._noted(codec.decode_trim(value or b""))
         elif topic == self.topics.dead_letters:
             self._dead_letter(codec.decode_dead_letter(value or b""))
         else:
@@ -108,7 +114,9 @@ class Model:
             self._furthest[thread] = place
 
     def trimmed(self, topic: str, partition: int, first: int) -> None:
-        """Proposals go only when their answers are told for good."""
+        """Proposals go only when their answers are told for good, results when that was noted."""
+        if topic == self.topics.results:
+            require(first <= self._trimmed, "results were trimmed beyond what was noted", first, self._trimmed)
         if topic == self.topics.proposals:
             told = self.accepted[-1].told if self.accepted else 0
             decided = [each.outcome.source for each in self.accepted[:told]]
@@ -184,6 +192,15 @@ class Model:
         require(letter.value == self._proposals[source], "a dead letter with other bytes", letter.seq)
         self._dead_letters.add(letter.seq)
 
+    def _noted(self, trim: codec.Trim) -> None:
+        """What is trimmed is in the log, and needed by nobody."""
+        kept = self.accepted[trim.seq - 1]
+        require((trim.hash, trim.results_offset) == (kept.hash, kept.offset), "another place was noted", trim.seq)
+        needed = min(self._projected, *self._read.values())
+        require(trim.seq <= needed, "what somebody needs was trimmed", trim.seq, needed)
+        self._trimmed = max(self._trimmed, trim.results_offset)
+        self.noted_seq = max(self.noted_seq, trim.seq)
+
     def _heartbeat(self, heartbeat: codec.Heartbeat) -> None:
         require(heartbeat.seq <= len(self.accepted), "a heartbeat tells of what was not accepted", heartbeat.seq)
 
@@ -216,6 +233,7 @@ class Model:
     def read(self, name: str, count: int, outcome: m.Outcome) -> None:
         """A subscriber that has read so many outcomes before is given this one."""
         require(outcome.seq == count + 1, "a subscriber has missed or repeated an outcome", name, count, outcome.seq)
+        self._read[name] = outcome.seq
         require(outcome.seq <= len(self.accepted), "a subscriber has read what does not count", name, outcome.seq)
         require(outcome == self.accepted[count].outcome, "a subscriber has read another outcome", name, outcome.seq)
 

@@ -16,8 +16,15 @@ from commitlog.domain import model as m
 from commitlog.domain.state.dumping import state_hash
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
-from commitlog.errors import CatalogMismatchError, FencedError, LogUnavailableError, OutcomeUnknownError
-from commitlog.log.checkpoint import Checkpointer, load_checkpoints
+from commitlog.errors import (
+    CatalogMismatchError,
+    FencedError,
+    LogUnavailableError,
+    OutcomeUnknownError,
+    ResultsTrimmedError,
+)
+from commitlog.log import codec
+from commitlog.log.checkpoint import SUFFIX, Checkpointer, CheckpointName, checkpoint_dir_of, load_checkpoints
 from commitlog.log.codec import decode_statistics, encode_genesis, encode_proposal
 from commitlog.log.publisher import Publisher
 from commitlog.log.results import LogPosition, ResultsReader
@@ -29,10 +36,12 @@ from commitlog.simulation.checking import Model, require
 from commitlog.simulation.choices import Choices
 from commitlog.simulation.kafka import Broker
 from commitlog.simulation.scheduling import BEGUN_MS, Scheduler, SimulatedMachine, Task
+from commitlog.simulation.trimming import Trimmer
 from commitlog.simulation.writing import Requests
 
 LOG = "main"
 PARTITIONS = 2
+SUBSCRIBERS = ("subscriber",)
 START_AGAIN_S = 0.2
 SETTLE_S_MAX = 120.0
 FUSE_MAX = 150
@@ -42,11 +51,14 @@ THINK_S = (0.0, 0.01, 0.1, 0.5)
 SENT_TOGETHER = (1, 6, 8)
 OUTAGES_S = (0.05, 0.5, 2.0, 7.0, 20.0)
 CLOCK_JUMPS_MS = (-3_600_000, -1_500, -20, 20, 1_500, 3_600_000)
-FAULTS = ("append", "crash", "freeze", "cut", "clock", "broker", "disk", "catalog", "retention", "stranger", "deaf")
+FAULTS = (
+    *("append", "crash", "freeze", "cut", "clock", "broker", "disk", "catalog", "retention", "stranger", "deaf"),
+    "torn checkpoint",
+)
 UNUSUAL = ("append", "catalog")
 """They befall what is sent and written, not a machine."""
 
-_RESTARTED = (FencedError, LogUnavailableError, CatalogMismatchError)
+_RESTARTED = (FencedError, LogUnavailableError, CatalogMismatchError, ResultsTrimmedError)
 Trace = Callable[[str], None]
 Role = Callable[["Process"], None]
 
@@ -105,7 +117,7 @@ class World:
         self.is_calm = False
         self.scheduler = Scheduler(choices, self._on_end)
         topics = topics_of(LOG)
-        wanted = wanted_topics(LOG, PARTITIONS, settings.proposal_bytes_max)
+        wanted = {**wanted_topics(LOG, PARTITIONS, settings.proposal_bytes_max), topics.trims: (1, {})}
         genesis = m.Genesis(b"L" * 16, partitions=PARTITIONS, created_at_ms=BEGUN_MS)
         self.model = Model(genesis, topics)
         self.broker = Broker(self.scheduler, wanted, self._written, self.model.trimmed, self.model.has_no_order)
@@ -123,8 +135,15 @@ class World:
         sequencers = [(f"sequencer {name}", run_sequencer) for name in "ABC"[: 1 + self.choices.below(3)]]
         writers = [(f"writer {number}", Writer(self, number)) for number in range(1, 2 + self.choices.below(3))]
         projectors = [(f"projector {name}", run_projector) for name in "AB"[: 1 + self.choices.below(2)]]
-        others = [("checkpointer", run_checkpointer), ("subscriber", run_subscriber)]
-        return [*sequencers, *writers, *projectors, *others]
+        others = [("checkpointer", run_checkpointer), *((name, run_subscriber) for name in SUBSCRIBERS)]
+        trimmer = Trimmer(self.choices, self._needs)
+        trims = [("trimmer", lambda process: trimmer.run(process.settings))] if self.choices.one_in(2) else []
+        return [*sequencers, *writers, *projectors, *others, *trims]
+
+    def _needs(self) -> list[int]:
+        """By readers, what they have for good; each needs that to go on after it."""
+        applied = self.database.position
+        return [-1 if applied is None else applied.seq, *(len(self.subscribed.get(name, ())) for name in SUBSCRIBERS)]
 
     # --- how it goes --------------------------------------------------------------------------------------------------
 
@@ -160,6 +179,8 @@ class World:
             machine.full_s = now_s + self.choices.pick(OUTAGES_S)
         elif fault == "deaf":
             self._deafen(machine)
+        elif fault == "torn checkpoint":
+            self._tear_checkpoint()
         elif fault == "retention":
             self._cut_retention()
         elif fault == "stranger":
@@ -172,6 +193,14 @@ class World:
     def _deafen(self, machine: SimulatedMachine) -> None:
         if machine.clients:
             self.choices.pick(machine.clients).is_deaf = True
+
+    def _tear_checkpoint(self) -> None:
+        """The newest is cut off, or has another byte."""
+        for path in sorted(checkpoint_dir_of(self.settings).glob(f"*{SUFFIX}"))[-1:]:
+            whole = path.read_bytes()
+            at = self.choices.below(max(1, len(whole)))
+            flipped = bytes([whole[at] ^ 1]) + whole[at + 1 :] if whole and self.choices.below(2) else b""
+            path.write_bytes(whole[:at] + flipped)
 
     def _cut_retention(self) -> None:
         topics = topics_of(LOG)
@@ -206,6 +235,10 @@ class World:
     def _written(self, topic: str, partition: int, offset: int, value: bytes | None, by: str) -> None:
         self.say(f"{by} writes {topic} {partition} at {offset}: {len(value or b'')} bytes")
         self.model.written(topic, partition, offset, value)
+        if topic == topics_of(LOG).trims:
+            names = (CheckpointName.parse(path) for path in checkpoint_dir_of(self.settings).iterdir())
+            saved = max(name.seq for name in names if name is not None)
+            require(codec.decode_trim(value or b"").seq <= saved, "what no checkpoint holds was trimmed", saved)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -237,7 +270,13 @@ class World:
             owed.append(f"the catalog has {len(self.database.outcomes)} of {count}")
         if not any(each.sequencer and each.sequencer.status.phase == "SERVING" for each in self.processes):
             owed.append("nobody serves")
+        if not owed and not self._can_be_loaded():
+            owed.append("whoever starts finds neither the beginning of the log nor a checkpoint")
         return owed
+
+    def _can_be_loaded(self) -> bool:
+        seq = self.model.noted_seq
+        return not seq or any(saved.position.seq >= seq for saved in load_checkpoints(self.settings))
 
     def _check(self) -> None:
         """The states that processes hold are the fold of the log."""

@@ -21,15 +21,15 @@ from commitlog.domain.deciding import decide
 from commitlog.domain.model import Genesis, Outcome
 from commitlog.domain.state.dumping import dump_state
 from commitlog.domain.state.index import new_state
-from commitlog.log import active, checkpoint, proposals, reading, replica, sequencer
+from commitlog.log import active, checkpoint, proposals, reading, replica, sequencer, trims
 from commitlog.log.active import Active
 from commitlog.log.chain import Chain
 from commitlog.log.checkpoint import Checkpointer
-from commitlog.log.codec import decode_receipts
+from commitlog.log.codec import Trim, decode_receipts
 from commitlog.log.publisher import Publisher
 from commitlog.log.results import ReadAhead, ResultRecord
 from commitlog.log.serving import SentBatch, Serving, Telling
-from commitlog.simulation import running
+from commitlog.simulation import running, trimming
 
 pytestmark = pytest.mark.interpreted("compiled code calls functions directly: a mistake cannot be put in their place")
 SEEDS = 3_000
@@ -185,6 +185,44 @@ def a_checkpoint_says_a_later_place(patch: Patch) -> None:
     patch.setattr(Checkpointer, "checkpoint", save)
 
 
+def a_torn_checkpoint_is_believed(patch: Patch) -> None:
+    patch.setattr(checkpoint, "_check_digest", lambda path, name: None)
+
+
+def a_checkpoint_that_breaks_while_it_is_loaded_is_believed(patch: Patch) -> None:
+    patch.setattr(checkpoint, "_loaded", lambda path, name: checkpoint._read_state(path))
+
+
+# --- who trims --------------------------------------------------------------------------------------------------------
+
+
+def results_are_trimmed_before_that_is_noted(patch: Patch) -> None:
+    real = trims.write_trim
+
+    def write(settings: Settings, trim: Trim) -> None:
+        trims.delete_before(settings, trim)
+        real(settings, trim)
+
+    patch.setattr(trimming, "write_trim", write)
+
+
+def what_was_noted_last_is_trimmed_and_one_more(patch: Patch) -> None:
+    real = trims.delete_before
+
+    def delete(settings: Settings, trim: Trim) -> None:
+        real(settings, trim._replace(results_offset=trim.results_offset + 1))
+
+    patch.setattr(trims, "delete_before", delete)
+
+
+def a_trim_is_taken_for_a_loss(patch: Patch) -> None:
+    patch.setattr(trims, "last_trim", lambda settings: None)
+
+
+def the_note_of_a_trim_that_came_last_counts(patch: Patch) -> None:
+    patch.setattr(trims, "max", lambda notes, key, default: next(iter([*notes][-1:]), default), raising=False)
+
+
 # --- the projector ----------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +338,12 @@ BUGS = [
     a_checkpoint_holds_what_is_not_told,
     proposals_are_trimmed_to_their_end,
     a_checkpoint_says_a_later_place,
+    a_torn_checkpoint_is_believed,
+    a_checkpoint_that_breaks_while_it_is_loaded_is_believed,
+    results_are_trimmed_before_that_is_noted,
+    what_was_noted_last_is_trimmed_and_one_more,
+    a_trim_is_taken_for_a_loss,
+    the_note_of_a_trim_that_came_last_counts,
     the_catalogs_position_is_not_checked,
     the_position_is_written_before_the_rows,
     the_position_is_not_written,
