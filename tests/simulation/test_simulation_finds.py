@@ -318,51 +318,52 @@ def a_deaf_source_of_proposals_is_waited_for(patch: Patch) -> None:
     patch.setattr(proposals.ProposalSource, "__init__", init)
 
 
-BUGS = [
-    told_before_the_acknowledgement,
-    an_error_is_no_doubt,
-    a_success_without_an_offset_is_proof,
-    an_offset_is_not_checked,
-    a_fenced_one_goes_on,
-    the_takeover_is_not_read_back,
-    what_a_predecessor_did_not_tell_is_left,
-    told_is_what_was_decided,
-    a_receipt_that_failed_is_not_sent_again,
-    a_receipt_that_failed_counts_as_told,
-    a_proposal_that_comes_again_is_decided_again,
-    proposals_are_read_from_where_they_begin,
-    pytest.param(what_was_trimmed_meanwhile_is_taken_for_lost, marks=pytest.mark.nightly),
-    what_is_decided_outlives_doubt,
-    a_zombie_is_believed,
-    what_is_sent_again_is_given_out_again,
-    a_checkpoint_holds_what_is_not_told,
-    proposals_are_trimmed_to_their_end,
-    a_checkpoint_says_a_later_place,
-    a_torn_checkpoint_is_believed,
-    a_checkpoint_that_breaks_while_it_is_loaded_is_believed,
-    results_are_trimmed_before_that_is_noted,
-    what_was_noted_last_is_trimmed_and_one_more,
-    a_trim_is_taken_for_a_loss,
-    the_note_of_a_trim_that_came_last_counts,
-    the_catalogs_position_is_not_checked,
-    the_position_is_written_before_the_rows,
-    the_position_is_not_written,
-    a_projector_begins_after_what_it_has_not_seen,
-    what_was_read_is_not_checked,
-    a_loaded_state_has_forgotten_what_was_decided,
-    any_receipt_is_the_answer,
-    each_proposal_goes_by_the_producer_that_suits_it,
-    a_deaf_producer_of_results_is_waited_for,
-    a_deaf_voice_is_waited_for,
-    a_deaf_producer_of_proposals_is_waited_for,
-    a_deaf_reader_is_waited_for,
-    a_deaf_source_of_proposals_is_waited_for,
-]
+BUGS: dict[Callable[[Patch], None], int] = {
+    told_before_the_acknowledgement: 5,
+    an_error_is_no_doubt: 118,
+    a_success_without_an_offset_is_proof: 540,
+    an_offset_is_not_checked: 6,
+    a_fenced_one_goes_on: 5,
+    the_takeover_is_not_read_back: 105,
+    what_a_predecessor_did_not_tell_is_left: 11,
+    told_is_what_was_decided: 39,
+    a_receipt_that_failed_is_not_sent_again: 656,
+    a_receipt_that_failed_counts_as_told: 155,
+    a_proposal_that_comes_again_is_decided_again: 0,
+    proposals_are_read_from_where_they_begin: 1,
+    what_was_trimmed_meanwhile_is_taken_for_lost: 49,
+    what_is_decided_outlives_doubt: 19,
+    a_zombie_is_believed: 6,
+    what_is_sent_again_is_given_out_again: 5,
+    a_checkpoint_holds_what_is_not_told: 0,
+    proposals_are_trimmed_to_their_end: 0,
+    a_checkpoint_says_a_later_place: 1,
+    a_torn_checkpoint_is_believed: 41,
+    a_checkpoint_that_breaks_while_it_is_loaded_is_believed: 131,
+    results_are_trimmed_before_that_is_noted: 1,
+    what_was_noted_last_is_trimmed_and_one_more: 1,
+    a_trim_is_taken_for_a_loss: 1,
+    the_note_of_a_trim_that_came_last_counts: 656,
+    the_catalogs_position_is_not_checked: 0,
+    the_position_is_written_before_the_rows: 0,
+    the_position_is_not_written: 0,
+    a_projector_begins_after_what_it_has_not_seen: 0,
+    what_was_read_is_not_checked: 7,
+    a_loaded_state_has_forgotten_what_was_decided: 0,
+    any_receipt_is_the_answer: 0,
+    each_proposal_goes_by_the_producer_that_suits_it: 705,
+    a_deaf_producer_of_results_is_waited_for: 64,
+    a_deaf_voice_is_waited_for: 85,
+    a_deaf_producer_of_proposals_is_waited_for: 3,
+    a_deaf_reader_is_waited_for: 0,
+    a_deaf_source_of_proposals_is_waited_for: 3,
+}
+"""Each with a seed that finds it, tried before all others; once schedules choose otherwise it may be another."""
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_planted_bug_then_a_seed_finds_it(bug: Callable[[Patch], None], monkeypatch: Patch) -> None:
     bug(monkeypatch)
-    broken = running.first_broken(0, SEEDS, STEPS)
+    broken = running.first_broken(BUGS[bug], 1, STEPS) or running.first_broken(0, SEEDS, STEPS)
     assert broken is not None, "no seed has found it"
     print(broken.seed, repr(broken.error))
