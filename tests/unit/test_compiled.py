@@ -138,3 +138,19 @@ def test_what_is_compiled_when_listed_then_every_line_finds_sources() -> None:
     assert all(list(ROOT.glob(pattern)) for pattern in (*build["SOURCES"], *build["LEFT_OUT"]))
     names = build["sources"]()
     assert "commitlog/domain/deciding/decide.py" in names
+
+
+DEEP = """
+from commitlog.domain import model as m
+column = m.MappedColumn("a", "b")
+for _ in range(1_000):
+    column = m.MappedColumn("a", "b", (column,))
+del column
+print("freed")
+"""
+
+
+def test_record_when_it_is_freed_deep_in_others_then_nothing_beside_it_is_written_over() -> None:
+    environment = {**os.environ, "PYTHONMALLOC": "debug"}
+    done = subprocess.run([sys.executable, "-c", DEEP], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("freed\n", "")
