@@ -75,6 +75,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return nodeid
             return "spark" if folder == "spark" and not name.startswith(STARTING_ALL) else "servers"
 
+        def _assign_work_unit(self, node: Any) -> None:
+            # What a crashed worker had comes again, also what it had done: whoever is given only that would wait for ever.
+            done = [scope for scope, unit in self.workqueue.items() if all(unit.values())]
+            for scope in done:
+                del self.workqueue[scope]
+            if self.workqueue:
+                super()._assign_work_unit(node)
+            else:
+                node.shutdown()
+
     return ByServers(config, log)
 
 
