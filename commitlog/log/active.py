@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from commitlog.domain.model import Receipt
+from commitlog.errors import LogLossError
 from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.codec import Heartbeat, encode_heartbeat
 from commitlog.log.ports import Ports
@@ -148,7 +149,7 @@ class Active:
         serving = self._serving
         accepted = serving.judge()
         if serving.unread is not None:
-            accepted += serving.read(self._ports.results.read(*serving.unread))
+            accepted += self._read_between(*serving.unread)
         for sent in accepted:
             self._on_accepted(sent, self._sent.pop(sent))
             self._tell(sent.seq, sent.letters)
@@ -156,6 +157,14 @@ class Active:
         serving.check_reported(now_s)
         if self._unheard and now_s - next(iter(self._unheard.values())) > UNHEARD_S_MAX:
             raise DoubtError(f"nothing was heard of a message in {UNHEARD_S_MAX:.0f} s: what tells is deaf")
+
+    def _read_between(self, start: int, end: int) -> list[SentBatch]:
+        """What others have written into the results while nothing was heard of our own."""
+        try:
+            return self._serving.read(self._ports.results.read(start, end))
+        except LogLossError as error:
+            # Others may have archived it meanwhile; if it was lost, whoever loads again says so.
+            raise DoubtError(f"what came before its own outcomes is gone: {error}") from None
 
     def _is_full(self) -> bool:
         return len(self._batch) >= self._limits.records_max or self._batch.size_bytes >= self._limits.bytes_max

@@ -196,7 +196,7 @@ def test_up_when_postgres_loses_its_data_then_makes_the_databases_and_the_reader
     (server,) = [each for each in psutil.Process(process.pid).children() if each.name() == "postgres"]
     shutil.rmtree(home.home / "postgres" / "data")
     server.kill()
-    wait_for(lambda: answers(url), timeout_s=90)
+    wait_for(lambda: answers(url) and answers(reader_url(home)), timeout_s=90)
     assert reader_of(home) == ("reader", True, False)
 
 
@@ -354,10 +354,14 @@ def test_up_when_it_runs_then_readers_have_a_login_that_only_reads_and_keep_it(
     assert reader_of(home) == ("reader", True, False)
 
 
-def reader_of(home: Settings) -> object:
-    """Who those are that only read, in their own words: name, whether a member of the catalog's role, whether a superuser."""
+def reader_url(home: Settings) -> str:
     url = Settings.load(environment={"HOME": os.environ["HOME"]}, home=home.home).reader_url
     assert url is not None
-    with psycopg.connect(url) as connection:
+    return url
+
+
+def reader_of(home: Settings) -> object:
+    """Who those are that only read, in their own words: name, whether a member of the catalog's role, whether a superuser."""
+    with psycopg.connect(reader_url(home)) as connection:
         role = f"SELECT rolname, pg_has_role('{READER_ROLE}', 'USAGE'), rolsuper FROM pg_roles WHERE rolname = current_user"
         return connection.execute(role.encode()).fetchone()

@@ -119,9 +119,10 @@ def commands() -> list[list[str]]:
 @pytest.mark.parametrize("arguments", commands(), ids=["systemd", "kubernetes"])
 def test_command_then_is_one_with_these_options(arguments: list[str]) -> None:
     name, *options = arguments
-    command = cli.get_command(click.Context(cli), name)
+    context = click.Context(cli, **cli.context_settings)
+    command = cli.get_command(context, name)
     assert command is not None
-    command.make_parser(click.Context(command)).parse_args(list(options))
+    command.make_parser(click.Context(command, context)).parse_args(list(options))
 
 
 def test_compose_then_asks_for_health_where_serve_tells_it() -> None:

@@ -17,7 +17,7 @@ from commitlog.errors import CatalogUnavailableError, ConfigurationError, LocalR
 from commitlog.local import home as home_module
 from commitlog.local.home import EmbeddedHome
 from commitlog.log.connection import make_consumer
-from commitlog.ops.cli import ui
+from commitlog.ops.cli import cli, ui
 from commitlog.ops.cli.options import current_catalog, reading_log
 from commitlog.ops.service import keep_trying as keep_trying_module
 from commitlog.ops.service import notes as notes_module
@@ -173,7 +173,7 @@ def test_ui_when_kafka_does_not_answer_then_ends_at_once(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(ui, "run_page", away)
     monkeypatch.setattr(ui, "running_page", lambda settings: None)
-    result = CliRunner().invoke(ui.ui_command, ["--home", str(tmp_path)])
+    result = CliRunner().invoke(ui.ui_command, ["--home", str(tmp_path)], **cli.context_settings)
     assert isinstance(result.exception, LogUnavailableError)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 from commitlog.client.table import Table
 from commitlog.client.tables.others_names import ARGUMENTS_OF_TABLES
 from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
-from commitlog.ops.cli import history
+from commitlog.ops.cli import cli, history
 from commitlog.testing import InMemoryCommitLog
 
 ROWS = pa.table({"id": [1]})
@@ -77,10 +78,10 @@ def test_append_when_its_schema_is_not_there_then_says_which_are(log: InMemoryCo
 
 def test_log_when_its_table_has_a_typo_then_says_so(log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "reading_log", lambda settings: nullcontext(log))
-    runner = CliRunner()
-    assert "taxi.trips" in runner.invoke(history.log_command, ["--table", "taxi.trips"]).output
-    assert "nothing like" in runner.invoke(history.log_command, ["--table", "taxi.trips", "--writer", "w"]).output
-    typo = runner.invoke(history.log_command, ["--table", "taxi.tripz"])
+    ask = partial(CliRunner().invoke, history.log_command, **cli.context_settings)
+    assert "taxi.trips" in ask(["--table", "taxi.trips"]).output
+    assert "nothing like" in ask(["--table", "taxi.trips", "--writer", "w"]).output
+    typo = ask(["--table", "taxi.tripz"])
     assert "did you mean taxi.trips?" in str(typo.exception)
 
 

@@ -1,4 +1,4 @@
-"""Errors about names that nothing has, with what may have been meant."""
+"""Errors about names that nothing has, with what may have been meant, and about rows that no file has, with the way out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from commitlog.client.tables.names import TableName, quote_part
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.types import fold
-from commitlog.errors import InvalidRequestError, TableNotFoundError
+from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
 
 _SHOWN_MAX = 5
 
@@ -62,3 +63,14 @@ def _no_schema(schema: str, schemas: Sequence[str]) -> str:
     shown = [quote_part(each) for each in (*near, *sorted(set(schemas) - set(near)))]
     more = ", ..." if len(shown) > _SHOWN_MAX else ""
     return f"there is no schema {quote_part(schema)} (there is {', '.join(shown[:_SHOWN_MAX])}{more})"
+
+
+def rows_without_file(name: object, table: TableDefinition) -> DataFileError:
+    """What is said when the rows of a table that are in no file are in the way."""
+    if table.keyed:
+        return DataFileError(f"table {name} has rows that are in no file: change them one by one, by their key")
+    return DataFileError(
+        f"table {name} has rows that are in no file, and no key by which these could be changed: while nobody writes it, copy "
+        f"it, log.table('{name}_copy').append(log.table('{name}').scan().to_arrow(), create=True), and have the copy take its "
+        f"name in one transaction, tx.drop_table('{name}'), then tx.rename_table('{name}_copy', '{table.name}')"
+    )

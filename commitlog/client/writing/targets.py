@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from commitlog.client.access.contents import Contents
 from commitlog.client.reading.scan import Scan
-from commitlog.client.tables.missing import missing_table
+from commitlog.client.tables.missing import missing_table, rows_without_file
 from commitlog.client.tables.names import TableName
 from commitlog.domain.model import DataFile, DeleteFile, Predicate
-from commitlog.domain.model.definitions import TableDefinition
-from commitlog.errors import DataFileError
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogTable
@@ -61,14 +59,3 @@ def table_in_files(contents: Contents, name: TableName, at: int, where: Sequence
     if contents.rows_at(table.definition.table_id, at) and Scan(contents, name, at, where=where).stored_count():
         raise rows_without_file(name, table.definition)
     return table
-
-
-def rows_without_file(name: object, table: TableDefinition) -> DataFileError:
-    """What is said when the rows of a table that are in no file are in the way."""
-    if table.keyed:
-        return DataFileError(f"table {name} has rows that are in no file: change them one by one, by their key")
-    return DataFileError(
-        f"table {name} has rows that are in no file, and no key by which these could be changed: while nobody writes it, copy "
-        f"it, log.table('{name}_copy').append(log.table('{name}').scan().to_arrow(), create=True), and have the copy take its "
-        f"name in one transaction, tx.drop_table('{name}'), then tx.rename_table('{name}_copy', '{table.name}')"
-    )

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from commitlog.config import Settings
+from commitlog.errors import ConfigurationError
 from commitlog.ops.service.keep_trying import keep_trying
 from commitlog.ops.service.links import link_services
 from commitlog.ops.service.supervisor import POLL_S, Service, Supervisor, installed_services
@@ -43,12 +44,11 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
     from commitlog.catalog.migrations import migrate
     from commitlog.catalog.projector import Projector, wait_for_database
     from commitlog.catalog.queries import Catalog
-    from commitlog.client.files.lake import check_free, claim
+    from commitlog.client.files.lake import claim
     from commitlog.log.codec import decode_statistics
-    from commitlog.log.genesis import find_genesis, init_log
+    from commitlog.log.genesis import init_log
 
-    if find_genesis(settings) is None:
-        check_free(settings.data_path, settings.log)
+    check_path(settings)
     genesis = init_log(settings)
     settings = replace(settings, data_path=genesis.data_path or settings.data_path)
     claim(settings.data_path, genesis.log_id, settings.log)
@@ -65,6 +65,26 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
                 migrate(connection, only_pre=standby)
     finally:
         catalog.close()
+
+
+def check_path(settings: Settings) -> None:
+    """See that a log that is not there yet would take nobody's data path.
+
+    Raises:
+        ConfigurationError: the path is another log's.
+        LogUnavailableError: no broker answers.
+    """
+    from commitlog.client.files.lake import check_free
+    from commitlog.log.genesis import find_genesis
+
+    if find_genesis(settings) is not None:
+        return
+    try:
+        check_free(settings.data_path, settings.log)
+    except ConfigurationError:
+        # Another service may have made the log meanwhile, and marked the path as its.
+        if find_genesis(settings) is None:
+            raise
 
 
 def serve(settings: Settings, *, services: Sequence[Service] | None = None, standby: bool = False) -> int:

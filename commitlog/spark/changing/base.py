@@ -9,9 +9,9 @@ from typing import TypeAlias
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog, Transaction
+from commitlog.client.tables.missing import rows_without_file
 from commitlog.client.tables.names import parse_table_name
 from commitlog.client.writing.certain_files import uncertain_files
-from commitlog.client.writing.targets import rows_without_file
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.spark.connection import catalog_of

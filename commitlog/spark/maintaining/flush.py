@@ -19,7 +19,7 @@ from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.attempts import check_attempts
 from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.client.files.removing import remove_files
-from commitlog.client.writing.targets import rows_without_file
+from commitlog.client.tables.missing import rows_without_file
 from commitlog.domain.model import Reason
 from commitlog.errors import DataFileError, ProposalRejectedError
 from commitlog.spark.columns import FIELD_ID

@@ -13,8 +13,8 @@ from typing import Protocol, cast
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.files.removing import remove_files, unlisted
+from commitlog.client.tables.missing import rows_without_file
 from commitlog.client.tables.names import parse_table_name
-from commitlog.client.writing.targets import rows_without_file
 from commitlog.domain.model import Append, ConflictKind, DataFile, Isolation, Reason
 from commitlog.errors import (
     FencedError,
