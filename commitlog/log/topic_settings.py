@@ -35,10 +35,10 @@ def outcome_bytes_max(proposal_bytes_max: int) -> int:
     return 2 * proposal_bytes_max + OUTCOME_ROOM_BYTES
 
 
-FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
-def kept_for(kept_ms: int) -> dict[str, str]:
+def _for(kept_ms: int) -> dict[str, str]:
     return {"cleanup.policy": "delete", "retention.ms": str(kept_ms), "segment.ms": str(kept_ms)}
 
 
@@ -48,11 +48,11 @@ def wanted_topics(log: str, partitions: int, proposal_bytes_max: int) -> dict[st
     small = {"max.message.bytes": str(proposal_bytes_max + FRAME_BYTES)}
     large = {"max.message.bytes": str(outcome_bytes_max(proposal_bytes_max))}
     return {
-        names.proposals: (partitions, {**FOR_EVER, **small}),
-        names.results: (1, {**FOR_EVER, **large}),
-        names.receipts: (partitions, {**kept_for(RECEIPTS_KEPT_MS), **large}),
-        names.dead_letters: (1, {**FOR_EVER, **large}),
-        names.control: (1, kept_for(HEARTBEATS_KEPT_MS)),
+        names.proposals: (partitions, {**_FOR_EVER, **small}),
+        names.results: (1, {**_FOR_EVER, **large}),
+        names.receipts: (partitions, {**_for(RECEIPTS_KEPT_MS), **large}),
+        names.dead_letters: (1, {**_FOR_EVER, **large}),
+        names.control: (1, _for(HEARTBEATS_KEPT_MS)),
     }
 
 
@@ -89,7 +89,7 @@ def ensure_topics(settings: Settings, wanted: Mapping[str, tuple[int, dict[str, 
 
 def create_trims_topic(settings: Settings) -> None:
     """Creates the topic where trims are noted, where it is not there; raises as `ensure_topics`."""
-    ensure_topics(settings, {topics_of(settings.log).trims: (1, FOR_EVER)})
+    ensure_topics(settings, {topics_of(settings.log).trims: (1, _FOR_EVER)})
 
 
 def _safe(settings: Settings, admin: AdminClient) -> dict[str, str]:

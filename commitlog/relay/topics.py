@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from commitlog.config import Settings
-from commitlog.log.connection import FRAME_BYTES
-from commitlog.log.topic_settings import FOR_EVER, RECEIPTS_KEPT_MS, ensure_topics, kept_for, outcome_bytes_max
+from commitlog.log.topic_settings import ensure_topics, wanted_topics
+from commitlog.log.topics import topics_of
 
 
 class BorderTopics(NamedTuple):
@@ -30,16 +30,15 @@ def ensure_border_topics(settings: Settings, partitions: int, proposal_bytes_max
         ConfigurationError: one cannot be created.
         LogUnavailableError: no broker has answered.
     """
-    names = border_topics_of(settings.log)
-    small = {"max.message.bytes": str(proposal_bytes_max + FRAME_BYTES)}
-    large = {"max.message.bytes": str(outcome_bytes_max(proposal_bytes_max))}
+    names, own = border_topics_of(settings.log), topics_of(settings.log)
+    wanted = wanted_topics(settings.log, partitions, proposal_bytes_max)
     ensure_topics(
         settings,
         {
-            names.proposals: (partitions, FOR_EVER | small),
-            names.receipts: (partitions, kept_for(RECEIPTS_KEPT_MS) | large),
-            names.results: (1, FOR_EVER | large),
-            names.dead_letters: (1, FOR_EVER | large),
+            names.proposals: wanted[own.proposals],
+            names.receipts: wanted[own.receipts],
+            names.results: wanted[own.results],
+            names.dead_letters: wanted[own.dead_letters],
         },
     )
     return names

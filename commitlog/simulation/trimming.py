@@ -57,8 +57,8 @@ class Trimmer:
         if seq > begins:
             kept = self._archive[seq]
             position = kept.position_in(self._log_id())
-            with ResultsReader(settings, after=position):
-                """The topic holds there what the archive does."""
+            # It refuses a position where the topic does not hold what the archive does.
+            ResultsReader(settings, after=position).close()
             write_trim(settings, self._noted(kept, settings))
 
     def _noted(self, kept: ResultRecord, settings: Settings) -> Trim:

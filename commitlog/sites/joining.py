@@ -11,11 +11,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import Column, TableDefinition, conformed_row
+from commitlog.domain.model.definitions import TableDefinition, conformed_row
 from commitlog.domain.model.nodes import Node
-from commitlog.domain.model.types import INTEGER_BITS
 from commitlog.domain.state.index import SequencerState, TableState
-from commitlog.domain.state.row_keys import _SEPARATOR
+from commitlog.domain.state.row_keys import key_columns
 from commitlog.domain.state.rows import KeyedRows, RowVersion, SiteVersion
 from commitlog.domain.state.sites import versions_of
 
@@ -146,20 +145,6 @@ def _said(
     origin = version.origin
     time_us = origin.stamp_ms * 1000 if row is None else row.time_us
     if version.gone:
-        return m.DeleteRow(table.schema.name, table.name, _key_columns(table.definition, key), time_us, origin)
+        return m.DeleteRow(table.schema.name, table.name, key_columns(table.definition, key), time_us, origin)
     image = seen[key] if version.image is None else conformed_row(table.definition, version.image)
     return m.InsertRow(table.schema.name, table.name, image, time_us, origin)
-
-
-def _key_columns(definition: TableDefinition, key: str) -> dict[str, m.RowValue]:
-    columns = [definition.column_by_id(column_id) for column_id in definition.primary_key]
-    return {column.name: _value(column, text) for column, text in zip(columns, key.split(_SEPARATOR), strict=True)}
-
-
-def _value(column: Column, text: str) -> m.RowValue:
-    """A key's value from its canonical text, as a change names it."""
-    if column.type.name == "boolean":
-        return text == "true"
-    if column.type.name in INTEGER_BITS and -(2**63) <= int(text) < 2**63:
-        return int(text)
-    return text

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from commitlog.domain.model import DeleteRow, InsertRow, InvalidCode, Row, RowValue, UpdateRow
-from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
-from commitlog.domain.model.types import canonical_value, check_json_type, fold, value_text
+from commitlog.domain.model.definitions import Column, InvalidChangeError, TableDefinition, quoted
+from commitlog.domain.model.types import INTEGER_BITS, canonical_value, check_json_type, fold, value_text
 from commitlog.domain.state.rows import LOCAL, Origin, RowVersion
 
 RowChange: TypeAlias = InsertRow | UpdateRow | DeleteRow
@@ -60,6 +60,20 @@ def given_key(table: TableDefinition, key: Row) -> str:
             ) from None
         image[column.name] = value
     return key_of(table, image)
+
+
+def key_columns(table: TableDefinition, key: str) -> dict[str, RowValue]:
+    """The key columns that a canonical key is of, as a change names them: ``given_key`` of them is the key."""
+    columns = [table.column_by_id(column_id) for column_id in table.primary_key]
+    return {column.name: _value(column, text) for column, text in zip(columns, key.split(_SEPARATOR), strict=True)}
+
+
+def _value(column: Column, text: str) -> RowValue:
+    if column.type.name == "boolean":
+        return text == "true"
+    if column.type.name in INTEGER_BITS and -(2**63) <= int(text) < 2**63:
+        return int(text)
+    return text
 
 
 def shown_key(key: str) -> str:
