@@ -245,8 +245,12 @@ class EmbeddedPostgres:
 def stop_orphaned_postgres(directory: Path) -> bool:
     """Stops the server, or what is left of one, in a directory whose lock is free; True when there was one."""
     data = directory.absolute() / "data"
-    left = find_processes(lambda process: process.name() == "postgres" and process.cwd() == str(data))
-    postmasters = [process for process in left if str(data) in process.cmdline()]
+
+    def is_left(process: psutil.Process) -> bool:
+        return bool(process.name() == "postgres" and process.cwd() == str(data))
+
+    left = find_processes(is_left)
+    postmasters = find_processes(lambda process: is_left(process) and str(data) in process.cmdline())
     stop_processes(postmasters, signal.SIGINT, timeout_s=STOP_TIMEOUT_S)
     # Sessions of a killed server end by themselves, unless they are busy.
     stop_processes(left, signal.SIGQUIT, timeout_s=5)

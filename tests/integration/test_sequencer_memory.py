@@ -18,9 +18,9 @@ from commitlog.log.results import ResultsReader
 from commitlog.log.topics import topics_of
 
 BATCH_RECORDS = 500
-QUEUED, QUEUED_BYTES = 4 * AHEAD_RECORDS, 6_000
-"""Much more than is fetched ahead: 96 MB, of which 24 MB may be in memory, and what is on its way."""
-GROWN_MIB_MAX = 64
+QUEUED, QUEUED_BYTES = 8 * AHEAD_RECORDS, 6_000
+"""Much more than is fetched ahead: 192 MB, of which 24 MB may be in memory, and what is on its way (37 to 66 MiB were seen)."""
+GROWN_MIB_MAX = 96
 QUEUED_AT_NIGHT, BYTES_AT_NIGHT = 1_000_000, 100
 REMEMBERED_BYTES = 400
 """Of each proposal, by which it is known when it comes again."""

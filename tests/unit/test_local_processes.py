@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+import pytest
+
+from commitlog.local.postgres import stop_orphaned_postgres
 from commitlog.local.processes import HOST, DirectoryLock, find_processes, free_port, is_listening, stop_processes
 
 HOLD = """\
@@ -69,3 +75,41 @@ def test_stop_processes_when_one_ignores_the_signal_then_kills_it() -> None:
         found = find_processes(lambda each: each.pid == process.pid)
         stop_processes(found, 15, timeout_s=0.3)
         assert not found[0].is_running()
+
+
+class Ending(psutil.Process):
+    """A session of a killed server, which ends while it is looked at."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(1)
+        self.asked: list[int] = []
+        self._directory = directory
+
+    def status(self) -> psutil.ProcessStatus:
+        return psutil.STATUS_SLEEPING
+
+    def name(self) -> str:
+        return "postgres"
+
+    def cwd(self) -> str:
+        return str(self._directory)
+
+    def cmdline(self) -> list[str]:
+        raise psutil.ZombieProcess(self.pid)
+
+    def send_signal(self, sig: int) -> None:
+        self.asked.append(sig)
+        raise psutil.NoSuchProcess(self.pid)
+
+
+def test_stop_orphaned_postgres_when_a_session_ends_meanwhile_then_it_is_none_that_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Ending(tmp_path / "data")
+
+    def all_processes() -> Iterator[psutil.Process]:
+        yield session
+
+    monkeypatch.setattr(psutil, "process_iter", all_processes)
+    assert stop_orphaned_postgres(tmp_path)
+    assert session.asked == [signal.SIGQUIT]
