@@ -94,13 +94,14 @@ class Settings:
             clear.
         gateway_tls_key: its key, as PEM; None where it is in the same file.
         metrics_host: where services tell their measures and whether they are ready.
-        metrics_port: the sequencer's port for that; projector, checkpointer, web page, `serve` and the gateway have the next
-            ones, and a service whose port is taken has another free one.
+        metrics_port: the sequencer's port for that; projector, checkpointer, web page, `serve`, the gateway and the
+            relay have the next ones, and a service whose port is taken has another free one.
         cache_dir: where this user's downloaded jars are.
         java_home: the Java to run the broker with; None looks on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
         links_from: profiles of `commitlog.toml`, comma separated: `serve` and `up` bring what their logs commit to this one.
-        registry_url: the schema registry that `commitlog relay` asks, `http://user:password@host:8081`.
+        registry_url: the schema registry that `commitlog relay` asks, `http://user:password@host:8081`; where there is one,
+            `serve` and `up` run a relay.
         sources: for each setting where its value came from, for messages.
         config_file: where the profiles of other logs are.
         machine: what the process runs on; no setting that anybody gives.

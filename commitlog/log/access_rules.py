@@ -25,24 +25,27 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
 from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin
-from commitlog.log.topics import topics_of
+from commitlog.log.topics import border_topics_of, relay_of, topics_of
 
 
 class Role(StrEnum):
-    """What somebody is to a log; each may also do what a reader may.
+    """What somebody is to a log; each but BORDER may also do what a reader may.
 
     READER: follows the outcomes, and asks for them. WRITER: proposes. SERVICE: decides, projects, saves checkpoints and
-    trims proposals (`commitlog serve`). OWNER: creates the log, changes its topics and trims results.
+    trims proposals (`commitlog serve`). OWNER: creates the log, changes its topics and trims results. RELAY: takes
+    proposals from the border and gives outcomes to it. BORDER: proposes and reads there, and may nothing in the log itself.
     """
 
     READER = "reader"
     WRITER = "writer"
     SERVICE = "service"
     OWNER = "owner"
+    RELAY = "relay"
+    BORDER = "border"
 
 
 class AccessRule(NamedTuple):
-    """What is allowed on one topic, or on groups of consumers whose names begin alike.
+    """What is allowed on one topic, on groups of consumers or the ids of transactions, also of all whose names begin alike.
 
     Every consumer of Kafka's library asks for its group, also one that has no use for it: ``<log>.unused``.
     """
@@ -68,6 +71,8 @@ _READING = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
 
 def access_rules(log: str, role: Role) -> tuple[AccessRule, ...]:
     """The rules that let somebody be what a role says, and nothing more."""
+    if role is Role.BORDER:
+        return tuple(_of_border(log))
     topics = topics_of(log)
     added: dict[Role, Mapping[str, tuple[str, ...]]] = {
         Role.READER: {},
@@ -80,12 +85,30 @@ def access_rules(log: str, role: Role) -> tuple[AccessRule, ...]:
             topics.control: ("WRITE",),
         },
         Role.OWNER: dict.fromkeys(topics, ("CREATE", "ALTER", "ALTER_CONFIGS", "WRITE", "DELETE")),
+        Role.RELAY: {topics.proposals: ("WRITE",)},
     }
     return (
         *(AccessRule("TOPIC", topic, False, (*_READING, *added[role].get(topic, ()))) for topic in topics),
         AccessRule("GROUP", f"{log}.subscribers.", True, ("READ", "DESCRIBE")),
         AccessRule("GROUP", f"{log}.unused", False, ("DESCRIBE",)),
+        *(_of_relay(log) if role is Role.RELAY else ()),
     )
+
+
+def _of_relay(log: str) -> Iterator[AccessRule]:
+    """What a relay may beside a writer."""
+    for topic in border_topics_of(log):
+        yield AccessRule("TOPIC", topic, False, (*_READING, "CREATE", "WRITE"))
+    yield AccessRule("GROUP", relay_of(log), True, ("READ", "DESCRIBE"))
+    yield AccessRule("TRANSACTIONAL_ID", relay_of(log), False, ("WRITE", "DESCRIBE"))
+
+
+def _of_border(log: str) -> Iterator[AccessRule]:
+    """What programs may for which a relay stands at the border."""
+    topics = border_topics_of(log)
+    for topic in topics:
+        yield AccessRule("TOPIC", topic, False, (*_READING, *(("WRITE",) if topic == topics.proposals else ())))
+    yield AccessRule("GROUP", f"{log}.border.", True, ("READ", "DESCRIBE"))
 
 
 def principal_of(name: str) -> str:
@@ -103,7 +126,7 @@ def commands(log: str, principals: Mapping[Role, Collection[str]]) -> Iterator[s
             for word in ("--operation", "".join(part.title() for part in operation.split("_")))
         ]
         pattern = ["--resource-pattern-type", "prefixed"] if rule.is_prefix else []
-        yield shlex.join([*words, f"--{rule.resource.lower()}", rule.name, *pattern])
+        yield shlex.join([*words, f"--{rule.resource.lower().replace('_', '-')}", rule.name, *pattern])
 
 
 def apply(settings: Settings, principals: Mapping[Role, Collection[str]]) -> int:

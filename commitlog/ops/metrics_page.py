@@ -12,6 +12,7 @@ from commitlog.observing.durations import BOUNDS_S
 from commitlog.ops.service.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.supervisor import Supervised
+from commitlog.relay.progress import RelayProgress
 from commitlog.sites.link import LinkProgress
 
 _BOUNDS = ", ".join(f"{each:g}" for each in BOUNDS_S)
@@ -47,6 +48,7 @@ def _measures() -> Iterator[tuple[str, list[Metric]]]:
     yield "Of a projector", list(of.of_projector(ProjectorStatus(applied_seq=1, head_snapshot_id=1), lag))
     yield "Of a checkpointer", list(of.of_checkpointer(replayed_seq=1, saved_seq=1))
     yield "Of a link between sites", list(of.of_link(LinkProgress("tokyo", "paris"), lag))
+    yield "Of a relay", list(of.of_relay(RelayProgress(), lag, lag))
     yield "Of `commitlog serve` itself", list(of.of_supervisor([Supervised("sequencer", 1, 1)]))
 
 

@@ -20,10 +20,11 @@ from commitlog.log.codec import readable_ids
 from commitlog.log.codec.confluent import framed, proposal_in
 from commitlog.log.connection import MESSAGE_BYTES_MAX, know_topic, make_consumer, ready_producer
 from commitlog.log.reading import take
-from commitlog.log.topics import topics_of
+from commitlog.log.topics import BorderTopics, relay_of, topics_of
 from commitlog.log.triage import Consumed, Triage, consumed, in_words, triage
+from commitlog.relay.progress import RelayProgress
 from commitlog.relay.registry import Registry
-from commitlog.relay.topics import BorderTopics
+from commitlog.relay.turn import SILENT_MS_MAX
 
 MESSAGES_MAX = 1_000
 POLL_S = 0.2
@@ -39,16 +40,25 @@ class Inward:
         genesis: the log's own.
         border: the topics at the border.
         registry: says what the ids of schemas mean.
+        progress: is added to.
         receipts_id: the id of the schema of receipts.
     """
 
     def __init__(
-        self, settings: Settings, genesis: Genesis, border: BorderTopics, registry: Registry, *, receipts_id: int
+        self,
+        settings: Settings,
+        genesis: Genesis,
+        border: BorderTopics,
+        registry: Registry,
+        progress: RelayProgress,
+        *,
+        receipts_id: int,
     ) -> None:
         self._settings = settings
         self._genesis = genesis
         self._topics, self._border = topics_of(settings.log), border
         self._registry = registry
+        self._progress = progress
         self._receipts_id = receipts_id
         self._failure: KafkaError | None = None
 
@@ -67,7 +77,11 @@ class Inward:
             linger_ms=0,
         )
         consumer = make_consumer(
-            self._settings, group_id=f"{self._settings.log}.relay", auto_offset_reset="earliest", fetch_wait_max_ms=100
+            self._settings,
+            group_id=relay_of(self._settings.log),
+            auto_offset_reset="earliest",
+            fetch_wait_max_ms=100,
+            session_timeout_ms=SILENT_MS_MAX,
         )
         try:
             know_topic(self._settings, consumer, self._border.proposals)
@@ -127,6 +141,10 @@ class Inward:
                 self._set_aside(producer, message, f"{len(value):,} bytes are more than the log takes")
             elif error is not None:
                 self._failure = error
+            elif topic == self._topics.proposals:
+                self._progress.proposals += 1
+            else:
+                self._progress.receipts += 1
 
         producer.produce(
             topic,
@@ -158,6 +176,8 @@ class Inward:
     def _told_of_dead_letter(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             self._failure = error
+        else:
+            self._progress.dead_letters += 1
 
     def _wait_until_taken(self, producer: Producer) -> None:
         """Until the broker has all that was sent; what it had not in time is read and sent again."""

@@ -1,7 +1,7 @@
 """Outcomes from the log to the border, each exactly once and in the log's order: only those that count (`Chain`).
 
-How far it is, the last outcome at the border says, with its place in the results. They are written by transactions of Kafka's,
-whose id fences a relay that ran before.
+How far they are, the last outcome at the border says, with its place in the results. They are written by transactions of
+Kafka's, whose id fences a relay that gave them before.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from commitlog.log.codec.confluent import framed, unframed
 from commitlog.log.connection import MESSAGE_BYTES_MAX, end_offset, make_admin, ready_producer
 from commitlog.log.reading import TopicReader
 from commitlog.log.results import ResultRecord, ResultsReader
+from commitlog.log.topics import BorderTopics, relay_of
 from commitlog.log.triage import Triage, triage
-from commitlog.relay.topics import BorderTopics
+from commitlog.relay.progress import RelayProgress
+from commitlog.relay.turn import Turn
 
 RECORDS_MAX = 1_000
 POLL_S = 0.2
@@ -37,38 +39,54 @@ class Outward:
         settings: which log, and where.
         genesis: the log's own.
         border: the topics at the border.
+        progress: is added to.
         outcomes_id: the id of the schema of outcomes.
     """
 
-    def __init__(self, settings: Settings, genesis: Genesis, border: BorderTopics, *, outcomes_id: int) -> None:
+    def __init__(
+        self, settings: Settings, genesis: Genesis, border: BorderTopics, progress: RelayProgress, *, outcomes_id: int
+    ) -> None:
         self._settings = settings
         self._genesis = genesis
         self._topic = border.results
+        self._progress = progress
         self._outcomes_id = outcomes_id
 
     def run(self, stop: threading.Event) -> None:
-        """Do so until it is told to stop.
+        """Do so while it is its turn, until it is told to stop.
 
         Raises:
-            FencedError: another relay of this log has begun.
+            FencedError: another relay gives them, before this one has heard that its turn is over.
             LogUnavailableError: a broker does not answer.
             LogRefusedError: Kafka does not let a topic be read or written.
             LogIntegrityError: the results are not what they were.
         """
         try:
-            producer = ready_producer(
-                self._settings,
-                transactional_id=f"{self._settings.log}.relay",
-                transaction_timeout_ms=int(TRANSACTION_TIMEOUT_S * 1000),
-                message_max_bytes=MESSAGE_BYTES_MAX,
-            )
-            producer.init_transactions(TRANSACTION_TIMEOUT_S)
-            with ResultsReader(self._settings, after=self._position()) as reader:
+            with Turn(self._settings) as turn:
                 while not stop.is_set():
-                    records = reader.read(records_max=RECORDS_MAX, timeout_s=POLL_S)
-                    self._give([each for each in records if not isinstance(each.value, Genesis)], producer)
+                    self._progress.is_standby = True
+                    if turn.is_mine(POLL_S):
+                        self._give_all(turn, stop)
         except KafkaException as error:
             raise self._in_our_words(error.args[0]) from None
+
+    def _give_all(self, turn: Turn, stop: threading.Event) -> None:
+        """Give what is not at the border yet, and then what comes, as long as it is this one's turn."""
+        producer = ready_producer(
+            self._settings,
+            transactional_id=relay_of(self._settings.log),
+            transaction_timeout_ms=int(TRANSACTION_TIMEOUT_S * 1000),
+            message_max_bytes=MESSAGE_BYTES_MAX,
+        )
+        producer.init_transactions(TRANSACTION_TIMEOUT_S)
+        with ResultsReader(self._settings, after=self._position()) as reader:
+            self._progress.is_standby, noted = False, -1
+            while turn.is_mine() and not stop.is_set():
+                records = reader.read(records_max=RECORDS_MAX, timeout_s=POLL_S)
+                self._give([each for each in records if not isinstance(each.value, Genesis)], producer)
+                if reader.next_offset != noted:
+                    noted = reader.next_offset
+                    turn.note(noted)
 
     def _give(self, records: list[ResultRecord], producer: Producer) -> None:
         if not records:
@@ -82,6 +100,7 @@ class Outward:
                 headers={OFFSET_HEADER: str(record.offset)},
             )
         producer.commit_transaction(TRANSACTION_TIMEOUT_S)
+        self._progress.outcomes += len(records)
 
     def _position(self) -> LogPosition | None:
         """Where in the results the last outcome at the border lies; None before the first one of this log."""
@@ -126,7 +145,7 @@ class Outward:
     def _in_our_words(self, error: KafkaError) -> Exception:
         servers = self._settings.bootstrap_servers
         if error.code() in _FENCED:
-            return FencedError(f"another relay of the log {self._settings.log} has begun")
+            return FencedError(f"another relay of the log {self._settings.log} gives its outcomes")
         if triage(error) is Triage.REFUSED and not error.txn_requires_abort():
             return LogRefusedError(servers, error.name(), detail=error.str())
         return LogUnavailableError(servers, detail=error.str())

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from commitlog.config import Settings
 from commitlog.log.topic_settings import ensure_topics, wanted_topics
-from commitlog.log.topics import topics_of
-
-
-class BorderTopics(NamedTuple):
-    """Their names: what comes in, what goes out, and what came in and is no proposal."""
-
-    proposals: str
-    receipts: str
-    results: str
-    dead_letters: str
-
-
-def border_topics_of(log: str) -> BorderTopics:
-    """The names of the topics at a log's border."""
-    return BorderTopics(*(f"{log}.{name.replace('_', '-')}.confluent" for name in BorderTopics._fields))
+from commitlog.log.topics import BorderTopics, border_topics_of, topics_of
 
 
 def ensure_border_topics(settings: Settings, partitions: int, proposal_bytes_max: int) -> BorderTopics:

@@ -51,6 +51,9 @@ class Health(Protocol):
     def links(self) -> Sequence[object]: ...
 
     @property
+    def relay(self) -> object | None: ...
+
+    @property
     def problems(self) -> Sequence[str]: ...
 
 

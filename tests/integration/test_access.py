@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +15,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from log_running import Ids, create_table, proposal, serving
+from log_running import Ids, create_table, proposal, serving, wait_until
+from registry_server import RegistryServer
+from registry_server import serving as serving_registry
 from secured_servers import Certificates, SecuredBroker, make_certificates
 
 from commitlog.client import CommitLog
@@ -22,14 +27,20 @@ from commitlog.config import Settings
 from commitlog.domain.model import Verdict
 from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
 from commitlog.log.access_rules import Role, access_rules, apply
+from commitlog.log.codec import encode_proposal
+from commitlog.log.codec.confluent import framed, schema_text
 from commitlog.log.connection import end_offsets, make_admin
 from commitlog.log.genesis import init_log
 from commitlog.log.results import ResultsReader
-from commitlog.log.topics import topics_of
+from commitlog.log.topics import border_topics_of, topics_of
 from commitlog.ops.cli import cli
+from commitlog.relay.progress import outcomes_backlog
+from commitlog.relay.relay import run_relay
 
 LOG = "guarded"
 TOPICS = topics_of(LOG)
+BORDER = border_topics_of(LOG)
+WITHIN_S = 60.0
 DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -180,6 +191,53 @@ def test_acl_commands_then_say_and_give_the_same_rights(super_user: Settings, br
         apply(writer, {Role.OWNER: ["etl"]})
 
 
+def test_relay_when_it_has_its_role_then_a_program_at_the_border_is_answered_and_may_no_more(
+    of_role: dict[Role, Settings], ids: Ids
+) -> None:
+    border, registry = of_role[Role.BORDER], RegistryServer()
+    framing = registry.add(f"{BORDER.proposals}-value", schema_text("proposal.avsc"))
+    proposed = proposal(ids, 0, create_table(f"t{secrets.token_hex(4)}"))
+    sent = framed(encode_proposal(proposed), framing)
+    with serving(of_role[Role.SERVICE]), serving_registry(registry) as url:
+        relay, stop = replace(of_role[Role.RELAY], registry_url=url), threading.Event()
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(run_relay, relay, stop=stop)
+            try:
+                wait_until(lambda: outcomes_backlog(relay).readers() == 1, "the relay is there", deadline_s=WITHIN_S)
+                producer = Producer({"bootstrap.servers": border.bootstrap_servers, **border.kafka})
+                producer.produce(BORDER.proposals, sent)
+                assert producer.flush(WITHIN_S) == 0
+                found = read_by_group(border, f"{LOG}.border.x", BORDER.results, proposed.proposal_id)
+            finally:
+                stop.set()
+            running.result(WITHIN_S)
+    assert found
+    for topic in (*TOPICS, BORDER.results, BORDER.receipts, BORDER.dead_letters):
+        assert denial(border, topic) in DENIED
+
+
+def read_by_group(settings: Settings, group: str, topic: str, wanted: bytes) -> bool:
+    """Whether a record with these bytes comes to a consumer of a group in time."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.bootstrap_servers,
+            **settings.kafka,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + WITHIN_S
+    try:
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None and wanted in (message.value() or b""):
+                return True
+        return False
+    finally:
+        consumer.close()
+
+
 def test_rules_then_only_service_and_owner_write_what_is_told() -> None:
     for role in Role:
         writes = {rule.name for rule in access_rules(LOG, role) if "WRITE" in rule.operations}
@@ -190,5 +248,7 @@ def test_rules_then_only_service_and_owner_write_what_is_told() -> None:
                 Role.WRITER: {TOPICS.proposals},
                 Role.SERVICE: set(TOPICS) - {TOPICS.proposals, TOPICS.trims},
                 Role.OWNER: set(TOPICS),
+                Role.RELAY: {TOPICS.proposals, *BORDER},
+                Role.BORDER: {BORDER.proposals},
             }[role]
         )

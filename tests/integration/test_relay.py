@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +22,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from log_running import wait_until
 from registry_server import RegistryServer, serving
 
 from commitlog import CommitLog
@@ -29,8 +31,13 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, FencedError, RegistryUnavailableError
 from commitlog.log.codec.framing import schemas_dir
 from commitlog.log.genesis import init_log
+from commitlog.log.topics import border_topics_of, relay_of
+from commitlog.ops.service.health import log_health
+from commitlog.ops.service.listening import measures_note, running_at
+from commitlog.ops.service.supervisor import RELAY, Supervisor
+from commitlog.relay.progress import RelayProgress, outcomes_backlog
 from commitlog.relay.relay import run_relay
-from commitlog.relay.topics import border_topics_of, ensure_border_topics
+from commitlog.relay.topics import ensure_border_topics
 
 PROGRAM = Path(__file__).resolve().parents[2] / "docs/registry/propose.py"
 PROPOSAL = json.loads((schemas_dir() / "proposal.avsc").read_text(encoding="utf-8"))
@@ -56,6 +63,7 @@ class Relay:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.progress = RelayProgress()
         self._stop = threading.Event()
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="relay")
@@ -63,31 +71,21 @@ class Relay:
 
     def _run(self) -> None:
         try:
-            run_relay(self._settings, stop=self._stop)
+            run_relay(self._settings, stop=self._stop, progress=self.progress)
         except BaseException as error:
             self.failure = error
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
 
     def ended(self) -> BaseException | None:
         self._thread.join(WITHIN_S)
         assert not self._thread.is_alive()
         return self.failure
 
-    def stop(self) -> BaseException | None:
+    def __enter__(self) -> Relay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
-        return self.ended()
-
-
-@contextmanager
-def relaying(settings: Settings) -> Iterator[Relay]:
-    relay = Relay(settings)
-    try:
-        yield relay
-    finally:
-        if (failure := relay.stop()) is not None:
+        if (failure := self.ended()) is not None:
             raise failure
 
 
@@ -151,7 +149,7 @@ def test_program_when_it_knows_only_a_registry_then_proposes_and_is_answered(bor
         assert ended.returncode == 0, ended.stderr
         return ended.stdout.strip()
 
-    with relaying(bordered), CommitLog.connect(settings=bordered) as log:
+    with Relay(bordered), CommitLog.connect(settings=bordered) as log:
         with log.transaction() as tx:
             tx.create_table("main.t", {"id": "int64"})
         assert run() == "COMMITTED 2 None None"
@@ -176,7 +174,7 @@ def test_values_when_they_are_no_proposals_then_kept_with_the_reason_and_the_nex
         None: "no record in Confluent's framing: it starts with nothing, not 00 and a schema's id",
     }
     send(bordered, *bad, serialized(bordered, proposal("after")))
-    with relaying(bordered), following(bordered, topics.dead_letters) as letters:
+    with Relay(bordered), following(bordered, topics.dead_letters) as letters:
         with following(bordered, topics.receipts) as receipts:
             [answer] = deserialized(bordered, receipts(1)[0])["receipts"]
         kept = letters(len(bad))
@@ -196,7 +194,7 @@ def _header(message: Message, name: str) -> str:
 def test_proposal_when_its_schema_is_another_version_then_read_by_avros_rules(bordered: Settings) -> None:
     fewer = {**PROPOSAL, "fields": [each for each in PROPOSAL["fields"] if each["name"] not in ("replicated", "extra")]}
     send(bordered, serialized(bordered, proposal("s", author="somebody"), fewer))
-    with relaying(bordered), following(bordered, border_topics_of(bordered.log).results) as outcomes:
+    with Relay(bordered), following(bordered, border_topics_of(bordered.log).results) as outcomes:
         outcomes(1)
     with CommitLog.connect(settings=bordered) as log:
         assert [(each.verdict, each.author) for each in log.history()] == [("COMMITTED", "somebody")]
@@ -209,10 +207,10 @@ def test_relay_when_begun_again_then_each_outcome_is_there_once_and_repeats_have
     first = serialized(bordered, proposal("s"))
     with following(bordered, border_topics_of(bordered.log).results) as outcomes:
         send(bordered, first)
-        with relaying(bordered):
+        with Relay(bordered):
             outcomes(1)
         send(bordered, first, serialized(bordered, proposal("t", base_snapshot_id=1)))
-        with relaying(bordered):
+        with Relay(bordered):
             told = [deserialized(bordered, each) for each in outcomes(3)]
     assert [each["seq"] for each in told] == [1, 2, 3]
     assert [each["verdict"] for each in told] == ["COMMITTED", "DUPLICATE", "COMMITTED"]
@@ -220,19 +218,81 @@ def test_relay_when_begun_again_then_each_outcome_is_there_once_and_repeats_have
 
 
 @pytest.mark.usefixtures("deciding")
-def test_relay_when_another_one_begins_then_ends_and_no_outcome_is_there_twice(bordered: Settings) -> None:
+def test_relay_when_another_one_runs_then_the_one_whose_turn_it_is_gives_outcomes_and_the_other_goes_on_after_it(
+    bordered: Settings,
+) -> None:
     with following(bordered, border_topics_of(bordered.log).results) as outcomes:
+        with Relay(bordered) as first:
+            send(bordered, serialized(bordered, proposal("s0")))
+            outcomes(1)
+            second = Relay(bordered)
+            wait_until(lambda: outcomes_backlog(bordered).readers() == 2, "the relay is there", deadline_s=WITHIN_S)
+            send(bordered, serialized(bordered, proposal("s1", base_snapshot_id=1)))
+            outcomes(2)
+            assert first.progress.is_standby != second.progress.is_standby
+        with second:
+            send(bordered, serialized(bordered, proposal("s2", base_snapshot_id=2)))
+            told = [deserialized(bordered, each) for each in outcomes(3)]
+            assert not second.progress.is_standby
+    assert [each["snapshot_id"] for each in told] == [1, 2, 3]
+    assert first.progress.outcomes + second.progress.outcomes == 3
+
+
+@pytest.mark.usefixtures("deciding")
+def test_relay_when_another_gives_outcomes_before_it_has_heard_then_ends_and_none_is_there_twice(
+    bordered: Settings,
+) -> None:
+    with following(bordered, border_topics_of(bordered.log).results) as outcomes:
+        relay = Relay(bordered)
         send(bordered, serialized(bordered, proposal("s0")))
-        first, count = Relay(bordered), 1
-        outcomes(count)
-        with relaying(bordered):
-            # The first one hears of it when it writes.
-            while first.is_alive:
-                send(bordered, serialized(bordered, proposal(f"s{count}", base_snapshot_id=count)))
-                count += 1
-                told = [deserialized(bordered, each) for each in outcomes(count)]
-    assert isinstance(first.ended(), FencedError)
-    assert [each["snapshot_id"] for each in told] == [*range(1, count + 1)]
+        outcomes(1)
+        other = Producer({"bootstrap.servers": bordered.bootstrap_servers, "transactional.id": relay_of(bordered.log)})
+        other.init_transactions(WITHIN_S)
+        send(bordered, serialized(bordered, proposal("s1", base_snapshot_id=1)))
+        assert isinstance(relay.ended(), FencedError)
+        with Relay(bordered):
+            told = [deserialized(bordered, each) for each in outcomes(2)]
+    assert [each["snapshot_id"] for each in told] == [1, 2]
+
+
+@pytest.mark.usefixtures("deciding")
+def test_relay_when_the_service_runs_it_then_others_see_how_far_it_is(bordered: Settings, tmp_path: Path) -> None:
+    settings = replace(bordered, home=tmp_path)
+    topics = border_topics_of(settings.log)
+    send(settings, serialized(settings, proposal("s")), b"no proposal")
+    away = log_health(settings)
+    assert away.relay is not None
+    assert (away.relay.running, away.relay.proposals) == (0, 2)
+    assert "no relay is alive: run `commitlog serve` or `commitlog up`" in away.problems
+    supervisor = Supervisor([RELAY], settings.environment(), say=lambda _: None)
+    supervisor.check()
+    try:
+        with following(settings, topics.results) as outcomes, following(settings, topics.dead_letters) as letters:
+            outcomes(1)
+            letters(1)
+        wait_until(
+            lambda: str(log_health(settings).relay) == "1 runs; all is taken over",
+            "the relay is there",
+            deadline_s=WITHIN_S,
+        )
+        address = running_at(settings, measures_note(RELAY.name))
+        wait_until(
+            lambda: "commitlog_relay_outcomes_lag_records{" in _read(f"{address}metrics"),
+            "the relay is there",
+            deadline_s=WITHIN_S,
+        )
+        told = _read(f"{address}metrics")
+    finally:
+        supervisor.stop()
+    label = f'{{log="{settings.log}"}}'
+    counts = {"proposals_total": 1, "dead_letters_total": 1, "outcomes_total": 1, "receipts_total": 1, "standby": 0}
+    for name, count in {**counts, "proposals_lag_records": 0, "outcomes_lag_records": 0}.items():
+        assert f"commitlog_relay_{name}{label} {count:.1f}\n" in told
+
+
+def _read(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=WITHIN_S) as answer:
+        return str(answer.read().decode())
 
 
 @pytest.mark.usefixtures("deciding")
@@ -249,7 +309,7 @@ def test_registry_when_it_is_away_then_what_came_waits_for_it(bordered: Settings
         send(bordered, unseen)
         assert isinstance(relay.ended(), RegistryUnavailableError)
         registry.is_away = False
-        with relaying(bordered):
+        with Relay(bordered):
             told = [deserialized(bordered, each) for each in outcomes(2)]
     assert [each["seq"] for each in told] == [1, 2]
 

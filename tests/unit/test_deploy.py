@@ -79,7 +79,7 @@ def test_kubernetes_ports_then_are_those_where_services_listen() -> None:
 
 class WatchedNothing:
     service = "serve"
-    lag: Lag | None = None
+    lags: tuple[Lag, ...] = ()
 
     def measures(self, measures: Measures) -> Iterator[Metric]:
         return iter(())

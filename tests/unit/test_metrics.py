@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,22 +22,27 @@ from prometheus_client.parser import text_string_to_metric_families
 from commitlog.catalog.projector import ProjectorStatus
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
+from commitlog.errors import ConfigurationError
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
 from commitlog.ops.metrics_page import metrics_page
+from commitlog.ops.service import serve
 from commitlog.ops.service.endpoint import endpoint
 from commitlog.ops.service.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.measures import Measures
-from commitlog.ops.service.supervisor import Service, Supervised, Supervisor, installed_services
+from commitlog.ops.service.serve import wanted_services
+from commitlog.ops.service.supervisor import RELAY, Service, Supervised, Supervisor
 from commitlog.ops.service.watched import (
     WatchedCheckpointer,
     WatchedGateway,
     WatchedPage,
     WatchedProjector,
+    WatchedRelay,
     WatchedSequencer,
 )
 from commitlog.ops.service.whole import WatchedWhole
+from commitlog.relay.progress import RelayProgress
 from commitlog.sites.link import LinkProgress
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,6 +89,7 @@ class WatchedOne:
 
     def __init__(self, problem: str | None = None) -> None:
         self.lag = Lag(lambda: {0: 1, 1: 0}, lambda done: {0: 3, 1: 1})
+        self.lags = (self.lag,)
         self.says = problem
 
     def measures(self, measures: Measures) -> Iterator[Metric]:
@@ -93,6 +100,8 @@ class WatchedOne:
         yield from measures.of_projector(projecting, self.lag)
         yield from measures.of_checkpointer(replayed_seq=40, saved_seq=20)
         yield from measures.of_link(LinkProgress("tokyo", "paris", snapshot_id=9, brought=4, row_changes=7), self.lag)
+        relaying = RelayProgress(proposals=5, dead_letters=2, outcomes=6, is_standby=False)
+        yield from measures.of_relay(relaying, self.lag, self.lag)
         yield from measures.of_supervisor([Supervised("sequencer", 7, 2), Supervised("projector", None, 5)])
 
     def problem(self) -> str | None:
@@ -140,6 +149,8 @@ def test_metrics_when_asked_for_then_tell_what_the_services_know(told: dict[tupl
     assert told["commitlog_site_conflicts_total", "UNIQUE"] == 2
     assert told["commitlog_site_rows_moved_total", "HELD"] == 2
     assert told["commitlog_site_rows_moved_total", "RELEASED"] == 2
+    assert (told["commitlog_relay_proposals_total",], told["commitlog_relay_dead_letters_total",]) == (5, 2)
+    assert (told["commitlog_relay_standby",], told["commitlog_relay_outcomes_lag_records",]) == (0, 3)
     assert told["commitlog_ready", "sequencer"] == 1
     assert (told["commitlog_service_running", "sequencer"], told["commitlog_service_running", "projector"]) == (1, 0)
     assert told["commitlog_service_starts_total", "projector"] == 5
@@ -230,9 +241,23 @@ def test_sequencer_when_it_has_not_caught_up_then_is_not_ready(
     assert (watched.problem() is None) == (problem is None)
 
 
-def test_services_when_they_run_then_each_is_looked_at() -> None:
-    watched = (WatchedSequencer, WatchedProjector, WatchedCheckpointer, WatchedGateway, WatchedPage)
-    assert [each.name for each in installed_services()] == [each.service for each in watched]
+def test_services_when_they_run_then_each_is_looked_at(settings: Settings) -> None:
+    watched = [WatchedSequencer, WatchedProjector, WatchedCheckpointer, WatchedGateway, WatchedPage]
+    assert [each.name for each in wanted_services(settings)] == [each.service for each in watched]
+    bordered = replace(settings, registry_url="http://registry:8081")
+    assert [each.name for each in wanted_services(bordered)] == [
+        *(each.service for each in watched),
+        WatchedRelay.service,
+    ]
+
+
+def test_services_when_a_relay_is_asked_for_and_its_extra_is_not_there_then_says_what_to_install(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bordered = replace(settings, registry_url="http://registry:8081", sources={"registry_url": "commitlog.toml"})
+    monkeypatch.setattr(serve, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"registry_url \(commitlog.toml\).*'commitlog\[registry\]'"):
+        serve.wanted_services(bordered)
 
 
 def test_whole_when_one_of_its_services_is_not_ready_then_it_is_not_and_says_which(settings: Settings) -> None:
@@ -252,3 +277,28 @@ def test_whole_when_one_of_its_services_is_not_ready_then_it_is_not_and_says_whi
             )
     finally:
         supervisor.stop()
+
+
+def test_whole_when_its_relay_is_not_ready_then_it_is_still(settings: Settings) -> None:
+    supervisor = Supervisor([RELAY], settings.environment(), say=lambda _: None)
+    assert WatchedWhole(settings, supervisor).problem() is None
+
+
+@pytest.mark.parametrize(
+    ("partitions", "proposals_s", "outcomes_s", "problem"),
+    [
+        (0, 0.0, 0.0, "it has not begun"),
+        (4, 0.0, 0.0, None),
+        (4, LAG_S_MAX + 1, 0.0, "proposals wait at the border for 11 s"),
+        (4, 0.0, LAG_S_MAX + 1, "what was decided has not come to the border for 11 s"),
+    ],
+)
+def test_relay_when_something_waits_for_it_then_is_not_ready_and_says_what(
+    settings: Settings, partitions: int, proposals_s: float, outcomes_s: float, problem: str | None
+) -> None:
+    watched = WatchedRelay(settings)
+    watched.progress.partitions = partitions
+    for lag, seconds in ((watched.proposals, proposals_s), (watched.outcomes, outcomes_s)):
+        lag.problem, lag.seconds = None, seconds
+    assert (watched.problem() or "").startswith(problem or "")
+    assert (watched.problem() is None) == (problem is None)

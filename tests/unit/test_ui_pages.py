@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import CatalogUnavailableError, LogUnavailableError, ProposalRejectedError
+from commitlog.ops.service.health import RelayHealth
 from commitlog.ops.service.links import LinkHealth
 from commitlog.sites.link import Link, LinkProgress
 from commitlog.testing import InMemoryCommitLog
@@ -315,6 +316,7 @@ class LogIsNotWell:
     links: tuple[LinkHealth, ...] = (
         LinkHealth("t", LinkProgress("tokyo", HOSTILE, 9, 7, 0, 4, 12), lag=3, lag_s=61.0, at_ms=0),
     )
+    relay: RelayHealth | None = RelayHealth(running=0, proposals=1_200, outcomes=0)
     problems: tuple[str, ...] = ("no sequencer is alive: run `commitlog serve`", HOSTILE)
 
 
@@ -327,6 +329,7 @@ def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_t
         "5 outcomes behind, for 12.5 s",
         "outcome 4",
         "1 machine stands by.",
+        "none run; 1,200 proposals wait",
         "at snapshot 7, 3 behind, for 61.0 s; 4 snapshots with 12 row changes since it began",
     ):
         assert told in page.text

@@ -20,6 +20,8 @@ _KAFKA = {
     "writer": "Proposes.",
     "service": "Runs `commitlog serve`.",
     "owner": "Creates the log and changes its topics.",
+    "relay": "Runs `commitlog relay`, beside what the service may where `serve` runs it.",
+    "border": "Proposes and reads by a relay, in Confluent's wire format.",
 }
 _CATALOG = {
     "catalog-reader": "A login of PostgreSQL that reads the catalog; writers and Spark read it too.",

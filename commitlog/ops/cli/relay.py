@@ -11,6 +11,7 @@ from commitlog.ops.cli.options import settings_options
 from commitlog.ops.service.json_logs import log_as_json
 from commitlog.ops.service.keep_trying import Kept
 from commitlog.ops.service.serve import stopped_by_signal
+from commitlog.ops.service.watched import WatchedRelay, told_about
 from commitlog.relay.relay import run_relay
 
 
@@ -21,11 +22,13 @@ def relay_command(settings: Settings, registry: str | None) -> None:
     """Let programs that use a schema registry propose and read, in Confluent's wire format, until Ctrl-C or SIGTERM.
 
     Proposals are taken from LOG.proposals.confluent; receipts come to LOG.receipts.confluent, outcomes to
-    LOG.results.confluent. What is no proposal is kept in LOG.dead-letters.confluent, with the reason.
+    LOG.results.confluent. What is no proposal is kept in LOG.dead-letters.confluent, with the reason. Several relays share the
+    work. `commitlog up` and `commitlog serve` run one where registry_url is set.
     """
     if registry is not None:
         sources = {**settings.sources, "registry_url": "argument of the command"}
         settings = replace(settings, registry_url=registry, sources=sources)
     log_as_json("relay")
-    with stopped_by_signal() as stop, Kept("relay", settings, stop) as kept:
-        kept.run(lambda: run_relay(settings, stop=stop))
+    watched = WatchedRelay(settings)
+    with stopped_by_signal() as stop, Kept("relay", settings, stop) as kept, told_about(settings, watched):
+        kept.run(lambda: run_relay(settings, stop=stop, progress=watched.progress))

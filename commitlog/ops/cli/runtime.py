@@ -64,6 +64,8 @@ def status_command(settings: Settings, as_json: bool) -> None:
             click.echo(f"readers    at outcome {health.applied_seq}, {health.lag} behind{since if health.lag else ''}")
         for link in health.links:
             click.echo(f"link       {link}")
+        if health.relay is not None:
+            click.echo(f"relay      {health.relay}")
     sys.exit(0 if health.is_well else 1)
 
 

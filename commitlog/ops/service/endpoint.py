@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from commitlog.ops.service.listening import listening, measures_note, noted
 from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.supervisor import LINK
 
-PORTS = ("sequencer", "projector", "checkpointer", "page", "serve", "gateway")
+PORTS = ("sequencer", "projector", "checkpointer", "page", "serve", "gateway", "relay")
 """Each service has the port after the one before it, the first `metrics_port`; links come after them, in their order."""
 
 _logger = logging.getLogger("commitlog.metrics")
@@ -33,8 +33,8 @@ class Watched(Protocol):
     def service(self) -> str: ...
 
     @property
-    def lag(self) -> Lag | None:
-        """What it is behind; None for one that reads nothing."""
+    def lags(self) -> Sequence[Lag]:
+        """What it is behind, for each that it reads."""
         ...
 
     def measures(self, measures: Measures) -> Iterator[Metric]:
@@ -62,8 +62,8 @@ def endpoint(settings: Settings, watched: Watched) -> Iterator[str]:
         noted(settings, measures_note(watched.service), settings.metrics_host, taken) as address,
     ):
         _logger.info("measures are at %smetrics", address)
-        if watched.lag is not None:
-            threading.Thread(target=watched.lag.watch, args=(stop,), name="lag", daemon=True).start()
+        for lag in watched.lags:
+            threading.Thread(target=lag.watch, args=(stop,), name="lag", daemon=True).start()
         try:
             yield address
         finally:

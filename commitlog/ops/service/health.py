@@ -9,7 +9,7 @@ in the home besides.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from commitlog.catalog.queries import AppliedPosition, Catalog
@@ -24,12 +24,34 @@ from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.service.links import LinkHealth, link_healths
 from commitlog.ops.service.listening import measures_note, running_at
 from commitlog.ops.service.notes import Notes
+from commitlog.relay.progress import outcomes_backlog, proposals_backlog
 
 HEARTBEAT_TIMEOUT_S = 1.5
 LAG_S_MAX = 10.0
 UNDECIDED_S_MAX = 10.0
 PROJECTOR_TIMEOUT_S = 3.0
 _POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class RelayHealth:
+    """How far a log's relays are.
+
+    Attributes:
+        running: how many there are.
+        proposals: at the border that are not in the log yet.
+        outcomes: records of the results that are not at the border yet.
+    """
+
+    running: int
+    proposals: int
+    outcomes: int
+
+    def __str__(self) -> str:
+        waiting = [f"{self.proposals:,} proposals wait"] if self.proposals else []
+        waiting += [f"{self.outcomes:,} outcomes are not at the border"] if self.outcomes else []
+        relays = "1 runs" if self.running == 1 else f"{self.running or 'none'} run"
+        return f"{relays}; {', '.join(waiting) or 'all is taken over'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +70,7 @@ class LogHealth:
         lag: outcomes that are decided and not in the catalog.
         lag_s: how long ago the first of them was decided; 0 when there is none, None when it is not known.
         links: how far each link is that this machine runs.
+        relay: how far the log's relays are; None where the settings name no registry.
         errors: what services of this machine say is wrong, by service.
         problems: all that is wrong, in words; empty when the log is well.
     """
@@ -63,6 +86,7 @@ class LogHealth:
     lag: int | None = None
     lag_s: float | None = None
     links: tuple[LinkHealth, ...] = ()
+    relay: RelayHealth | None = None
     errors: tuple[tuple[str, str], ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -90,6 +114,7 @@ def log_health(settings: Settings) -> LogHealth:
             sent = sent_before(settings, genesis.partitions, int((time.time() - UNDECIDED_S_MAX) * 1000))
             epoch = _heard(listener, genesis.log_id)
             read = _reading(settings, catalog, lookup, genesis.log_id)
+            relay = None if settings.registry_url is None else _relays(settings, genesis.partitions)
             stands_still = epoch is not None and _is_undecided(settings, catalog, read, sent)
         finally:
             listener.close()
@@ -116,9 +141,22 @@ def log_health(settings: Settings) -> LogHealth:
         lag=None if read.applied_seq is None or last is None else max(0, last.seq - read.applied_seq),
         lag_s=read.lag_s,
         links=links,
+        relay=relay,
         errors=errors,
-        problems=(*unserved, *read.problems, *said),
+        problems=(*unserved, *read.problems, *_unrelayed(settings, relay), *said),
     )
+
+
+def _relays(settings: Settings, partitions: int) -> RelayHealth:
+    """How the log's relays are, as Kafka knows it by their groups."""
+    proposals, outcomes = proposals_backlog(settings), outcomes_backlog(settings)
+    return RelayHealth(outcomes.readers(), proposals.count(partitions), outcomes.count(1))
+
+
+def _unrelayed(settings: Settings, relay: RelayHealth | None) -> Iterator[str]:
+    """What is wrong with the border, where there is to be one."""
+    if relay is not None and not relay.running:
+        yield f"no relay is alive: {_who_starts(settings, 'relay')}"
 
 
 @dataclass(frozen=True, slots=True)

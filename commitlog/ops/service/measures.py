@@ -15,6 +15,7 @@ from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
 from commitlog.ops.service.lag import Lag
 from commitlog.ops.service.supervisor import Supervised
+from commitlog.relay.progress import RelayProgress
 from commitlog.sites.link import LinkProgress
 
 
@@ -107,6 +108,16 @@ class Measures:
             yield self._gauge(
                 "link_lag_seconds", "For how long the first of them has waited.", {by: lag.seconds}, "source"
             )
+
+    def of_relay(self, progress: RelayProgress, proposals: Lag, outcomes: Lag) -> Iterator[Metric]:
+        """What a relay tells of itself, and what waits for all of a log's relays."""
+        yield self._gauge("relay_standby", "1 while another relay gives the outcomes.", progress.is_standby)
+        yield self._counter("relay_proposals", "Proposals from the border that the log holds.", progress.proposals)
+        yield self._counter("relay_dead_letters", "What came and is no proposal.", progress.dead_letters)
+        yield self._counter("relay_receipts", "Records of receipts that the border holds.", progress.receipts)
+        yield self._counter("relay_outcomes", "Outcomes that the border holds.", progress.outcomes)
+        yield from self._lag("relay_proposals", "Proposals at the border that are not in the log.", proposals)
+        yield from self._lag("relay_outcomes", "Records of the results that are not at the border.", outcomes)
 
     def of_supervisor(self, services: Sequence[Supervised]) -> Iterator[Metric]:
         """What `serve` tells of the processes that it keeps running."""

@@ -25,9 +25,8 @@ from commitlog.local.home import (
 )
 from commitlog.local.processes import is_listening
 from commitlog.log.genesis import find_genesis
-from commitlog.ops.service.links import link_services
 from commitlog.ops.service.listening import running_at, running_place
-from commitlog.ops.service.serve import prepare
+from commitlog.ops.service.serve import prepare, wanted_services
 from commitlog.ops.service.supervisor import (
     COMMITLOG,
     GATEWAY,
@@ -36,7 +35,6 @@ from commitlog.ops.service.supervisor import (
     Say,
     Service,
     Supervisor,
-    installed_services,
     rotate,
 )
 
@@ -54,7 +52,7 @@ ServiceFactory = Callable[[Settings], Sequence[Service]]
 def prepared_services(settings: Settings) -> Sequence[Service]:
     """Those of `serve`, after the log and its catalog were made where they are missing."""
     prepare(settings)
-    return (*installed_services(), *link_services(settings))
+    return wanted_services(settings)
 
 
 @dataclass(frozen=True, slots=True)

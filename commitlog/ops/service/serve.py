@@ -12,12 +12,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.ops.service.keep_trying import keep_trying
 from commitlog.ops.service.links import link_services
-from commitlog.ops.service.supervisor import POLL_S, Service, Supervisor, installed_services
+from commitlog.ops.service.supervisor import POLL_S, RELAY, Service, Supervisor, installed_services
 from commitlog.ops.service.watched import told_about
 from commitlog.ops.service.whole import WatchedWhole
 
@@ -87,18 +88,31 @@ def check_path(settings: Settings) -> None:
             raise
 
 
+def wanted_services(settings: Settings, *, standby: bool = False) -> tuple[Service, ...]:
+    """Those that are installed, and those that the settings ask for: a relay by `registry_url`, a link by `links_from`.
+
+    Raises:
+        ConfigurationError: one cannot run, for what it needs is not installed or not said.
+    """
+    if settings.registry_url is not None and find_spec("httpx2") is None:
+        source = settings.sources["registry_url"]
+        raise ConfigurationError(f"registry_url ({source}) asks for a relay: pip install 'commitlog[registry]'")
+    relay = () if settings.registry_url is None else (RELAY,)
+    return (*installed_services(standby=standby), *relay, *link_services(settings))
+
+
 def serve(settings: Settings, *, services: Sequence[Service] | None = None, standby: bool = False) -> int:
     """Run the service until Ctrl-C or SIGTERM; the exit code.
 
     Args:
         settings: which log, and where.
-        services: None are all that are installed.
+        services: None are all that are installed and that the settings ask for.
         standby: another machine serves; take over when it ends.
     """
     with stopped_by_signal() as stop:
         keep_trying("serve", lambda: prepare(settings, standby=standby), stop=stop, say=_logger.warning)
         if services is None:
-            services = (*installed_services(standby=standby), *link_services(settings))
+            services = wanted_services(settings, standby=standby)
         supervisor = Supervisor(services, settings.environment(), say=_logger.warning)
         with told_about(settings, WatchedWhole(settings, supervisor)):
             try:

@@ -64,6 +64,7 @@ LINK = "link-"
 """What the name of a link's process begins with, before the profile whose log it reads."""
 PAGE = Service("page", ("ui", "--service"))
 GATEWAY = Service("gateway", ("gateway", "--service"))
+RELAY = Service("relay", ("relay",))
 _PAGE_NEEDS = ("jinja2", "starlette", "uvicorn")
 
 

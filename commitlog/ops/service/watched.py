@@ -16,6 +16,7 @@ from commitlog.log.sequencer import Phase, Sequencer, SequencerStatus
 from commitlog.log.topics import topics_of
 from commitlog.log.undecided import has_proposal
 from commitlog.ops.service.lag import LAG_S_MAX, Lag, Offsets
+from commitlog.relay.progress import Backlog, RelayProgress, outcomes_backlog, proposals_backlog
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -34,6 +35,7 @@ class WatchedSequencer:
         self._status: Callable[[], SequencerStatus] = SequencerStatus
         has_any = partial(has_proposal, settings)
         self.lag = Lag(self._done, _ends_of(settings, topics_of(settings.log).proposals), has_any=has_any)
+        self.lags = (self.lag,)
 
     def is_made(self, sequencer: Sequencer) -> None:
         """Look at this one from now on."""
@@ -60,6 +62,7 @@ class WatchedProjector:
     def __init__(self, settings: Settings, projector: Projector) -> None:
         self._projector = projector
         self.lag = Lag(self._done, _ends_of(settings, topics_of(settings.log).results))
+        self.lags = (self.lag,)
 
     def measures(self, measures: Measures) -> Iterator[Metric]:
         return measures.of_projector(self._projector.status, self.lag)
@@ -76,7 +79,7 @@ class WatchedCheckpointer:
     """A checkpointer, which is another one after each outage of its broker."""
 
     service = "checkpointer"
-    lag = None
+    lags = ()
 
     def __init__(self) -> None:
         self.checkpointer: Checkpointer | None = None
@@ -102,6 +105,7 @@ class WatchedLink:
         self._running = running
         self.service = running.service
         self.lag = running.lag
+        self.lags = (self.lag,)
 
     def measures(self, measures: Measures) -> Iterator[Metric]:
         if self._running.progress is not None:
@@ -113,11 +117,36 @@ class WatchedLink:
         return _behind(self.lag, "what the other site has committed waits")
 
 
+class WatchedRelay:
+    """A relay: what waits, waits for all of a log's relays."""
+
+    service = "relay"
+
+    def __init__(self, settings: Settings) -> None:
+        self.progress = RelayProgress()
+        self.proposals = self._lag(proposals_backlog(settings), lambda: self.progress.partitions)
+        self.outcomes = self._lag(outcomes_backlog(settings), lambda: min(1, self.progress.partitions))
+        self.lags = (self.proposals, self.outcomes)
+
+    def _lag(self, backlog: Backlog, partitions: Callable[[], int]) -> Lag:
+        return Lag(lambda: backlog.done(partitions()), backlog.ends, has_any=backlog.has_any)
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        return measures.of_relay(self.progress, self.proposals, self.outcomes)
+
+    def problem(self) -> str | None:
+        if not self.progress.partitions:
+            return "it has not begun"
+        return _behind(self.proposals, "proposals wait at the border") or _behind(
+            self.outcomes, "what was decided has not come to the border"
+        )
+
+
 class WatchedPage:
     """The web page: it is ready as soon as it answers."""
 
     service = "page"
-    lag = None
+    lags = ()
 
     def measures(self, measures: Measures) -> Iterator[Metric]:
         return iter(())
@@ -130,7 +159,7 @@ class WatchedGateway:
     """The gateway: it is ready as soon as it listens."""
 
     service = "gateway"
-    lag = None
+    lags = ()
 
     def __init__(self) -> None:
         self.address: str | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from commitlog.config import Settings
 from commitlog.ops.service.listening import measures_note, running_at
-from commitlog.ops.service.supervisor import LINK, Supervised, Supervisor
+from commitlog.ops.service.supervisor import LINK, RELAY, Supervised, Supervisor
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -20,10 +20,12 @@ ANSWER_TIMEOUT_S = 2.0
 
 
 class WatchedWhole:
-    """The processes of a supervisor: ready when each of them is but links: a site that is cut off goes on by itself."""
+    """The processes of a supervisor: ready when each of them is but links and the relay: a site that is cut off goes on by
+    itself, and so does a log whose registry is away.
+    """
 
     service = "serve"
-    lag = None
+    lags = ()
 
     def __init__(self, settings: Settings, supervisor: Supervisor) -> None:
         self._settings = settings
@@ -33,7 +35,7 @@ class WatchedWhole:
         return measures.of_supervisor(self._supervisor.described())
 
     def problem(self) -> str | None:
-        own = (each for each in self._supervisor.described() if not each.name.startswith(LINK))
+        own = (each for each in self._supervisor.described() if not each.name.startswith((LINK, RELAY.name)))
         problems = ((each.name, self._problem_of(each)) for each in own)
         return "; ".join(f"{name}: {problem}" for name, problem in problems if problem) or None
 
