@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -316,7 +316,7 @@ class LogIsNotWell:
     links: tuple[LinkHealth, ...] = (
         LinkHealth("t", LinkProgress("tokyo", HOSTILE, 9, 7, 0, 4, 12), lag=3, lag_s=61.0, at_ms=0),
     )
-    relay: RelayHealth | None = RelayHealth(running=0, proposals=1_200, outcomes=0)
+    relay: RelayHealth = field(default_factory=lambda: RelayHealth(running=0, proposals=1_200, outcomes=0))
     problems: tuple[str, ...] = ("no sequencer is alive: run `commitlog serve`", HOSTILE)
 
 
