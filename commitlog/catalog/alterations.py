@@ -26,16 +26,17 @@ _COLUMNS = sql.SQL("""
     SELECT c.relname, array_agg(a.attname || ' ' || format_type(a.atttypid, NULL) || CASE WHEN a.attnotnull THEN ' NOT NULL'
            ELSE '' END ORDER BY a.attnum)
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-    WHERE c.relkind = 'r' AND c.relnamespace = {schema}::regnamespace AND c.relname = ANY(%(tables)s) GROUP BY 1""")
+    WHERE c.relkind = 'r' AND c.relnamespace = quote_ident({schema})::regnamespace AND c.relname = ANY(%(tables)s)
+    GROUP BY 1""")
 _INDEXES = sql.SQL("""
     SELECT c.relname FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
-    WHERE c.relnamespace = {schema}::regnamespace AND i.indisvalid""")
+    WHERE c.relnamespace = quote_ident({schema})::regnamespace AND i.indisvalid""")
 _KEYED = sql.SQL("""
     SELECT c.relname FROM pg_class c JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'p'
-    WHERE c.relnamespace = {schema}::regnamespace""")
+    WHERE c.relnamespace = quote_ident({schema})::regnamespace""")
 _ADDED = sql.SQL("""
     WITH made AS (SELECT oid, relname, relrowsecurity FROM pg_class WHERE relkind = 'r'
-                  AND relnamespace = {schema}::regnamespace AND relname = ANY(%(tables)s))
+                  AND relnamespace = quote_ident({schema})::regnamespace AND relname = ANY(%(tables)s))
     SELECT 'rule ' || rulename || ' on ' || relname, false FROM made JOIN pg_rewrite ON ev_class = made.oid
     UNION ALL
     SELECT 'constraint ' || conname || ' on ' || relname, false FROM made JOIN pg_constraint ON conrelid = made.oid

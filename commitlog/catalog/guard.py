@@ -88,7 +88,7 @@ _OPEN = sql.SQL("""
     DO $$ BEGIN IF to_regrole({name}) IS NOT NULL THEN GRANT {privileges} ON {table} TO {role}; END IF; END $$""")
 _CATALOGS_TABLES = sql.SQL("""
     SELECT c.oid, c.relname, c.oid::regclass::text AS name FROM pg_class c WHERE c.relkind = 'r' AND (
-        c.relnamespace = current_schema()::regnamespace
+        c.relnamespace = quote_ident(current_schema())::regnamespace
             AND (c.relname = ANY(%(ducklake)s) OR c.relname ~ '^ducklake_inlined_(data|delete)_[0-9_]+$')
         OR c.relnamespace = to_regnamespace('commitlog') AND c.relname = ANY(%(own)s))""")
 _UNGUARDED = sql.SQL("""
@@ -101,7 +101,7 @@ _UNGUARDED = sql.SQL("""
 _ROLES_THERE = sql.SQL("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)")
 _CLOSED = sql.SQL("""
     SELECT c.oid::regclass::text, pg_has_role(current_user, c.relowner, 'USAGE') FROM pg_class c
-    WHERE c.relnamespace IN (current_schema()::regnamespace, 'commitlog'::regnamespace)
+    WHERE c.relnamespace IN (quote_ident(current_schema())::regnamespace, 'commitlog'::regnamespace)
     AND c.relkind IN ('r', 'v') AND (c.relname LIKE 'ducklake%%' OR c.relnamespace = 'commitlog'::regnamespace)
     AND NOT (has_schema_privilege(%(role)s, c.relnamespace, 'USAGE')
              AND (SELECT bool_and(has_table_privilege(%(role)s, c.oid, p)) FROM unnest(%(privileges)s::text[]) p))
@@ -117,7 +117,7 @@ _GRANT_TABLES = sql.SQL("GRANT {} ON {} TO {}")
 _OPENS_LATER_TABLES = """
     SELECT EXISTS (SELECT FROM pg_default_acl d, aclexplode(d.defaclacl) a
         WHERE d.defaclobjtype = 'r' AND d.defaclnamespace = 'commitlog'::regnamespace
-        AND d.defaclrole = current_user::regrole AND a.grantee = to_regrole(%s))"""
+        AND d.defaclrole = quote_ident(current_user)::regrole AND a.grantee = to_regrole(%s))"""
 
 
 def mark_projector(conn: Connection) -> None:

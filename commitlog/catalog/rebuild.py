@@ -53,7 +53,7 @@ _LOCK_TIMEOUT_MS_OF_PROJECTOR = 10_000
 
 _LEFT_OVER = sql.SQL("""
     SELECT c.relname FROM pg_class c
-    WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND c.relname ~ %s
+    WHERE c.relkind = 'r' AND c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname ~ %s
     AND c.relname NOT IN (SELECT table_name FROM {registered})
     AND c.relname NOT IN (SELECT 'ducklake_inlined_delete_' || table_id FROM {tables}) ORDER BY 1""")
 _RELATIONS = sql.SQL("""
@@ -65,11 +65,11 @@ _LIVE_TABLES = sql.SQL("""
         OR n.nspname = current_schema() AND (c.relname = ANY(%s) OR c.relname ~ %s)) ORDER BY 1, 2""")
 _MADE_ALIKE = sql.SQL("""
     WITH made AS (
-        SELECT c.relname, c.relnamespace::regnamespace::text AS place, (
+        SELECT c.relname, n.nspname AS place, (
             SELECT array_agg(concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum)
             FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
             (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid) AS indexes
-        FROM pg_class c WHERE c.relkind = 'r' AND c.relname ~ %s)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND c.relname ~ %s)
     SELECT l.place, l.relname FROM made l JOIN made s USING (relname, columns, indexes)
     WHERE l.place = current_schema() AND s.place = %s ORDER BY 2""")
 _BOTH_EMPTY = sql.SQL("SELECT {} WHERE NOT EXISTS (SELECT 1 FROM {}) AND NOT EXISTS (SELECT 1 FROM {})")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from urllib.parse import quote
 
 import psycopg
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 from live_lakes import LiveLake, live_lake
+from psycopg import sql
 
 from commitlog.catalog.checks import ALWAYS, WITH_STATE
 from commitlog.config import Settings
@@ -86,6 +89,27 @@ def test_doctor_when_all_is_well_then_every_check_is_ok_through_all_that_a_lake_
     assert found(lake) == {}
     Checkpointer(lake.settings).checkpoint_now()
     assert found(lake) == {}
+
+
+@pytest.mark.parametrize("schema", ["Lake", 'an "odd" one'])
+def test_doctor_when_the_schema_and_its_owner_have_names_that_need_quotes_then_all_is_well_and_a_rebuild_is(
+    settings: Settings, schema: str
+) -> None:
+    name = sql.Identifier(schema)
+    with psycopg.connect(settings.database_url, autocommit=True) as conn:
+        if conn.execute("SELECT to_regrole('\"An-owner\"')").fetchone() == (None,):
+            conn.execute('CREATE ROLE "An-owner" SUPERUSER')
+        conn.execute(sql.SQL('CREATE SCHEMA {} AUTHORIZATION "An-owner"').format(name))
+        path = name.as_string(conn).replace(" ", "\\ ")
+    url = f"{settings.database_url}?options={quote(f'-csearch_path={path} -crole=An-owner')}"
+    with live_lake(replace(settings, database_url=url)) as lake:
+        assert found(lake) == {}
+        rebuilt = CliRunner().invoke(cli, ["catalog", "rebuild"], env=lake.settings.environment())
+        assert rebuilt.exit_code == 0, rebuilt.output
+        with lake.log.transaction() as tx:
+            tx.expire_snapshots(lake.log.head_snapshot_id() - 1)
+        lake.settle()
+        assert found(lake) == {}
 
 
 def test_doctor_when_called_then_exit_code_and_output_tell(lake: LiveLake) -> None:

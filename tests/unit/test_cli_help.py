@@ -51,6 +51,16 @@ def test_help_when_shown_then_ends_with_examples_as_they_were_written(path: str)
     assert lines[-len(examples) - 1 :] == ["Examples:", *examples]
 
 
+@pytest.mark.parametrize(
+    "path", [path for path, context in COMMANDS.items() if isinstance(context.command, click.Group)]
+)
+def test_help_of_a_group_when_it_lists_commands_then_ends_no_line_in_the_middle(path: str) -> None:
+    context = click.Context(COMMANDS[path].command, info_name=path, terminal_width=80)
+    listed = context.command.get_help(context).partition("Commands:")[2].partition("Examples:")[0]
+    assert listed
+    assert "..." not in listed
+
+
 @pytest.mark.parametrize("example", [each for examples in EXAMPLES.values() for each in examples])
 def test_example_when_taken_apart_then_the_command_takes_its_options(example: str) -> None:
     # What another program is given, in $(...), is a command too.

@@ -63,7 +63,7 @@ _FORGET_ROWS_TABLES = sql.SQL("DELETE FROM ducklake_inlined_data_tables WHERE ta
 _DELETES_TABLES = sql.SQL("""
     SELECT relname FROM (SELECT DISTINCT table_id FROM ducklake_data_file WHERE end_snapshot <= %s) f
     JOIN pg_class ON relname = 'ducklake_inlined_delete_' || table_id AND relkind = 'r'
-        AND relnamespace = current_schema()::regnamespace ORDER BY 1""")
+        AND relnamespace = quote_ident(current_schema())::regnamespace ORDER BY 1""")
 _IS_ENDED = sql.SQL("end_snapshot <= {}")
 _IS_OF_ENDED_FILE = sql.SQL("file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot <= {})")
 _IS_ANY = sql.SQL("true")

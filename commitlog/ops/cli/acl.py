@@ -46,7 +46,7 @@ def acl_command() -> None:
     """
 
 
-@acl_command.command("print")
+@acl_command.command("print", short_help="Print the rules and grants; nothing is changed.")
 @_who
 @json_option
 @settings_options
@@ -67,7 +67,7 @@ def print_command(settings: Settings, as_json: bool, **who: Sequence[str]) -> No
         click.echo(line)
 
 
-@acl_command.command("apply")
+@acl_command.command("apply", short_help="Give these rights in Kafka and PostgreSQL.")
 @_who
 @json_option
 @settings_options

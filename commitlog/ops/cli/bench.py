@@ -93,7 +93,7 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
     print_goals(result.goals())
 
 
-@bench_command.command("decide")
+@bench_command.command("decide", short_help="One decision, without Kafka.")
 @click.option(
     "--history",
     "histories",
@@ -150,7 +150,7 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], appends: i
     print_goals(result.goals())
 
 
-@bench_command.command("loop")
+@bench_command.command("loop", short_help="Writers that wait for each answer.")
 @click.option(
     "--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 4, 8), show_default=True, metavar="N"
 )
@@ -215,7 +215,7 @@ def loop_command(
     print_goals(result.goals())
 
 
-@bench_command.command("peers")
+@bench_command.command("peers", short_help="The same loop by DuckLake, Delta and Iceberg.")
 @click.option("--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 2, 4, 8, 16, 32), metavar="N")
 @click.option("--seconds", "-s", type=click.FloatRange(1), default=5.0, show_default=True, help="Of each measurement.")
 @click.option("--picture", type=click.Path(path_type=Path), metavar="FILE", help="Draw it too, as SVG.")
@@ -258,7 +258,7 @@ def peers_command(
     print_peers(result.rates, title=f"{told}; load before {result.load_before}; the core {result.core}")
 
 
-@bench_command.command("takeover")
+@bench_command.command("takeover", short_help="How long a writer waits for a takeover.")
 @click.option("--times", "-n", type=click.IntRange(1), default=50, show_default=True)
 @click.option("--way", type=click.Choice(("kill", "terminate", "freeze")), default="kill", show_default=True)
 @json_option
@@ -281,7 +281,7 @@ def takeover_command(settings: Settings, times: int, way: str, as_json: bool) ->
     )
 
 
-@bench_command.command("replicate")
+@bench_command.command("replicate", short_help="A link between two sites.")
 @click.option(
     "--row-changes", "-n", type=click.IntRange(1_000), default=50_000, show_default=True, help="Of a backlog."
 )
@@ -328,7 +328,7 @@ def replicate_command(
     print_goals(result.goals())
 
 
-@bench_command.command("restart")
+@bench_command.command("restart", short_help="How long a start of the sequencer takes.")
 @click.option(
     "--outcomes", "-n", type=click.IntRange(100_000), default=10_000_000, show_default=True, help="Of the log."
 )
@@ -381,7 +381,7 @@ def memory_command(files: int, rates: tuple[int, ...], as_json: bool) -> None:
     print_goals([goal for each in weights for goal in each.goals()])
 
 
-@bench_command.command("catalog")
+@bench_command.command("catalog", short_help="The list of a table's files, by their number.")
 @click.option("--files", type=click.IntRange(10_000), default=1_000_000, show_default=True, metavar="N")
 @json_option
 def catalog_command(files: int, as_json: bool) -> None:
@@ -397,7 +397,7 @@ def catalog_command(files: int, as_json: bool) -> None:
     print_table(["history", "at snapshot", "files listed", "ms"], rows)
 
 
-@bench_command.command("spark")
+@bench_command.command("spark", short_help="Spark on tables, beside plain Parquet.")
 @click.option("--rows", "-n", type=click.IntRange(1_000), default=5_000_000, show_default=True)
 @click.option("--repetitions", "-r", type=click.IntRange(1), default=3, show_default=True)
 @click.option(

@@ -19,7 +19,7 @@ def catalog_command() -> None:
     """Rebuild the catalog, migrate it, or export it."""
 
 
-@catalog_command.command("rebuild")
+@catalog_command.command("rebuild", short_help="Make the catalog anew from the log.")
 @click.option("--restart", is_flag=True, help="Throw away what an interrupted rebuild has left.")
 @json_option
 @settings_options
@@ -82,7 +82,7 @@ def migrate_command(settings: Settings, only_pre: bool, as_json: bool) -> None:
         click.echo(f"nothing to do: version {VERSION}")
 
 
-@catalog_command.command("export")
+@catalog_command.command("export", short_help="Write the catalog as a lake that is frozen.")
 @click.option(
     "--to", "folder", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Where to write it."
 )

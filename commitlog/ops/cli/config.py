@@ -13,7 +13,7 @@ def config_command() -> None:
     """Show the settings: those of here, or all that there are."""
 
 
-@config_command.command("show")
+@config_command.command("show", short_help="Show each value, and where it comes from.")
 @json_option
 @settings_options
 def show_command(settings: Settings, as_json: bool) -> None:
@@ -25,7 +25,7 @@ def show_command(settings: Settings, as_json: bool) -> None:
     print_table(["setting", "value", "from"], settings.shown())
 
 
-@config_command.command("reference")
+@config_command.command("reference", short_help="Print the manual's page of settings.")
 def reference_command() -> None:
     """Print the manual's page of settings, with their variables, defaults and meanings, in Markdown."""
     from commitlog.ops.settings_page import settings_page

@@ -20,7 +20,9 @@ def digest_command() -> None:
     """Compare versions of a row by digest."""
 
 
-@digest_command.command("compare", epilog="A side:\n\n" + _FORM)
+@digest_command.command(
+    "compare", short_help="Say which of two sides is newer, and who wins.", epilog="A side:\n\n" + _FORM
+)
 @click.argument("first")
 @click.argument("second")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")

@@ -13,7 +13,7 @@ from commitlog.ops.cli.options import json_option, print_json, print_table, read
 from commitlog.sites.divergence import DivergentRow, divergent_row, divergent_rows, take_local, take_remote, write
 
 
-@click.command("divergent")
+@click.command("divergent", short_help="List the rows that are held back.")
 @json_option
 @settings_options
 def divergent_command(settings: Settings, as_json: bool) -> None:

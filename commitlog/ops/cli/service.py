@@ -92,7 +92,9 @@ def _adopted(settings: Settings, source: str, dry_run: bool, as_json: bool) -> S
 )
 @settings_options
 def serve_command(settings: Settings, standby: bool) -> None:
-    """Run sequencer, projector, checkpointer and web page, and start again what ends, until Ctrl-C or SIGTERM.
+    """Run sequencer, projector, checkpointer, gateway and web page, and start again what ends, until Ctrl-C or SIGTERM.
+
+    Where registry_url is set it runs a relay too, and a link for each profile of links_from.
 
     A log that is not there is created. Logs are JSON on standard error. Without --standby the sequencer takes the place of one
     that serves elsewhere as soon as it has loaded the log; the projector waits for its turn either way.

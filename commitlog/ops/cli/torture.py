@@ -14,7 +14,7 @@ from commitlog.ops.cli.options import json_option, print_json, print_table, sett
 WRONGS_SHOWN = 50
 
 
-@click.command("torture")
+@click.command("torture", short_help="Hurt a whole service, and look what is lost.")
 @click.option("--faults", "-n", type=click.IntRange(1), default=50, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="By which the faults are chosen.")
 @click.option(
