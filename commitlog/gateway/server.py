@@ -92,6 +92,11 @@ class Gateway:
         self._taken: set[asyncio.Task[object]] = set()
         self._sessions: dict[Session, StreamWriter] = {}
 
+    @property
+    def sessions(self) -> int:
+        """How many clients are connected; any thread may ask."""
+        return len(self._sessions)
+
     async def serve(self, taken: socket.socket, stop: threading.Event) -> None:
         """Take clients at a socket that listens; commits that are on their way are answered before it ends."""
         server = await asyncio.start_server(self._take, sock=taken)

@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import Metric
 from commitlog.catalog.projector import ProjectorStatus
 from commitlog.log.sequencer import SequencerStatus
 from commitlog.observing.durations import BOUNDS_S
+from commitlog.ops.service.counted import GatewayProgress
 from commitlog.ops.service.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.supervisor import Supervised
@@ -48,6 +49,7 @@ def _measures() -> Iterator[tuple[str, list[Metric]]]:
     yield "Of a projector", list(of.of_projector(ProjectorStatus(applied_seq=1, head_snapshot_id=1), lag))
     yield "Of a checkpointer", list(of.of_checkpointer(replayed_seq=1, saved_seq=1))
     yield "Of a link between sites", list(of.of_link(LinkProgress("tokyo", "paris"), lag))
+    yield "Of a gateway", list(of.of_gateway(GatewayProgress()))
     yield "Of a relay", list(of.of_relay(RelayProgress(), lag, lag))
     yield "Of `commitlog serve` itself", list(of.of_supervisor([Supervised("sequencer", 1, 1)]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sys
@@ -9,8 +10,10 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import yaml
@@ -22,12 +25,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from commitlog.catalog.projector import ProjectorStatus
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
-from commitlog.errors import ConfigurationError
+from commitlog.errors import ConfigurationError, OutcomeUnknownError
+from commitlog.gateway.committing import Answer
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
 from commitlog.ops.metrics_page import metrics_page
 from commitlog.ops.service import serve
+from commitlog.ops.service.counted import CountedCommits, GatewayProgress
 from commitlog.ops.service.endpoint import endpoint
 from commitlog.ops.service.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.measures import Measures
@@ -48,7 +53,7 @@ from commitlog.sites.link import LinkProgress
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))["groups"]
 DASHBOARD = json.loads((ROOT / "deploy/grafana/commitlog.json").read_text(encoding="utf-8"))
-HISTOGRAMS = {"commitlog_decision_seconds", "commitlog_visible_seconds"}
+HISTOGRAMS = {"commitlog_decision_seconds", "commitlog_visible_seconds", "commitlog_gateway_commit_seconds"}
 NAME = re.compile(r"\b(?:commitlog|process)_[a-z_]+")
 
 
@@ -82,6 +87,30 @@ def outcomes_of_sites() -> list[Outcome]:
     return log.outcomes
 
 
+class PlayedCommits:
+    """Answers as it is told to."""
+
+    def __init__(self, *answers: Answer | Exception) -> None:
+        self._answers = list(answers)
+
+    async def commit(self, text: str, user: str) -> Answer:
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def gateway_with_commits() -> GatewayProgress:
+    """Of a gateway with two clients, who committed twice, were refused once, and once nobody knew."""
+    progress = GatewayProgress(sessions=lambda: 2)
+    told = (Answer(), Answer(warning="not shown yet"), Answer(refusal="no"), OutcomeUnknownError(UUID(int=1)))
+    commits = CountedCommits(PlayedCommits(*told), progress)
+    for answer in told:
+        with nullcontext() if isinstance(answer, Answer) else pytest.raises(OutcomeUnknownError):
+            assert asyncio.run(commits.commit("COMMIT", "etl")) is answer
+    return progress
+
+
 class WatchedOne:
     """A service that says what it is told to."""
 
@@ -100,6 +129,7 @@ class WatchedOne:
         yield from measures.of_projector(projecting, self.lag)
         yield from measures.of_checkpointer(replayed_seq=40, saved_seq=20)
         yield from measures.of_link(LinkProgress("tokyo", "paris", snapshot_id=9, brought=4, row_changes=7), self.lag)
+        yield from measures.of_gateway(gateway_with_commits())
         relaying = RelayProgress(proposals=5, dead_letters=2, outcomes=6, is_standby=False)
         yield from measures.of_relay(relaying, self.lag, self.lag)
         yield from measures.of_supervisor([Supervised("sequencer", 7, 2), Supervised("projector", None, 5)])
@@ -151,6 +181,9 @@ def test_metrics_when_asked_for_then_tell_what_the_services_know(told: dict[tupl
     assert told["commitlog_site_rows_moved_total", "RELEASED"] == 2
     assert (told["commitlog_relay_proposals_total",], told["commitlog_relay_dead_letters_total",]) == (5, 2)
     assert (told["commitlog_relay_standby",], told["commitlog_relay_outcomes_lag_records",]) == (0, 3)
+    answers = [told["commitlog_gateway_commits_total", each] for each in ("COMMITTED", "REFUSED", "UNKNOWN")]
+    assert (told["commitlog_gateway_sessions",], answers) == (2, [2, 1, 1])
+    assert told["commitlog_gateway_commit_seconds_count",] == 4
     assert told["commitlog_ready", "sequencer"] == 1
     assert (told["commitlog_service_running", "sequencer"], told["commitlog_service_running", "projector"]) == (1, 0)
     assert told["commitlog_service_starts_total", "projector"] == 5

@@ -121,7 +121,9 @@ ROOMS = {
     "ops.demo": Room(_names("ops.service ops.bench.servers") | OPS_TOOLS | EVERYTHING),
     "ops.cli": Room(_names("ops.service ops.maintenance ops.bench ops.torture ops.demo") | OPS_TOOLS | EVERYTHING),
     **{tool: Room(EVERYTHING) for tool in OPS_TOOLS},
-    "ops.metrics_page": Room(_names("ops.service.lag ops.service.measures ops.service.supervisor") | EVERYTHING),
+    "ops.metrics_page": Room(
+        _names("ops.service.counted ops.service.lag ops.service.measures ops.service.supervisor") | EVERYTHING
+    ),
 }
 # A module that may pass a wall that the rest of its room may not.
 DOORS = {"catalog.projector": _names("log.results"), "catalog.rebuild": _names("log.results")}

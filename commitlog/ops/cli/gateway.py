@@ -57,4 +57,4 @@ def _serve(settings: Settings) -> None:
             watched.address = address
             _logger.info("the gateway is at %s", address)
 
-        kept.run(lambda: run_gateway(settings, stop=stop, on_address=told))
+        kept.run(lambda: run_gateway(settings, stop=stop, on_address=told, progress=watched.progress))

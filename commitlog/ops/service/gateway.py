@@ -20,18 +20,32 @@ from commitlog.gateway.committing import Commits
 from commitlog.gateway.keeping import Keeping
 from commitlog.gateway.server import THREADS, Gateway, Upstream
 from commitlog.gateway.showing import Showing
+from commitlog.ops.service.counted import CountedCommits, GatewayProgress
 from commitlog.ops.service.listening import listening, noted, running_place
 from commitlog.ops.service.supervisor import GATEWAY
 
 
-def run_gateway(settings: Settings, *, stop: threading.Event, on_address: Callable[[str], None]) -> None:
-    """Take DuckDB's clients until it is told to stop; `on_address` is told where, as host:port, once it listens.
+def run_gateway(
+    settings: Settings,
+    *,
+    stop: threading.Event,
+    on_address: Callable[[str], None],
+    progress: GatewayProgress | None = None,
+) -> None:
+    """Take DuckDB's clients until it is told to stop.
+
+    Args:
+        settings: which log, where, and where it listens.
+        stop: tells it.
+        on_address: is told where, as host:port, once it listens.
+        progress: is added to.
 
     Raises:
         ConfigurationError: it cannot listen there, or its certificate cannot be read.
         LogUnavailableError: the broker does not answer.
         CatalogUnavailableError: there is no catalog yet.
     """
+    progress = GatewayProgress() if progress is None else progress
     url = catalog_url(settings)
     tls = _certificate(settings.gateway_tls_cert, settings.gateway_tls_key)
     is_chosen = not settings.sources["gateway_port"].startswith("default")
@@ -48,7 +62,9 @@ def run_gateway(settings: Settings, *, stop: threading.Event, on_address: Callab
         keeping = Keeping(settings.home / "services" / settings.log / f"kept-by-{GATEWAY.name}")
         keeping.bring_back_all()
         showing = Showing(log, asking, settings.catalog_timeout_ms / 1000)
-        gateway = Gateway(Upstream.of(url), Commits(log, bases, threads, showing, keeping), tls)
+        commits = CountedCommits(Commits(log, bases, threads, showing, keeping), progress)
+        gateway = Gateway(Upstream.of(url), commits, tls)
+        progress.sessions = lambda: gateway.sessions
         on_address(f"{settings.gateway_host}:{taken.getsockname()[1]}")
         asyncio.run(gateway.serve(taken, stop))
 

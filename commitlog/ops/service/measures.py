@@ -13,6 +13,7 @@ from commitlog.catalog.projector import ProjectorStatus
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
+from commitlog.ops.service.counted import GatewayProgress
 from commitlog.ops.service.lag import Lag
 from commitlog.ops.service.supervisor import Supervised
 from commitlog.relay.progress import RelayProgress
@@ -108,6 +109,13 @@ class Measures:
             yield self._gauge(
                 "link_lag_seconds", "For how long the first of them has waited.", {by: lag.seconds}, "source"
             )
+
+    def of_gateway(self, progress: GatewayProgress) -> Iterator[Metric]:
+        """What a gateway tells of itself."""
+        yield self._gauge("gateway_sessions", "DuckDB's clients that are connected.", progress.sessions())
+        answers = {answered.value: count for answered, count in progress.answers.items()}
+        yield self._counter("gateway_commits", "Commits of clients, by what they were told.", answers, "answer")
+        yield self._histogram("gateway_commit_seconds", "From a client's commit to its answer.", progress.durations)
 
     def of_relay(self, progress: RelayProgress, proposals: Lag, outcomes: Lag) -> Iterator[Metric]:
         """What a relay tells of itself, and what waits for all of a log's relays."""

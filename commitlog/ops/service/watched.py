@@ -15,6 +15,7 @@ from commitlog.log.connection import end_offsets, make_admin
 from commitlog.log.sequencer import Phase, Sequencer, SequencerStatus
 from commitlog.log.topics import topics_of
 from commitlog.log.undecided import has_proposal
+from commitlog.ops.service.counted import GatewayProgress
 from commitlog.ops.service.lag import LAG_S_MAX, Lag, Offsets
 from commitlog.relay.progress import Backlog, RelayProgress, outcomes_backlog, proposals_backlog
 
@@ -163,9 +164,10 @@ class WatchedGateway:
 
     def __init__(self) -> None:
         self.address: str | None = None
+        self.progress = GatewayProgress()
 
     def measures(self, measures: Measures) -> Iterator[Metric]:
-        return iter(())
+        return measures.of_gateway(self.progress)
 
     def problem(self) -> str | None:
         return "it does not listen yet" if self.address is None else None
