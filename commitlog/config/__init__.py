@@ -237,11 +237,11 @@ class Settings:
         child[PREFIX + "GENESIS"] = json.dumps(dict(self.genesis))
         return child
 
-    def shown(self) -> Iterator[tuple[str, str, str]]:
-        """(name, value, source) of each setting, for people; passwords are masked."""
+    def shown(self) -> Iterator[tuple[str, str | None, str]]:
+        """(name, value, source) of each setting, for people; passwords are masked, and None is what is not set."""
         for name in READERS:
             value = getattr(self, name)
-            yield name, masked(name, str(value)) if value else str(value), self.sources[name]
+            yield name, None if value is None else masked(name, str(value)), self.sources[name]
         for name, value in self.kafka.items():
             yield f"kafka.{name}", masked(f"kafka.{name}", value), self.sources[f"kafka.{name}"]
         for name, first in self.genesis.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from commitlog.ops.cli import cli
+from commitlog.ops.cli import cli, options
 
 
 def test_config_show_when_sources_differ_then_each_value_and_its_source(
@@ -25,7 +25,16 @@ def test_config_show_when_sources_differ_then_each_value_and_its_source(
     assert found["database_url"]["source"] == "environment variable COMMITLOG_DATABASE_URL"
     assert found["partitions"] == {"setting": "partitions", "value": "7", "source": "commitlog.toml: partitions"}
     assert found["kafka.sasl.password"]["value"] == "***"
+    assert found["log_id"] == {"setting": "log_id", "value": None, "source": "default of log_id"}
     assert found["staleness_ms"]["source"] == "default of staleness_ms"
+
+
+def test_config_show_when_the_terminal_is_narrow_then_no_value_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "shown_width", lambda: 60)
+    done = CliRunner().invoke(cli, ["config", "show"], env={"COMMITLOG_REGISTRY_URL": "http://" + "r" * 80})
+    assert done.stdout.count("r" * 15) >= 4
+    assert "…" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 60
 
 
 def test_config_reference_when_printed_then_the_page() -> None:

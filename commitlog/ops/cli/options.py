@@ -124,7 +124,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        # A narrow terminal has longer columns, and nothing that is left out.
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text("" if cell is None else _obeyed_by_none(str(cell)), style=_style(cell)) for cell in row))
     Console(width=shown_width(), highlight=False).print(table)
