@@ -9,7 +9,7 @@ in the home besides.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from commitlog.catalog.queries import AppliedPosition, Catalog
@@ -114,7 +114,7 @@ def log_health(settings: Settings) -> LogHealth:
             sent = sent_before(settings, genesis.partitions, int((time.time() - UNDECIDED_S_MAX) * 1000))
             epoch = _heard(listener, genesis.log_id)
             read = _reading(settings, catalog, lookup, genesis.log_id)
-            relay = None if settings.registry_url is None else _relays(settings, genesis.partitions)
+            relay, unrelayed = _at_the_border(settings, genesis.partitions)
             stands_still = epoch is not None and _is_undecided(settings, catalog, read, sent)
         finally:
             listener.close()
@@ -143,20 +143,20 @@ def log_health(settings: Settings) -> LogHealth:
         links=links,
         relay=relay,
         errors=errors,
-        problems=(*unserved, *read.problems, *_unrelayed(settings, relay), *said),
+        problems=(*unserved, *read.problems, *unrelayed, *said),
     )
 
 
-def _relays(settings: Settings, partitions: int) -> RelayHealth:
-    """How the log's relays are, as Kafka knows it by their groups."""
+def _at_the_border(settings: Settings, partitions: int) -> tuple[RelayHealth | None, tuple[str, ...]]:
+    """How the log's relays are, where there are to be some, as Kafka knows it by their groups; and what is wrong with that."""
+    if settings.registry_url is None:
+        return None, ()
     proposals, outcomes = proposals_backlog(settings), outcomes_backlog(settings)
-    return RelayHealth(outcomes.readers(), proposals.count(partitions), outcomes.count(1))
-
-
-def _unrelayed(settings: Settings, relay: RelayHealth | None) -> Iterator[str]:
-    """What is wrong with the border, where there is to be one."""
-    if relay is not None and not relay.running:
-        yield f"no relay is alive: {_who_starts(settings, 'relay')}"
+    try:
+        found = RelayHealth(outcomes.readers(), proposals.count(partitions), outcomes.count(1))
+    except CommitLogError as error:
+        return None, (f"how far the relay is cannot be told: {error}",)
+    return found, () if found.running else (f"no relay is alive: {_who_starts(settings, 'relay')}",)
 
 
 @dataclass(frozen=True, slots=True)
