@@ -95,6 +95,7 @@ def test_pages_when_looked_at_then_fit_can_be_read_and_load_nothing_from_elsewhe
         page.open(address + path)
         page.picture(pictures / f"{name}-{scheme}-{width}.png")
         assert page.value("document.documentElement.scrollWidth") <= width, name
+        assert page.value("(([nav]) => nav.scrollWidth - nav.clientWidth)(document.querySelectorAll('nav'))") == 0, name
         assert page.value(CONTRASTS) == [], name
         assert page.value("getComputedStyle(document.body).fontSize") == "15px", name
     dark = page.value("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
