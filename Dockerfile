@@ -13,7 +13,7 @@ COPY pyspark_commitlog pyspark_commitlog
 RUN python3 -m venv /opt/installing && /opt/installing/bin/pip install --no-cache-dir --constraint constraints.txt uv \
  && python3 -m venv --without-pip /opt/commitlog \
  && /opt/installing/bin/uv pip install --no-cache --python /opt/commitlog --constraint constraints.txt \
-      --build-constraint constraints.txt '.[duckdb,metrics,tracing,ui]'
+      --build-constraint constraints.txt '.[duckdb,metrics,registry,tracing,ui]'
 
 FROM ${PYTHON_IMAGE}
 RUN useradd --system --uid 10001 --home-dir /var/lib/commitlog --create-home commitlog

@@ -125,6 +125,14 @@ def test_command_then_is_one_with_these_options(arguments: list[str]) -> None:
     command.make_parser(click.Context(command, context)).parse_args(list(options))
 
 
+def test_image_then_is_sent_what_it_copies_and_nothing_else_of_a_checkout() -> None:
+    copies = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    let_through = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    assert let_through == {name for each in copies for name in each.split()}
+    assert "*" in ignored
+
+
 def test_compose_then_asks_for_health_where_serve_tells_it() -> None:
     service = COMPOSE["services"]["commitlog"]
     assert f"http://127.0.0.1:{first_ports()['serve']}/readyz" in " ".join(service["healthcheck"]["test"])
