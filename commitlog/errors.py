@@ -35,6 +35,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- LinkStoppedError            another site's log refuses what a link brings
     +-- SiteWentBackError           a site lacks what it had committed: it was set back
     +-- SiteAwayTooLongError        what a site has to be brought was archived meanwhile
+    +-- TableNotBroughtError        what a link cannot bring of a table's files
     +-- NotUnderstoodError          a stock client's commit that the gateway cannot propose
     +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
 """
@@ -298,6 +299,29 @@ class SiteWentBackError(CommitLogError):
         super().__init__(
             f"snapshot {snapshot_id} of {source} is not what it was when it was brought to {target}: the log of {source} is "
             "older than it was, as after a restore from a backup. That site begins anew, with an empty log and another name"
+        )
+
+
+class TableNotBroughtError(CommitLogError):
+    """What happened to a table's files at one site cannot be brought to another, so the link stops there.
+
+    The table's property ``replicated``, set to false at the site that it is brought to, has links leave the table where it
+    is from then on; all else goes on.
+
+    Args:
+        source: the node whose change it is.
+        target: the node that it is brought to.
+        snapshot_id: the source's snapshot.
+        table: the table's name.
+        detail: what cannot be brought, and why.
+    """
+
+    def __init__(self, source: str, target: str, snapshot_id: int, table: str, detail: str) -> None:
+        self.source, self.target, self.snapshot_id, self.table = source, target, snapshot_id, table
+        super().__init__(
+            f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {detail}. Mend that, or set "
+            f"the property replicated of table {table} to false at {target}: then links leave that table where it is, and "
+            "bring all else"
         )
 
 

@@ -80,7 +80,8 @@ class Changeset(TablesInSight):
             unique: further unique constraints of a keyed table.
             foreign_keys: references of a keyed table.
             properties: ``conflict_granularity`` (TABLE, FILE, ROW), ``on_conflict``, ``foreign_paths`` (true, false),
-                ``statistics_columns`` (of how many of the first columns the catalog has each file's statistics; 32).
+                ``statistics_columns`` (of how many of the first columns the catalog has each file's statistics; 32),
+                ``replicated`` (false: links between sites leave the table where it is).
             if_not_exists: do nothing when there is one.
 
         Raises:

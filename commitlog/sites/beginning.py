@@ -19,6 +19,7 @@ from commitlog.domain.state.index import SequencerState
 from commitlog.errors import ConfigurationError, ResultsTrimmedError, SiteWentBackError, SnapshotNotFoundError
 from commitlog.sites.forwarding import Source
 from commitlog.sites.joining import HAS_ALL, JOIN
+from commitlog.sites.tables_of_files import same_but_for_files
 
 _LINK = "link:"
 _LOOKED_AT = 500
@@ -131,7 +132,7 @@ class Last(NamedTuple):
         definitions = _definitions(source, self.snapshot_id - 1, at.seq - 1)
         forwarding = Source(node, source.access.digest(at.seq), definitions, next_tick)
         again = forwarding.take(outcome)
-        if again is None or again.changes != self.proposal.changes:
+        if again is None or not same_but_for_files(again.changes, self.proposal.changes):
             raise SiteWentBackError(self.source, self.target, self.snapshot_id)
         return forwarding, at
 

@@ -1,17 +1,19 @@
 """What of a log's outcomes goes to another site, and how it is said there (rules.md 6). Pure.
 
-All that keyed tables are made of is forwarded: the schemas they are in, their definitions, their rows. What this log took over
-from another node goes on as it came, whatever became of it here: each site settles conflicts for itself, by the same rule.
-What this log made is said as its effect: the row that stands, or its end, with where and when it was made.
+All that tables are made of is forwarded: the schemas they are in, their definitions, their rows and files. What this log took
+over from another node goes on as it came, whatever became of it here: each site settles conflicts for itself, by the same rule.
+What this log made is said as its effect: the row that stands, or its end, with where and when it was made. Where the files of
+another site are is for ``tables_of_files`` to say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import TableDefinition, define
+from commitlog.domain.model.definitions import REPLICATED, TableDefinition, define
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.row_keys import RowChange, given_key, time_us_of
@@ -22,13 +24,15 @@ _MAINTENANCE = frozenset(
     {m.ChangeKind.COMPACT, m.ChangeKind.FLUSH, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE}
 )
 """What changes no row, so that each site does it for itself."""
+_OF_FILES = frozenset({m.ChangeKind.APPEND, m.ChangeKind.DELETE})
 
 
 class Forwarded(NamedTuple):
     """What a snapshot brings to other sites.
 
     snapshot_id: of the log that forwards it, decided there at decided_at_ms. changes: none where nothing of it concerns others.
-    left_out: changes of tables without a primary key, and views, which are not replicated.
+    left_out: changes of views, and of tables that say so (`replicated`), which are not replicated. of_files: the indices of
+    those changes that put something into a table without a primary key, or take it out.
     """
 
     snapshot_id: int
@@ -37,6 +41,7 @@ class Forwarded(NamedTuple):
     changes: tuple[m.Change, ...]
     proposal: m.Proposal
     left_out: int
+    of_files: frozenset[int] = frozenset()
 
     @property
     def is_rows(self) -> bool:
@@ -60,7 +65,7 @@ class Source:
         self.node = node
         self._digest = dict(digest)
         self._next_tick = next_tick
-        self._keyed = {each.table_id: each for each in definitions if each.keyed}
+        self._tables = {each.table_id: each for each in definitions}
 
     def take(self, outcome: m.Outcome) -> Forwarded | None:
         """The next outcome; what it brings to others, None when that is nothing."""
@@ -68,16 +73,41 @@ class Source:
         if outcome.verdict is not m.Verdict.COMMITTED or proposal is None or outcome.snapshot_id is None:
             return None
         for change, effect in zip(proposal.changes, outcome.effects, strict=True):
-            if isinstance(change, m.CreateTable) and change.primary_key and not effect.skipped:
+            if isinstance(change, m.CreateTable) and not effect.skipped:
                 self._add_table(change, effect)
         if proposal.replicated is not None:
-            return self._pass_on(outcome, proposal, proposal.replicated)
-        return self._tell(outcome, proposal, outcome.snapshot_id)
+            forwarded = self._pass_on(outcome, proposal, proposal.replicated)
+        else:
+            forwarded = self._tell(outcome, proposal, outcome.snapshot_id)
+        for change, effect in zip(proposal.changes, outcome.effects, strict=True):
+            if isinstance(change, m.AlterTable) and not effect.skipped:
+                self._note_properties(change, effect)
+        return forwarded
 
     def _add_table(self, change: m.CreateTable, effect: m.Effect) -> None:
         assert effect.object_id is not None
         plain = change.replace(foreign_keys=(), partition_by=())
-        self._keyed[effect.object_id] = define(plain, table_id=effect.object_id, schema_id=0, partition_id=None)
+        self._tables[effect.object_id] = define(plain, table_id=effect.object_id, schema_id=0, partition_id=None)
+
+    def _note_properties(self, change: m.AlterTable, effect: m.Effect) -> None:
+        """From the next snapshot on it counts what a table says of itself."""
+        assert effect.object_id is not None
+        table = self._tables[effect.object_id]
+        properties = dict(table.properties)
+        for step in change.alterations:
+            if step.op is m.AlterOp.SET_PROPERTY:
+                assert step.key is not None
+                properties[step.key] = step.value or ""
+        self._tables[effect.object_id] = replace(table, properties=properties)
+
+    def _forwarded_table(self, effect: m.Effect) -> TableDefinition | None:
+        """The table that a change is about; None where that is no table, or one that links leave where it is."""
+        table = None if effect.object_id is None else self._tables.get(effect.object_id)
+        return None if table is None or table.properties.get(REPLICATED) == "false" else table
+
+    def _of_files(self, change: m.Change, effect: m.Effect) -> bool:
+        table = self._forwarded_table(effect)
+        return table is not None and not table.keyed and (is_row_change(change) or change.kind in _OF_FILES)
 
     def _pass_on(self, outcome: m.Outcome, proposal: m.Proposal, replicated: m.Replicated) -> Forwarded | None:
         """What came from another node; what was here already when it came was passed on before."""
@@ -88,16 +118,23 @@ class Source:
         if proposal.writer_id == JOIN or proposal.changes == HAS_ALL:
             return None  # It names not what it was made with; whoever told it tells others what that was.
         assert outcome.snapshot_id is not None
-        return Forwarded(outcome.snapshot_id, outcome.decided_at_ms, replicated, proposal.changes, proposal, 0)
+        pairs = enumerate(zip(proposal.changes, outcome.effects, strict=True))
+        of_files = frozenset(index for index, (change, effect) in pairs if self._of_files(change, effect))
+        return Forwarded(
+            outcome.snapshot_id, outcome.decided_at_ms, replicated, proposal.changes, proposal, 0, of_files
+        )
 
     def _tell(self, outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> Forwarded | None:
         told: list[m.Change] = []
         left_out = 0
+        of_files: set[int] = set()
         settled = {each.change: each for each in outcome.resolutions if each.policy != SITES}
         for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
             if effect.skipped or change.kind in _MAINTENANCE:
                 continue
-            definition = None if effect.object_id is None else self._keyed.get(effect.object_id)
+            definition = self._forwarded_table(effect)
+            if self._of_files(change, effect):
+                of_files.add(len(told))
             if isinstance(change, (m.CreateSchema, m.DropSchema)):
                 told.append(change)
             elif definition is None:
@@ -113,7 +150,7 @@ class Source:
         digest = (own, *(self._digest[name] for name in sorted(self._digest)))
         self._next_tick = snapshot_id + 1
         made = m.Replicated(self.node.name, snapshot_id, digest)
-        return Forwarded(snapshot_id, outcome.decided_at_ms, made, tuple(told), proposal, left_out)
+        return Forwarded(snapshot_id, outcome.decided_at_ms, made, tuple(told), proposal, left_out, frozenset(of_files))
 
     def _rows(
         self,

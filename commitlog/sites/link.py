@@ -29,6 +29,7 @@ from commitlog.errors import (
 )
 from commitlog.sites.beginning import Last, check_joined, decided_at_ms, node_of, writer_id_of
 from commitlog.sites.forwarding import Forwarded, Source
+from commitlog.sites.tables_of_files import TablesOfFiles
 
 IN_FLIGHT_MAX = 500
 """Snapshots that are proposed ahead of the answer that came last."""
@@ -47,7 +48,9 @@ class LinkProgress:
         brought: snapshots that the target took over.
         row_changes: row changes in them.
         own: snapshots passed by, since the target made them, or had them already.
-        left_out: changes of tables without a primary key, and views, which are not replicated.
+        left_out: changes of views, and of tables whose property ``replicated`` is false, which are not replicated.
+        files: files that the target may name now.
+        file_bytes: bytes in them.
     """
 
     source: str
@@ -59,6 +62,8 @@ class LinkProgress:
     row_changes: int = 0
     own: int = 0
     left_out: int = 0
+    files: int = 0
+    file_bytes: int = 0
 
 
 class Link:
@@ -100,6 +105,9 @@ class Link:
             self.progress.seq, self.progress.decided_at_ms = at
             self.progress.snapshot_id = last.snapshot_id
         self._is_under_way = False
+        nodes = (source_node.name, self._target_node.name)
+        self._tables_of_files = TablesOfFiles(source, target, nodes, self._has_file)
+        self._told: Callable[[LinkProgress], None] = lambda _: None
 
     def run(self, *, follow: bool = True, told: Callable[[LinkProgress], None] = lambda _: None) -> LinkProgress:
         """Bring everything, and with ``follow`` what is to come, for ever; ``told`` is called after each snapshot, and now and
@@ -110,10 +118,12 @@ class Link:
             LinkStoppedError: the target refuses a change; its message names it, what it met, and the way on.
             OutcomeUnknownError: no answer in time; begun again, a link goes on where it was.
             SiteAwayTooLongError: the source's results were archived before they were brought.
+            TableNotBroughtError: something of a table's files cannot be brought.
         """
+        self._told = told
         for outcomes in self._outcomes(follow):
             for run in in_runs(self._news_of(outcomes), self.progress.source):
-                self._bring(run, told)
+                self._bring(run)
             if outcomes:
                 self.progress.seq, self.progress.decided_at_ms = outcomes[-1].seq, outcomes[-1].decided_at_ms
                 self.progress.snapshot_id = outcomes[-1].head_snapshot_id
@@ -152,19 +162,24 @@ class Link:
         made_by, tick = forwarded.replicated.node, forwarded.replicated.tick
         return made_by == self._target_node.name or tick < self._known.get(made_by, 0)
 
-    def _bring(self, run: Sequence[Forwarded], told: Callable[[LinkProgress], None]) -> None:
+    def _has_file(self, size_bytes: int) -> None:
+        self.progress.files += 1
+        self.progress.file_bytes += size_bytes
+        self._told(self.progress)
+
+    def _bring(self, run: Sequence[Forwarded]) -> None:
         """Bring what may be on its way together; what is refused is tried once more, from the first on."""
         left = list(run)
         while left:
             # A link that is stopped and begun again and again has one refused each time, not as many as it sends ahead.
             if not self._is_under_way:
-                self._bring_alone(left.pop(0), told)
+                self._bring_alone(left.pop(0))
                 self._is_under_way = True
-            left = self._brought_ahead(left, told)
+            left = self._brought_ahead(left)
             if left:
-                self._bring_alone(left.pop(0), told)
+                self._bring_alone(left.pop(0))
 
-    def _brought_ahead(self, run: Sequence[Forwarded], told: Callable[[LinkProgress], None]) -> list[Forwarded]:
+    def _brought_ahead(self, run: Sequence[Forwarded]) -> list[Forwarded]:
         """Send them without waiting for each one's answer, until one is refused; what was not taken."""
         refused: list[Forwarded] = []
         sent = (self._proposal(each) for each in takewhile(lambda _: not refused, run))
@@ -174,13 +189,13 @@ class Link:
             if isinstance(answer, CommitLogError):
                 raise answer
             if answer.committed:
-                self._note(forwarded, answer, told)
+                self._note(forwarded, answer)
             else:
                 self._check_fenced(answer)
                 refused.append(forwarded)
         return [*refused, *run[answered:]]
 
-    def _bring_alone(self, forwarded: Forwarded, told: Callable[[LinkProgress], None]) -> None:
+    def _bring_alone(self, forwarded: Forwarded) -> None:
         answer = self._target.submit(self._proposal(forwarded))
         if not answer.committed:
             # Only what the target changed since the base can have been in the way, if anything was.
@@ -191,13 +206,13 @@ class Link:
         self._check_fenced(answer)
         if not answer.committed:
             raise LinkStoppedError(self.progress.source, self.progress.target, forwarded.snapshot_id, answer)
-        self._note(forwarded, answer, told)
+        self._note(forwarded, answer)
 
     def _check_fenced(self, answer: SubmittedOutcome) -> None:
         if answer.reason is m.Reason.WRITER_FENCED:
             raise FencedError(f"another link from {self.progress.source} to {self.progress.target} has begun")
 
-    def _note(self, forwarded: Forwarded, answer: SubmittedOutcome, told: Callable[[LinkProgress], None]) -> None:
+    def _note(self, forwarded: Forwarded, answer: SubmittedOutcome) -> None:
         """The target has taken it over."""
         progress = self.progress
         if answer.snapshot_id is not None:
@@ -206,7 +221,7 @@ class Link:
         progress.snapshot_id, progress.decided_at_ms = forwarded.snapshot_id, forwarded.decided_at_ms
         progress.brought += 1
         progress.row_changes += sum(is_row_change(change) for change in forwarded.changes)
-        told(progress)
+        self._told(progress)
 
     def _proposal(self, forwarded: Forwarded) -> m.Proposal:
         made = forwarded.proposal
@@ -216,7 +231,7 @@ class Link:
             writer_epoch=self._epoch,
             writer_seq=forwarded.snapshot_id,
             base_snapshot_id=self._base,
-            changes=forwarded.changes,
+            changes=self._tables_of_files.said_there(forwarded, self._base),
             created_at_ms=time.time_ns() // 1_000_000,
             author=made.author,
             message=made.message,

@@ -16,6 +16,7 @@ from sites_wire import Wire
 
 from commitlog.client.ids import id_at
 from commitlog.domain import model as m
+from commitlog.domain.model.definitions import FOREIGN_PATHS
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.errors import OutcomeUnknownError
 from commitlog.sites.link import Link
@@ -53,6 +54,7 @@ CHILD = m.CreateTable(
         m.ForeignKeySpec(("c",), "main", "c", ("id",)),
     ),
 )
+FILES = m.CreateTable("main", "f", (ID,), properties={FOREIGN_PATHS: "true"})
 HELD = (m.ResolutionAction.HELD, m.ResolutionAction.RELEASED)
 
 
@@ -82,18 +84,22 @@ class Sites:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
+        self.chance_of_files = random.Random(f"files {seed}")
+        self.appended: set[str] = set()
         names = "abcd"[: self.chance.choice((2, 2, 3, 3, 4))]
         self.now_ms = dict.fromkeys(names, 0)
         self.priorities = {name: self.chance.choice((0, 1, 2)) for name in names}
         self.logs: dict[str, InMemoryCommitLog] = {}
         for name in names:
             skew_ms = self.chance.randrange(-5, 6) * HOUR_MS
-            self.logs[name] = InMemoryCommitLog(clock_ms=lambda name=name, skew=skew_ms: self._clock(name, skew))
+            self.logs[name] = InMemoryCommitLog(
+                data_path=f"/{name}", clock_ms=lambda name=name, skew=skew_ms: self._clock(name, skew)
+            )
             self._commit(name, m.Configure({"node_name": name, "node_priority": self.priorities[name]}))
         self.wires = {name: Wire(log, self.chance) for name, log in self.logs.items()}
         self.links = list(self._links(names))
         self.constrained = self.chance.random() < 0.6
-        for table in (UNIQUE, CHILD) if self.constrained else (PLAIN,):
+        for table in (FILES, UNIQUE, CHILD) if self.constrained else (FILES, PLAIN):
             assert self._commit("a", table)
         self.settle()
 
@@ -135,6 +141,13 @@ class Sites:
             else:
                 changes.append(m.InsertRow("main", table, image))
         assert self._commit(name, *changes) or self.constrained
+        if self.chance_of_files.random() < 0.2:
+            self._append(name)
+
+    def _append(self, name: str) -> None:
+        path = f"{name}{len(self.appended)}.parquet"
+        self.appended.add(f"/{name}/main/f/{path}")
+        assert self._commit(name, m.Append("main", "f", (m.DataFile(path, 1, 1),)))
 
     def _image(self, table: str, key: int, name: str) -> Row:
         image: Row = {"id": key, "v": f"{name}{self.chance.randrange(100)}"}
@@ -204,6 +217,7 @@ class Sites:
         for name, log in self.logs.items():
             assert (rows_of(log), held_by(log)) == (expected, held), (name, rows_of(log), held_by(log), expected, held)
             assert told_as_held(log) == held.keys(), (name, told_as_held(log), held)
+            assert files_of(log) == sorted(self.appended), (name, files_of(log), self.appended)
             self._check_conflicts(name, made)
             check_restart(log)
 
@@ -302,6 +316,13 @@ def check_restart(log: InMemoryCommitLog) -> None:
         if table.rows is not None:
             seen = log.table(f"main.{table.name}").scan().to_arrow().to_pylist()
             assert {row["id"]: row for row in seen} == {int(key): row.image for key, row in table.rows.live.items()}
+
+
+def files_of(log: InMemoryCommitLog) -> list[str]:
+    """The files of the table without a primary key, wherever they are."""
+    table = log.access.contents().table_at("main", "f", log.head_snapshot_id())
+    assert table is not None
+    return sorted(each.path for each in log.access.contents().files_at(table, log.head_snapshot_id()))
 
 
 def told_as_held(log: InMemoryCommitLog) -> set[Key]:

@@ -13,13 +13,13 @@ from sites_world import Sites
 from commitlog import compiled
 from commitlog.domain.deciding import changeset, standing_rows
 from commitlog.domain.deciding.row_overlay import OWN
-from commitlog.domain.model import Effect, KnownNode, Outcome, RowOrigin
+from commitlog.domain.model import ChangeKind, DataFile, Effect, KnownNode, Outcome, RowOrigin
 from commitlog.domain.state import claims, index, replaying, sites
 from commitlog.domain.state.dumping import load_state
 from commitlog.domain.state.row_keys import RowChange
 from commitlog.domain.state.rows import KeyedRows
 from commitlog.errors import CommitLogError
-from commitlog.sites import forwarding, link
+from commitlog.sites import forwarding, link, tables_of_files
 
 SEEDS = int(os.environ.get("COMMITLOG_TEST_SITES", "1000"))
 """The first half is for the interpreted core, the second one for the compiled one."""
@@ -186,6 +186,24 @@ def the_end_of_a_held_row_is_not_passed_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(forwarding.Source, "_rows", silent)
 
 
+def appended_files_are_not_brought(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(forwarding, "_MAINTENANCE", forwarding._MAINTENANCE | {ChangeKind.APPEND})
+
+
+def a_path_is_passed_on_as_it_came(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tables_of_files.TablesOfFiles, "said_there", lambda it, forwarded, base: forwarded.changes)
+
+
+def who_passes_files_on_names_them_as_its_own(patch: pytest.MonkeyPatch) -> None:
+    relative = DataFile.replace
+
+    def wrong(it: DataFile, **given: Any) -> DataFile:
+        path = given["path"].rpartition("/")[2]
+        return relative(it, **given | {"path": f"/elsewhere/{path}"} if not it.path_is_relative else given)
+
+    patch.setattr(DataFile, "replace", wrong)
+
+
 @pytest.mark.interpreted("a mistake in the place of a function of the core does not reach compiled code")
 @pytest.mark.parametrize(
     "plant",
@@ -207,6 +225,9 @@ def the_end_of_a_held_row_is_not_passed_on(patch: pytest.MonkeyPatch) -> None:
         children_are_not_released_with_their_parent,
         a_checkpoint_forgets_what_is_held_back,
         the_end_of_a_held_row_is_not_passed_on,
+        appended_files_are_not_brought,
+        a_path_is_passed_on_as_it_came,
+        who_passes_files_on_names_them_as_its_own,
     ],
 )
 def test_mistake_when_planted_then_a_seed_finds_it(

@@ -46,7 +46,9 @@ FOREIGN_PATHS = "foreign_paths"
 STATISTICS_COLUMNS = "statistics_columns"
 """The table property that says of how many columns, beside those of partition keys, the catalog has each file's statistics."""
 STATISTICS_COLUMNS_DEFAULT = 32
-PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS, STATISTICS_COLUMNS)
+REPLICATED = "replicated"
+"""The table property that, as "false", has links between sites leave a table where it is."""
+PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS, STATISTICS_COLUMNS, REPLICATED)
 _YEARS = {"date", *TIMESTAMPS}
 _BUCKET = re.compile(r"bucket\(([0-9]{1,9})\)")
 _BUCKETS_MAX = 4096
@@ -313,10 +315,8 @@ def check_property(key: str, value: str | None) -> None:
         raise InvalidChangeError(
             InvalidCode.PROPERTY_VALUE_INVALID, f"conflict_granularity is TABLE, FILE or ROW, not {value!r}"
         )
-    if key == FOREIGN_PATHS and value not in ("true", "false"):
-        raise InvalidChangeError(
-            InvalidCode.PROPERTY_VALUE_INVALID, f"{FOREIGN_PATHS} is true or false, as text, not {value!r}"
-        )
+    if key in (FOREIGN_PATHS, REPLICATED) and value not in ("true", "false"):
+        raise InvalidChangeError(InvalidCode.PROPERTY_VALUE_INVALID, f"{key} is true or false, as text, not {value!r}")
     if key == STATISTICS_COLUMNS and not _COUNT.fullmatch(value):
         raise InvalidChangeError(
             InvalidCode.PROPERTY_VALUE_INVALID,

@@ -28,6 +28,7 @@ from commitlog.errors import (
     RegistryUnavailableError,
     SiteAwayTooLongError,
     SiteWentBackError,
+    TableNotBroughtError,
 )
 from commitlog.ops.cli.examples import epilog_of
 
@@ -43,6 +44,7 @@ EXIT_CODES: dict[type[CommitLogError], int] = {
     LinkStoppedError: 71,
     SiteWentBackError: 71,
     SiteAwayTooLongError: 71,
+    TableNotBroughtError: 71,
     FencedError: 75,
 }
 """Exit codes by error; other errors of ours are 1. 2 is also click's for a wrong command line."""

@@ -124,5 +124,6 @@ class _Teller:
             return
         click.echo(
             f"at snapshot {progress.snapshot_id}: {progress.brought:,} snapshots brought, with {progress.row_changes:,} row "
-            f"changes; {progress.own:,} were there; {progress.left_out:,} changes left out"
+            f"changes and {progress.files:,} files of {progress.file_bytes:,} bytes; {progress.own:,} were there; "
+            f"{progress.left_out:,} changes left out"
         )

@@ -130,7 +130,7 @@ class LinkHealth:
         )
         return (
             f"{done.source} to {done.target}: at snapshot {done.snapshot_id}, {behind}; {done.brought:,} snapshots with "
-            f"{done.row_changes:,} row changes since it began"
+            f"{done.row_changes:,} row changes and {done.files:,} files since it began"
         )
 
 

@@ -103,6 +103,8 @@ class Measures:
         )
         yield self._counter("link_row_changes", "Row changes in them.", {by: progress.row_changes}, "source")
         yield self._counter("link_left_out", "Changes of what is not replicated.", {by: progress.left_out}, "source")
+        yield self._counter("link_files", "Data files that were brought.", {by: progress.files}, "source")
+        yield self._counter("link_file_bytes", "Bytes in them.", {by: progress.file_bytes}, "source")
         if lag.records is not None and lag.seconds is not None:
             what = "Outcomes of the other site that were not looked at."
             yield self._gauge("link_lag_records", what, {by: lag.records}, "source")

@@ -1,0 +1,88 @@
+"""A file copied from one store to another so that it is there whole, however often the copy was begun before."""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from commitlog.client.files.lake import new_name
+from commitlog.client.files.places import filesystem_of
+from commitlog.errors import DataFileError
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+_CHUNK_BYTES = 4 << 20
+
+
+def lasting_name(*identity: object) -> str:
+    """What a copy is called below a table's folder, by what it is a copy of: one that is begun again finds the first one's
+    file. Cleaning knows it as a name that our writers give."""
+    digest = sha256("\0".join(map(str, identity)).encode()).digest()
+    return f"commitlog-{UUID(bytes=digest[:16], version=4)}.parquet"
+
+
+def copy_whole(place: str, path: str, size_bytes: int) -> None:
+    """Copy a file, unless the same is there already; what was written is read again and compared by its hash.
+
+    Args:
+        place: where it is, a local path or an object store's URL.
+        path: where the copy is to be.
+        size_bytes: how large it must be.
+
+    Raises:
+        DataFileError: it is not there, is another one than it was, or cannot be copied.
+    """
+    try:
+        _copy(place, path, size_bytes)
+    except FileNotFoundError:
+        raise DataFileError(f"{place} does not exist any more, or cannot be seen from here") from None
+    except OSError as error:
+        raise DataFileError(f"{place} cannot be copied to {path}: {error}") from None
+
+
+def _copy(place: str, path: str, size_bytes: int) -> None:
+    from pyarrow import fs
+
+    (source, inner), (target, there) = filesystem_of(place), filesystem_of(path)
+    found = target.get_file_info(there)
+    if found.size == size_bytes and _hash_of(target, there) == _hash_of(source, inner):
+        return
+    # A local file has its name when it is whole, as an object has: another link may bring the same one.
+    is_local = isinstance(target, fs.LocalFileSystem)
+    aside = f"{os.path.dirname(there)}/{new_name()}.parquet" if is_local else there
+    if is_local:
+        os.makedirs(os.path.dirname(there), exist_ok=True)
+    try:
+        _write(source, inner, target, aside, place, size_bytes)
+        if is_local:
+            os.replace(aside, there)
+    except BaseException:
+        if target.get_file_info(aside).type is not fs.FileType.NotFound:
+            target.delete_file(aside)
+        raise
+
+
+def _write(source: fs.FileSystem, inner: str, target: fs.FileSystem, there: str, place: str, size_bytes: int) -> None:
+    read, size = sha256(), 0
+    with source.open_input_stream(inner) as taken, target.open_output_stream(there) as given:
+        while chunk := taken.read(_CHUNK_BYTES):
+            read.update(chunk)
+            size += len(chunk)
+            given.write(chunk)
+    if size != size_bytes:
+        raise DataFileError(
+            f"{place} has {size} bytes, and had {size_bytes} when it was committed: it is another file now"
+        )
+    if _hash_of(target, there) != read.digest():
+        raise DataFileError(f"the copy of {place} is not what was read: its hash differs")
+
+
+def _hash_of(filesystem: fs.FileSystem, path: str) -> bytes:
+    digest = sha256()
+    with filesystem.open_input_stream(path) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.digest()

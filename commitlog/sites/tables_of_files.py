@@ -1,0 +1,214 @@
+"""Tables without a primary key at another site: their files are copied, or named where they are (rules.md 6).
+
+Between sites such a table is append-only: what is appended at any of them comes to all. Where its property ``foreign_paths``
+is true at the site that files are brought to, both see the same storage, and the files stay where they are; else they are
+copied into the table's folder there. What takes rows away again is brought by no link: files are other ones at each site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from commitlog.client import CommitLog
+from commitlog.client.files.copying import copy_whole, lasting_name
+from commitlog.client.files.outside import stays_outside
+from commitlog.client.files.places import normal_path
+from commitlog.client.tables.table_at import TableAt
+from commitlog.domain import model as m
+from commitlog.domain.model.altering import alter
+from commitlog.domain.model.definitions import FOREIGN_PATHS, REPLICATED, Column
+from commitlog.domain.model.types import fold
+from commitlog.errors import DataFileError, InvalidChangeError, TableNotBroughtError
+from commitlog.sites.forwarding import Forwarded
+
+_Name = tuple[str, str]
+_LEAVE_OUT = (m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value="false"),)
+
+
+class TablesOfFiles:
+    """Says for a target what a source's changes of tables without a primary key are there.
+
+    Args:
+        source: the log that is read.
+        target: the log that it is proposed to.
+        nodes: their names.
+        brought: told of each file that the target may name now, by its size.
+    """
+
+    def __init__(
+        self, source: CommitLog, target: CommitLog, nodes: tuple[str, str], brought: Callable[[int], None]
+    ) -> None:
+        self.source, self.target = source, target
+        self.nodes = nodes
+        self.brought = brought
+
+    def said_there(self, forwarded: Forwarded, base_snapshot_id: int) -> tuple[m.Change, ...]:
+        """The changes as they are proposed from a snapshot of the target; files that are to be copied are there then.
+
+        What a table is not to have, by its property ``replicated`` at the target, is said by setting that.
+
+        Raises:
+            TableNotBroughtError: something cannot be brought, or a file cannot be copied.
+        """
+        if not forwarded.of_files:
+            return forwarded.changes
+        return tuple(_Saying(self, forwarded, base_snapshot_id).changes())
+
+
+class _Saying:
+    """One snapshot, change after change."""
+
+    def __init__(self, sites: TablesOfFiles, forwarded: Forwarded, base_snapshot_id: int) -> None:
+        self._sites, self._forwarded, self._base = sites, forwarded, base_snapshot_id
+        self._made: dict[_Name, m.CreateTable] = {}
+        self._named_before: dict[_Name, _Name] = {}
+        self._altered: dict[_Name, list[m.Alteration]] = {}
+        self._left_out: set[_Name] = set()
+        self._copies = 0
+
+    def changes(self) -> Iterator[m.Change]:
+        for index, change in enumerate(self._forwarded.changes):
+            if index in self._forwarded.of_files:
+                assert isinstance(change, m.Append | m.Delete | m.InsertRow)
+                yield from self._of_files(change)
+                continue
+            if isinstance(change, m.CreateTable):
+                self._made[_name(change)] = change
+            elif isinstance(change, m.RenameTable):
+                self._rename(change)
+            elif isinstance(change, m.AlterTable):
+                self._altered.setdefault(_name(change), []).extend(change.alterations)
+            yield change
+
+    def _rename(self, change: m.RenameTable) -> None:
+        old, new = _name(change), (fold(change.schema), fold(change.new_table))
+        self._named_before[new] = self._named_before.pop(old, old)
+        if old in self._altered:
+            self._altered[new] = self._altered.pop(old)
+
+    def _of_files(self, change: m.Append | m.Delete | m.InsertRow) -> Iterator[m.Change]:
+        there = self._at_target(_name(change))
+        if there is not None and there.definition.properties.get(REPLICATED) == "false":
+            if _name(change) not in self._left_out:
+                self._left_out.add(_name(change))
+                yield m.AlterTable(change.schema, change.table, _LEAVE_OUT)
+        elif isinstance(change, m.Delete):
+            raise self._stopped(
+                change,
+                f"it takes rows out of table {_shown(change)}, which has no primary key: links bring what is appended to "
+                "such a table, and no deletes, updates or overwrites",
+            )
+        elif isinstance(change, m.Append):
+            yield self._append(change, there)
+        else:
+            yield change
+
+    def _at_target(self, name: _Name) -> TableAt | None:
+        """The table that something is brought to; None where this snapshot makes it, or there is none."""
+        if name in self._made:
+            return None
+        return self._sites.target.access.table_at(*self._named_before.get(name, name), self._base)
+
+    def _at_source(self, change: m.Append) -> TableAt:
+        """The table as its files' paths, and the ids of their columns, were meant."""
+        for snapshot_id in (self._forwarded.snapshot_id, self._forwarded.snapshot_id - 1):
+            at = self._sites.source.access.table_at(change.schema, change.table, snapshot_id)
+            if at is not None and at.path is not None:
+                return at
+        raise self._stopped(change, f"where the files of table {_shown(change)} are is not known any more")
+
+    def _append(self, change: m.Append, there: TableAt | None) -> m.Append:
+        here, made = self._at_source(change), self._made.get(_name(change))
+        if there is not None:
+            self._check_columns(change, here, there)
+        stay = (
+            made.properties.get(FOREIGN_PATHS) == "true" if made is not None else there is None or stays_outside(there)
+        )
+        folder = normal_path(here.path or "").rstrip("/")
+        files = []
+        for file in change.files:
+            place = f"{folder}/{file.path}" if file.path_is_relative else file.path
+            path = place if stay else self._copied(change, file, place, self._folder(change, made, there))
+            files.append(file.replace(path=path, path_is_relative=not stay))
+            self._sites.brought(file.file_size_bytes)
+        return change.replace(files=tuple(files))
+
+    def _folder(self, change: m.Append, made: m.CreateTable | None, there: TableAt | None) -> str:
+        """Where the table's files are at the target."""
+        if made is not None:
+            folder = self._sites.target.access.new_table_path(made.schema, made.table)
+        else:
+            folder = None if there is None else there.path
+        if folder is None:
+            raise self._stopped(change, f"where the files of table {_shown(change)} will be is not known")
+        return normal_path(folder).rstrip("/")
+
+    def _copied(self, change: m.Append, file: m.DataFile, place: str, folder: str) -> str:
+        """The name of a file's copy, which is there."""
+        made = self._forwarded.replicated
+        copy = lasting_name(made.node, made.tick, *_name(change), self._copies)
+        self._copies += 1
+        self._sites.target.access.claim_data_path()
+        try:
+            copy_whole(place, f"{folder}/{copy}", file.file_size_bytes)
+        except DataFileError as error:
+            raise self._stopped(change, str(error)) from error
+        return copy
+
+    def _check_columns(self, change: m.Append, here: TableAt, there: TableAt) -> None:
+        """Files name their columns by ids, which each log gives for itself: they are to be the same at both."""
+        if all(file.name_mapping is not None for file in change.files):
+            return
+        try:
+            steps = tuple(self._altered.get(_name(change), ()))
+            definition = alter(there.definition, steps, partition_ids=tuple(range(len(steps))))
+        except InvalidChangeError:
+            return  # The target says it itself.
+        ids = dict(_ids(definition.columns))
+        columns = {column_id: column for column, column_id in ids.items()}
+        for column, column_id in _ids(here.definition.columns):
+            if ids.get(column, column_id) != column_id or columns.get(column_id, column) != column:
+                raise self._stopped(
+                    change,
+                    f"column {column} of table {_shown(change)} has another number at each site ({column_id} is "
+                    f"{columns.get(column_id, 'gone')} there), and files name theirs by number: both have added or renamed "
+                    "columns at the same time",
+                )
+
+    def _stopped(self, change: m.Append | m.Delete | m.InsertRow, detail: str) -> TableNotBroughtError:
+        return TableNotBroughtError(*self._sites.nodes, self._forwarded.snapshot_id, _shown(change), detail)
+
+
+def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> bool:
+    """Whether the target took what a source says now, whatever files are called there, and but for what it left out."""
+    left_out = {_name(each) for each in taken if isinstance(each, m.AlterTable) and each.alterations == _LEAVE_OUT}
+
+    def plain(changes: Sequence[m.Change]) -> list[m.Change]:
+        return [
+            _without_paths(each)
+            for each in changes
+            if not (isinstance(each, m.Append | m.Delete | m.InsertRow | m.AlterTable) and _name(each) in left_out)
+        ]
+
+    return plain(said) == plain(taken)
+
+
+def _without_paths(change: m.Change) -> m.Change:
+    if not isinstance(change, m.Append):
+        return change
+    return change.replace(files=tuple(file.replace(path="", path_is_relative=True) for file in change.files))
+
+
+def _ids(columns: Sequence[Column], within: str = "") -> Iterator[tuple[str, int]]:
+    for column in columns:
+        path = within + fold(column.name)
+        yield path, column.column_id
+        yield from _ids(column.children, f"{path}.")
+
+
+def _name(change: m.Append | m.Delete | m.InsertRow | m.CreateTable | m.AlterTable | m.RenameTable) -> _Name:
+    return fold(change.schema), fold(change.table)
+
+
+def _shown(change: m.Append | m.Delete | m.InsertRow) -> str:
+    return f"{change.schema}.{change.table}"

@@ -1,0 +1,398 @@
+"""Tables without a primary key at several sites: what is appended at one comes to all, and what stops a link (rules.md 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commitlog.client.files import copying
+from commitlog.client.files.copying import copy_whole, lasting_name
+from commitlog.client.files.lake import is_named_by_us, new_name
+from commitlog.domain import model as m
+from commitlog.domain.model.definitions import FOREIGN_PATHS, REPLICATED
+from commitlog.errors import DataFileError, LinkStoppedError, SiteWentBackError, TableNotBroughtError
+from commitlog.sites.link import Link, LinkProgress
+from commitlog.testing import InMemoryCommitLog
+
+COLUMNS = {"id": "int64", "v": "varchar"}
+Sites = Callable[..., InMemoryCommitLog]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Sites:
+    """Makes a site with a lake of its own."""
+
+    def make(name: str, priority: int = 0) -> InMemoryCommitLog:
+        log = InMemoryCommitLog(data_path=tmp_path / name)
+        with log.transaction() as tx:
+            tx.configure(node_name=name, node_priority=priority)
+        return log
+
+    return make
+
+
+@pytest.fixture
+def a(site: Sites) -> InMemoryCommitLog:
+    log = site("a")
+    with log.transaction() as tx:
+        tx.create_table("main.t", COLUMNS)
+    return log
+
+
+@pytest.fixture
+def b(site: Sites, a: InMemoryCommitLog) -> InMemoryCommitLog:
+    log = site("b")
+    bring(a, log)
+    return log
+
+
+def bring(source: InMemoryCommitLog, target: InMemoryCommitLog) -> LinkProgress:
+    return Link(source, target).run(follow=False)
+
+
+def append(log: InMemoryCommitLog, *ids: int, table: str = "main.t", **more: Any) -> None:
+    log.table(table).append([{"id": each, "v": "x", **more} for each in ids])
+
+
+def ids(log: InMemoryCommitLog, table: str = "main.t") -> list[int]:
+    return sorted(row["id"] for row in log.table(table).scan().to_arrow().to_pylist())
+
+
+def alter(log: InMemoryCommitLog, *steps: m.Alteration, table: str = "t") -> None:
+    with log.transaction() as tx:
+        tx._add(m.AlterTable("main", table, steps))
+
+
+def leave_out(log: InMemoryCommitLog, table: str = "t") -> None:
+    alter(log, m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value="false"), table=table)
+
+
+def adding(name: str) -> m.Alteration:
+    return m.Alteration(m.AlterOp.ADD_COLUMN, column=m.ColumnSpec(name, "varchar"))
+
+
+def last_files(log: InMemoryCommitLog) -> tuple[m.DataFile, ...]:
+    proposal = log.outcomes[-1].proposal
+    assert proposal is not None
+    return tuple(file for each in proposal.changes if isinstance(each, m.Append) for file in each.files)
+
+
+def place_of(log: InMemoryCommitLog) -> Path:
+    [file] = last_files(log)
+    folder = log.table("main.t").at().path
+    assert folder is not None
+    return Path(folder) / file.path
+
+
+def test_link_when_files_are_appended_then_copies_them_and_both_sites_hold_the_same_rows(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    append(a, 1, 2)
+    written = place_of(a)
+    append(b, 3)
+    progress = bring(a, b)
+    assert (progress.brought, progress.files, progress.file_bytes) == (1, 1, written.stat().st_size)
+    assert bring(b, a).files == 1
+    assert ids(a) == ids(b) == [1, 2, 3]
+    copy = place_of(a)
+    assert copy.is_relative_to(written.parent)
+    assert is_named_by_us(copy.name)
+    assert (bring(a, b).brought, bring(b, a).brought) == (0, 0)
+
+
+def test_link_when_the_table_takes_files_from_elsewhere_then_names_them_where_they_are(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    alter(b, m.Alteration(m.AlterOp.SET_PROPERTY, key=FOREIGN_PATHS, value="true"))
+    append(a, 1)
+    bring(a, b)
+    assert [(each.path, each.path_is_relative) for each in last_files(b)] == [(str(place_of(a)), False)]
+    assert ids(b) == [1]
+    with a.transaction() as tx:
+        tx.create_table("main.u", COLUMNS, properties={FOREIGN_PATHS: "true"})
+        tx.append("main.u", [{"id": 2, "v": "x"}])
+    bring(a, b)
+    assert not last_files(b)[0].path_is_relative
+    assert ids(b, "main.u") == [2]
+
+
+def test_link_when_one_transaction_makes_a_table_and_appends_then_its_files_are_copied_to_where_it_will_be(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.U", COLUMNS)
+        tx.append("main.U", [{"id": 1, "v": "x"}])
+        tx.append("main.U", [{"id": 2, "v": "x"}])
+    bring(a, b)
+    assert len({each.path for each in last_files(b)}) == 2
+    assert ids(b, "main.u") == [1, 2]
+
+
+def test_link_when_a_schema_is_made_with_its_table_and_files_then_says_that_their_place_is_not_known(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(b._memory, "new_table_path", lambda *_: None)
+    with a.transaction() as tx:
+        tx.create_table("main.u", COLUMNS)
+        tx.append("main.u", [{"id": 1, "v": "x"}])
+    with pytest.raises(TableNotBroughtError, match=r"where the files of table main\.u will be is not known"):
+        bring(a, b)
+
+
+def test_link_when_a_third_site_is_beyond_then_files_are_passed_on(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    append(a, 1)
+    with a.transaction() as tx:
+        tx.insert_row("main.t", {"id": 2, "v": "in no file"})
+    c = site("c")
+    bring(a, b)
+    assert bring(b, c).files == 1
+    append(c, 3)
+    bring(c, b)
+    bring(b, a)
+    assert ids(a) == ids(b) == ids(c) == [1, 2, 3]
+    assert bring(a, c).brought == 0
+
+
+def test_link_when_it_died_after_the_copy_then_takes_the_file_that_is_there(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(a, 1)
+    link = Link(a, b)
+
+    class DiedError(Exception):
+        pass
+
+    def die(_: LinkProgress) -> None:
+        raise DiedError
+
+    with pytest.raises(DiedError):
+        link.run(follow=False, told=die)
+    assert ids(b) == []
+    monkeypatch.setattr(copying, "_write", lambda *_: pytest.fail("it is copied again"))
+    assert bring(a, b).files == 1
+    assert ids(b) == [1]
+
+
+def test_link_when_the_file_is_gone_or_another_one_then_stops_and_goes_on_when_it_is_there_again(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    append(a, 1)
+    place = place_of(a)
+    content = place.read_bytes()
+    place.unlink()
+    with pytest.raises(TableNotBroughtError, match=r"stops at snapshot 3 of a: .* does not exist any more") as stopped:
+        bring(a, b)
+    assert (stopped.value.snapshot_id, stopped.value.table) == (3, "main.t")
+    place.write_bytes(content + b"more")
+    with pytest.raises(TableNotBroughtError, match="it is another file now"):
+        bring(a, b)
+    assert list(place.parent.parent.parent.joinpath("b").rglob("*.parquet")) == []
+    place.write_bytes(content)
+    bring(a, b)
+    assert ids(b) == [1]
+
+
+@pytest.mark.parametrize("how", ["delete", "overwrite"])
+def test_link_when_rows_are_taken_out_then_stops_until_the_table_is_left_where_it_is(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog, how: str
+) -> None:
+    c = site("c")
+    append(a, 1, 2)
+    bring(a, b)
+    if how == "delete":
+        a.table("main.t").delete("id = 1")
+    else:
+        a.table("main.t").overwrite([{"id": 2, "v": "y"}], "id = 2")
+    append(a, 3)
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+        tx.insert_row("main.k", {"id": 1, "v": "k"})
+    with pytest.raises(TableNotBroughtError, match=r"takes rows out of table main\.t.*set the property replicated of"):
+        bring(a, b)
+    leave_out(b)
+    assert bring(a, b).files == 0
+    assert (ids(b), ids(b, "main.k")) == ([1, 2], [1])
+    assert bring(a, b).brought == 0
+    # Whoever is beyond leaves it, too; and so does the site itself, for what was set goes there as well.
+    bring(b, c)
+    assert (ids(c), ids(c, "main.k")) == ([1, 2], [1])
+    append(c, 4)
+    assert bring(c, b).left_out == 1
+    bring(b, a)
+    append(a, 5)
+    assert bring(a, b).left_out == 1
+
+
+def test_link_when_a_table_is_made_to_stay_then_brings_nothing_of_it(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.u", COLUMNS, properties={REPLICATED: "false"})
+        tx.create_table("main.n", COLUMNS, primary_key=["id"], properties={REPLICATED: "false"})
+    append(a, 1, table="main.u")
+    with a.transaction() as tx:
+        tx.insert_row("main.n", {"id": 1, "v": "x"})
+        tx.drop_table("main.u")
+    progress = bring(a, b)
+    assert (progress.brought, progress.left_out) == (0, 5)
+    assert b.tables() == ["main.t"]
+
+
+def test_link_when_files_are_compacted_at_one_site_then_the_other_keeps_its_own(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    append(a, 1)
+    append(a, 2)
+    bring(a, b)
+    with b.transaction() as tx:
+        [table] = [each for each in b._memory._state.tables.values() if each.name == "t"]
+        live = list(table.live_files)
+        path = tx.new_file("main.t")
+        copy_of_rows(b, path)
+        tx.compact("main.t", replaced=live, files=[path])
+    assert bring(b, a).brought == 0
+    append(a, 3)
+    bring(a, b)
+    assert ids(a) == ids(b) == [1, 2, 3]
+
+
+def copy_of_rows(log: InMemoryCommitLog, path: str) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(log.table("main.t").scan().to_arrow(), path)
+
+
+def test_link_when_columns_come_together_with_files_that_have_them_then_brings_both(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.alter("main.t").add_column("w", "varchar")
+        tx.append("main.t", [{"id": 1, "v": "x", "w": "new"}])
+    with a.transaction() as tx:
+        tx.rename_table("main.t", "u")
+        tx.alter("main.u").add_column("y", "varchar")
+        tx.append("main.u", [{"id": 2, "v": "x", "y": "newer"}])
+    bring(a, b)
+    rows = sorted(b.table("main.u").scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert [(row["w"], row["y"]) for row in rows] == [("new", None), (None, "newer")]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_link_when_both_sites_added_columns_then_refuses_files_whose_columns_are_others_there(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, together: bool
+) -> None:
+    alter(b, adding("z"))
+    if together:
+        with a.transaction() as tx:
+            tx.alter("main.t").add_column("w", "varchar")
+            tx.append("main.t", [{"id": 1, "v": "x", "w": "new"}])
+    else:
+        alter(a, adding("w"))
+        append(a, 1, w="new")
+    with pytest.raises(TableNotBroughtError, match=r"column w of table main\.t has another number .*\(3 is z there\)"):
+        bring(a, b)
+    leave_out(b)
+    bring(a, b)
+    assert ids(b) == []
+
+
+def test_link_when_a_file_names_its_columns_then_their_numbers_do_not_matter(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    alter(b, adding("z"))
+    alter(a, adding("w"))
+    path = tmp_path / "plain.parquet"
+    pq.write_table(pa.table({"id": [1], "v": ["x"], "w": ["by name"]}), path)
+    with a.transaction() as tx:
+        tx.append("main.t", files=[path])
+    bring(a, b)
+    assert b.table("main.t").scan().to_arrow().to_pylist() == [{"id": 1, "v": "x", "z": None, "w": "by name"}]
+
+
+def test_link_when_the_column_that_comes_is_there_then_the_target_says_so_itself(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    alter(b, adding("w"))
+    with a.transaction() as tx:
+        tx.alter("main.t").add_column("w", "varchar")
+        tx.append("main.t", [{"id": 1, "v": "x", "w": "new"}])
+    with pytest.raises(LinkStoppedError, match="already has a column"):
+        bring(a, b)
+
+
+def test_link_when_the_table_is_gone_there_then_the_target_says_so_itself(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with b.transaction() as tx:
+        tx.drop_table("main.t")
+    append(a, 1)
+    with pytest.raises(LinkStoppedError, match=r"table main\.t does not exist"):
+        bring(a, b)
+    with b.transaction() as tx:
+        tx.create_table("main.t", COLUMNS, properties={REPLICATED: "false"})
+    bring(a, b)
+    with b.transaction() as tx:
+        tx.drop_table("main.t")
+    bring(b, a)
+    assert a.tables() == b.tables() == []
+
+
+def test_link_when_the_source_says_other_files_under_its_last_snapshot_then_it_went_back(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    append(a, 1)
+    bring(a, b)
+    restored = site("a")
+    with restored.transaction() as tx:
+        tx.create_table("main.t", COLUMNS)
+    append(restored, 1, 2, 3)
+    with pytest.raises(SiteWentBackError):
+        bring(restored, b)
+
+
+def test_copy_when_the_same_is_there_or_half_of_it_then_it_is_whole(tmp_path: Path) -> None:
+    place, path = tmp_path / "a.parquet", tmp_path / "b" / lasting_name("a", 1)
+    place.write_bytes(b"content")
+    copy_whole(str(place), str(path), 7)
+    made = path.stat().st_ino
+    copy_whole(str(place), str(path), 7)
+    assert path.stat().st_ino == made
+    for half in (b"con", b"c0ntent"):
+        path.write_bytes(half)
+        copy_whole(str(place), str(path), 7)
+        assert path.read_bytes() == b"content"
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_copy_when_what_was_written_is_not_what_was_read_then_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, path = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    place.write_bytes(b"content")
+    monkeypatch.setattr(copying, "_hash_of", lambda *_: b"")
+    with pytest.raises(DataFileError, match="its hash differs"):
+        copy_whole(str(place), str(path), 7)
+    assert not path.exists()
+
+
+def test_copy_when_the_folder_cannot_be_written_then_says_why(tmp_path: Path) -> None:
+    place, file = tmp_path / "a.parquet", tmp_path / "file"
+    place.write_bytes(b"content")
+    file.write_bytes(b"")
+    with pytest.raises(DataFileError, match="cannot be copied to"):
+        copy_whole(str(place), str(file / "b.parquet"), 7)
+
+
+def test_name_of_a_copy_when_it_is_of_the_same_file_then_is_the_same_and_one_of_ours() -> None:
+    assert lasting_name("a", 1, "t", 0) == lasting_name("a", 1, "t", 0)
+    assert len({lasting_name("a", 1, "t", 0), lasting_name("a", 1, "t", 1), lasting_name("a", 11, "t", 0)}) == 3
+    assert is_named_by_us(lasting_name("a", 1))
+    assert is_named_by_us(f"{new_name()}.parquet")
