@@ -57,7 +57,7 @@ class JoinProgress:
         source: the site that tells it what there is.
         target: the new one.
         snapshot_id: as of which snapshot of the source.
-        told: versions of rows that it was told since this began.
+        told: rows, and versions of rows, that it was told since this began.
     """
 
     source: str

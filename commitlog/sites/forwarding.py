@@ -130,7 +130,7 @@ class Source:
         of_files: set[int] = set()
         settled = {each.change: each for each in outcome.resolutions if each.policy != SITES}
         for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
-            if effect.skipped or change.kind in _MAINTENANCE:
+            if effect.skipped or change.kind in _MAINTENANCE or proposal.writer_id == JOIN:
                 continue
             definition = self._forwarded_table(effect)
             if self._of_files(change, effect):

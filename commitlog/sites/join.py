@@ -10,6 +10,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from commitlog.client import CommitLog
@@ -17,13 +18,19 @@ from commitlog.client.ids import id_at
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
-from commitlog.domain.state.index import TableState
+from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_of
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import CommitLogError, ConfigurationError, LinkStoppedError
 from commitlog.sites.beginning import JoinProgress, begun_join, decided_at_ms, next_tick_after, node_of, writer_id_of
-from commitlog.sites.joining import JOIN, Said, told_to_joiner
+from commitlog.sites.joining import JOIN, Said, replicated_tables, told_to_joiner
 from commitlog.sites.link import IN_FLIGHT_MAX
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_AT_ONCE, BYTES_AT_ONCE = 1_000_000, 256 << 20
+"""Of a table without a primary key, in one snapshot of the site that joins."""
 
 
 class Join:
@@ -72,35 +79,53 @@ class Join:
         [at] = self._source.history(1, snapshot=self.progress.snapshot_id)
         state = self._source.access.state_before(at.seq + 1)
         next_tick = next_tick_after(self._source, self._node, at.seq)
-        news = list(enumerate(told_to_joiner(self._node, state, next_tick, self._images), start=1))
-        left = [(number, said) for number, said in news if self._is_new(said) or number == len(news)]
-        for together in _together(left):
-            self._bring(together, is_last=together[-1][0] == len(news))
+        *news, last = enumerate(told_to_joiner(self._node, state, next_tick, self._images), start=1)
+        for together in _together((number, said) for number, said in news if self._is_new(said)):
+            self._bring(together, JOIN)
             told(self.progress)
+        for number, (name, rows) in enumerate(self._rows_of_files(state), start=len(news) + 1):
+            self._append(number, name, rows)
+            told(self.progress)
+        self._bring([(self.progress.snapshot_id, last[1])], writer_id_of(self._node.name))
         return self.progress
 
     def _is_new(self, said: Said) -> bool:
-        return said[0].tick >= self._known.get(said[0].node, 0)
+        return said[0] is None or said[0].tick >= self._known.get(said[0].node, 0)
+
+    def _rows_of_files(self, state: SequencerState) -> Iterator[tuple[str, pa.Table]]:
+        """The rows of tables without a primary key, written anew at the new site: which of a file's are gone, and by which
+        numbers it calls its columns, is another log's."""
+        for table in replicated_tables(state):
+            if table.rows is None:
+                name = str(TableName(table.schema.name, table.name))
+                scan = self._source.table(name).scan(snapshot=self.progress.snapshot_id)
+                for rows in _pieces(scan.to_batches()):
+                    yield name, rows
+
+    def _append(self, number: int, name: str, rows: pa.Table) -> None:
+        if self._target.access.committed_as(JOIN, number) is not None:
+            return
+        epoch = self._epochs[JOIN]
+        with self._target.transaction(
+            writer_id=JOIN, writer_epoch=epoch, writer_seq=number, message=self._message, extra=self._extra
+        ) as tx:
+            tx.append(name, rows)
+        self.progress.told += rows.num_rows
 
     def _images(self, table: TableState) -> dict[str, m.Row]:
         handle = self._source.table(str(TableName(table.schema.name, table.name)))
         rows = handle.scan(snapshot=self.progress.snapshot_id).to_arrow().to_pylist()
         return {key_of(table.definition, image): image for image in map(row_of, rows)}
 
-    def _bring(self, together: Iterable[tuple[int, Said]], *, is_last: bool) -> None:
+    def _bring(self, together: Iterable[tuple[int, Said]], writer_id: str) -> None:
         base = self._target.wait_for_snapshot()
-        writer_id = writer_id_of(self._node.name) if is_last else JOIN
-        proposals = [
-            self._proposal(writer_id, self.progress.snapshot_id if is_last else number, base, said)
-            for number, said in together
-        ]
+        proposals = [self._proposal(writer_id, number, base, said) for number, said in together]
         answers = self._target.publish_many(proposals, in_flight_max=IN_FLIGHT_MAX)
         for proposal, answer in zip(proposals, answers, strict=True):
             if isinstance(answer, CommitLogError):
                 raise answer
             if not answer.committed:
-                assert proposal.replicated is not None
-                raise LinkStoppedError(proposal.replicated.node, self.progress.target, proposal.replicated.tick, answer)
+                raise LinkStoppedError(self._node.name, self.progress.target, self.progress.snapshot_id, answer)
             self.progress.told += sum(is_row_change(change) for change in proposal.changes)
 
     def _proposal(self, writer_id: str, writer_seq: int, base: int, said: Said) -> m.Proposal:
@@ -112,23 +137,48 @@ class Join:
             base_snapshot_id=base,
             changes=said[1],
             created_at_ms=time.time_ns() // 1_000_000,
-            message=f"{self.progress.target} joins, told by {self.progress.source}",
-            extra=json.dumps({"site": self.progress.source, "snapshot_id": self.progress.snapshot_id}),
+            message=self._message,
+            extra=self._extra,
             replicated=said[0],
         )
+
+    @property
+    def _message(self) -> str:
+        return f"{self.progress.target} joins, told by {self.progress.source}"
+
+    @property
+    def _extra(self) -> str:
+        return json.dumps({"site": self.progress.source, "snapshot_id": self.progress.snapshot_id})
 
 
 def _together(news: Iterable[tuple[int, Said]]) -> Iterator[list[tuple[int, Said]]]:
     """What may be on its way at once: rows of one node; what comes after a definition has it in its base."""
     run: list[tuple[int, Said]] = []
     for number, said in news:
-        fits = run and _are_rows(said) and _are_rows(run[-1][1]) and said[0].node == run[-1][1][0].node
-        if run and not fits:
+        if run and not (_are_rows(said) and _are_rows(run[-1][1]) and _node(said) == _node(run[-1][1])):
             yield run
             run = []
         run.append((number, said))
     if run:
         yield run
+
+
+def _node(said: Said) -> str | None:
+    return None if said[0] is None else said[0].node
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows in as few pieces as fit in memory."""
+    import pyarrow as pa
+
+    found: list[pa.RecordBatch] = []
+    for batch in batches:
+        found.append(batch)
+        if sum(each.num_rows for each in found) >= ROWS_AT_ONCE or sum(each.nbytes for each in found) >= BYTES_AT_ONCE:
+            yield pa.Table.from_batches(found)
+            found = []
+    if found:
+        yield pa.Table.from_batches(found)
 
 
 def _are_rows(said: Said) -> bool:

@@ -2,7 +2,8 @@
 
 Each version of a row that stands, is held back or is a rival is said with where and when it was made, as if nothing else
 had come from there: so the versions that nobody supersedes are the same at both sites, and so is what follows from them.
-Pure: the images that the state has no longer are given.
+Definitions are said as the new site's own, for who made them does not matter, and no tick of another node may be named that
+others do not know. Pure: the images that the state has no longer are given.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import TableDefinition, conformed_row
+from commitlog.domain.model.definitions import REPLICATED, TableDefinition, conformed_row
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_columns
@@ -27,7 +28,8 @@ HAS_ALL: tuple[m.Change, ...] = (m.CreateSchema("main", if_not_exists=True),)
 Images = Callable[[TableState], Mapping[str, m.Row]]
 """The rows of a table by key, as readers see them."""
 
-Said = tuple[m.Replicated, tuple[m.Change, ...]]
+Said = tuple[m.Replicated | None, tuple[m.Change, ...]]
+"""Changes, and which snapshot of which node they are; None: the new site's own."""
 _Grouped = dict[tuple[bool, str, int], list[m.Change]]
 
 
@@ -36,10 +38,10 @@ def told_to_joiner(node: Node, state: SequencerState, next_tick: int, images: Im
 
     next_tick: the tick after the last of its own snapshots that had something to forward.
     """
+    for change in _definitions(state):
+        yield None, (change,)
     grouped: _Grouped = defaultdict(list)
-    for tick, change in _definitions(state):
-        grouped[False, node.name, tick].append(change)
-    for table in _keyed(state):
+    for table in replicated_tables(state):
         for origin, change in _versions(node, table, images):
             grouped[origin.node != node.name, origin.node, origin.tick].append(change)
     priorities = {node.name: node.priority, **{name: known.priority for name, known in state.digest.items()}}
@@ -49,7 +51,8 @@ def told_to_joiner(node: Node, state: SequencerState, next_tick: int, images: Im
     for name, known in sorted(state.digest.items()):
         if told.get(name, 0) < known.tick:
             yield _replicated(name, known.tick - 1, told, priorities), HAS_ALL
-    yield _replicated(node.name, max(0, next_tick - 1), told, priorities), HAS_ALL
+    # A site that made nothing itself is in nobody's digest, and is in none here.
+    yield _replicated(node.name, next_tick - 1, told, priorities) if next_tick else None, HAS_ALL
 
 
 def _replicated(name: str, tick: int, told: dict[str, int], priorities: Mapping[str, int]) -> m.Replicated:
@@ -58,37 +61,58 @@ def _replicated(name: str, tick: int, told: dict[str, int], priorities: Mapping[
     return m.Replicated(name, tick, (known,))
 
 
-def _keyed(state: SequencerState) -> Iterator[TableState]:
-    """The keyed tables, what is referred to before what refers to it."""
+def replicated_tables(state: SequencerState) -> Iterator[TableState]:
+    """The tables that links bring, what is referred to before what refers to it."""
     for _, table in sorted(state.tables.items()):
-        if table.rows is not None and table.dropped_at is None:
+        if table.dropped_at is None and table.definition.properties.get(REPLICATED) != "false":
             yield table
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------
 
 
-def _definitions(state: SequencerState) -> Iterator[tuple[int, m.Change]]:
-    """What makes the schemas and keyed tables as they are, each with the snapshot that made it first."""
+def _definitions(state: SequencerState) -> Iterator[m.Change]:
+    """What makes the schemas and tables as they are."""
     for _, schema in sorted(state.schemas.items()):
         if schema.dropped_at is None and schema.name != "main":
-            yield schema.created_at, m.CreateSchema(schema.name)
-    for table in _keyed(state):
-        yield table.created_at, _creation(state, table)
-        comments = list(_comments(table.definition))
-        if comments:
-            # Not by the changeset that creates it, nor were they given in that snapshot.
-            yield table.created_at + 1, m.AlterTable(table.schema.name, table.name, tuple(comments))
+            yield m.CreateSchema(schema.name)
+    for table in replicated_tables(state):
+        columns, gone = _columns(table.definition)
+        yield _creation(state, table, columns)
+        steps = [*(m.Alteration(m.AlterOp.DROP_COLUMN, name=name) for name in gone), *_comments(table.definition)]
+        if steps:
+            yield m.AlterTable(table.schema.name, table.name, tuple(steps))
 
 
-def _creation(state: SequencerState, table: TableState) -> m.CreateTable:
+def _columns(definition: TableDefinition) -> tuple[tuple[m.ColumnSpec, ...], tuple[str, ...]]:
+    """The columns of a new table so that each gets the number that it has here, by which files name it; and the names of those
+    that stand for columns which were dropped."""
+    made: list[m.ColumnSpec] = []
+    gone: list[str] = []
+    names, next_id = set(definition.by_name), 1
+
+    def pass_over(upto: int) -> None:
+        for column_id in range(next_id, upto):
+            name = f"gone_{column_id}"
+            while name in names:
+                name += "_"
+            gone.append(name)
+            made.append(m.ColumnSpec(name, "boolean", True, None))
+
+    for each in definition.columns:
+        pass_over(each.column_id)
+        made.append(m.ColumnSpec(each.name, str(each.type), each.nullable, each.default))
+        next_id = each.column_id + sum(1 for _ in each.walk())
+    pass_over(definition.next_column_id)
+    return tuple(made), tuple(gone)
+
+
+def _creation(state: SequencerState, table: TableState, columns: tuple[m.ColumnSpec, ...]) -> m.CreateTable:
     definition = table.definition
     return m.CreateTable(
         schema=table.schema.name,
         table=table.name,
-        columns=tuple(
-            m.ColumnSpec(each.name, str(each.type), each.nullable, each.default) for each in definition.columns
-        ),
+        columns=columns,
         primary_key=_names(definition, definition.primary_key),
         unique=tuple(_names(definition, ids) for ids in definition.unique),
         foreign_keys=tuple(
@@ -126,7 +150,8 @@ def _comments(definition: TableDefinition) -> Iterator[m.Alteration]:
 def _versions(node: Node, table: TableState, images: Images) -> Iterator[tuple[m.RowOrigin, m.Change]]:
     """Every version of every row of a table that nobody supersedes."""
     rows = table.rows
-    assert rows is not None
+    if rows is None:
+        return
     seen = images(table) if any(version.image is None for version in rows.live.values()) else {}
     for key in sorted({*rows.live, *rows.held, *rows.sites}):
         standing, *rivals = versions_of(node, rows, key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -369,3 +370,66 @@ def test_link_when_what_it_has_to_bring_was_archived_then_the_site_is_told_to_jo
     put(a, row(4, "a"))
     Link(a, anew).run(follow=False)
     assert rows(anew) == rows(a)
+
+
+def test_site_that_joins_when_the_one_that_tells_it_made_nothing_itself_then_others_take_what_it_makes() -> None:
+    maker, teller, late = site("a", 1), site("b", 2), site("c", 3)
+    with maker.transaction() as tx:
+        tx.create_table("main.k", KEYED, primary_key=["id"], unique=[["w"]])
+    put(maker, row(1, "a"))
+    Link(maker, teller).run(follow=False)
+    Join(teller, late).run()
+    put(late, row(2, "c"))
+    Link(late, maker).run(follow=False)
+    put(teller, row(3, "b"))
+    converge([maker, teller, late])
+    assert rows(maker) == rows(teller) == rows(late) == [row(1, "a"), row(2, "c"), row(3, "b")]
+
+
+def test_join_when_tables_have_no_primary_key_then_their_rows_are_told_and_links_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commitlog.sites.join.ROWS_AT_ONCE", 2)
+    logs = [InMemoryCommitLog(data_path=tmp_path / name) for name in "abc"]
+    for name, log in zip("abc", logs, strict=True):
+        with log.transaction() as tx:
+            tx.configure(node_name=name)
+    a, b, late = logs
+    with a.transaction() as tx:
+        tx.create_table(
+            "main.t", {"id": "int64", "gone": "struct(a int64)", "v": "varchar", "gone_2": "varchar", "w": "varchar"}
+        )
+        tx.create_table("main.mine", {"id": "int64"}, properties={"replicated": "false"})
+    converge([a, b])
+    a.table("main.t").append([{"id": 1, "v": "a"}, {"id": 2, "v": "a"}, {"id": 3, "v": "a"}])
+    b.table("main.t").append([{"id": 4, "v": "b"}])
+    with b.transaction() as tx:
+        tx.insert_row("main.t", {"id": 5, "v": "b"})
+    converge([a, b])
+    with a.transaction() as tx:
+        tx.alter("main.t").drop_column("gone").drop_column("w")
+    a.table("main.t").delete("id = 2")
+
+    class DiedError(Exception):
+        pass
+
+    def die(progress: Any) -> None:
+        if progress.told:
+            raise DiedError
+
+    with pytest.raises(DiedError):
+        Join(a, late).run(told=die)
+    a.table("main.t").append([{"id": 6, "v": "too late"}])
+    told = Join(a, late).run().told
+    expected = [{"id": each, "v": "a" if each < 4 else "b", "gone_2": None} for each in (1, 3, 4, 5)]
+    assert rows(late, "main.t") == expected
+    assert 0 < told < 4
+    assert late.tables() == ["main.t"]
+    # What it was told is nobody else's.
+    assert Link(late, b).run(follow=False).brought == 0
+    with a.transaction() as tx:
+        tx.alter("main.t").add_column("x", "varchar")
+        tx.append("main.t", [{"id": 7, "v": "a", "x": "new"}])
+    Link(a, late).run(follow=False)
+    assert rows(a, "main.t") == rows(late, "main.t")
+    assert [(each["id"], each["x"]) for each in rows(late, "main.t")][-2:] == [(6, None), (7, "new")]
