@@ -48,6 +48,10 @@ class Forwarded(NamedTuple):
         """Whether it changes rows alone, and no definitions."""
         return all(is_row_change(change) for change in self.changes)
 
+    def displacing(self, rows: tuple[m.DisplacedRow, ...]) -> Forwarded:
+        """The same, for a target that does not remember some rows."""
+        return self._replace(replicated=self.replicated.replace(displaced=(*self.replicated.displaced, *rows)))
+
 
 class Source:
     """A log that is forwarded, as far as that needs to know it at a place.
@@ -120,9 +124,9 @@ class Source:
         assert outcome.snapshot_id is not None
         pairs = enumerate(zip(proposal.changes, outcome.effects, strict=True))
         of_files = frozenset(index for index, (change, effect) in pairs if self._of_files(change, effect))
-        return Forwarded(
-            outcome.snapshot_id, outcome.decided_at_ms, replicated, proposal.changes, proposal, 0, of_files
-        )
+        # What it displaced here is this log's own.
+        came = replicated.replace(displaced=())
+        return Forwarded(outcome.snapshot_id, outcome.decided_at_ms, came, proposal.changes, proposal, 0, of_files)
 
     def _tell(self, outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> Forwarded | None:
         told: list[m.Change] = []
@@ -172,7 +176,8 @@ class Source:
         if ended is None and isinstance(change, m.DeleteRow):
             ended = change.key  # Of a row that is held back.
         if ended is not None and not goes_on:
-            yield m.DeleteRow(change.schema, change.table, ended, time_us, origin)
+            moves = isinstance(change, m.UpdateRow)
+            yield m.DeleteRow(change.schema, change.table, ended, time_us, origin, moves)
         if image is not None and goes_on:
             yield m.UpdateRow(change.schema, change.table, _key(definition, image), image, time_us, origin)
         elif image is not None:

@@ -170,6 +170,7 @@ def _said(
     origin = version.origin
     time_us = origin.stamp_ms * 1000 if row is None else row.time_us
     if version.gone:
-        return m.DeleteRow(table.schema.name, table.name, key_columns(table.definition, key), time_us, origin)
+        ended = key_columns(table.definition, key)
+        return m.DeleteRow(table.schema.name, table.name, ended, time_us, origin, version.moves)
     image = seen[key] if version.image is None else conformed_row(table.definition, version.image)
     return m.InsertRow(table.schema.name, table.name, image, time_us, origin)

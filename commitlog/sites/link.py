@@ -28,6 +28,7 @@ from commitlog.errors import (
     SiteAwayTooLongError,
 )
 from commitlog.sites.beginning import Last, check_joined, decided_at_ms, node_of, writer_id_of
+from commitlog.sites.displaced import displaced_rows
 from commitlog.sites.forwarding import Forwarded, Source
 from commitlog.sites.tables_of_files import TablesOfFiles
 
@@ -196,13 +197,17 @@ class Link:
         return [*refused, *run[answered:]]
 
     def _bring_alone(self, forwarded: Forwarded) -> None:
-        answer = self._target.submit(self._proposal(forwarded))
-        if not answer.committed:
-            # Only what the target changed since the base can have been in the way, if anything was.
+        answer, is_first = self._target.submit(self._proposal(forwarded)), True
+        while not answer.committed:
+            # Only what the target changed since the base can have been in the way, or what it remembers no longer.
             head = self._target.wait_for_snapshot()
-            if head > self._base:
-                self._base = head
-                answer = self._target.submit(self._proposal(forwarded))
+            known = forwarded.replicated.displaced
+            displaced = tuple(row for row in displaced_rows(self._target, answer, head) if row not in known)
+            if not displaced and not (is_first and head > self._base):
+                break
+            self._base, is_first = head, False
+            forwarded = forwarded.displacing(displaced)
+            answer = self._target.submit(self._proposal(forwarded))
         self._check_fenced(answer)
         if not answer.committed:
             raise LinkStoppedError(self.progress.source, self.progress.target, forwarded.snapshot_id, answer)

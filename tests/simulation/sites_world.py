@@ -90,10 +90,13 @@ class Sites:
         self.now_ms = dict.fromkeys(names, 0)
         self.priorities = {name: self.chance.choice((0, 1, 2)) for name in names}
         self.logs: dict[str, InMemoryCommitLog] = {}
+        window = self.chance_of_files.choice((3, 10, 100_000))
         for name in names:
             skew_ms = self.chance.randrange(-5, 6) * HOUR_MS
             self.logs[name] = InMemoryCommitLog(
-                data_path=f"/{name}", clock_ms=lambda name=name, skew=skew_ms: self._clock(name, skew)
+                data_path=f"/{name}",
+                clock_ms=lambda name=name, skew=skew_ms: self._clock(name, skew),
+                window_snapshots=window,
             )
             self._commit(name, m.Configure({"node_name": name, "node_priority": self.priorities[name]}))
         self.wires = {name: Wire(log, self.chance) for name, log in self.logs.items()}
@@ -143,11 +146,23 @@ class Sites:
         assert self._commit(name, *changes) or self.constrained
         if self.chance_of_files.random() < 0.2:
             self._append(name)
+        if self.chance_of_files.random() < 0.2:
+            self._move(name)
 
     def _append(self, name: str) -> None:
         path = f"{name}{len(self.appended)}.parquet"
         self.appended.add(f"/{name}/main/f/{path}")
         assert self._commit(name, m.Append("main", "f", (m.DataFile(path, 1, 1),)))
+
+    def _move(self, name: str) -> None:
+        """A row gets another key."""
+        here, held = rows_of(self.logs[name]), held_by(self.logs[name])
+        free = [key for key in KEYS if ("k", key) not in here and ("k", key) not in held]
+        taken = sorted(key for key in here if key[0] == "k")
+        if free and taken:
+            row = here[self.chance_of_files.choice(taken)]
+            image = {**row, "id": self.chance_of_files.choice(free)}
+            assert self._commit(name, m.UpdateRow("main", "k", {"id": row["id"]}, image)) or self.constrained
 
     def _image(self, table: str, key: int, name: str) -> Row:
         image: Row = {"id": key, "v": f"{name}{self.chance.randrange(100)}"}
@@ -238,11 +253,8 @@ class Sites:
         for outcome, dot, knew in self._walk(name):
             if dot.node == name:
                 assert outcome.proposal is not None
-                for change in rows_in(outcome.proposal):
-                    yield (
-                        (dot, key_of(change)),
-                        Version(dot, image_of(change), outcome.decided_at_ms, self.priorities[name], knew),
-                    )
+                for key, image in made_of(rows_in(outcome.proposal)):
+                    yield (dot, key), Version(dot, image, outcome.decided_at_ms, self.priorities[name], knew)
 
     def _check_conflicts(self, name: str, made: dict[tuple[Dot, Key], Version]) -> None:
         for outcome, dot, contained in self._walk(name):
@@ -257,6 +269,16 @@ class Sites:
 
 def rows_in(proposal: m.Proposal) -> list[Any]:
     return [each for each in proposal.changes if each.kind.endswith("_ROW")]
+
+
+def made_of(changes: list[Any]) -> Iterator[tuple[Key, Row | None]]:
+    """What changes make of which rows: of one that gets another key the end, too."""
+    for change in changes:
+        if isinstance(change, m.UpdateRow) and change.row["id"] != change.key["id"]:
+            yield key_of(change), None
+            yield (change.table, change.row["id"]), dict(change.row)
+        else:
+            yield key_of(change), image_of(change)
 
 
 def key_of(change: Any) -> Key:
@@ -314,8 +336,10 @@ def check_restart(log: InMemoryCommitLog) -> None:
     assert state_hash(memory._new_decider().state) == state_hash(memory._state)
     for table in memory._state.tables.values():
         if table.rows is not None:
-            seen = log.table(f"main.{table.name}").scan().to_arrow().to_pylist()
-            assert {row["id"]: row for row in seen} == {int(key): row.image for key, row in table.rows.live.items()}
+            seen = {row["id"]: row for row in log.table(f"main.{table.name}").scan().to_arrow().to_pylist()}
+            assert seen.keys() == set(map(int, table.rows.live))
+            known = {int(key): row.image for key, row in table.rows.live.items() if row.image is not None}
+            assert {key: seen[key] for key in known} == known
 
 
 def files_of(log: InMemoryCommitLog) -> list[str]:
@@ -338,10 +362,10 @@ def told_as_held(log: InMemoryCommitLog) -> set[Key]:
 def rows_of(log: InMemoryCommitLog) -> dict[Key, Row]:
     """The rows that stand."""
     return {
-        (table.name, int(key)): dict(version.image or {})
+        (table.name, row["id"]): row
         for table in log._memory._state.tables.values()
         if table.rows is not None
-        for key, version in table.rows.live.items()
+        for row in log.table(f"main.{table.name}").scan().to_arrow().to_pylist()
     }
 
 

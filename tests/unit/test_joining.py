@@ -229,7 +229,7 @@ def test_site_when_it_was_away_longer_than_the_window_then_catches_up() -> None:
     assert len(rows(a)) == 21
 
 
-def test_site_when_it_was_away_and_a_row_that_both_changed_has_left_the_window_then_writing_it_once_more_lets_it_in() -> (
+def test_site_when_it_was_away_and_a_row_that_both_changed_has_left_the_window_then_what_it_was_is_told_all_the_same() -> (
     None
 ):
     logs = [InMemoryCommitLog(window_snapshots=3) for _ in "ab"]
@@ -245,12 +245,46 @@ def test_site_when_it_was_away_and_a_row_that_both_changed_has_left_the_window_t
     change(b, row(1, "b"))
     for number in range(10):
         put(b, row(20 + number, "b"))
-    with pytest.raises(LinkStoppedError, match=r"row 1.*whose values have left the window"):
-        Link(a, b).run(follow=False)
-    change(b, row(1, "b"))
+    Link(a, b).run(follow=False)
+    refused, taken = b.outcomes[-2:]
+    assert refused.reason == "CONFLICT"
+    assert "whose values have left the window" in str(refused.conflicts[0].detail)
+    [told] = taken.resolutions
+    assert (told.kind, told.committed_row, told.proposed_row) == ("UPDATE_UPDATE", row(1, "b"), row(1, "a"))
     converge(logs)
     assert rows(a) == rows(b)
     assert rows(a)[0] == row(1, "a")
+    # A third site settles for itself which one stands: it is told nothing of what was displaced here.
+    c = site("c", 3)
+    Link(b, c).run(follow=False)
+    assert rows(c) == rows(b)
+    assert all(
+        each.proposal is None or each.proposal.replicated is None or not each.proposal.replicated.displaced
+        for each in c.outcomes
+    )
+
+
+def test_site_when_it_was_away_and_another_row_takes_a_value_of_one_beyond_the_window_then_that_is_held_back() -> None:
+    logs = [InMemoryCommitLog(window_snapshots=3) for _ in "ab"]
+    for priority, (name, log) in enumerate(zip("ab", logs, strict=True), start=1):
+        with log.transaction() as tx:
+            tx.configure(node_name=name, node_priority=priority)
+    a, b = logs
+    with a.transaction() as tx:
+        tx.create_table("main.k", KEYED, primary_key=["id"], unique=[["w"], ["v"]])
+    converge(logs)
+    put(a, row(1, "a", "same"))
+    put(b, row(2, "b", "same"))
+    for number in range(10):
+        put(b, row(20 + number, f"b{number}"))
+    converge(logs)
+    assert rows(a) == rows(b)
+    assert held(a) == held(b) == {"k 2": row(2, "b", "same")}
+    with a.transaction() as tx:
+        tx.delete_row("main.k", {"id": 1})
+    converge(logs)
+    assert rows(a) == rows(b)
+    assert row(2, "b", "same") in rows(a)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -8,8 +8,10 @@ import pytest
 
 from commitlog.client.ids import new_proposal_id
 from commitlog.domain import model as m
+from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.errors import ConfigurationError, FencedError, LinkStoppedError, SiteWentBackError
 from commitlog.sites.forwarding import Forwarded
+from commitlog.sites.join import Join
 from commitlog.sites.link import Link, LinkProgress, in_runs
 from commitlog.testing import InMemoryCommitLog
 
@@ -183,6 +185,59 @@ def test_link_when_a_key_changes_then_says_the_end_of_the_old_row_and_a_new_one(
     bring(a, b)
     assert [str(each.kind) for each in last_changes(b)] == ["DELETE_ROW", "INSERT_ROW"]
     assert rows(b) == {"2": "y"}
+
+
+@pytest.mark.parametrize("kind", ["update", "delete", "another key"])
+def test_links_when_a_row_gets_another_key_while_another_site_changes_it_then_both_tell_update_key(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, kind: str
+) -> None:
+    change(a, ("insert", row(1, "x")))
+    bring(a, b)
+    with a.transaction() as tx:
+        tx.update_row("main.k", {"id": 1}, row(2, "moved"))
+    if kind == "update":
+        change(b, ("update", row(1, "changed")))
+    elif kind == "delete":
+        change(b, ("delete", 1))
+    else:
+        with b.transaction() as tx:
+            tx.update_row("main.k", {"id": 1}, row(3, "moved elsewhere"))
+    bring(a, b)
+    bring(b, a)
+    expected = {"2": "moved", "3": "moved elsewhere"} if kind == "another key" else {"2": "moved"}
+    assert rows(a) == rows(b) == expected
+    for log in (a, b):
+        assert [(str(each.kind), each.object.row_key) for each in log.outcomes[-1].resolutions] == [("UPDATE_KEY", "1")]
+    restarted = load_state(dump_state(a._memory._state))
+    assert state_hash(restarted) == state_hash(a._memory._state)
+    # Whoever gives the old key to a new row knew of both.
+    change(a, ("insert", row(1, "anew")))
+    bring(a, b)
+    assert b.outcomes[-1].resolutions == ()
+    assert rows(b) == {"1": "anew", **expected}
+
+
+def test_link_when_a_row_was_moved_and_deleted_under_both_keys_then_an_end_that_is_a_move_is_remembered_as_one(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    c, d = site("c", 3), site("d", 4)
+    change(a, ("insert", row(1, "x")))
+    for other in (b, c, d):
+        bring(a, other)
+    change(b, ("update", row(1, "from b")))
+    with c.transaction() as tx:
+        tx.update_row("main.k", {"id": 1}, row(2, "moved"))
+    change(d, ("delete", 1))
+    bring(d, a)
+    bring(c, a)
+    bring(b, a)
+    assert [str(each.kind) for each in a.outcomes[-1].resolutions] == ["UPDATE_KEY"]
+    late = site("e", 5)
+    Join(a, late).run()
+    bring(b, late)
+    change(b, ("update", row(1, "again")))
+    bring(b, late)
+    assert [str(each.kind) for each in late.outcomes[-1].resolutions] == ["UPDATE_KEY"]
 
 
 def test_link_when_an_insert_displaced_another_row_then_brings_the_end_of_that_too(b: InMemoryCommitLog) -> None:

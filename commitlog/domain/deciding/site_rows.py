@@ -121,6 +121,9 @@ class ArrivingRow:
             self.plan.arriving.append(Arriving((self.table.table_id, key), self.index, self._claim(settled)))
         return m.Effect(self.table.table_id, skipped=settled.stays)
 
+    def _image_before(self, key: str, before: RowVersion) -> m.Row | None:
+        return before.image or self.arrival.displaced(self.plan.state, self.definition, key)
+
     def _check_key_stays(self, change: m.UpdateRow) -> None:
         image = complete_row(self.definition, change.row)
         if key_of(self.definition, image) != given_key(self.definition, change.key):
@@ -152,20 +155,23 @@ class ArrivingRow:
         self.plan.resolutions.append(
             m.Resolution(
                 change=self.index,
-                kind=self._kind(before),
+                kind=self._kind(before, settled),
                 action=action,
                 policy=SITES,
                 object=object_of(self.table, row_key=shown_key(key)),
                 committed_snapshot_id=at,
                 committed_proposal_id=None if commit is None else commit.proposal_id,
                 committed_writer_id=None if commit is None else commit.writer_id,
-                committed_row=None if before is None else before.image,
+                committed_row=None if before is None else self._image_before(key, before),
                 proposed_row=None if isinstance(self.change, m.DeleteRow) else self.change.row,
                 row=row,
             )
         )
 
-    def _kind(self, before: RowVersion | None) -> m.ConflictKind:
+    def _kind(self, before: RowVersion | None, settled: Settled) -> m.ConflictKind:
+        moves = isinstance(self.change, m.DeleteRow) and self.change.moves
+        if moves or any(version.moves for version in settled.met):
+            return m.ConflictKind.UPDATE_KEY
         if isinstance(self.change, m.DeleteRow):
             return m.ConflictKind.DELETE_DELETE if before is None else m.ConflictKind.UPDATE_DELETE
         if before is None:

@@ -217,17 +217,26 @@ class _Standing:
         before, held = rows.live.get(place[1]), rows.held.get(place[1])
         stands = self.rows.live(table, place[1]) is not None
         if before is not None and not stands:
-            if before.image is None:
+            image = before.image or self._displaced(place)
+            if image is None:
                 where = object_of(table, row_key=shown_key(place[1]))
                 hit = Hit(m.ConflictKind.UNIQUE, before.snapshot_id, where, "whose values have left the window")
                 self.plan.row_hits.append((self._cause(place), hit))
-            self._tell(m.ResolutionAction.HELD, place, row=before.image, ended_row_id=before.row_id)
+            self._tell(m.ResolutionAction.HELD, place, row=image, ended_row_id=before.row_id)
         elif held is not None and stands:
             assert held.image is not None
             image = conformed_row(table.definition, held.image)
             row_id = self.plan.ids.rows(table, 1)
             self.plan.ids.inlined_rows(table)
             self._tell(m.ResolutionAction.RELEASED, place, row=image, row_id=row_id)
+
+    def _displaced(self, place: Place) -> m.Row | None:
+        """A row whose values have left the window, as a link has read it."""
+        arrival, table = self.plan.arrival, self.plan.names.table_of_id(place[0])
+        definition = self.plan.names.definition(table)
+        if arrival is None or definition is None:
+            return None
+        return arrival.displaced(self.plan.state, definition, place[1])
 
     def check_own(self, place: Place) -> None:
         """A row that the proposal itself makes must stand."""

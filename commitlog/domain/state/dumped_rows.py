@@ -57,7 +57,7 @@ def _dump_sites(rows: KeyedRows) -> dict[str, Plain]:
         return {}
     return {
         "sites": [
-            [key, list(row.standing.values()), [_dump_rival(rival) for rival in row.rivals]]
+            [key, list(row.standing.values()), [_dump_rival(rival) for rival in row.rivals], row.moves]
             for key, row in sorted(rows.sites.items())
         ],
         **(
@@ -67,7 +67,8 @@ def _dump_sites(rows: KeyedRows) -> dict[str, Plain]:
 
 
 def _dump_rival(rival: SiteVersion) -> Plain:
-    return [list(rival.origin.values()), rival.gone, None if rival.image is None else dict(rival.image)]
+    image = None if rival.image is None else dict(rival.image)
+    return [list(rival.origin.values()), rival.gone, image, rival.moves]
 
 
 def load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
@@ -89,9 +90,9 @@ def load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
         rows.history[key] = [KeyVersion(snapshot_id, _load_version(version)) for snapshot_id, version in versions]
     rows.row_touches = {row_id: RowTouch(at, m.ChangeKind(kind)) for row_id, at, kind in plain["row_touches"]}
     rows.inlined = BitMap64.deserialize(plain["inlined"])
-    for key, standing, rivals in plain.get("sites", ()):
-        versions = [SiteVersion(m.RowOrigin(*origin), gone, image) for origin, gone, image in rivals]
-        rows.sites[key] = SiteRow(m.RowOrigin(*standing), tuple(versions))
+    for key, standing, rivals, moves in plain.get("sites", ()):
+        versions = [SiteVersion(m.RowOrigin(*origin), *rival) for origin, *rival in rivals]
+        rows.sites[key] = SiteRow(m.RowOrigin(*standing), tuple(versions), moves)
     for key, version_plain in plain.get("held", ()):
         version = _load_version(version_plain)
         assert version is not None

@@ -379,7 +379,8 @@ class _Replay:
         """This log ends a row, whatever other sites made of it."""
         assert self.state.node is not None
         time_us = time_us_of(change, self.outcome.decided_at_ms)
-        rows.sites[key] = SiteRow(made_at(self.state.node, self.snapshot_id, time_us), ())
+        moves = isinstance(change, m.UpdateRow) or (isinstance(change, m.DeleteRow) and change.moves)
+        rows.sites[key] = SiteRow(made_at(self.state.node, self.snapshot_id, time_us), (), moves)
         rows.release(key)
 
     def arrive(self, arrival: Arrival, change: RowChange, effect: m.Effect, index: int) -> None:
@@ -404,7 +405,10 @@ class _Replay:
         """A row that others do not let stand any longer."""
         table, rows, key = self.told_row(told)
         assert self.state.node is not None
-        version = rows.live[key]
+        version, image = rows.live[key], told.row
+        assert image is not None
+        if version.image is None:
+            version = version.with_image(conformed_row(table.definition, image))
         known = rows.sites.get(key)
         rows.sites[key] = known or SiteRow(origin_at(self.state.node, rows, key, version), ())
         self.end_row(table, rows, key, self.proposal.changes[told.change].kind)

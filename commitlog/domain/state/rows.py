@@ -79,23 +79,26 @@ class RowTouch(NamedTuple):
 class SiteVersion(NamedTuple):
     """A version of a row that no other supersedes, as several sites know it.
 
-    gone: whether it is the row's end. image: the row; None where it is gone, and of a live row beyond the window.
+    gone: whether it is the row's end. image: the row; None where it is gone, and of a live row beyond the window. moves:
+    whether it is gone since the row got another key.
     """
 
     origin: RowOrigin
     gone: bool
     image: Row | None
+    moves: bool = False
 
 
 class SiteRow(NamedTuple):
     """What is known of a row beside what this log made of it: who made what stands, and what lost against it.
 
     standing: of the live row, or of its end when there is none. rivals: made at the same time by others, and not superseded
-    since; a later version may have one of them stand after all.
+    since; a later version may have one of them stand after all. moves: whether what stands is its end since it got another key.
     """
 
     standing: RowOrigin
     rivals: tuple[SiteVersion, ...]
+    moves: bool = False
 
 
 class KeyedRows:

@@ -30,6 +30,7 @@ from commitlog.domain.model import (
 )
 from commitlog.domain.model.definitions import TableDefinition, complete_row
 from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.types import fold
 from commitlog.domain.state.digest import DigestEntry, Side, Triplet, compare, precedence
 from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.row_keys import RowChange, given_key, key_of
@@ -52,10 +53,13 @@ class Settled(NamedTuple):
     stays: bool
 
 
-def settle(node: Node, rows: KeyedRows, key: str, coming: SiteVersion, digest: Mapping[str, DigestEntry]) -> Settled:
-    """What becomes of a row when ``coming`` comes, whose node had taken over what ``digest`` says."""
+def settle(
+    node: Node, rows: KeyedRows, key: str, coming: SiteVersion, digest: Mapping[str, DigestEntry], image: Row | None
+) -> Settled:
+    """What becomes of a row when ``coming`` comes, whose node had taken over what ``digest`` says; ``image``: the row that
+    stands, if its values have left the window."""
     side = Side(coming.origin.node, _triplet(coming.origin), digest)
-    versions = list(versions_of(node, rows, key))
+    versions = list(versions_of(node, rows, key, image))
     met = [version for version in versions if compare(side, _side(version)).conflict]
     standing = min([*met, coming], key=_rank)
     rivals = tuple([version for version in (*met, coming) if version is not standing])
@@ -64,15 +68,21 @@ def settle(node: Node, rows: KeyedRows, key: str, coming: SiteVersion, digest: M
 
 def kept_row(settled: Settled) -> SiteRow:
     """What the state keeps of it beside the live row."""
-    return SiteRow(settled.standing.origin, settled.rivals)
+    return SiteRow(settled.standing.origin, settled.rivals, settled.standing.moves)
 
 
-def versions_of(node: Node, rows: KeyedRows, key: str) -> Iterator[SiteVersion]:
-    """The versions of a row that nobody supersedes, the one that stands first; none of a row that never was."""
+def versions_of(node: Node, rows: KeyedRows, key: str, image: Row | None = None) -> Iterator[SiteVersion]:
+    """The versions of a row that nobody supersedes, the one that stands first; none of a row that never was.
+
+    image: the row that stands, if its values have left the window.
+    """
     version, known = rows.live.get(key) or rows.held.get(key), rows.sites.get(key)
-    image = None if version is None else version.image
+    if version is None:
+        image = None
+    elif version.image is not None:
+        image = version.image
     if known is not None:
-        yield SiteVersion(known.standing, version is None, image)
+        yield SiteVersion(known.standing, version is None, image, known.moves)
         yield from known.rivals
     elif version is not None:
         yield SiteVersion(origin_at(node, rows, key, version), False, image)
@@ -136,11 +146,26 @@ class Arrival:
         assert state.node is not None
         assert change.origin is not None
         if isinstance(change, DeleteRow):
-            key, coming = given_key(definition, change.key), SiteVersion(change.origin, True, None)
+            key, coming = given_key(definition, change.key), SiteVersion(change.origin, True, None, change.moves)
         else:
             image = complete_row(definition, change.row)
             key, coming = key_of(definition, image), SiteVersion(change.origin, False, image)
-        return key, settle(state.node, rows, key, coming, self.digest)
+        return key, settle(state.node, rows, key, coming, self.digest, self.displaced(state, definition, key))
+
+    def displaced(self, state: SequencerState, definition: TableDefinition, key: str) -> Row | None:
+        """A row whose values have left the window, as the link has read it; None where it says nothing of it."""
+        if not self.replicated.displaced:
+            return None
+        table = state.tables.get(definition.table_id)
+        for each in self.replicated.displaced:
+            if table is not None and (fold(each.schema), fold(each.table)) == (
+                fold(table.schema.name),
+                fold(table.name),
+            ):
+                image = complete_row(definition, each.row)
+                if key_of(definition, image) == key:
+                    return image
+        return None
 
     def note(self, state: SequencerState) -> None:
         """From now on this log contains it."""

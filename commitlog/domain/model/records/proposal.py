@@ -829,21 +829,29 @@ class DeleteRow(Record):
     row_time_us: When the row was written at its source, for last-update-wins, us since 1970; null: when it is
         decided.
     origin: Where it was made, if it is replicated.
+    moves: Whether it goes since it got another key, if it is replicated.
     """
 
-    __slots__ = ("key", "origin", "row_time_us", "schema", "table")
+    __slots__ = ("key", "moves", "origin", "row_time_us", "schema", "table")
 
     kind: ClassVar[ChangeKind] = ChangeKind.DELETE_ROW
-    FIELDS: ClassVar[tuple[str, ...]] = ("schema", "table", "key", "row_time_us", "origin")
+    FIELDS: ClassVar[tuple[str, ...]] = ("schema", "table", "key", "row_time_us", "origin", "moves")
 
     def __init__(
-        self, schema: str, table: str, key: Row, row_time_us: int | None = None, origin: RowOrigin | None = None
+        self,
+        schema: str,
+        table: str,
+        key: Row,
+        row_time_us: int | None = None,
+        origin: RowOrigin | None = None,
+        moves: bool = False,
     ) -> None:
         self.schema: Final = schema
         self.table: Final = table
         self.key: Final = key
         self.row_time_us: Final = row_time_us
         self.origin: Final = origin
+        self.moves: Final = moves
 
 
 @mypyc_attr(acyclic=True)
@@ -918,22 +926,45 @@ class KnownNode(Record):
 
 
 @mypyc_attr(acyclic=True)
+class DisplacedRow(Record):
+    """A row of the log that takes the snapshot over, as its readers see it at the base.
+
+    schema: Name of the schema.
+    table: Name of the table.
+    row: The whole row.
+    """
+
+    __slots__ = ("row", "schema", "table")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("schema", "table", "row")
+
+    def __init__(self, schema: str, table: str, row: Row) -> None:
+        self.schema: Final = schema
+        self.table: Final = table
+        self.row: Final = row
+
+
+@mypyc_attr(acyclic=True)
 class Replicated(Record):
     """Which snapshot of which node is repeated here, and what that node had taken over when it made it.
 
     node: The name of the node that made it.
     tick: Its snapshot id there.
     digest: Before this snapshot; of the node itself the tick after the last one that it had others repeat.
+    displaced: Rows that what comes displaces, and whose values have left the log's window.
     """
 
-    __slots__ = ("digest", "node", "tick")
+    __slots__ = ("digest", "displaced", "node", "tick")
 
-    FIELDS: ClassVar[tuple[str, ...]] = ("node", "tick", "digest")
+    FIELDS: ClassVar[tuple[str, ...]] = ("node", "tick", "digest", "displaced")
 
-    def __init__(self, node: str, tick: int, digest: tuple[KnownNode, ...]) -> None:
+    def __init__(
+        self, node: str, tick: int, digest: tuple[KnownNode, ...], displaced: tuple[DisplacedRow, ...] = ()
+    ) -> None:
         self.node: Final = node
         self.tick: Final = tick
         self.digest: Final = digest
+        self.displaced: Final = displaced
 
 
 @mypyc_attr(acyclic=True)

@@ -48,6 +48,7 @@ from commitlog.domain.model.records.proposal import (
     Delete,
     DeleteFile,
     DeleteRow,
+    DisplacedRow,
     DropSchema,
     DropTable,
     DropView,
@@ -307,6 +308,7 @@ _CHANGE: Reader[Change] = one_of(
                 "key": Field(row),
                 "row_time_us": Field(optional(integer), None),
                 "origin": Field(optional(_ROW_ORIGIN), None),
+                "moves": Field(boolean, False),
             },
         ),
         ChangeKind.FLUSH: (
@@ -322,8 +324,18 @@ _KNOWN_NODE: Reader[KnownNode] = record(
     KnownNode, {"node": Field(text), "tick": Field(integer), "priority": Field(integer)}
 )
 
+_DISPLACED_ROW: Reader[DisplacedRow] = record(
+    DisplacedRow, {"schema": Field(text), "table": Field(text), "row": Field(row)}
+)
+
 _REPLICATED: Reader[Replicated] = record(
-    Replicated, {"node": Field(text), "tick": Field(integer), "digest": Field(listed(_KNOWN_NODE))}
+    Replicated,
+    {
+        "node": Field(text),
+        "tick": Field(integer),
+        "digest": Field(listed(_KNOWN_NODE)),
+        "displaced": Field(listed(_DISPLACED_ROW), ()),
+    },
 )
 
 _PROPOSAL: Reader[Proposal] = record(

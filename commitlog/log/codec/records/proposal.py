@@ -24,6 +24,7 @@ from commitlog.domain.model.records.proposal import (
     Delete,
     DeleteFile,
     DeleteRow,
+    DisplacedRow,
     DropSchema,
     DropTable,
     DropView,
@@ -574,6 +575,7 @@ def write_delete_row(out: BytesWriter, it: DeleteRow) -> None:
     else:
         out.append(SOME)
         write_row_origin(out, it.origin)
+    flag(out, it.moves)
 
 
 def read_delete_row(cursor: Cursor) -> DeleteRow:
@@ -584,6 +586,7 @@ def read_delete_row(cursor: Cursor) -> DeleteRow:
         key=read_row(cursor),
         row_time_us=cursor.maybe_long(),
         origin=read_row_origin(cursor) if cursor.is_some() else None,
+        moves=cursor.flag(),
     )
 
 
@@ -633,16 +636,34 @@ def read_known_node(cursor: Cursor) -> KnownNode:
     return KnownNode(node=cursor.text(), tick=cursor.long(), priority=cursor.long())
 
 
+def write_displaced_row(out: BytesWriter, it: DisplacedRow) -> None:
+    """Writes a DisplacedRow, as `schemas/proposal.avsc` has it."""
+    text(out, it.schema)
+    text(out, it.table)
+    write_row(out, it.row)
+
+
+def read_displaced_row(cursor: Cursor) -> DisplacedRow:
+    """Reads a DisplacedRow."""
+    return DisplacedRow(schema=cursor.text(), table=cursor.text(), row=read_row(cursor))
+
+
 def write_replicated(out: BytesWriter, it: Replicated) -> None:
     """Writes a Replicated, as `schemas/proposal.avsc` has it."""
     text(out, it.node)
     long(out, it.tick)
     array(out, write_known_node, it.digest)
+    array(out, write_displaced_row, it.displaced)
 
 
 def read_replicated(cursor: Cursor) -> Replicated:
     """Reads a Replicated."""
-    return Replicated(node=cursor.text(), tick=cursor.long(), digest=cursor.array(read_known_node))
+    return Replicated(
+        node=cursor.text(),
+        tick=cursor.long(),
+        digest=cursor.array(read_known_node),
+        displaced=cursor.array(read_displaced_row),
+    )
 
 
 def write_proposal(out: BytesWriter, it: Proposal) -> None:
