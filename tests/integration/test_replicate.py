@@ -130,3 +130,52 @@ def test_replicate_when_a_link_is_killed_and_begun_again_then_nothing_is_lost_an
     )
     known = {"node": "paris", "tick": came[-1] + 1, "priority": 1}
     assert json.loads(node(profiles, "tokyo", "--json")) == {"node": "tokyo", "priority": 2, "digest": [known]}
+
+
+def test_replicate_when_tables_have_no_primary_key_then_both_sites_read_the_same_rows_from_files_of_their_own(
+    profiles: Path, sites: dict[str, CommitLog], tmp_path: Path
+) -> None:
+    paris, tokyo = sites["paris"], sites["tokyo"]
+    with paris.transaction() as tx:
+        tx.create_table("main.f", {"id": "int64", "v": "varchar"})
+        tx.append("main.f", [{"id": 1, "v": "paris"}])
+        tx.create_table("main.shared", {"id": "int64"}, properties={"foreign_paths": "true"})
+    paris.table("main.shared").append([{"id": 7}])
+    with paris.transaction() as tx:
+        tx.insert_row("main.f", {"id": 2, "v": "in no file"})
+    for key in (3, 4):
+        paris.table("main.f").append([{"id": key, "v": "paris"}])
+    following = subprocess.Popen(
+        (*link(profiles, "paris", None), "--service"), env={**os.environ, "COMMITLOG_PROFILE": "tokyo"}
+    )
+    try:
+        until("some of it is there", lambda: "main.f" in tokyo.tables() and bool(found(tokyo, "main.f")))
+    finally:
+        following.kill()
+        following.wait()
+    tokyo.table("main.f").append([{"id": 5, "v": "tokyo"}])
+    brought(profiles, "paris", "tokyo")
+    assert brought(profiles, "tokyo", "paris")["files"] == 1
+    assert brought(profiles, "paris", "tokyo")["brought"] == 0
+    assert [row["id"] for row in found(paris, "main.f")] == [1, 2, 3, 4, 5]
+    assert found(tokyo, "main.f") == found(paris, "main.f")
+    assert found(tokyo, "main.shared") == found(paris, "main.shared") == [{"id": 7}]
+    read = tokyo.duckdb().sql("SELECT id FROM main.f UNION ALL SELECT id FROM main.shared ORDER BY id").fetchall()
+    assert read == [(1,), (2,), (3,), (4,), (5,), (7,)]
+    files = {name: list((tmp_path / name / "lake").rglob("*.parquet")) for name in SITES}
+    assert [len(files[name]) for name in SITES] == [5, 4]
+    paris.table("main.f").delete("id = 3")
+    put(paris, 1, by="paris")
+    stopped = subprocess.run(link(profiles, "paris", "tokyo", "--once"), stderr=subprocess.PIPE, check=False, text=True)
+    assert stopped.returncode == 71
+    assert "takes rows out of table main.f" in stopped.stderr
+    with tokyo.transaction() as tx:
+        tx.alter("main.f").set_property("replicated", "false")
+    assert brought(profiles, "paris", "tokyo")["row_changes"] == 1
+    assert rows(tokyo) == rows(paris)
+    assert len(found(tokyo, "main.f")) == 5
+
+
+def found(log: CommitLog, table: str) -> list[dict[str, Any]]:
+    log.wait_for_snapshot()
+    return sorted(log.table(table).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
