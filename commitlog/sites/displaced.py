@@ -29,4 +29,4 @@ def displaced_rows(target: CommitLog, refusal: SubmittedOutcome, snapshot_id: in
         for batch in scan.to_batches():
             for row in map(row_of, batch.to_pylist()):
                 if shown_key(key_of(scan.definition, row)) in keys:
-                    yield m.DisplacedRow(name.schema, name.name, row)
+                    yield m.DisplacedRow(scan.definition.table_id, row)

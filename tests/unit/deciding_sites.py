@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from deciding import DecidedLog, insert, keyed_table
@@ -33,7 +34,13 @@ def log_of_node_a(**settings: Any) -> DecidedLog:
 
 
 def brought(
-    log: DecidedLog, *changes: dict[str, Any], by: dict[str, Any] = B, tick: int, stamp: int = 9, **knew: int
+    log: DecidedLog,
+    *changes: dict[str, Any],
+    by: dict[str, Any] = B,
+    tick: int,
+    stamp: int = 9,
+    displaced: Sequence[tuple[int, Row]] = (),
+    **knew: int,
 ) -> Outcome:
     """The outcome of what a link brings from snapshot ``tick`` of a node that had taken over nodes up to ``knew``."""
     origin = {"node": by["node"], "tick": tick, "stamp_ms": stamp, "priority": by["priority"]}
@@ -41,7 +48,9 @@ def brought(
     if by["node"] not in knew:
         digest.append({"node": by["node"], "tick": log.state.next_tick(by["node"]), "priority": by["priority"]})
     rows = [{**each, "origin": origin} if each["kind"].endswith("_ROW") else each for each in changes]
-    return log.propose(*rows, replicated={"node": by["node"], "tick": tick, "digest": digest})
+    came = {"node": by["node"], "tick": tick, "digest": digest}
+    read = [{"table_id": table_id, "row": row} for table_id, row in displaced]
+    return log.propose(*rows, replicated={**came, "displaced": read})
 
 
 def settled(outcome: Outcome) -> list[str]:

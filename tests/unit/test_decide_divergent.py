@@ -143,6 +143,29 @@ def test_row_when_what_it_would_displace_has_left_the_window_then_the_whole_is_r
         log.commit(insert(id=key, w=str(key)))
     outcome = brought(log, insert(id=9, w="1"), by=Z, tick=1)
     assert "whose values have left the window" in str(outcome.detail)
+    [table_id] = log.state.tables
+    assert settled(brought(log, insert(id=9, w="1"), by=Z, tick=1, displaced=[(table_id, {"id": 1, "w": "1"})])) == [
+        "UNIQUE HELD"
+    ]
+    assert held(log) == {"1": {"id": 1, "w": "1"}}
+    log.commit(delete_row(9))
+    assert rows(log)["1"] == {"id": 1, "w": "1"}
+    log.check_replay()
+
+
+def test_own_change_when_it_would_hold_back_a_row_beyond_the_window_then_refused() -> None:
+    log = DecidedLog(window_snapshots=1)
+    log.commit(keyed_table("k", "id int64 not null, v varchar, w varchar", unique=[["v"], ["w"]]))
+    log.commit(node("a", 1))
+    log.commit(insert(id=1, v="1"))
+    brought(log, insert(id=2, v="1", w="1"), tick=1)
+    brought(log, insert(id=3, w="1"), by=C, tick=1)
+    log.commit(insert(id=4))
+    log.commit(insert(id=5))
+    assert "whose values have left the window" in str(log.refused("CONFLICT", delete_row(1)).detail)
+    log.commit({"kind": "UPDATE_ROW", "schema": "main", "table": "k", "key": {"id": 3}, "row": {"id": 3, "w": "1"}})
+    log.commit(delete_row(1))
+    assert rows(log).keys() == {"3", "4", "5"}
 
 
 # --- foreign keys -----------------------------------------------------------------------------------------------------

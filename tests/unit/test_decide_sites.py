@@ -8,6 +8,8 @@ import pytest
 from deciding import DecidedLog, create_table, delete_row, insert, keyed_table, update
 from deciding_sites import KEYED, C, brought, log_of_node_a, node, row_of, settled, value_of
 
+from commitlog.domain.model import Row
+
 
 @pytest.fixture
 def log() -> DecidedLog:
@@ -151,6 +153,30 @@ def test_row_when_what_it_would_displace_has_left_the_window_then_refused() -> N
     outcome = brought(log, update(1, v="z"), by={"node": "z", "priority": 0}, tick=1)
     assert "whose values have left the window" in str(outcome.detail)
     assert brought(log, update(1, v="b"), tick=1).effects[0].skipped
+    log.check_replay()
+
+
+def test_row_when_the_link_says_what_it_was_then_is_kept_and_stands_again() -> None:
+    log = DecidedLog(window_snapshots=1)
+    log.commit(node("a", 1))
+    log.commit(keyed_table("k", KEYED))
+    log.commit(insert(id=1, v="a3"))
+    log.commit(insert(id=2))
+    log.commit(insert(id=3))
+    [table_id] = log.state.tables
+    read: list[tuple[int, Row]] = [
+        (table_id + 1, {"other": 1}),
+        (table_id, {"id": 2}),
+        (table_id, {"id": 1, "v": "a3"}),
+    ]
+    z = {"node": "z", "priority": 0}
+    outcome = brought(log, update(1, v="z"), by=z, tick=1, displaced=read)
+    [told] = outcome.resolutions
+    assert told.committed_row == {"id": 1, "v": "a3", "w": None}
+    assert value_of(log) == "z"
+    # Whoever knew z's, and not ours, has ours stand beside its own.
+    assert settled(brought(log, update(1, v="b"), tick=1, z=2)) == ["UPDATE_UPDATE HANDLED"]
+    assert value_of(log) == "a3"
     log.check_replay()
 
 

@@ -330,7 +330,7 @@ def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_t
         "outcome 4",
         "1 machine stands by.",
         "none run; 1,200 proposals wait",
-        "at snapshot 7, 3 behind, for 61.0 s; 4 snapshots with 12 row changes since it began",
+        "at snapshot 7, 3 behind, for 61.0 s; 4 snapshots with 12 row changes and 0 files since it began",
     ):
         assert told in page.text
     assert page.scripts == ["/static/page.js"]

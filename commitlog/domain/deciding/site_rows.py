@@ -122,7 +122,7 @@ class ArrivingRow:
         return m.Effect(self.table.table_id, skipped=settled.stays)
 
     def _image_before(self, key: str, before: RowVersion) -> m.Row | None:
-        return before.image or self.arrival.displaced(self.plan.state, self.definition, key)
+        return before.image or self.arrival.displaced(self.definition, key)
 
     def _check_key_stays(self, change: m.UpdateRow) -> None:
         image = complete_row(self.definition, change.row)

@@ -232,11 +232,8 @@ class _Standing:
 
     def _displaced(self, place: Place) -> m.Row | None:
         """A row whose values have left the window, as a link has read it."""
-        arrival, table = self.plan.arrival, self.plan.names.table_of_id(place[0])
-        definition = self.plan.names.definition(table)
-        if arrival is None or definition is None:
-            return None
-        return arrival.displaced(self.plan.state, definition, place[1])
+        arrival, (table, _) = self.plan.arrival, self.table(place)
+        return None if arrival is None else arrival.displaced(table.definition, place[1])
 
     def check_own(self, place: Place) -> None:
         """A row that the proposal itself makes must stand."""

@@ -30,7 +30,6 @@ from commitlog.domain.model import (
 )
 from commitlog.domain.model.definitions import TableDefinition, complete_row
 from commitlog.domain.model.nodes import Node
-from commitlog.domain.model.types import fold
 from commitlog.domain.state.digest import DigestEntry, Side, Triplet, compare, precedence
 from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.row_keys import RowChange, given_key, key_of
@@ -150,18 +149,12 @@ class Arrival:
         else:
             image = complete_row(definition, change.row)
             key, coming = key_of(definition, image), SiteVersion(change.origin, False, image)
-        return key, settle(state.node, rows, key, coming, self.digest, self.displaced(state, definition, key))
+        return key, settle(state.node, rows, key, coming, self.digest, self.displaced(definition, key))
 
-    def displaced(self, state: SequencerState, definition: TableDefinition, key: str) -> Row | None:
+    def displaced(self, definition: TableDefinition, key: str) -> Row | None:
         """A row whose values have left the window, as the link has read it; None where it says nothing of it."""
-        if not self.replicated.displaced:
-            return None
-        table = state.tables.get(definition.table_id)
         for each in self.replicated.displaced:
-            if table is not None and (fold(each.schema), fold(each.table)) == (
-                fold(table.schema.name),
-                fold(table.name),
-            ):
+            if each.table_id == definition.table_id:
                 image = complete_row(definition, each.row)
                 if key_of(definition, image) == key:
                     return image

@@ -929,18 +929,16 @@ class KnownNode(Record):
 class DisplacedRow(Record):
     """A row of the log that takes the snapshot over, as its readers see it at the base.
 
-    schema: Name of the schema.
-    table: Name of the table.
+    table_id: Its table there.
     row: The whole row.
     """
 
-    __slots__ = ("row", "schema", "table")
+    __slots__ = ("row", "table_id")
 
-    FIELDS: ClassVar[tuple[str, ...]] = ("schema", "table", "row")
+    FIELDS: ClassVar[tuple[str, ...]] = ("table_id", "row")
 
-    def __init__(self, schema: str, table: str, row: Row) -> None:
-        self.schema: Final = schema
-        self.table: Final = table
+    def __init__(self, table_id: int, row: Row) -> None:
+        self.table_id: Final = table_id
         self.row: Final = row
 
 

@@ -324,9 +324,7 @@ _KNOWN_NODE: Reader[KnownNode] = record(
     KnownNode, {"node": Field(text), "tick": Field(integer), "priority": Field(integer)}
 )
 
-_DISPLACED_ROW: Reader[DisplacedRow] = record(
-    DisplacedRow, {"schema": Field(text), "table": Field(text), "row": Field(row)}
-)
+_DISPLACED_ROW: Reader[DisplacedRow] = record(DisplacedRow, {"table_id": Field(integer), "row": Field(row)})
 
 _REPLICATED: Reader[Replicated] = record(
     Replicated,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 HEADERS: Final[dict[str, bytes]] = {
-    "Proposal": bytes.fromhex("c3013d4969af22f3b98b"),
+    "Proposal": bytes.fromhex("c30100f27256da64e138"),
     "Outcome": bytes.fromhex("c301b7bcedadd42803bf"),
     "Receipts": bytes.fromhex("c301434a89aa5190c7cc"),
     "Genesis": bytes.fromhex("c301bbddfcf3457ff956"),

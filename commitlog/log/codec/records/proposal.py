@@ -638,14 +638,13 @@ def read_known_node(cursor: Cursor) -> KnownNode:
 
 def write_displaced_row(out: BytesWriter, it: DisplacedRow) -> None:
     """Writes a DisplacedRow, as `schemas/proposal.avsc` has it."""
-    text(out, it.schema)
-    text(out, it.table)
+    long(out, it.table_id)
     write_row(out, it.row)
 
 
 def read_displaced_row(cursor: Cursor) -> DisplacedRow:
     """Reads a DisplacedRow."""
-    return DisplacedRow(schema=cursor.text(), table=cursor.text(), row=read_row(cursor))
+    return DisplacedRow(table_id=cursor.long(), row=read_row(cursor))
 
 
 def write_replicated(out: BytesWriter, it: Replicated) -> None:
