@@ -270,14 +270,18 @@ class LinkStoppedError(CommitLogError):
         target: the node that refuses it.
         snapshot_id: the source's snapshot.
         outcome: the answer, with its reason and every conflict.
+        there: what the target did last to the tables that the change names, where there is no conflict to tell of it.
     """
 
-    def __init__(self, source: str, target: str, snapshot_id: int, outcome: RejectedOutcome) -> None:
+    def __init__(
+        self, source: str, target: str, snapshot_id: int, outcome: RejectedOutcome, there: Sequence[str] = ()
+    ) -> None:
         self.source, self.target, self.snapshot_id, self.outcome = source, target, snapshot_id, outcome
         reason = getattr(outcome.reason, "value", outcome.reason)
+        met = "".join(f"; at {target} {each}" for each in there)
         super().__init__(
             f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {reason}"
-            f"{_because(outcome.detail or '')}. Change one of the two sides so that it can stand, and begin the link "
+            f"{_because(outcome.detail or '')}{met}. Change one of the two sides so that it can stand, and begin the link "
             "again: it goes on with this snapshot"
         )
 

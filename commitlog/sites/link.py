@@ -17,6 +17,7 @@ from uuid import uuid4
 from commitlog.client import CommitLog
 from commitlog.client.ids import id_at
 from commitlog.client.outcomes.submitted import SubmittedOutcome
+from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import (
@@ -31,6 +32,8 @@ from commitlog.sites.beginning import Last, check_joined, decided_at_ms, node_of
 from commitlog.sites.displaced import displaced_rows
 from commitlog.sites.forwarding import Forwarded, Source
 from commitlog.sites.tables_of_files import TablesOfFiles
+
+_OF_TABLES = (m.CreateTable, m.DropTable, m.RenameTable, m.AlterTable, m.Append, m.InsertRow, m.UpdateRow, m.DeleteRow)
 
 IN_FLIGHT_MAX = 500
 """Snapshots that are proposed ahead of the answer that came last."""
@@ -210,7 +213,9 @@ class Link:
             answer = self._target.submit(self._proposal(forwarded))
         self._check_fenced(answer)
         if not answer.committed:
-            raise LinkStoppedError(self.progress.source, self.progress.target, forwarded.snapshot_id, answer)
+            is_told = bool(answer.conflicts) or answer.invalid_code == m.InvalidCode.DIGEST_AHEAD
+            there = () if is_told else tuple(last_changes(self._target, forwarded.changes))
+            raise LinkStoppedError(self.progress.source, self.progress.target, forwarded.snapshot_id, answer, there)
         self._note(forwarded, answer)
 
     def _check_fenced(self, answer: SubmittedOutcome) -> None:
@@ -243,6 +248,20 @@ class Link:
             extra=made.extra,
             replicated=forwarded.replicated,
         )
+
+
+def last_changes(log: CommitLog, changes: Iterable[m.Change]) -> Iterator[str]:
+    """What a log did last to the tables that some changes name: where these cannot be, that is what they met."""
+    names = dict.fromkeys(
+        TableName(change.schema, name)
+        for change in changes
+        if isinstance(change, _OF_TABLES)
+        for name in (change.new_table if isinstance(change, m.RenameTable) else change.table,)
+    )
+    for name in names:
+        for entry in log.history(1, table=str(name), verdict=m.Verdict.COMMITTED):
+            kinds = ", ".join(dict.fromkeys(entry.change_kinds))
+            yield f"{name} was changed last by its snapshot {entry.snapshot_id} ({kinds}) of writer {entry.writer_id}"
 
 
 def in_runs(news: Iterable[Forwarded], source: str) -> Iterator[list[Forwarded]]:

@@ -280,13 +280,25 @@ def test_link_when_the_other_site_has_another_table_of_that_name_then_stops_and_
         with log.transaction() as tx:
             tx.create_table("main.both", KEYED, primary_key=["id"])
     change(a, ("insert", row(1, "x")))
-    with pytest.raises(LinkStoppedError, match=r"stops at snapshot 3 of a: INVALID.*both") as stopped:
+    met = r"stops at snapshot 3 of a: INVALID.*both.*; at b main\.both was changed last by its snapshot 4 \(CREATE_TABLE\) of"
+    with pytest.raises(LinkStoppedError, match=met) as stopped:
         bring(a, b)
     assert stopped.value.snapshot_id == 3
     assert rows(b) == {}
     with b.transaction() as tx:
         tx.rename_table("main.both", "mine")
-    assert bring(a, b).brought == 2
+    with a.transaction() as tx:
+        tx.create_table("main.other", KEYED, primary_key=["id"])
+        tx.drop_table("main.both")
+    with b.transaction() as tx:
+        tx.create_table("main.third", KEYED, primary_key=["id"])
+    with a.transaction() as tx:
+        tx.rename_table("main.other", "third")
+    with pytest.raises(LinkStoppedError, match=r"third was changed last by its snapshot"):
+        bring(a, b)
+    with b.transaction() as tx:
+        tx.drop_table("main.third")
+    assert bring(a, b).brought == 1
     assert rows(b) == {"1": "x"}
 
 
