@@ -44,9 +44,9 @@ class Forwarded(NamedTuple):
     of_files: frozenset[int] = frozenset()
 
     @property
-    def is_rows(self) -> bool:
-        """Whether it changes rows alone, and no definitions."""
-        return all(is_row_change(change) for change in self.changes)
+    def is_contents(self) -> bool:
+        """Whether it changes rows and files alone, and no definitions."""
+        return all(is_row_change(change) or change.kind in _OF_FILES for change in self.changes)
 
     def displacing(self, rows: tuple[m.DisplacedRow, ...]) -> Forwarded:
         """The same, for a target that does not remember some rows."""

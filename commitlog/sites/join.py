@@ -172,11 +172,13 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     import pyarrow as pa
 
     found: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         found.append(batch)
-        if sum(each.num_rows for each in found) >= ROWS_AT_ONCE or sum(each.nbytes for each in found) >= BYTES_AT_ONCE:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
             yield pa.Table.from_batches(found)
-            found = []
+            found, rows, size = [], 0, 0
     if found:
         yield pa.Table.from_batches(found)
 

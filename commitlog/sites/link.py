@@ -283,4 +283,4 @@ def in_runs(news: Iterable[Forwarded], source: str) -> Iterator[list[Forwarded]]
 def _names_before(each: Forwarded, before: Forwarded, source: str) -> bool:
     """Whether its digest names the one before: the source knew it, or it is the last one of the same node."""
     made_by = each.replicated.node
-    return each.is_rows and before.is_rows and made_by in (source, before.replicated.node)
+    return each.is_contents and before.is_contents and made_by in (source, before.replicated.node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -396,3 +396,22 @@ def test_name_of_a_copy_when_it_is_of_the_same_file_then_is_the_same_and_one_of_
     assert len({lasting_name("a", 1, "t", 0), lasting_name("a", 1, "t", 1), lasting_name("a", 11, "t", 0)}) == 3
     assert is_named_by_us(lasting_name("a", 1))
     assert is_named_by_us(f"{new_name()}.parquet")
+
+
+def test_link_when_many_files_are_appended_then_their_snapshots_are_on_their_way_together(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in range(5):
+        append(a, key)
+    runs: list[int] = []
+    publish_many = b.publish_many
+
+    def noted(sent: Iterable[m.Proposal], **more: Any) -> Iterator[Any]:
+        run = list(sent)
+        runs.append(len(run))
+        return publish_many(run, **more)
+
+    monkeypatch.setattr(b, "publish_many", noted)
+    assert bring(a, b).files == 5
+    assert runs == [4]
+    assert ids(b) == [0, 1, 2, 3, 4]
