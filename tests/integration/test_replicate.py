@@ -176,6 +176,39 @@ def test_replicate_when_tables_have_no_primary_key_then_both_sites_read_the_same
     assert len(found(tokyo, "main.f")) == 5
 
 
+def test_replicate_when_a_site_joins_then_is_told_what_there_is_and_goes_on(
+    profiles: Path, sites: dict[str, CommitLog]
+) -> None:
+    paris, tokyo = sites["paris"], sites["tokyo"]
+    with paris.transaction() as tx:
+        tx.create_table("main.f", {"id": "int64", "gone": "varchar", "v": "varchar"})
+        tx.append("main.f", [{"id": 1, "v": "file"}, {"id": 2, "v": "file"}])
+    with paris.transaction() as tx:
+        tx.insert_row("main.f", {"id": 3, "v": "in no file"})
+        tx.alter("main.f").drop_column("gone")
+    paris.table("main.f").delete("id = 2")
+    put(paris, 1, 2, by="paris")
+    told = subprocess.run(
+        link(profiles, "paris", "tokyo", "--join", "--once"), stderr=subprocess.PIPE, check=True, text=True
+    )
+    assert "tokyo has joined: what paris held at snapshot" in told.stderr
+    assert found(tokyo, "main.f") == found(paris, "main.f") == [{"id": 1, "v": "file"}, {"id": 3, "v": "in no file"}]
+    assert rows(tokyo) == rows(paris)
+    paris.table("main.f").append([{"id": 4, "v": "later"}])
+    tokyo.table("main.f").append([{"id": 5, "v": "tokyo's"}])
+    assert brought(profiles, "paris", "tokyo")["files"] == 1
+    assert brought(profiles, "tokyo", "paris")["brought"] == 1
+    assert found(tokyo, "main.f") == found(paris, "main.f")
+    assert len(found(paris, "main.f")) == 4
+    with tokyo.duckdb() as lake:
+        assert lake.execute("SELECT id, v FROM main.f ORDER BY id").fetchall() == [
+            (1, "file"),
+            (3, "in no file"),
+            (4, "later"),
+            (5, "tokyo's"),
+        ]
+
+
 def found(log: CommitLog, table: str) -> list[dict[str, Any]]:
     log.wait_for_snapshot()
     return sorted(log.table(table).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
