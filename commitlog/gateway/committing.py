@@ -11,11 +11,13 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 from uuid import UUID
 
 from commitlog.catalog.guard import WRITER_ROLE
@@ -30,10 +32,11 @@ from commitlog.errors import (
     LogUnavailableError,
     NotUnderstoodError,
     OutcomeUnknownError,
+    ProposalTooLargeError,
 )
 from commitlog.gateway.base import Bases
 from commitlog.gateway.batch import parse
-from commitlog.gateway.keeping import Keeping
+from commitlog.gateway.keeping import Keeping, Watch, remove_links
 from commitlog.gateway.showing import Showing
 from commitlog.gateway.translation import Translated, translate
 
@@ -44,6 +47,9 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9
 _DEFECT = (
     "the gateway could not read this commit, which is a defect of commitlog; its log says more. Nothing was committed"
 )
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 _logger = logging.getLogger("commitlog.gateway")
 
@@ -60,7 +66,24 @@ class Answer:
 
     refusal: str | None = None
     warning: str | None = None
-    watch: Callable[[], asyncio.Task[None]] | None = None
+    watch: Callable[[], Watch] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A proposal on its way.
+
+    Attributes:
+        proposal: as it was sent.
+        translated: what it was made of.
+        answer: what it comes to.
+        kept: the list of links to its files, see `Keeping`; None where there are none.
+    """
+
+    proposal: m.Proposal
+    translated: Translated
+    answer: Future[SubmittedOutcome]
+    kept: Path | None
 
 
 class Commits:
@@ -87,38 +110,61 @@ class Commits:
         """Propose what a client commits, and wait for the answer.
 
         Raises:
-            OutcomeUnknownError: it was sent, and nobody knows what became of it.
+            CommitLogError: it was sent, and nobody knows what became of it.
         """
-        loop = asyncio.get_running_loop()
         try:
-            proposal, translated = await loop.run_in_executor(self._threads, self._proposal, text, user)
-            outcome = await self._decided(proposal) if proposal.changes else None
-        except OutcomeUnknownError:
-            raise
+            sent = await self._in_thread(self._send, text, user)
         except CommitLogError as error:
             return Answer(refusal=f"nothing was committed: {error}")
         except Exception:
             _logger.exception("a commit of %s is not understood", user)
             return Answer(refusal=_DEFECT)
-        if outcome is None:
+        if sent is None:
             return Answer()
-        if not outcome.committed:
-            return Answer(refusal=_why(outcome))
-        settling = loop.run_in_executor(self._threads, self._settle, translated)
+        try:
+            outcome = await self._decided(sent)
+        except ProposalTooLargeError as error:
+            return self._refused(sent, f"nothing was committed: {error}")
+        except BaseException:
+            # Whatever it was, the log may have it.
+            if sent.kept is not None:
+                self._keeping.watch(sent.kept)
+            raise
+        return await self._shown(sent, outcome) if outcome.committed else self._refused(sent, _why(outcome))
+
+    def _refused(self, sent: _Sent, why: str) -> Answer:
+        if sent.kept is not None:
+            self._keeping.let_go(sent.kept)
+        return Answer(refusal=why)
+
+    async def _shown(self, sent: _Sent, outcome: SubmittedOutcome) -> Answer:
+        """Success, once readers see it."""
+        removing = self._in_thread(_remove, sent.translated.unused) if sent.translated.unused else None
         is_shown = outcome.snapshot_id is None or await self._showing.wait(outcome.snapshot_id)
         warning = (
             None if is_shown else f"committed as snapshot {outcome.snapshot_id}, which the catalog does not show yet"
         )
-        kept = await settling
-        return Answer(warning=warning, watch=None if kept is None else partial(self._keeping.watch, kept))
+        if removing is not None:
+            await removing
+        return Answer(warning=warning, watch=None if sent.kept is None else partial(self._keeping.watch, sent.kept))
 
-    def _settle(self, translated: Translated) -> Path | None:
-        """Keep what was committed, remove what was not needed for it."""
+    def _in_thread(
+        self, act: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> asyncio.Future[Result]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, partial(act, *args, **kwargs))
+
+    def _send(self, text: str, user: str) -> _Sent | None:
+        """Propose what a text says; None when it comes to nothing. What it names is kept before anybody can answer."""
+        proposal, translated = self._proposal(text, user)
+        if not proposal.changes:
+            return None
+        kept = self._keeping.keep(translated.files)
         try:
-            remove_files(translated.unused)
-        except OSError as error:
-            _logger.warning("files that nobody needs are left for `commitlog clean`: %s", error)
-        return self._keeping.keep(translated.files)
+            return _Sent(proposal, translated, self._log.submit_async(proposal), kept)
+        except BaseException:
+            if kept is not None:
+                remove_links([kept])
+            raise
 
     def _proposal(self, text: str, user: str) -> tuple[m.Proposal, Translated]:
         """What a text proposes."""
@@ -144,43 +190,39 @@ class Commits:
         )
         return proposal, translated
 
-    async def _decided(self, proposal: m.Proposal) -> SubmittedOutcome:
+    async def _decided(self, sent: _Sent) -> SubmittedOutcome:
         """The answer to it; a repeat's is the first one's, whatever the client has numbered anew since."""
+        proposal = sent.proposal
         try:
-            outcome = await self._answered(proposal)
+            outcome = await self._answered(proposal, sent.answer)
         except KeyReusedError:
-            return await self._first(proposal)
-        if outcome.reason is m.Reason.PROPOSAL_EXPIRED:
-            # It was written long before it was committed: whether it repeats another one, its id can still be asked.
-            loop = asyncio.get_running_loop()
-            status = await loop.run_in_executor(self._threads, self._log.outcome, proposal.proposal_id)
-            if status.outcome is not None:
-                return answered_first(status.outcome)
-            return await self._answered(proposal.replace(proposal_id=new_proposal_id()))
-        return outcome
+            first = await self._first(proposal)
+            if first is None:
+                raise OutcomeUnknownError(UUID(bytes=proposal.proposal_id)) from None
+            return first
+        if outcome.reason is not m.Reason.PROPOSAL_EXPIRED:
+            return outcome
+        # It was written long before it was committed: whether it repeats another one, its id can still be asked.
+        first = await self._first(proposal)
+        if first is not None:
+            return first
+        anew = proposal.replace(proposal_id=new_proposal_id())
+        return await self._answered(anew, await self._in_thread(self._log.submit_async, anew))
 
-    async def _first(self, proposal: m.Proposal) -> SubmittedOutcome:
-        loop = asyncio.get_running_loop()
-        status = await loop.run_in_executor(self._threads, self._log.outcome, proposal.proposal_id)
-        if status.outcome is None:
-            raise OutcomeUnknownError(UUID(bytes=proposal.proposal_id))
-        return answered_first(status.outcome)
+    async def _first(self, proposal: m.Proposal) -> SubmittedOutcome | None:
+        """What was decided under its id; None when nothing was."""
+        status = await self._in_thread(self._log.outcome, proposal.proposal_id)
+        return None if status.outcome is None else answered_first(status.outcome)
 
-    async def _answered(self, proposal: m.Proposal) -> SubmittedOutcome:
-        """Send it until it is answered; under one id it is decided once."""
-        loop = asyncio.get_running_loop()
-        unknown: OutcomeUnknownError | None = None
-        for _ in range(SENT_MAX):
+    async def _answered(self, proposal: m.Proposal, answer: Future[SubmittedOutcome]) -> SubmittedOutcome:
+        """What the log says; what stays unanswered is sent again, for under one id it is decided once."""
+        for _ in range(SENT_MAX - 1):
             try:
-                sent = await loop.run_in_executor(self._threads, self._log.submit_async, proposal)
-                return await asyncio.wrap_future(sent)
-            except OutcomeUnknownError as error:
-                unknown = error
-            except LogUnavailableError:
-                if unknown is None:
-                    raise
-        assert unknown is not None
-        raise unknown
+                return await asyncio.wrap_future(answer)
+            except OutcomeUnknownError:
+                with suppress(LogUnavailableError):
+                    answer = await self._in_thread(self._log.submit_async, proposal)
+        return await asyncio.wrap_future(answer)
 
 
 def identified(uniques: Iterable[str]) -> tuple[bytes, int]:
@@ -197,6 +239,14 @@ def identified(uniques: Iterable[str]) -> tuple[bytes, int]:
     made_ms = min(max(times), now_ms)
     noise = int.from_bytes(hashlib.sha256("\n".join(named).encode()).digest()[:10], "big")
     return id_at(made_ms, noise >> 62, noise), made_ms
+
+
+def _remove(unused: Sequence[str]) -> None:
+    """Remove files that nobody needs, now that what they were made for is committed otherwise."""
+    try:
+        remove_files(unused)
+    except OSError as error:
+        _logger.warning("files that nobody needs are left for `commitlog clean`: %s", error)
 
 
 def _why(outcome: SubmittedOutcome) -> str:

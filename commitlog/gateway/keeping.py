@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -37,6 +37,7 @@ class Keeping:
     def __init__(self, folder: Path, watched_s: float = WATCHED_S) -> None:
         self._folder = folder
         self._watched_s = watched_s
+        self._unneeded: list[Path] = []
 
     def keep(self, files: Sequence[str]) -> Path | None:
         """Link to files; the list of them, beside which the links are, None where there can be none."""
@@ -49,24 +50,28 @@ class Keeping:
             for link, file in _links(kept, files):
                 os.link(file, link)
         except OSError:
-            let_go(kept)
+            remove_links([kept])
             return None
         return kept
 
-    def watch(self, kept: Path) -> asyncio.Task[None]:
-        """See for a while that the files are there, or until the task is cancelled; then let the links go."""
-        return asyncio.create_task(self._watched(kept))
+    def watch(self, kept: Path) -> Watch:
+        """Begin to see that the files are there, until it is cancelled or the time is over; then the links are let go."""
+        return Watch(kept, self._watched_s, self.let_go)
 
-    async def _watched(self, kept: Path) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._watched_s
-        try:
-            while loop.time() < until:
-                await asyncio.sleep(_LOOK_S)
-                bring_back(kept)
-        finally:
-            # The client's next statement is not to wait for it.
-            loop.run_in_executor(None, let_go, kept)
+    def let_go(self, kept: Path) -> None:
+        """Nobody needs the links any more. Of an event loop: they go a little later, together, and nobody waits for it."""
+        self._unneeded.append(kept)
+        if len(self._unneeded) == 1:
+            asyncio.get_running_loop().call_later(_LOOK_S, self._remove_soon)
+
+    def _remove_soon(self) -> None:
+        unneeded, self._unneeded = self._unneeded, []
+        asyncio.get_running_loop().run_in_executor(None, remove_links, unneeded)
+
+    def close(self) -> None:
+        """Remove the links that were let go."""
+        remove_links(self._unneeded)
+        self._unneeded = []
 
     def bring_back_all(self) -> None:
         """Look at what gateways that were killed have left."""
@@ -76,6 +81,35 @@ class Keeping:
                     if not kept.suffix:
                         bring_back(kept)
                 shutil.rmtree(of_one, ignore_errors=True)
+
+
+class Watch:
+    """Sees for a while that files which are linked to are there, and brings them back. Of one event loop.
+
+    Args:
+        kept: the list of them.
+        watched_s: how long.
+        let_go: is told when it is over.
+    """
+
+    def __init__(self, kept: Path, watched_s: float, let_go: Callable[[Path], None]) -> None:
+        self._kept = kept
+        self._let_go = let_go
+        self._loop = asyncio.get_running_loop()
+        self._until = self._loop.time() + watched_s
+        self._timer = self._loop.call_later(_LOOK_S, self._look)
+
+    def cancel(self) -> None:
+        """The client is well."""
+        self._timer.cancel()
+        self._let_go(self._kept)
+
+    def _look(self) -> None:
+        bring_back(self._kept)
+        if self._loop.time() < self._until:
+            self._timer = self._loop.call_later(_LOOK_S, self._look)
+        else:
+            self._let_go(self._kept)
 
 
 def bring_back(kept: Path) -> None:
@@ -88,11 +122,12 @@ def bring_back(kept: Path) -> None:
             _logger.warning("%s was removed by a client that has not heard of its commit: it is back", place)
 
 
-def let_go(kept: Path) -> None:
-    """Nobody needs the links any more."""
-    for path in (*(link for link, _ in _links(kept, _places(kept))), kept):
-        with suppress(OSError):
-            path.unlink()
+def remove_links(unneeded: Iterable[Path]) -> None:
+    """Remove the links of these lists, and the lists."""
+    for kept in unneeded:
+        for path in (*(link for link, _ in _links(kept, _places(kept))), kept):
+            with suppress(OSError):
+                path.unlink()
 
 
 def _links(kept: Path, files: Sequence[str]) -> list[tuple[Path, str]]:

@@ -23,15 +23,15 @@ from asyncio import Transport
 from collections.abc import Callable
 from typing import Protocol
 
-from commitlog.errors import OutcomeUnknownError
+from commitlog.errors import CommitLogError
 from commitlog.gateway import wire
 from commitlog.gateway.batch import is_batch
 from commitlog.gateway.committing import Answer
+from commitlog.gateway.keeping import Watch
 from commitlog.gateway.wording import refusal_of_statement, unretried
 
 _COMMIT = re.compile(r"\s*(?:COMMIT|END)\b", re.IGNORECASE)
 _IDLE = wire.READY + wire.IDLE
-_LOST = "nothing was committed: PostgreSQL closed the connection"
 _ROLLBACK = re.compile(r"\s*(?:ROLLBACK|ABORT)\b", re.IGNORECASE)
 
 _logger = logging.getLogger("commitlog.gateway")
@@ -84,7 +84,7 @@ class Session:
         self._is_known = False
         self._committing: asyncio.Task[None] | None = None
         self._answer: Answer | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: Watch | None = None
         self._is_muted = False
         self._tail = b""
         self._last_words = b""
@@ -130,14 +130,18 @@ class Session:
             self._is_known = self._greeting.startswith(wire.READY)
             del self._greeting[:size]
 
-    async def _end_reading(self) -> None:
+    def _end_reading(self) -> None:
         """End the transaction at PostgreSQL, which has only read, and keep its answer to ourselves."""
         self._tail = b""
         self._is_ready.clear()
         self._is_muted = True
         if self._has_server:
             self._server.write(wire.query("ROLLBACK"))
-            await self._is_ready.wait()
+        else:
+            self._is_ready.set()
+
+    async def _reading_ended(self) -> None:
+        await self._is_ready.wait()
         self._is_muted = False
 
     def _server_lost(self) -> None:
@@ -208,19 +212,22 @@ class Session:
 
     async def _commit(self, text: str) -> None:
         try:
-            await self._end_reading()
-            self._answer = await self._commits.commit(text, self._user) if self._has_server else Answer(refusal=_LOST)
-        except OutcomeUnknownError as error:
+            # Nothing is to be cleaned up later in PostgreSQL because a client waits for the log.
+            self._end_reading()
+            answer = await self._commits.commit(text, self._user)
+            await self._reading_ended()
+        except CommitLogError as error:
             _logger.warning("the connection of %s is closed, so that its files stay: %s", self._user, error)
             self._client.abort()
         except Exception:
             _logger.exception("the connection of %s is closed, so that its files stay", self._user)
             self._client.abort()
         else:
-            told = b"" if self._answer.warning is None else wire.notice(self._answer.warning)
+            self._answer = answer
+            told = b"" if answer.warning is None else wire.notice(answer.warning)
             self._client.write(told + wire.completed("INSERT 0 1", wire.IN_TRANSACTION))
             if not self._has_client:
-                self._watch(self._answer)
+                self._watch(answer)
         finally:
             self._committing = None
         self._look_whether_over()

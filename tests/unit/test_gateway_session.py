@@ -16,7 +16,7 @@ import pytest
 from commitlog.errors import OutcomeUnknownError
 from commitlog.gateway import wire
 from commitlog.gateway.committing import Answer, identified
-from commitlog.gateway.keeping import Keeping, bring_back
+from commitlog.gateway.keeping import Keeping, Watch, bring_back
 from commitlog.gateway.server import Gateway, Upstream
 from commitlog.gateway.wording import refusal_of_statement, unretried
 
@@ -25,6 +25,7 @@ BATCH = (
 )
 STARTUP = b"user\x00ann\x00database\x00lake\x00\x00"
 TIMEOUT_S = 30.0
+LOOK_S = 0.01
 
 
 class PlayedPostgres:
@@ -36,6 +37,8 @@ class PlayedPostgres:
         self.knows_client = knows_client
         self.ends_at = ends_at
         self.state = wire.IDLE
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
@@ -56,6 +59,7 @@ class PlayedPostgres:
                     writer.write(wire.error("FATAL", "the connection is closed", "08P01"))
                     writer.close()
                     return
+                await self.may_answer.wait()
                 writer.write(wire.completed("DONE", self.state))
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -255,17 +259,31 @@ def test_session_when_a_stranger_says_much_then_it_is_not_kept() -> None:
     assert len(play(scene, postgres=PlayedPostgres(knows_client=False)).told) == 1
 
 
-def test_session_when_postgres_is_lost_before_the_proposal_then_refused_and_nothing_is_proposed() -> None:
+def test_session_when_postgres_is_lost_at_the_end_of_its_transaction_then_the_client_is_told_what_was_decided() -> None:
     async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
         await client.heard()
-        client.say(BATCH)
-        client.say("COMMIT")
-        told = [await client.reader.readexactly(wire.HEADER_BYTES)]
-        told.append(await client.reader.read())
-        assert b"nothing was committed" in b"".join(told)
-        assert log.commits == []
+        assert await client.ask(BATCH) == ({"C": "INSERT 0 1\x00"}, "T")
+        assert await client.ask("COMMIT") == ({"C": "COMMIT\x00"}, "I")
+        assert await client.reader.read() == b""
+        assert len(log.commits) == 1
 
     play(scene, postgres=PlayedPostgres(ends_at=b"ROLLBACK"))
+
+
+def test_session_when_postgres_is_slow_to_end_its_transaction_then_the_log_is_asked_and_its_answer_waits() -> None:
+    async def scene(client: PlayedClient, postgres: PlayedPostgres, log: PlayedLog) -> None:
+        await client.heard()
+        postgres.may_answer.clear()
+        client.say(BATCH)
+        await log.is_done.wait()
+        client.say("COMMIT")
+        client.say("FROM t")
+        postgres.may_answer.set()
+        assert await client.heard() == ({"C": "INSERT 0 1\x00"}, "T")
+        assert await client.heard() == ({"C": "COMMIT\x00"}, "I")
+        assert await client.heard() == ({"C": "DONE\x00"}, "I")
+
+    assert play(scene).told[1:] == [b"ROLLBACK", b"FROM t"]
 
 
 def test_session_when_nobody_knows_the_outcome_then_the_connection_ends_without_an_answer() -> None:
@@ -300,14 +318,16 @@ def test_gateway_when_another_database_is_asked_for_then_refused() -> None:
     assert play(scene, startup=b"user\x00ann\x00database\x00other\x00\x00").told == []
 
 
-def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_files_are_watched() -> None:
-    watched: list[str] = []
-    tasks: list[asyncio.Task[None]] = []
+def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_files_are_watched(
+    tmp_path: Path,
+) -> None:
+    kept = tmp_path / "kept"
+    watched: list[Watch] = []
+    let_go: list[Path] = []
 
-    def watch() -> asyncio.Task[None]:
-        watched.append("files")
-        tasks.append(asyncio.create_task(asyncio.sleep(TIMEOUT_S)))
-        return tasks[-1]
+    def watch() -> Watch:
+        watched.append(Watch(kept, TIMEOUT_S, let_go.append))
+        return watched[-1]
 
     async def lost(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
         await client.heard()
@@ -315,15 +335,17 @@ def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_
         client.writer.transport.abort()
         while not watched:
             await asyncio.sleep(0)
+        assert let_go == []
 
     async def well(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
         await client.heard()
         await client.ask(BATCH)
-        assert watched == ["files"]
+        assert len(watched) == 1
         await client.ask("COMMIT")
-        assert watched == ["files", "files"]
+        assert len(watched) == 2
+        assert let_go == []
         await client.ask("FROM t")
-        assert tasks[-1].cancelling()
+        assert let_go == [kept]
 
     play(lost, Answer(watch=watch))
     play(well, Answer(watch=watch))
@@ -342,10 +364,33 @@ def test_keeping_when_a_client_removes_what_was_committed_then_it_is_back(tmp_pa
     assert file.read_text() == "rows"
 
     async def watching() -> None:
-        await keeping.watch(kept)
+        keeping.watch(kept)
+        while kept.exists():
+            await asyncio.sleep(LOOK_S)
 
     asyncio.run(watching())
-    assert not kept.exists()
+    assert list(kept.parent.iterdir()) == []
+
+
+def test_keeping_when_a_client_is_well_then_its_links_go(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    file.write_text("rows")
+    keeping = Keeping(tmp_path / "kept")
+    first, second = keeping.keep([str(file)]), keeping.keep([str(file)])
+    assert first is not None
+    assert second is not None
+
+    async def cancelling() -> None:
+        keeping.watch(first).cancel()
+        while first.exists():
+            await asyncio.sleep(LOOK_S)
+        keeping.let_go(second)
+
+    asyncio.run(cancelling())
+    assert second.exists()
+    keeping.close()
+    assert list(second.parent.iterdir()) == []
+    assert file.exists()
 
 
 def test_keeping_when_its_gateway_was_killed_then_the_next_one_brings_files_back(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from commitlog.catalog.connecting import catalog_url
+from commitlog.catalog.queries import Catalog
+from commitlog.catalog.watching import CatalogWatch
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
@@ -49,24 +51,33 @@ def run_gateway(
     url = catalog_url(settings)
     tls = _certificate(settings.gateway_tls_cert, settings.gateway_tls_key)
     is_chosen = not settings.sources["gateway_port"].startswith("default")
+    keeping = Keeping(settings.home / "services" / settings.log / f"kept-by-{GATEWAY.name}")
     # Whoever asks for the catalog waits, which must not keep others from committing.
     with (
+        closing(keeping),
         CommitLog.connect(settings=settings) as log,
         closing(Bases(url)) as bases,
+        closing(CatalogWatch(Catalog(url))) as watch,
         ThreadPoolExecutor(THREADS, "gateway") as threads,
         ThreadPoolExecutor(1, "showing") as asking,
         listening(settings.gateway_host, settings.gateway_port, is_chosen=is_chosen) as taken,
         noted(settings, GATEWAY.name, settings.gateway_host, taken),
     ):
         log.wait_for_snapshot()  # a client would take a database without a catalog for a lake to be made
-        keeping = Keeping(settings.home / "services" / settings.log / f"kept-by-{GATEWAY.name}")
         keeping.bring_back_all()
-        showing = Showing(log, asking, settings.catalog_timeout_ms / 1000)
+        showing = Showing(watch, asking, settings.catalog_timeout_ms / 1000)
         commits = CountedCommits(Commits(log, bases, threads, showing, keeping), progress)
         gateway = Gateway(Upstream.of(url), commits, tls)
         progress.sessions = lambda: gateway.sessions
         on_address(f"{settings.gateway_host}:{taken.getsockname()[1]}")
-        asyncio.run(gateway.serve(taken, stop))
+
+        async def serve() -> None:
+            try:
+                await gateway.serve(taken, stop)
+            finally:
+                await showing.close()
+
+        asyncio.run(serve())
 
 
 def through_gateway(settings: Settings, address: str) -> str:

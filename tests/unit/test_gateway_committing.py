@@ -1,0 +1,262 @@
+"""What becomes of a commit's text once it is understood: sent, decided, shown; and what of its files, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from gateway_commits import StoredBase, commit
+from test_catalog_watching import FakeCatalog
+
+from commitlog.catalog.queries import Catalog
+from commitlog.catalog.watching import CatalogWatch
+from commitlog.client import CommitLog
+from commitlog.client.outcomes.submitted import SubmittedOutcome
+from commitlog.domain import model as m
+from commitlog.errors import (
+    CatalogUnavailableError,
+    CommitLogError,
+    KeyReusedError,
+    LogUnavailableError,
+    OutcomeUnknownError,
+    ProposalTooLargeError,
+)
+from commitlog.gateway.base import Bases
+from commitlog.gateway.committing import SENT_MAX, Answer, Commits
+from commitlog.gateway.keeping import Keeping, Watch
+from commitlog.gateway.showing import Showing
+
+TIMEOUT_S = 30.0
+
+
+class WritableBase(StoredBase):
+    """A lake whose login may write."""
+
+    schema = "public"
+    may_propose = True
+
+
+class PlayedBases:
+    """The catalog as a stored commit saw it."""
+
+    def __init__(self, base: StoredBase) -> None:
+        self._base = base
+
+    @contextmanager
+    def at(self, snapshot_id: int, login: str) -> Iterator[StoredBase]:
+        yield self._base
+
+
+class PlayedLog:
+    """Answers what is sent as it is told to, in turn; an error to send, too."""
+
+    settings = m.LogSettings()
+
+    def __init__(self, *answers: SubmittedOutcome | Exception, unsent: Exception | None = None) -> None:
+        self._answers = list(answers)
+        self._unsent = unsent
+        self.sent: list[m.Proposal] = []
+        self.asked: list[bytes] = []
+        self.found: Exception | None = None
+        self.when_sent: Callable[[], None] = lambda: None
+
+    def submit_async(self, proposal: m.Proposal) -> Future[SubmittedOutcome]:
+        if self._unsent is not None:
+            raise self._unsent
+        self.sent.append(proposal)
+        self.when_sent()
+        future: Future[SubmittedOutcome] = Future()
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+        return future
+
+    def outcome(self, proposal_id: bytes) -> Any:
+        self.asked.append(proposal_id)
+        assert self.found is not None
+        raise self.found
+
+
+def outcome(verdict: m.Verdict, reason: m.Reason | None = None, snapshot_id: int | None = None) -> SubmittedOutcome:
+    return SubmittedOutcome(UUID(int=1), verdict, snapshot_id, 1, reason, "it met another", (), m.Assigned(), 1, 1)
+
+
+COMMITTED = outcome(m.Verdict.COMMITTED, snapshot_id=2)
+REFUSED = outcome(m.Verdict.REJECTED, m.Reason.CONFLICT)
+UNKNOWN = OutcomeUnknownError(UUID(int=1))
+
+
+@dataclass
+class Played:
+    """A gateway's side of one commit, whose file lies in a folder of the test's."""
+
+    log: PlayedLog
+    folder: Path
+
+    def __post_init__(self) -> None:
+        found = commit("insert")
+        self.text = found.text
+        (table,) = found.base.catalog["table"]
+        (row,) = (each for each in self.text.split("'") if each.startswith("ducklake-"))
+        self.file = self.folder / "main" / str(table["table_name"]) / row
+        self.file.parent.mkdir(parents=True)
+        self.file.write_bytes(found.base.open(row).read())
+        self.base = WritableBase(found.base.snapshot_id, found.base.catalog, data_path=f"{self.folder}/")
+        self.links = self.folder / "kept"
+        self.catalog = FakeCatalog()
+        self.catalog.at = 2
+
+    @property
+    def kept(self) -> list[Path]:
+        return [path for path in self.links.glob("*/*") if path.suffix]
+
+    def commit(self, also: Callable[[Answer], Awaitable[None]] | None = None) -> Answer:
+        with ThreadPoolExecutor(2) as threads, ThreadPoolExecutor(1) as asking:
+
+            async def committing() -> Answer:
+                keeping = Keeping(self.links)
+                showing = Showing(CatalogWatch(cast(Catalog, self.catalog)), asking, TIMEOUT_S)
+                commits = Commits(
+                    cast(CommitLog, self.log), cast(Bases, PlayedBases(self.base)), threads, showing, keeping
+                )
+                answer = await commits.commit(self.text, "ann")
+                if also is not None:
+                    await also(answer)
+                await showing.close()
+                keeping.close()
+                return answer
+
+            return asyncio.run(committing())
+
+
+def test_commit_when_committed_then_success_and_its_files_are_kept_from_before_it_is_sent(tmp_path: Path) -> None:
+    played = Played(PlayedLog(COMMITTED), tmp_path)
+    kept_when_sent: list[Path] = []
+    played.log.when_sent = lambda: kept_when_sent.extend(played.kept)
+
+    async def well(answer: Answer) -> None:
+        assert played.kept == kept_when_sent
+        assert answer.watch is not None
+        watch = answer.watch()
+        assert isinstance(watch, Watch)
+        watch.cancel()
+
+    answer = played.commit(well)
+    assert (answer.refusal, answer.warning) == (None, None)
+    assert len(kept_when_sent) == 1
+    assert played.kept == []
+    assert played.file.exists()
+
+
+def test_commit_when_refused_then_told_why_and_nothing_is_kept(tmp_path: Path) -> None:
+    played = Played(PlayedLog(REFUSED), tmp_path)
+    answer = played.commit()
+    assert answer.refusal is not None
+    assert answer.refusal.startswith("it met another; nothing was committed")
+    assert played.kept == []
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        PlayedLog(unsent=LogUnavailableError("kafka:9092", detail="no answer")),
+        PlayedLog(ProposalTooLargeError(2, 1)),
+    ],
+)
+def test_commit_when_it_was_not_sent_then_refused_and_nothing_is_kept(log: PlayedLog, tmp_path: Path) -> None:
+    played = Played(log, tmp_path)
+    assert (played.commit().refusal or "").startswith("nothing was committed: ")
+    assert played.kept == []
+
+
+def test_commit_when_nobody_answers_then_sent_again_under_its_id_until_somebody_does(tmp_path: Path) -> None:
+    played = Played(PlayedLog(UNKNOWN, UNKNOWN, COMMITTED), tmp_path)
+    assert played.commit().refusal is None
+    assert len(played.log.sent) == 3
+    assert len({each.proposal_id for each in played.log.sent}) == 1
+
+
+def test_commit_when_nobody_ever_answers_then_no_refusal_and_its_files_are_watched(tmp_path: Path) -> None:
+    played = Played(PlayedLog(*[UNKNOWN] * SENT_MAX), tmp_path)
+    with pytest.raises(OutcomeUnknownError):
+        played.commit()
+    assert len(played.log.sent) == SENT_MAX
+    assert len(played.kept) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        CatalogUnavailableError("postgresql://here"),
+        KeyReusedError(UUID(int=1).bytes, "the id", ["files"]),
+        outcome(m.Verdict.REJECTED, m.Reason.PROPOSAL_EXPIRED),
+    ],
+)
+def test_commit_when_it_may_repeat_one_that_cannot_be_asked_for_then_no_refusal(
+    answer: SubmittedOutcome | Exception, tmp_path: Path
+) -> None:
+    """The client would remove files that the first one may have committed."""
+    played = Played(PlayedLog(answer), tmp_path)
+    played.log.found = CatalogUnavailableError("postgresql://here")
+    with pytest.raises(CommitLogError):
+        played.commit()
+    assert len(played.kept) == 1
+
+
+def test_showing_when_commits_follow_each_other_then_listening_begins_once() -> None:
+    catalog = FakeCatalog()
+
+    async def waiting() -> None:
+        with ThreadPoolExecutor(1) as asking:
+            showing = Showing(CatalogWatch(cast(Catalog, catalog)), asking, TIMEOUT_S)
+            for snapshot_id in range(1, 6):
+                told = asyncio.create_task(showing.wait(snapshot_id))
+                await asyncio.to_thread(catalog.listening.wait, TIMEOUT_S)
+                catalog.move(snapshot_id)
+                assert await told
+            # What is seen together is told together, whoever asks first.
+            later = asyncio.create_task(showing.wait(7))
+            catalog.move(7)
+            assert await later
+            assert await showing.wait(6)
+            await showing.close()
+
+    asyncio.run(waiting())
+    assert catalog.said.count("LISTEN") == 1
+    assert catalog.said[-1] == "UNLISTEN"
+
+
+def test_showing_when_postgresql_was_away_then_what_is_shown_again_is_told() -> None:
+    catalog = FakeCatalog()
+    catalog.is_away = True
+
+    async def waiting() -> None:
+        with ThreadPoolExecutor(1) as asking:
+            showing = Showing(CatalogWatch(cast(Catalog, catalog)), asking, TIMEOUT_S)
+            told = asyncio.create_task(showing.wait(1))
+            await asyncio.sleep(0)
+            catalog.is_away = False
+            catalog.move(1)
+            assert await told
+            await showing.close()
+
+    asyncio.run(waiting())
+
+
+def test_showing_when_readers_do_not_see_it_in_time_then_false() -> None:
+    async def waiting() -> None:
+        with ThreadPoolExecutor(1) as asking:
+            showing = Showing(CatalogWatch(cast(Catalog, FakeCatalog())), asking, 0.05)
+            assert not await showing.wait(1)
+            await showing.close()
+
+    asyncio.run(waiting())
