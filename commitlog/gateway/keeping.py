@@ -2,35 +2,36 @@
 
 A client that loses its connection before it has heard that its COMMIT succeeded removes the files that it wrote, which the log
 has by then. What it says next shows that it has heard; where its connection ends without a word, the links tell for a while
-whether its files are still there, and bring them back. Links that a killed gateway has left are looked at by the next one.
-Files in an object store, or on another file system than the links, are not kept.
+whether its files are still there, and bring them back. Links that a killed gateway has left are watched by the next one: who
+lives holds a lock on the folder of its links. Files in an object store, or on another file system than the links, are not kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
-
-import psutil
 
 WATCHED_S = 60.0
 _LOOK_S = 1.0
+_LOCK = "owner.lock"
 
 _logger = logging.getLogger("commitlog.gateway")
 
 
 class Keeping:
-    """Keeps files of commits that are on this machine.
+    """Keeps files of commits that are on this machine, until it is closed.
 
     Args:
-        folder: where the links of all gateways of this machine are; made when it is needed.
+        folder: where the links of all gateways of this machine are, each's in a folder of its own.
         watched_s: for how long a client that was lost may still remove its files.
     """
 
@@ -38,14 +39,16 @@ class Keeping:
         self._folder = folder
         self._watched_s = watched_s
         self._unneeded: list[Path] = []
+        self._own = folder / uuid4().hex
+        self._own.mkdir(parents=True)
+        self._locks = {self._own: _locked(self._own)}
 
     def keep(self, files: Sequence[str]) -> Path | None:
         """Link to files; the list of them, beside which the links are, None where there can be none."""
         if not files or any("://" in file for file in files):
             return None
-        kept = self._folder / str(os.getpid()) / uuid4().hex
+        kept = self._own / uuid4().hex
         try:
-            kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(json.dumps(files), encoding="utf-8")
             for link, file in _links(kept, files):
                 os.link(file, link)
@@ -68,19 +71,39 @@ class Keeping:
         unneeded, self._unneeded = self._unneeded, []
         asyncio.get_running_loop().run_in_executor(None, remove_links, unneeded)
 
+    def watch_left(self) -> None:
+        """Bring back what clients of gateways that were killed have removed, and watch it as they would. Of an event loop."""
+        for other in self._folder.iterdir():
+            if other in self._locks or (lock := _locked(other)) is None:
+                continue
+            self._locks[other] = lock
+            for kept in _lists(other):
+                bring_back(kept)
+                self.watch(kept)
+
     def close(self) -> None:
-        """Remove the links that were let go."""
+        """Remove the links that were let go; what is watched still is for the next gateway."""
         remove_links(self._unneeded)
         self._unneeded = []
+        for folder, lock in self._locks.items():
+            if not _lists(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+            if lock is not None:
+                lock.close()
 
-    def bring_back_all(self) -> None:
-        """Look at what gateways that were killed have left."""
-        for of_one in list(self._folder.glob("[0-9]*")):
-            if not psutil.pid_exists(int(of_one.name)):
-                for kept in of_one.iterdir():
-                    if not kept.suffix:
-                        bring_back(kept)
-                shutil.rmtree(of_one, ignore_errors=True)
+
+def _locked(folder: Path) -> IO[bytes] | None:
+    """A file that is this process's alone as long as it is open; None where another has it, or has just removed it."""
+    with ExitStack() as opened, suppress(OSError):
+        lock = opened.enter_context((folder / _LOCK).open("wb"))
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        opened.pop_all()
+        return lock
+    return None
+
+
+def _lists(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if not path.suffix]
 
 
 class Watch:

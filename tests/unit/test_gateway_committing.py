@@ -117,7 +117,7 @@ class Played:
 
     @property
     def kept(self) -> list[Path]:
-        return [path for path in self.links.glob("*/*") if path.suffix]
+        return list(self.links.glob("*/*.0"))
 
     def commit(self, also: Callable[[Answer], Awaitable[None]] | None = None) -> Answer:
         with ThreadPoolExecutor(2) as threads, ThreadPoolExecutor(1) as asking:
@@ -128,12 +128,14 @@ class Played:
                 commits = Commits(
                     cast(CommitLog, self.log), cast(Bases, PlayedBases(self.base)), threads, showing, keeping
                 )
-                answer = await commits.commit(self.text, "ann")
-                if also is not None:
-                    await also(answer)
-                await showing.close()
-                keeping.close()
-                return answer
+                try:
+                    answer = await commits.commit(self.text, "ann")
+                    if also is not None:
+                        await also(answer)
+                    return answer
+                finally:
+                    await showing.close()
+                    keeping.close()
 
             return asyncio.run(committing())
 

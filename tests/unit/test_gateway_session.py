@@ -369,7 +369,8 @@ def test_keeping_when_a_client_removes_what_was_committed_then_it_is_back(tmp_pa
             await asyncio.sleep(LOOK_S)
 
     asyncio.run(watching())
-    assert list(kept.parent.iterdir()) == []
+    keeping.close()
+    assert list((tmp_path / "kept").iterdir()) == []
 
 
 def test_keeping_when_a_client_is_well_then_its_links_go(tmp_path: Path) -> None:
@@ -389,25 +390,49 @@ def test_keeping_when_a_client_is_well_then_its_links_go(tmp_path: Path) -> None
     asyncio.run(cancelling())
     assert second.exists()
     keeping.close()
-    assert list(second.parent.iterdir()) == []
+    assert list((tmp_path / "kept").iterdir()) == []
     assert file.exists()
 
 
-def test_keeping_when_its_gateway_was_killed_then_the_next_one_brings_files_back(tmp_path: Path) -> None:
-    file = tmp_path / "a.parquet"
+def test_keeping_when_its_gateway_was_killed_then_the_next_one_brings_files_back_and_watches_them(
+    tmp_path: Path,
+) -> None:
+    file, links = tmp_path / "a.parquet", tmp_path / "kept"
     file.write_text("rows")
-    keeping = Keeping(tmp_path / "kept")
-    kept = keeping.keep([str(file)])
-    assert kept is not None
+    killed = "import os, sys; from pathlib import Path; from commitlog.gateway.keeping import Keeping; "
+    killed += "Keeping(Path(sys.argv[1])).keep([sys.argv[2]]); os._exit(9)"
+    subprocess.run([sys.executable, "-c", killed, str(links), str(file)], check=False)
     file.unlink()
-    keeping.bring_back_all()
-    assert not file.exists()
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    kept.parent.rename(kept.parent.with_name(str(ended.pid)))
-    keeping.bring_back_all()
-    assert file.read_text() == "rows"
-    assert list((tmp_path / "kept").iterdir()) == []
+    living, looking = Keeping(links), Keeping(links)
+    kept = living.keep([str(file)])
+    assert kept is None
+    living_file = tmp_path / "b.parquet"
+    living_file.write_text("rows")
+    kept = living.keep([str(living_file)])
+    assert kept is not None
+
+    async def watching() -> None:
+        looking.watch_left()
+        assert file.read_text() == "rows"
+        file.unlink()  # by a client that has taken longer
+        while not file.exists():
+            await asyncio.sleep(LOOK_S)
+
+    asyncio.run(watching())
+    looking.close()
+    assert kept.exists()
+    # What is watched still is for the next gateway.
+    later = Keeping(links, watched_s=0)
+
+    async def ending() -> None:
+        later.watch_left()
+        while len(list(links.rglob("*.0"))) > 1:
+            await asyncio.sleep(LOOK_S)
+
+    asyncio.run(ending())
+    later.close()
+    living.close()
+    assert list(links.iterdir()) == [kept.parent]
 
 
 @pytest.mark.parametrize("word", ["Primary Key", "UNIQUE", "conflicting", "concurrently"])

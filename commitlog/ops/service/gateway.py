@@ -64,7 +64,6 @@ def run_gateway(
         noted(settings, GATEWAY.name, settings.gateway_host, taken),
     ):
         log.wait_for_snapshot()  # a client would take a database without a catalog for a lake to be made
-        keeping.bring_back_all()
         showing = Showing(watch, asking, settings.catalog_timeout_ms / 1000)
         commits = CountedCommits(Commits(log, bases, threads, showing, keeping), progress)
         gateway = Gateway(Upstream.of(url), commits, tls)
@@ -72,6 +71,7 @@ def run_gateway(
         on_address(f"{settings.gateway_host}:{taken.getsockname()[1]}")
 
         async def serve() -> None:
+            keeping.watch_left()
             try:
                 await gateway.serve(taken, stop)
             finally:
