@@ -15,15 +15,19 @@ _WORDS = {"primary key": "primary·key", "unique": "uni·que", "conflict": "con�
 _ANY = re.compile("|".join(_WORDS), re.IGNORECASE)
 NOTHING_HAPPENED = "nothing was committed, and the files that were written for it are removed"
 NOT_HERE = (
-    "this is not done through the gateway, and nothing of it was done. Use `commitlog submit`, commitlog.spark or Python "
+    "This is not done through the gateway, and nothing of it was done. Use `commitlog submit`, commitlog.spark or Python "
     "for it; docs/duckdb-writers.md says what works here"
 )
+
+FLUSH = "Rows and deletes that the catalog holds are taken into files by `commitlog.spark` (docs/spark.md)"
 
 _INSERTED = re.compile(r"""(?:insert\s+into|update|delete\s+from|copy)\s+(?:"(?:[^"]|"")*"\.)?"?(\w+)""", re.IGNORECASE)
 _WRITES = re.compile(
     r"\s*(?:(?:insert|update|delete|merge|truncate|create|drop|alter|comment|grant|revoke|call|do)\b|copy\s+[^\s(])",
     re.IGNORECASE,
 )
+_CLEANS = re.compile(r'\bFROM\s+(?:"(?:[^"]|"")*"\.)?"?ducklake_files_scheduled_for_deletion\b', re.IGNORECASE)
+"""What clean-ups of files ask first: they remove files before they write anything that could be refused."""
 
 
 def unretried(text: str) -> str:
@@ -39,9 +43,9 @@ def _broken(found: re.Match[str]) -> str:
 
 
 def refusal_of_statement(text: str) -> str | None:
-    """Why a statement that is no commit is not passed on; None for one that only reads."""
+    """Why a statement that is no commit is not passed on; None for one that only reads, and for no clean-up."""
     if _WRITES.match(text) is None:
-        return None
+        return unretried(REFUSAL + INSTEAD["clean"]) if _CLEANS.search(text) is not None else None
     named = _INSERTED.match(text.lstrip())
     table = named[1].lower() if named else ""
     if table == "ducklake_metadata":
@@ -50,4 +54,6 @@ def refusal_of_statement(text: str) -> str | None:
         return unretried(REFUSAL + INSTEAD["expire"])
     if table == "ducklake_files_scheduled_for_deletion":
         return unretried(REFUSAL + INSTEAD["clean"])
+    if table.startswith("ducklake_inlined_"):
+        return unretried(REFUSAL + FLUSH)
     return unretried(REFUSAL + NOT_HERE)

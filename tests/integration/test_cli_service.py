@@ -198,6 +198,8 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         assert told.stdout.startswith("ATTACH 'ducklake:postgres:")
         assert "password" not in told.stdout
         assert "COMMITLOG_READER_URL" in told.stderr
+        assert "only reads" in told.stderr
+        assert "only reads" not in run(settings, "duckdb", "--read-only").stderr
         unread = run(settings, "sql", "SELECT nothing FROM t")
         assert unread.returncode == 1
         assert "DuckDB says" in unread.stderr

@@ -158,8 +158,13 @@ def test_stock_client_when_it_asks_for_what_is_not_here_then_told_so_and_nothing
         client.execute("CREATE TABLE t (id BIGINT)")
         client.execute("INSERT INTO t VALUES (1)")
         client.execute("INSERT INTO t VALUES (2)")
+        unheard = Path(settings.data_path) / "main" / "t" / "of-a-writer-who-has-not-committed-yet.parquet"
+        unheard.write_bytes(b"rows")
         files = files_of(settings)
         for statement in (
+            "CALL ducklake_cleanup_old_files('lake', cleanup_all => true)",
+            "CALL ducklake_delete_orphaned_files('lake', cleanup_all => true)",
+            "CHECKPOINT lake",
             "CALL ducklake_merge_adjacent_files('lake')",
             "CALL ducklake_expire_snapshots('lake', versions => [1])",
             "CALL lake.set_option('parquet_compression', 'zstd')",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -18,9 +19,10 @@ import pytest
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.ops.service.listening import listening
+from commitlog.ops.service.listening import listening, noted
 from commitlog.ops.service.page import run_page, running_page
 from commitlog.ops.service.serve import prepare
+from commitlog.ops.service.supervisor import PAGE
 
 DEADLINE_S = 60
 TOKEN = "a-token-of-sixteen-characters"
@@ -108,8 +110,22 @@ def test_page_when_its_port_is_taken_then_takes_another_unless_it_was_chosen(set
 
 def test_running_page_when_its_note_is_torn_then_there_is_none(tmp_path: Path) -> None:
     settings = Settings.load(environment={}, home=tmp_path)
-    note = tmp_path / "services" / settings.log / "page.port"
+    note = tmp_path / "services" / settings.log / "page.8642.port"
     note.parent.mkdir(parents=True)
     for text in ("", "{", "[]", '{"port": "x"}', json.dumps({"port": 1}), json.dumps({"host": 1, "port": 1})):
         note.write_text(text)
         assert running_page(settings) is None
+
+
+def test_running_page_when_several_run_then_the_youngest_that_does(tmp_path: Path) -> None:
+    settings = Settings.load(environment={}, home=tmp_path)
+    with (
+        listening("127.0.0.1", 0) as first,
+        noted(settings, PAGE.name, "127.0.0.1", first) as address,
+        listening("127.0.0.1", 0) as second,
+    ):
+        with noted(settings, PAGE.name, "127.0.0.1", second) as younger:
+            os.utime(tmp_path / "services" / settings.log / f"page.{first.getsockname()[1]}.port", (0, 0))
+            assert running_page(settings) == younger
+        assert running_page(settings) == address
+    assert running_page(settings) is None

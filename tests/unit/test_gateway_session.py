@@ -448,6 +448,9 @@ def test_unretried_when_a_text_has_a_word_of_the_clients_then_it_is_broken_and_c
         ("COPY ducklake_metadata FROM STDIN", "CONFIGURE"),
         ('delete from "public".ducklake_snapshot WHERE snapshot_id IN (1)', "EXPIRE_SNAPSHOTS"),
         ("DELETE FROM ducklake_files_scheduled_for_deletion", "commitlog clean"),
+        ('COPY (SELECT "path" FROM "l".ducklake_files_scheduled_for_deletion ) TO STDOUT', "commitlog clean"),
+        ('COPY (SELECT "path" FROM "l"."ducklake_files_scheduled_for_deletion") TO STDOUT', "commitlog clean"),
+        ("DELETE FROM \"public\".ducklake_inlined_delete_3 WHERE ctid IN ('(0,1)')", "commitlog.spark"),
         ("CREATE TABLE x (a int)", "commitlog submit"),
     ],
 )

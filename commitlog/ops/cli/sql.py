@@ -91,6 +91,10 @@ def duckdb_command(settings: Settings, read_only: bool, as_json: bool) -> None:
     gateway = None if read_only else running_gateway(settings)
     if gateway is None:
         statement = attach_statement(settings.reader_url or catalog_url(settings))
+        if not read_only:
+            click.echo(
+                "no gateway runs on this machine, so this line only reads: `commitlog gateway` runs one", err=True
+            )
     else:
         statement = attach_statement(through_gateway(settings, gateway), may_write=True)
     if as_json:

@@ -1,4 +1,7 @@
-"""Where a service listens, and how others on this machine find it: by a note in the home, as long as it runs."""
+"""Where a service listens, and how others on this machine find it: by a note in the home, as long as it runs.
+
+Several may run, such as two gateways of one log: each has its own note.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,8 @@ def listening(host: str, port: int, *, is_chosen: bool = True) -> socket.socket:
 @contextmanager
 def noted(settings: Settings, service: str, host: str, taken: socket.socket) -> Iterator[str]:
     """The address of a socket, which others on this machine are told as long as the block runs."""
-    path, port = _note_of(settings, service), taken.getsockname()[1]
+    port = taken.getsockname()[1]
+    path = _notes_of(settings) / f"{service}.{port}.port"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"host": host, "port": port, "pid": os.getpid()}), encoding="utf-8")
     try:
@@ -59,14 +63,16 @@ def noted(settings: Settings, service: str, host: str, taken: socket.socket) -> 
 
 
 def running_at(settings: Settings, service: str) -> str | None:
-    """The address of a service that listens on this machine; None when it does not."""
-    try:
-        note = json.loads(_note_of(settings, service).read_text(encoding="utf-8"))
-        host, port = note["host"], note["port"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    is_whole = isinstance(host, str) and isinstance(port, int)
-    return address_of(host, port) if is_whole and is_listening(port) else None
+    """The address of a service that listens on this machine, the youngest of several; None when none does."""
+    for path in sorted(_notes_of(settings).glob(f"{service}.*.port"), key=_written_at, reverse=True):
+        try:
+            note = json.loads(path.read_text(encoding="utf-8"))
+            host, port = note["host"], note["port"]
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+        if isinstance(host, str) and isinstance(port, int) and is_listening(port):
+            return address_of(host, port)
+    return None
 
 
 def running_place(settings: Settings, service: str) -> str | None:
@@ -80,5 +86,12 @@ def measures_note(service: str) -> str:
     return f"{service}-measures"
 
 
-def _note_of(settings: Settings, service: str) -> Path:
-    return settings.home / "services" / settings.log / f"{service}.port"
+def _notes_of(settings: Settings) -> Path:
+    return settings.home / "services" / settings.log
+
+
+def _written_at(note: Path) -> float:
+    try:
+        return note.stat().st_mtime
+    except FileNotFoundError:
+        return 0  # Its service has just ended.
