@@ -52,6 +52,7 @@ WRITES = DELETES | {"insert"}
 ALTERS = {"add column", "rename column"}
 NAMED_W = {"create", "create view"}
 VIEWS = {"replace view", "drop view"}
+OF_SCHEMA = {"drop schema", "create in schema"}
 
 
 def documented(second: str, first: str) -> bool:
@@ -64,8 +65,7 @@ def documented(second: str, first: str) -> bool:
         return second == first == "insert"
     if second in ALTERS and first in ALTERS:
         return False
-    return not ({second, first} <= NAMED_W or {second, first} <= VIEWS or {second, first} == {"drop schema"}
-                or {second, first} == {"drop schema", "create in schema"})  # fmt: skip
+    return not any({second, first} <= alike for alike in (NAMED_W, VIEWS, OF_SCHEMA))
 
 
 def finer(second: str, first: str) -> bool:
