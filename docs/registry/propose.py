@@ -1,6 +1,6 @@
 """Proposes a schema to a log and waits for the answer; knows Kafka and a schema registry, and nothing of commitlog.
 
-python propose.py BOOTSTRAP_SERVERS REGISTRY_URL LOG NAME_OF_THE_NEW_SCHEMA
+python propose.py BOOTSTRAP_SERVERS REGISTRY_URL LOG NAME_OF_THE_NEW_SCHEMA [OPTION_OF_KAFKAS_CLIENT=VALUE ...]
 """
 
 import os
@@ -20,7 +20,8 @@ def uuid7() -> bytes:
     return at_ms.to_bytes(6, "big") + bytes(chance)
 
 
-servers, url, log, name = sys.argv[1:]
+servers, url, log, name, *given = sys.argv[1:]
+options = {"bootstrap.servers": servers, **dict(each.split("=", 1) for each in given)}
 proposals, results = f"{log}.proposals.confluent", f"{log}.results.confluent"
 registry = SchemaRegistryClient({"url": url})
 serialize = AvroSerializer(registry, conf={"auto.register.schemas": False, "use.latest.version": True})
@@ -28,8 +29,8 @@ deserialize = AvroDeserializer(registry)
 
 consumer = Consumer(
     {
-        "bootstrap.servers": servers,
-        "group.id": f"{log}.example",
+        **options,
+        "group.id": f"{log}.border.example",
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
@@ -65,7 +66,7 @@ proposal = {
     "message": "by a schema registry",
     "changes": [("commitlog.CreateSchema", {"schema": name})],
 }
-producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+producer = Producer({**options, "enable.idempotence": True})
 value = serialize(proposal, SerializationContext(proposals, MessageField.VALUE))
 producer.produce(proposals, key=proposal["writer_id"], value=value)
 producer.flush()

@@ -9,8 +9,9 @@ in the home besides.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 from commitlog.catalog.queries import AppliedPosition, Catalog
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
@@ -26,10 +27,12 @@ from commitlog.ops.service.listening import measures_note, running_at
 from commitlog.ops.service.notes import Notes
 from commitlog.relay.progress import outcomes_backlog, proposals_backlog
 
+T = TypeVar("T")
 HEARTBEAT_TIMEOUT_S = 1.5
 LAG_S_MAX = 10.0
 UNDECIDED_S_MAX = 10.0
 PROJECTOR_TIMEOUT_S = 3.0
+RELAY_TIMEOUT_S = 3.0
 _POLL_S = 0.05
 
 
@@ -40,7 +43,7 @@ class RelayHealth:
     Attributes:
         running: how many there are.
         proposals: at the border that are not in the log yet.
-        outcomes: records of the results that are not at the border yet.
+        outcomes: records of the results that were not looked at for the border yet.
     """
 
     running: int
@@ -49,7 +52,7 @@ class RelayHealth:
 
     def __str__(self) -> str:
         waiting = [f"{self.proposals:,} proposals wait"] if self.proposals else []
-        waiting += [f"{self.outcomes:,} outcomes are not at the border"] if self.outcomes else []
+        waiting += [f"{self.outcomes:,} records of the results wait"] if self.outcomes else []
         relays = "1 runs" if self.running == 1 else f"{self.running or 'none'} run"
         return f"{relays}; {', '.join(waiting) or 'all is taken over'}"
 
@@ -153,7 +156,8 @@ def _at_the_border(settings: Settings, partitions: int) -> tuple[RelayHealth | N
         return None, ()
     proposals, outcomes = proposals_backlog(settings), outcomes_backlog(settings)
     try:
-        found = RelayHealth(outcomes.readers(), proposals.count(partitions), outcomes.count(1))
+        running = _in_time(outcomes.readers, RELAY_TIMEOUT_S)
+        found = RelayHealth(running, proposals.count(partitions), outcomes.count(1))
     except CommitLogError as error:
         return None, (f"how far the relay is cannot be told: {error}",)
     return found, () if found.running else (f"no relay is alive: {_who_starts(settings, 'relay')}",)
@@ -177,7 +181,7 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
         applied = catalog.applied()
         if applied is not None and applied.log_id != log_id:
             return _Reading(problems=("the catalog is another log's: check COMMITLOG_DATABASE_URL",))
-        alive = _is_projected(catalog)
+        alive = _in_time(catalog.has_projector, PROJECTOR_TIMEOUT_S)
         standbys, lag_s, last = catalog.standbys(), _lag_s(lookup, applied), lookup.last()
     except CommitLogError as error:
         return _Reading(problems=(str(error),))
@@ -211,14 +215,12 @@ def may_wait(sent: Mapping[int, int], decided_seq: int) -> bool:
     return sum(sent.values()) > decided_seq
 
 
-def _is_projected(catalog: Catalog) -> bool:
-    """Whether a projector is there, or comes back at once."""
-    deadline = time.monotonic() + PROJECTOR_TIMEOUT_S
-    while not catalog.has_projector():
-        if time.monotonic() > deadline:
-            return False
+def _in_time(look: Callable[[], T], timeout_s: float) -> T:
+    """What is seen of a service that is there, or comes back at once: the first that is true, else the last."""
+    deadline = time.monotonic() + timeout_s
+    while not (seen := look()) and time.monotonic() <= deadline:
         time.sleep(_POLL_S)
-    return True
+    return seen
 
 
 def _lag_s(lookup: ResultsLookup, applied: AppliedPosition | None) -> float:
