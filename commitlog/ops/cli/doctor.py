@@ -85,7 +85,8 @@ def clean_command(
     with Cleaning(settings, older_than_ms=older_than, include_foreign=include_foreign) as cleaning:
         found = cleaning.removable()
         if not as_json:
-            print_table(["bytes", "file", "why"], [(each.size_bytes, each.place, each.why) for each in found])
+            if found:
+                print_table(["bytes", "file", "why"], [(each.size_bytes, each.place, each.why) for each in found])
             click.echo(
                 f"{len(found)} files, {sum(each.size_bytes or 0 for each in found):,} bytes below {cleaning.root}"
             )
