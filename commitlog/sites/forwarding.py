@@ -109,10 +109,6 @@ class Source:
         table = None if effect.object_id is None else self._tables.get(effect.object_id)
         return None if table is None or table.properties.get(REPLICATED) == "false" else table
 
-    def _of_files(self, change: m.Change, effect: m.Effect) -> bool:
-        table = self._forwarded_table(effect)
-        return table is not None and not table.keyed and (is_row_change(change) or change.kind in _OF_FILES)
-
     def _pass_on(self, outcome: m.Outcome, proposal: m.Proposal, replicated: m.Replicated) -> Forwarded | None:
         """What came from another node; what was here already when it came was passed on before."""
         known = self._digest.get(replicated.node)
@@ -123,7 +119,9 @@ class Source:
             return None  # It names not what it was made with; whoever told it tells others what that was.
         assert outcome.snapshot_id is not None
         pairs = enumerate(zip(proposal.changes, outcome.effects, strict=True))
-        of_files = frozenset(index for index, (change, effect) in pairs if self._of_files(change, effect))
+        of_files = frozenset(
+            index for index, (change, effect) in pairs if _is_of_files(self._forwarded_table(effect), change)
+        )
         # What it displaced here is this log's own.
         came = replicated.replace(displaced=())
         return Forwarded(outcome.snapshot_id, outcome.decided_at_ms, came, proposal.changes, proposal, 0, of_files)
@@ -137,7 +135,7 @@ class Source:
             if effect.skipped or change.kind in _MAINTENANCE or proposal.writer_id == JOIN:
                 continue
             definition = self._forwarded_table(effect)
-            if self._of_files(change, effect):
+            if _is_of_files(definition, change):
                 of_files.add(len(told))
             if isinstance(change, (m.CreateSchema, m.DropSchema)):
                 told.append(change)
@@ -182,6 +180,10 @@ class Source:
             yield m.UpdateRow(change.schema, change.table, _key(definition, image), image, time_us, origin)
         elif image is not None:
             yield m.InsertRow(change.schema, change.table, image, time_us, origin)
+
+
+def _is_of_files(table: TableDefinition | None, change: m.Change) -> bool:
+    return table is not None and not table.keyed and (is_row_change(change) or change.kind in _OF_FILES)
 
 
 def _image(change: RowChange) -> m.Row | None:

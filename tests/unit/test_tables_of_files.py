@@ -415,3 +415,27 @@ def test_link_when_many_files_are_appended_then_their_snapshots_are_on_their_way
     assert bring(a, b).files == 5
     assert runs == [4]
     assert ids(b) == [0, 1, 2, 3, 4]
+
+
+def test_copy_when_the_store_is_no_folder_then_is_written_under_its_name_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyarrow import fs
+
+    store = fs._MockFileSystem()
+    store.create_dir("lake")
+    local = copying.filesystem_of
+
+    def opened(place: str) -> tuple[fs.FileSystem, str]:
+        return (store, place.removeprefix("mock://")) if place.startswith("mock://") else local(place)
+
+    monkeypatch.setattr(copying, "filesystem_of", opened)
+    place, back = tmp_path / "a.parquet", tmp_path / "back.parquet"
+    place.write_bytes(b"content")
+    copy_whole(str(place), "mock://lake/b.parquet", 7)
+    copy_whole("mock://lake/b.parquet", str(back), 7)
+    assert back.read_bytes() == b"content"
+    with pytest.raises(DataFileError, match="it is another file now"):
+        copy_whole(str(place), "mock://lake/c.parquet", 8)
+    with pytest.raises(DataFileError, match="does not exist any more"):
+        copy_whole("mock://lake/c.parquet", str(back), 8)
