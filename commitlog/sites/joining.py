@@ -19,7 +19,7 @@ from commitlog.domain.state.row_keys import key_columns
 from commitlog.domain.state.rows import KeyedRows, RowVersion, SiteVersion
 from commitlog.domain.state.sites import versions_of
 
-JOIN = "join"
+JOIN = "commitlog-join"
 """By which writer a site that joins is told what there is."""
 
 HAS_ALL: tuple[m.Change, ...] = (m.CreateSchema("main", if_not_exists=True),)
