@@ -58,9 +58,9 @@ class DecidedCommits:
         return await asyncio.get_running_loop().run_in_executor(None, self._commit, text, user)
 
     def _commit(self, text: str, user: str) -> Answer:
-        batch = parse(text)
         with self._turn:
             try:
+                batch = parse(text)
                 with self._bases.at(batch.base_snapshot_id, user) as base:
                     changes = translate(batch, base).changes
             except NotUnderstoodError as error:
