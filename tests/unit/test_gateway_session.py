@@ -368,7 +368,7 @@ def test_keeping_when_a_client_removes_what_was_committed_then_it_is_back(tmp_pa
         while kept.exists():
             await asyncio.sleep(LOOK_S)
 
-    asyncio.run(watching())
+    asyncio.run(asyncio.wait_for(watching(), TIMEOUT_S))
     keeping.close()
     assert list((tmp_path / "kept").iterdir()) == []
 
@@ -387,7 +387,7 @@ def test_keeping_when_a_client_is_well_then_its_links_go(tmp_path: Path) -> None
             await asyncio.sleep(LOOK_S)
         keeping.let_go(second)
 
-    asyncio.run(cancelling())
+    asyncio.run(asyncio.wait_for(cancelling(), TIMEOUT_S))
     assert second.exists()
     keeping.close()
     assert list((tmp_path / "kept").iterdir()) == []
@@ -418,7 +418,7 @@ def test_keeping_when_its_gateway_was_killed_then_the_next_one_brings_files_back
         while not file.exists():
             await asyncio.sleep(LOOK_S)
 
-    asyncio.run(watching())
+    asyncio.run(asyncio.wait_for(watching(), TIMEOUT_S))
     looking.close()
     assert kept.exists()
     # What is watched still is for the next gateway.
@@ -429,7 +429,7 @@ def test_keeping_when_its_gateway_was_killed_then_the_next_one_brings_files_back
         while len(list(links.rglob("*.0"))) > 1:
             await asyncio.sleep(LOOK_S)
 
-    asyncio.run(ending())
+    asyncio.run(asyncio.wait_for(ending(), TIMEOUT_S))
     later.close()
     living.close()
     assert list(links.iterdir()) == [kept.parent]
