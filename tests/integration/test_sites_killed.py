@@ -1,4 +1,4 @@
-"""Two sites with everything of their own, in which links, brokers and sequencers are killed without warning, all the time."""
+"""Two and three sites with everything of their own; links, brokers and sequencers are killed without warning, all the time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from commitlog.ops.service.serve import prepare
 from commitlog.ops.service.supervisor import COMMITLOG
 from commitlog.sites.divergence import divergent_rows
 
-SITES = ("paris", "tokyo")
+SITES = ("paris", "tokyo", "osaka")
 SERVICES = ("sequencer", "projector")
 KEYS = 8
 KILLS = 12
@@ -37,16 +37,17 @@ UNTIL_S = 180.0
 
 
 class Running:
-    """Both sites, whose broker and processes come again when they are gone."""
+    """Sites in a ring, whose brokers and processes come again when they are gone."""
 
-    def __init__(self, settings: Settings, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, settings: Settings, sites: Sequence[str], folder: Path, stack: ExitStack) -> None:
+        self.sites = sites
         self.homes: dict[str, EmbeddedHome] = {}
         self.settings: dict[str, Settings] = {}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.profiles = folder / "sites.toml"
         self._folder = folder
         self._stop = threading.Event()
-        for name in SITES:
+        for name in sites:
             wanted = dataclasses.replace(
                 settings,
                 log=name,
@@ -68,8 +69,9 @@ class Running:
 
     def names(self) -> list[str]:
         """What runs: services of each site, and the links."""
-        services = [f"{site} {service}" for site in SITES for service in SERVICES]
-        return [*services, "paris replicate tokyo", "tokyo replicate paris"]
+        services = [f"{site} {service}" for site in self.sites for service in SERVICES]
+        ring = zip(self.sites, (*self.sites[1:], self.sites[0]), strict=True)
+        return [*services, *(f"{source} replicate {target}" for source, target in ring)]
 
     def kill(self, what: str) -> None:
         """End a process, or a site's broker, as a crash of it would."""
@@ -113,14 +115,14 @@ class Running:
             process.wait()
 
 
-@pytest.fixture
-def running(settings: Settings) -> Iterator[Running]:
+@pytest.fixture(params=[2, 3])
+def running(settings: Settings, request: pytest.FixtureRequest) -> Iterator[Running]:
     # Where PostgreSQL's own user may pass, too.
     with (
         tempfile.TemporaryDirectory(prefix="commitlog-sites-", ignore_cleanup_errors=True) as folder,
         ExitStack() as stack,
     ):
-        yield Running(settings, Path(folder), stack)
+        yield Running(settings, SITES[: request.param], Path(folder), stack)
 
 
 def edit(log: CommitLog, chance: random.Random, number: int) -> None:
@@ -136,9 +138,14 @@ def edit(log: CommitLog, chance: random.Random, number: int) -> None:
                 tx.update_row("main.k", key, row)
 
 
-def rows(log: CommitLog) -> list[dict[str, Any]]:
+def append(log: CommitLog, number: int) -> None:
+    with contextlib.suppress(CommitLogError):
+        log.table("main.f").append([{"id": number, "v": log.writer_id}])
+
+
+def rows(log: CommitLog, table: str = "main.k") -> list[dict[str, Any]]:
     log.wait_for_snapshot(timeout=60)
-    return sorted(log.table("main.k").scan().to_arrow().to_pylist(), key=lambda each: int(each["id"]))
+    return sorted(log.table(table).scan().to_arrow().to_pylist(), key=lambda each: (int(each["id"]), str(each["v"])))
 
 
 def has_all(logs: dict[str, CommitLog], made: dict[str, int]) -> bool:
@@ -146,8 +153,12 @@ def has_all(logs: dict[str, CommitLog], made: dict[str, int]) -> bool:
         digests = {name: log.access.digest() for name, log in logs.items()}
     except CommitLogError:
         return False
-    others = dict(zip(SITES, SITES[::-1], strict=True))
-    return all(other in digests[name] and digests[name][other].tick > made[other] for name, other in others.items())
+    return all(
+        other in digests[name] and digests[name][other].tick > made[other]
+        for name in logs
+        for other in logs
+        if other != name
+    )
 
 
 @pytest.mark.nightly
@@ -160,36 +171,45 @@ def test_sites_when_links_brokers_and_sequencers_are_killed_then_hold_the_same_r
             name: stack.enter_context(CommitLog.connect(settings=own, writer_id=name))
             for name, own in running.settings.items()
         }
-        until("both sequencers serve", lambda: all(name_node(log, name) for name, log in logs.items()))
+        until("all sequencers serve", lambda: all(name_node(log, name) for name, log in logs.items()))
         with logs["paris"].transaction() as tx:
             tx.create_table(
                 "main.k", {"id": "int64", "v": "varchar", "w": "varchar"}, primary_key=["id"], unique=[["w"]]
             )
-        until("the table at both sites", lambda: all("main.k" in log.tables() for log in logs.values()))
+            tx.create_table("main.f", {"id": "int64", "v": "varchar"})
+        until("the tables at all sites", lambda: all("main.f" in log.tables() for log in logs.values()))
         deadline = time.monotonic() + ROUNDS_MAX_S
-        targets = [*running.names(), *(f"{site} broker" for site in SITES)]
+        targets = [*running.names(), *(f"{site} broker" for site in running.sites)]
         for number in range(KILLS):
             for _ in range(5):
                 for log in logs.values():
                     edit(log, chance, number)
+            for log in logs.values():
+                append(log, number)
             running.kill(chance.choice(targets))
             if time.monotonic() > deadline:
                 break
         until("each site ends", lambda: all(end(log) for log in logs.values()))
         last = {name: last_made(log) for name, log in logs.items()}
-        until("each site has what the other made", lambda: has_all(logs, last))
-        paris, tokyo = logs.values()
-        assert rows(paris) == rows(tokyo)
-        assert [(each.key, each.row) for each in divergent_rows(paris)] == [
-            (each.key, each.row) for each in divergent_rows(tokyo)
-        ]
+        until("each site has what the others made", lambda: has_all(logs, last))
+        first, *others = logs.values()
+        appended = [(row["id"], row["v"]) for row in rows(first, "main.f")]
+        assert len(set(appended)) == len(appended) > 0
+        for log in others:
+            assert rows(log) == rows(first)
+            assert rows(log, "main.f") == rows(first, "main.f")
+            assert held(log) == held(first)
         for log in logs.values():
-            came = [
-                each.proposal.replicated.tick
-                for each in log.subscribe(follow=False)
-                if each.snapshot_id is not None and each.proposal is not None and each.proposal.replicated is not None
-            ]
-            assert came == sorted(set(came))
+            came: dict[str, list[int]] = {}
+            for each in log.subscribe(follow=False):
+                made = None if each.proposal is None else each.proposal.replicated
+                if each.snapshot_id is not None and made is not None and made.node != log.access.node().name:
+                    came.setdefault(made.node, []).append(made.tick)
+            assert came == {name: sorted(set(ticks)) for name, ticks in came.items()}
+
+
+def held(log: CommitLog) -> list[tuple[Any, Any]]:
+    return [(each.key, each.row) for each in divergent_rows(log)]
 
 
 def name_node(log: CommitLog, name: str) -> bool:
