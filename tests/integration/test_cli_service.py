@@ -198,14 +198,16 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         assert told.stdout.startswith("ATTACH 'ducklake:postgres:")
         assert "password" not in told.stdout
         assert "COMMITLOG_READER_URL" in told.stderr
-        assert "only reads" in told.stderr
-        assert "only reads" not in run(settings, "duckdb", "--read-only").stderr
         unread = run(settings, "sql", "SELECT nothing FROM t")
         assert unread.returncode == 1
         assert "DuckDB says" in unread.stderr
         followed = run_json(settings, "tail", "--after", "1", "--no-follow")
         assert [each["seq"] for each in followed] == [2, 3]
         assert "create table main.v" in run(settings, "tail", "--after", "1", "--no-follow").stdout
+    unasked = run(settings, "duckdb")
+    assert "READ_ONLY" in unasked.stdout
+    assert "no gateway runs on this machine, so this line only reads" in unasked.stderr
+    assert "no gateway" not in run(settings, "duckdb", "--read-only").stderr
 
 
 def test_submit_when_no_sequencer_answers_then_unknown_until_one_does(settings: Settings, tmp_path: Path) -> None:
