@@ -12,8 +12,7 @@ from commitlog.config import Settings
 from commitlog.ops.cli.options import settings_options
 from commitlog.ops.service.gateway import run_gateway, through_gateway
 from commitlog.ops.service.json_logs import log_as_json
-from commitlog.ops.service.keep_trying import Kept
-from commitlog.ops.service.serve import stopped_by_signal
+from commitlog.ops.service.keep_trying import Kept, stopped_by_signal
 from commitlog.ops.service.watched import WatchedGateway, told_about
 
 _logger = logging.getLogger("commitlog.gateway")

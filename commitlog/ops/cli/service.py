@@ -13,8 +13,7 @@ import click
 from commitlog.config import Settings
 from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
 from commitlog.ops.service.json_logs import log_as_json
-from commitlog.ops.service.keep_trying import Kept
-from commitlog.ops.service.serve import prepare, serve, stopped_by_signal
+from commitlog.ops.service.keep_trying import Kept, stopped_by_signal
 
 if TYPE_CHECKING:
     pass
@@ -41,6 +40,7 @@ def init_command(settings: Settings, source: str | None, dry_run: bool, as_json:
     from commitlog.domain.model.json_values import to_json
     from commitlog.log.durability import weaknesses
     from commitlog.log.genesis import require_genesis
+    from commitlog.ops.service.serve import prepare
 
     if dry_run and source is None:
         raise click.UsageError("--dry-run goes with --adopt")
@@ -99,6 +99,8 @@ def serve_command(settings: Settings, standby: bool) -> None:
     A log that is not there is created. Logs are JSON on standard error. Without --standby the sequencer takes the place of one
     that serves elsewhere as soon as it has loaded the log; the projector waits for its turn either way.
     """
+    from commitlog.ops.service.serve import serve
+
     log_as_json("serve")
     sys.exit(serve(settings, standby=standby))
 

@@ -89,9 +89,8 @@ def replicate_command(
 def _serve_link(profile: str, source: Settings, target: Settings) -> None:
     """Run a link until Ctrl-C or SIGTERM."""
     from commitlog.ops.service.json_logs import log_as_json
-    from commitlog.ops.service.keep_trying import Kept
+    from commitlog.ops.service.keep_trying import Kept, stopped_by_signal
     from commitlog.ops.service.links import RunningLink
-    from commitlog.ops.service.serve import stopped_by_signal
     from commitlog.ops.service.watched import WatchedLink, told_about
 
     running = RunningLink(profile, source, target)

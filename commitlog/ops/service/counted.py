@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from commitlog.gateway.committing import Answer
-from commitlog.gateway.session import Committing
 from commitlog.observing.durations import Durations
+
+if TYPE_CHECKING:
+    from commitlog.gateway.committing import Answer
+    from commitlog.gateway.session import Committing
 
 
 class Answered(StrEnum):

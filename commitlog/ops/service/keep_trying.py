@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from commitlog.config import Settings
@@ -96,3 +98,16 @@ class Kept:
         self._notes.leave(self._service, error)
         if isinstance(error, CommitLogError):
             _logger.error("%s", error)
+
+
+@contextmanager
+def stopped_by_signal() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set. In the main thread only."""
+    stop = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.local.processes import is_listening
 
 
 def is_local(host: str) -> bool:
@@ -64,6 +63,8 @@ def noted(settings: Settings, service: str, host: str, taken: socket.socket) -> 
 
 def running_at(settings: Settings, service: str) -> str | None:
     """The address of a service that listens on this machine, the youngest of several; None when none does."""
+    from commitlog.local.processes import is_listening
+
     for path in sorted(_notes_of(settings).glob(f"{service}.*.port"), key=_written_at, reverse=True):
         try:
             note = json.loads(path.read_text(encoding="utf-8"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from commitlog import compiled
-from commitlog.catalog.projector import ProjectorStatus
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
@@ -17,7 +17,10 @@ from commitlog.ops.service.counted import GatewayProgress
 from commitlog.ops.service.lag import Lag
 from commitlog.ops.service.supervisor import Supervised
 from commitlog.relay.progress import RelayProgress
-from commitlog.sites.link import LinkProgress
+
+if TYPE_CHECKING:
+    from commitlog.catalog.projector import ProjectorStatus
+    from commitlog.sites.link import LinkProgress
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,13 @@ its own. (`commitlog up` runs the same beside an embedded broker and PostgreSQL,
 from __future__ import annotations
 
 import logging
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.ops.service.keep_trying import keep_trying
+from commitlog.ops.service.keep_trying import keep_trying, stopped_by_signal
 from commitlog.ops.service.links import link_services
 from commitlog.ops.service.supervisor import POLL_S, RELAY, Service, Supervisor, installed_services
 from commitlog.ops.service.watched import told_about
@@ -122,16 +119,3 @@ def serve(settings: Settings, *, services: Sequence[Service] | None = None, stan
             finally:
                 supervisor.stop()
     return 0
-
-
-@contextmanager
-def stopped_by_signal() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set. In the main thread only."""
-    stop = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -8,7 +8,6 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from commitlog.catalog.projector import Projector
 from commitlog.config import Settings
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.connection import end_offsets, make_admin
@@ -22,6 +21,7 @@ from commitlog.relay.progress import Backlog, RelayProgress, outcomes_backlog, p
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+    from commitlog.catalog.projector import Projector
     from commitlog.ops.service.endpoint import Watched
     from commitlog.ops.service.links import RunningLink
     from commitlog.ops.service.measures import Measures

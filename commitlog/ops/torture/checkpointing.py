@@ -5,8 +5,7 @@ from __future__ import annotations
 from commitlog.config import Settings
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.ops.service.json_logs import log_as_json
-from commitlog.ops.service.keep_trying import Kept
-from commitlog.ops.service.serve import stopped_by_signal
+from commitlog.ops.service.keep_trying import Kept, stopped_by_signal
 
 EVERY_S = 3.0
 
