@@ -179,25 +179,25 @@ class Replica:
         return genesis is not None and genesis.log_id == position.log_id
 
     def _replay(self, records: Sequence[ResultRecord]) -> int:
-        if not self._told_only:
-            for record in records:
-                self._replay_one(record)
-            return len(records)
-        self._kept_back.extend(records)
-        told = self._kept_back[-1].told if self._kept_back else 0
-        count = 0
-        while self._kept_back and _seq(self._kept_back[0]) <= told:
-            self._replay_one(self._kept_back.popleft())
-            count += 1
-        return count
+        due = self._told(records) if self._told_only else records
+        for record in due:
+            if isinstance(record.value, Genesis):
+                self._state = new_state(record.value)
+            else:
+                self._note_untold(record.value, record.told, replay(self.state, record.value))
+        if due:
+            self._position = due[-1].position_in(self.chain.log_id)
+        return len(due)
 
-    def _replay_one(self, record: ResultRecord) -> None:
-        if isinstance(record.value, Genesis):
-            self._state = new_state(record.value)
-        else:
-            self._note_untold(record.outcome, record.told, replay(self.state, record.outcome))
-        assert self._reader.chain is not None
-        self._position = record.position_in(self._reader.chain.log_id)
+    def _told(self, records: Sequence[ResultRecord]) -> Sequence[ResultRecord]:
+        """Those of all that were kept back so far, and of these, of which a later one says that they were told."""
+        kept_back = self._kept_back
+        kept_back.extend(records)
+        told = kept_back[-1].told if kept_back else 0
+        due = []
+        while kept_back and _seq(kept_back[0]) <= told:
+            due.append(kept_back.popleft())
+        return due
 
     def _note_untold(self, outcome: Outcome, told: int, state: SequencerState) -> None:
         if self._told_only:
