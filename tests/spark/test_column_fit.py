@@ -1,6 +1,7 @@
 """What is said of rows that do not fit their table, and what becomes of rows that do."""
 
 import random
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,8 @@ def test_fit_when_columns_are_wrong_then_names_each_with_what_is_expected(spark:
     with pytest.raises(DataFileError) as error:
         fit(rows, PEOPLE)
     assert str(error.value) == (
-        "the rows do not fit table t: column id: expected bigint (int64), found string; "
-        "column name: expected string (varchar), found int; "
+        "the rows do not fit table t: column id: expected bigint (int64), found string; cast it first; "
+        "column name: expected string (varchar), found int; cast it first; "
         "column height is not in the table (it has id, name, age, country)"
     )
 
@@ -57,6 +58,22 @@ def test_fit_when_columns_are_narrower_or_missing_then_widens_and_fills(spark: S
     rows = fit(spark.sql("SELECT 1Y AS ID"), PEOPLE)
     assert [tuple(row) for row in rows.collect()] == [(1, None, None, "nl")]
     assert [each.metadata["parquet.field.id"] for each in rows.schema] == [1, 2, 3, 4]
+
+
+def test_fit_when_whole_numbers_are_for_doubles_and_decimals_then_taken_where_all_have_room(
+    spark: SparkSession,
+) -> None:
+    numbers = table(ColumnSpec("d", "float64"), ColumnSpec("p", "decimal(12,2)"))
+    assert fit(spark.sql("SELECT 2147483647 AS d, -2147483648 AS p"), numbers).first() == (
+        2147483647.0,
+        Decimal("-2147483648.00"),
+    )
+    with pytest.raises(DataFileError) as error:
+        fit(spark.sql("SELECT 1L AS d, 1L AS p"), numbers)
+    assert str(error.value) == (
+        "the rows do not fit table t: column d: expected double (float64), found bigint; cast it first; "
+        "column p: expected decimal(12,2) (decimal(12,2)), found bigint; cast it first"
+    )
 
 
 def test_fit_when_a_column_is_unsigned_then_says_what_can_write_it(spark: SparkSession) -> None:
@@ -83,7 +100,7 @@ def test_fit_when_nested_fields_do_not_fit_then_says_where(spark: SparkSession) 
     with pytest.raises(DataFileError) as error:
         fit(rows, nested)
     assert str(error.value) == (
-        "the rows do not fit table t: column m.value.a: expected bigint (int64), found string; "
+        "the rows do not fit table t: column m.value.a: expected bigint (int64), found string; cast it first; "
         "column m.value.b.element has a field twice: x, X; "
         "column m.value: field c is not in struct(a int64, b list(struct(x int32)))"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,33 @@ def test_append_when_days_come_as_midnights_then_they_are_dates_and_other_times_
         log.append("t", pd.DataFrame({"id": [3], "day": pd.to_datetime(["2026-03-01 12:00"])}))
 
 
+def test_append_when_a_frame_has_categories_then_they_are_texts(tmp_path: Path) -> None:
+    kinds = pl.Series(["a", None, "b"], dtype=pl.Enum(["a", "b"]))
+    t = InMemoryCommitLog(data_path=tmp_path).table("t")
+    t.append(pl.DataFrame({"e": kinds, "c": kinds.cast(pl.Categorical)}), create=True)
+    t.append(pd.DataFrame({"e": pd.Categorical(["a", None, "b"])}))
+    found = t.scan().to_arrow()
+    assert found["e"].to_pylist() == ["a", None, "b"] * 2
+    assert found["c"].to_pylist() == ["a", None, "b"] + [None] * 3
+
+
+def test_append_when_integers_go_into_decimals_then_those_that_have_room(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "price": "decimal(6,2)"})
+    log.append("t", [{"id": 1, "price": 9999}, {"id": 2, "price": None}, {"id": 3, "price": -2}])
+    assert log.table("t").scan().to_arrow()["price"].to_pylist() == [Decimal("9999.00"), None, Decimal("-2.00")]
+    with pytest.raises(DataFileError, match=r"column price \(decimal\(6,2\)\): .*does not fit in precision 6"):
+        log.append("t", [{"id": 4, "price": 10_000}])
+
+
 def test_rows_when_they_have_no_type_or_are_one_column_then_says_which_and_what_to_call(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"column note with type object: Could not convert 'a' with type str"):
         rows_of(pd.DataFrame({"id": [1, 2], "note": [1, "a"]}))
     with pytest.raises(InvalidRequestError, match=r"not a single column, Series \(\.to_frame\(\) makes rows"):
         rows_of(pl.Series("id", [1]))
+    with pytest.raises(DataFileError, match=r"a column that Arrow has no type for: .*i128.*: cast it"):
+        rows_of(pl.DataFrame({"id": pl.Series([1], dtype=pl.Int128)}))
     t = InMemoryCommitLog(data_path=tmp_path).table("t")
     t.append(FRAME, create=True)
     assert t.append([]) is None

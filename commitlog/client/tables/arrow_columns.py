@@ -20,6 +20,7 @@ Find: TypeAlias = "Callable[[Column, Sequence[pa.Field]], int | None]"
 """Which of the fields is the column's; None when it is missing."""
 
 _UUID_BYTES, _INTERVAL_BYTES = 16, 12
+_INTEGER_DIGITS_MAX = 20
 _HEX = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], np.uint8)
 
 
@@ -79,6 +80,12 @@ def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
         return _intervals(array, data_type)
     if pa.types.is_date(data_type) and pa.types.is_timestamp(array.type):
         return _days(array, data_type)
+    if pa.types.is_decimal(data_type) and pa.types.is_integer(array.type):
+        # Arrow asks for room for every number of the type, not only for those that are there.
+        array = array.cast(pa.decimal128(_INTEGER_DIGITS_MAX, 0))
+    elif pa.types.is_dictionary(array.type) and pa.types.is_string_view(array.type.value_type):
+        # Polars' categories, whose views Arrow takes out of no dictionary.
+        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.string()))
     return array.cast(data_type)
 
 

@@ -113,13 +113,18 @@ def _reader_of(data: Any) -> pa.RecordBatchReader:
     """Arrow's stream of a frame.
 
     Raises:
+        DataFileError: Arrow does not know the type of a column.
         InvalidRequestError: it is a single column, whose stream has no rows of columns.
     """
     import pyarrow as pa
 
     try:
         return pa.RecordBatchReader.from_stream(data)
-    except pa.ArrowInvalid:
+    except pa.ArrowInvalid as error:
+        if hasattr(data, "columns"):
+            raise DataFileError(
+                f"the frame has a column that Arrow has no type for: {error}: cast it to another type first"
+            ) from None
         hint = " (.to_frame() makes rows of one column)" if hasattr(data, "to_frame") else ""
         raise InvalidRequestError(f"rows are {FORMS}, not a single column, {type(data).__name__}{hint}") from None
 

@@ -21,6 +21,9 @@ from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.columns import FIELD_ID, default_expression, identified_type, is_held, quoted, spark_type
 
 _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
+_DIGITS = {st.ByteType: 3, st.ShortType: 5, st.IntegerType: 10, st.LongType: 19}
+_DOUBLE_DIGITS = 15
+_NESTED = (st.StructType, st.ArrayType, st.MapType)
 
 
 def check_frame(df: DataFrame) -> None:
@@ -92,8 +95,8 @@ def conform(df: DataFrame, table: TableDefinition, *, ignored: Collection[str] =
 def check_fit(schema: st.StructType, table: TableDefinition, *, by_arrow: bool = False) -> None:
     """Compare the columns of a DataFrame with a table's, by name and without regard to case, and so their fields.
 
-    A missing one will be written as its default, or NULL. Integers and floats are widened to the table's type; nothing
-    is narrowed.
+    A missing one will be written as its default, or NULL. Numbers are widened to the table's type, where it has room for
+    each of the given one; nothing is narrowed.
 
     Args:
         schema: the DataFrame's.
@@ -171,7 +174,8 @@ def _problems(column: Column, given: st.DataType, where: str, *, by_arrow: bool)
         yield f"column {where} is {column.type}, which Spark's writer has no type for: use format('commitlog')"
     elif not _widens(given, expected):
         shown = f"expected {expected.simpleString()} ({column.type}), found {given.simpleString()}"
-        yield f"column {where}: {shown}"
+        is_plain = not isinstance(expected, _NESTED) and not isinstance(given, _NESTED)
+        yield f"column {where}: {shown}{'; cast it first' if is_plain else ''}"
 
 
 def _field_problems(column: Column, given: st.StructType, where: str, *, by_arrow: bool) -> Iterator[str]:
@@ -197,6 +201,10 @@ def _widens(given: st.DataType, expected: st.DataType) -> bool:
     if isinstance(given, _INTEGERS) and isinstance(expected, _INTEGERS):
         ladder = [type(kind()) for kind in _INTEGERS]
         return ladder.index(type(given)) <= ladder.index(type(expected))
+    if isinstance(given, _INTEGERS) and isinstance(expected, st.DoubleType):
+        return _DIGITS[type(given)] <= _DOUBLE_DIGITS
+    if isinstance(given, _INTEGERS) and isinstance(expected, st.DecimalType):
+        return _DIGITS[type(given)] <= expected.precision - expected.scale
     if isinstance(given, st.FloatType) and isinstance(expected, st.DoubleType):
         return True
     if isinstance(given, st.DecimalType) and isinstance(expected, st.DecimalType):
