@@ -37,6 +37,8 @@ OF_TABLES: Mapping[str, str] = {
     "toDF": "read()",
     "optimize": "compact()",
     "vacuum": "commitlog.spark.expire(keep=100), and then `commitlog clean`,",
+    "restore": "log.table(name).restore(snapshot)",
+    "files": "log.table(name).files()",
     "restoreToVersion": "log.table(name).restore(snapshot)",
     "restoreToTimestamp": "log.table(name).restore(snapshot)",
     "detail": "log.table(name).files()",

@@ -35,6 +35,9 @@ def test_change_when_it_is_said_wrongly_then_nothing_is_computed(spark: SparkSes
     never = rows(spark, 1).where(sf.raise_error(sf.lit("the source was computed")).isNull())
     unlike = never.withColumn("ref", sf.col("id"))
     nowhere = commitlog.spark.table(spark, "nope.t", log=t._log)
+    with t._log.transaction() as tx:
+        tx.create_table("main.keyed", {"id": "int64", "name": "varchar", "age": "int32"}, primary_key=["id"])
+    keyed = commitlog.spark.table(spark, "main.keyed", log=t._log)
     merge = t.merge(never, on="id")
     by_sql, unlike_keys, by_column = (
         t.merge(source, on).when_matched_delete()
@@ -50,6 +53,11 @@ def test_change_when_it_is_said_wrongly_then_nothing_is_computed(spark: SparkSes
         (unlike_keys.commit, InvalidRequestError, "no column 'ref'"),
         (by_column.commit, InvalidRequestError, "on must be a list of names of columns, not one with Column"),
         (lambda: t.append(never, key=7), InvalidRequestError, "key must be a text that names the write"),
+        (
+            lambda: keyed.append(never),
+            DataFileError,
+            r"has a primary key, so its rows come one by one: log\.table\('main",
+        ),
         (lambda: nowhere.append(never, create=True), InvalidRequestError, "no schema nope"),
         (lambda: t.delete("id = 1", key=7), InvalidRequestError, "key must be a text"),
         (lambda: t.update("id = 1", "age = 1"), InvalidRequestError, "set must map columns to their values"),

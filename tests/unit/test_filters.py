@@ -85,6 +85,7 @@ def test_conditions_when_they_exclude_then_what_the_log_is_told_lets_more_throug
         (("day", "like", "x"), "an op of .*, !=, not in; a filter is conditions that all hold"),
         (("day", ["="], 3), "is no filter"),
         ('a = "x"', r"position 5: .*found '\"x\"'; double quotes are for names of columns: write 'x'"),
+        ("p.x = 1", r"position 2: .*found '\.'; a filter names whole columns"),
         (("day",), "filter must be a list of"),
         (("day", "=", 3, 4), "is no filter"),
         (7, "filter must be a list of"),

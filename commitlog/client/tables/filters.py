@@ -53,6 +53,7 @@ _COMPARISONS = {
 _UNEQUAL = ("!=", "<>")
 _BEYOND = frozenset({"or", "not", "like"})
 _BEYOND_HINT = "; a filter is conditions that all hold: for others ask log.duckdb(), or filter what was read"
+_FIELD_HINT = "; a filter names whole columns: fields of one ask of log.duckdb(), or filter what was read"
 _WORDS = frozenset({"and", "or", "not", "in", "is", "between", "null", "like", "true", "false"})
 
 
@@ -271,6 +272,8 @@ class _Parser:
             hint = _BEYOND_HINT
         elif self.kind == "quoted" and self.token[0] == '"' and "column" not in expected:
             hint = f"; double quotes are for names of columns: write '{self.token[1:-1]}'"
+        elif self.token == ".":
+            hint = _FIELD_HINT
         return InvalidRequestError(
             f"the filter {self.text!r} cannot be read at position {self.begin + 1}: expected {expected}, {found}{hint}"
         )

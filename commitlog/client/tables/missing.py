@@ -65,6 +65,14 @@ def _no_schema(schema: str, schemas: Sequence[str]) -> str:
     return f"there is no schema {quote_part(schema)} (there is {', '.join(shown[:_SHOWN_MAX])}{more})"
 
 
+def rows_by_key(name: object) -> DataFileError:
+    """What is said when files of rows are to be added to a table whose rows are judged by their keys."""
+    return DataFileError(
+        f"table {name} has a primary key, so its rows come one by one: "
+        f"log.table({str(name)!r}).upsert(rows) or .insert(rows), and tx.insert_row in a transaction"
+    )
+
+
 def rows_without_file(name: object, table: TableDefinition) -> DataFileError:
     """What is said when the rows of a table that are in no file are in the way."""
     if table.keyed:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from commitlog.client.files.data_files import read_data_file
+from commitlog.client.tables.missing import rows_by_key
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.schemas import Columns
 from commitlog.client.tables.table_at import TableAt
@@ -127,10 +128,7 @@ class RowAppend:
 
     def _folder(self, at: TableAt) -> str:
         if at.definition.keyed:
-            raise DataFileError(
-                f"table {self._name} has a primary key, so its rows come one by one: "
-                f"log.table({str(self._name)!r}).upsert(rows) or .insert(rows), and tx.insert_row in a transaction"
-            )
+            raise rows_by_key(self._name)
         if at.path is None:
             raise DataFileError(
                 f"where the files of table {self._name} will be is not known yet: create it, and its schema, by a commit of "

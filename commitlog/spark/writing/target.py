@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog, Transaction
+from commitlog.client.tables.missing import rows_by_key
 from commitlog.client.tables.names import parse_table_name
 from commitlog.client.tables.partitions import partition_specs
 from commitlog.domain.model import ColumnSpec, PartitionSpec
@@ -108,7 +109,7 @@ def target(log: CommitLog, table: str, making: Making | None = None) -> Target:
 
     Raises:
         TableNotFoundError: there is none of that name.
-        DataFileError: none can be created for such rows.
+        DataFileError: none can be created for such rows, or it has a primary key.
     """
     return prepared_target(log.transaction(), table, making)
 
@@ -121,6 +122,8 @@ def prepared_target(transaction: Transaction, table: str, making: Making | None)
     except TableNotFoundError:
         if making is None or not making.create:
             raise
+    if to is not None and to.definition.keyed:
+        raise rows_by_key(to.name)
     preparation = NOTHING if making is None else making.preparation(None if to is None else to.definition)
     if to is not None and preparation == NOTHING:
         return to
