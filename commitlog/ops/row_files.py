@@ -133,7 +133,10 @@ class RowFiles:
         return self._names.get(path, str(path))
 
     def _unreadable(self, path: Path, error: Exception) -> DataFileError:
-        return DataFileError(f"{self._name(path)} cannot be read as {_format(path)}: {str(error).splitlines()[0]}")
+        hint = " (it has to be an object a line, and no list of them)" if _format(path) == "JSON" else ""
+        return DataFileError(
+            f"{self._name(path)} cannot be read as {_format(path)}: {str(error).splitlines()[0]}{hint}"
+        )
 
     def _csv(self, path: Path, types: Mapping[str, pa.DataType]) -> Any:
         return csv.open_csv(
@@ -162,9 +165,12 @@ def _json(path: Path, types: Mapping[str, pa.DataType]) -> Any:
 
 
 def _wanted(field: pa.Field, known: pa.DataType | None, *, is_json: bool) -> pa.Field:
-    """A column as it is given on: a date that JSON has as a text is one; what has no value and no type is a text."""
+    """A column as it is given on: a date that JSON has as a text is one; what has no value and no type is a text; whole
+    seconds are no reason that the next file's may have no fractions."""
     if pa.types.is_null(field.type):
         return field.with_type(pa.string() if known is None else known)
+    if known is None and pa.types.is_timestamp(field.type) and field.type.unit == "s":
+        return field.with_type(pa.timestamp("us", field.type.tz))
     if is_json and known is not None and pa.types.is_date(known):
         return field.with_type(known)
     return field

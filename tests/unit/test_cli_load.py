@@ -6,7 +6,7 @@ import gzip
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,19 @@ def test_load_when_json_lines_have_dates_then_they_are_those_of_the_table(
     assert isinstance(load("t", str(tmp_path / "c.parquet")).exception, DataFileError)
 
 
+@pytest.mark.parametrize("zone", ["", "Z"])
+@pytest.mark.parametrize(("ending", "text"), [("csv", "at\n{}\n"), ("jsonl", '{{"at": "{}"}}\n')])
+def test_load_when_the_first_times_are_whole_seconds_then_the_next_may_have_fractions(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path, ending: str, text: str, zone: str
+) -> None:
+    for day, at in enumerate(("2026-03-01T10:00:00", "2026-03-02T10:00:00.5")):
+        file = write(tmp_path / f"{day}.{ending}", text.format(at + zone))
+        found = load("main.t", file, *([] if day else ["--create"]))
+        assert found.exit_code == 0, found.output
+    times = [row["at"].replace(tzinfo=None) for row in rows(log, "main.t")]
+    assert times == [datetime(2026, 3, 1, 10), datetime(2026, 3, 2, 10, 0, 0, 500_000)]
+
+
 @pytest.mark.parametrize("text", ["id,none\n1,\n2,\n", '{"id": 1, "none": null}\n{"id": 2, "none": null}\n'])
 def test_load_when_a_column_of_a_created_table_has_no_value_then_it_is_a_text(
     log: InMemoryCommitLog, load: Load, tmp_path: Path, text: str
@@ -166,7 +179,11 @@ def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load:
         (["t", "rows.txt", "--create"], InvalidRequestError, r"rows.txt does not end with one of \.csv"),
         (["t", "bad.parquet", "--create"], DataFileError, "bad.parquet cannot be read as Parquet"),
         (["t", "bad.csv", "--create"], DataFileError, "bad.csv cannot be read as CSV"),
-        (["t", "bad.jsonl", "--create"], DataFileError, "bad.jsonl cannot be read as JSON"),
+        (
+            ["t", "bad.jsonl", "--create"],
+            DataFileError,
+            "bad.jsonl cannot be read as JSON.* an object a line, and no list",
+        ),
         (["t", "rows.csv", "other.csv", "--create"], DataFileError, "other.csv has the columns x, and rows.csv has id"),
         (["t", "rows.csv", "--partition-by", "day"], InvalidRequestError, "--create"),
         (["t", "rows.csv", "--create", "--key", ""], InvalidRequestError, "key"),
