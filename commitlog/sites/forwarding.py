@@ -177,9 +177,10 @@ class Source:
             moves = isinstance(change, m.UpdateRow)
             yield m.DeleteRow(change.schema, change.table, ended, time_us, origin, moves)
         if image is not None and goes_on:
-            yield m.UpdateRow(change.schema, change.table, _key(definition, image), image, time_us, origin)
+            key = _key(definition, image)
+            yield m.UpdateRow(change.schema, change.table, key, image, time_us, origin, effect.identity)
         elif image is not None:
-            yield m.InsertRow(change.schema, change.table, image, time_us, origin)
+            yield m.InsertRow(change.schema, change.table, image, time_us, origin, effect.identity)
 
 
 def _is_of_files(table: TableDefinition | None, change: m.Change) -> bool:

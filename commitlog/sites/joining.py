@@ -173,4 +173,4 @@ def _said(
         ended = key_columns(table.definition, key)
         return m.DeleteRow(table.schema.name, table.name, ended, time_us, origin, version.moves)
     image = seen[key] if version.image is None else conformed_row(table.definition, version.image)
-    return m.InsertRow(table.schema.name, table.name, image, time_us, origin)
+    return m.InsertRow(table.schema.name, table.name, image, time_us, origin, version.identity)

@@ -2,7 +2,8 @@
 
 The checker knows nothing of digests: it walks each log, keeps for every version all that its node contained when it made it (a
 whole vector clock), and says from that alone which versions are superseded, which conflict, and which one would stand. Which of
-these stand together it finds out by trying: as many of those that get their UNIQUE values as have their parents.
+these stand together it finds out by trying: as many of those that get their UNIQUE values as have their parents. Which row is
+which it sees by a column that whoever inserts a row writes, and nobody else: of several with the same one stands.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ KEYS = range(4)
 HOUR_MS = 3_600_000
 START_MS = 1_732_201_315_328
 ID = m.ColumnSpec("id", "int64", nullable=False)
-PLAIN = m.CreateTable("main", "k", (ID, m.ColumnSpec("v", "varchar")), primary_key=("id",))
+BORN = m.ColumnSpec("born", "varchar")
+PLAIN = m.CreateTable("main", "k", (ID, m.ColumnSpec("v", "varchar"), BORN), primary_key=("id",))
 UNIQUE = m.CreateTable(
     "main",
     "k",
-    (ID, m.ColumnSpec("v", "varchar"), m.ColumnSpec("x", "int64"), m.ColumnSpec("y", "int64")),
+    (ID, m.ColumnSpec("v", "varchar"), m.ColumnSpec("x", "int64"), m.ColumnSpec("y", "int64"), BORN),
     primary_key=("id",),
     unique=(("x",), ("y",)),
 )
@@ -86,6 +88,8 @@ class Sites:
         self.chance = random.Random(seed)
         self.chance_of_files = random.Random(f"files {seed}")
         self.appended: set[str] = set()
+        self.had: dict[str, tuple[int, set[Key]]] = {}
+        self.moving = self.chance_of_files.choice((0.2, 0.6))
         names = "abcd"[: self.chance.choice((2, 2, 3, 3, 4))]
         self.now_ms = dict.fromkeys(names, 0)
         self.priorities = {name: self.chance.choice((0, 1, 2)) for name in names}
@@ -136,6 +140,8 @@ class Sites:
         table = self.chance.choice("kkc") if self.constrained else "k"
         for key in self.chance.sample(KEYS, self.chance.choice((1, 1, 2))):
             image = self._image(table, key, name)
+            if table == "k":
+                image["born"] = here[table, key]["born"] if (table, key) in here else self._birth(name, key)
             ends = self.chance.random() < 0.3
             if ends and ((table, key) in here or (table, key) in held):
                 changes.append(m.DeleteRow("main", table, {"id": key}))
@@ -146,7 +152,7 @@ class Sites:
         assert self._commit(name, *changes) or self.constrained
         if self.chance_of_files.random() < 0.2:
             self._append(name)
-        if self.chance_of_files.random() < 0.2:
+        if self.chance_of_files.random() < self.moving:
             self._move(name)
 
     def _append(self, name: str) -> None:
@@ -163,6 +169,16 @@ class Sites:
             row = here[self.chance_of_files.choice(taken)]
             image = {**row, "id": self.chance_of_files.choice(free)}
             assert self._commit(name, m.UpdateRow("main", "k", {"id": row["id"]}, image)) or self.constrained
+
+    def _birth(self, name: str, key: int) -> str:
+        """Which row one is that is inserted: the first one of its key, as far as its site knows, or another one."""
+        outcomes = self.logs[name].outcomes
+        seen, had = self.had.get(name, (0, set()))
+        for outcome in outcomes[seen:]:
+            if outcome.snapshot_id is not None and outcome.proposal is not None:
+                had.update(key for key, _ in made_of(rows_in(outcome.proposal)))
+        self.had[name] = len(outcomes), had
+        return f"{name}{len(outcomes)} {key}" if ("k", key) in had else f"{key}"
 
     def _image(self, table: str, key: int, name: str) -> Row:
         image: Row = {"id": key, "v": f"{name}{self.chance.randrange(100)}"}
@@ -312,7 +328,7 @@ def standing_together(best: dict[Key, Version]) -> set[Key]:
     stand: set[Key] = set()
     for key in sorted(best, key=lambda key: (rank(best[key]), key)):
         image = best[key].image or {}
-        asked = {(name, image[name]) for name in ("x", "y") if key[0] == "k" and image.get(name) is not None}
+        asked = {(name, image[name]) for name in ("x", "y", "born") if key[0] == "k" and image.get(name) is not None}
         if not asked & taken:
             taken |= asked
             stand.add(key)

@@ -28,6 +28,7 @@ from commitlog.domain.state.row_keys import (
     given_key,
     key_of,
     make_version,
+    new_identity,
     origin_of,
     shown_key,
     time_us_of,
@@ -318,8 +319,15 @@ class RowCheck:
             row_id = old.row_id
         else:
             row_id = self.plan.ids.row(self.table)
+        identity = self._identity(key, old_key, old)
         version = make_version(
-            self.definition, image, row_id=row_id, snapshot_id=OWN, time_us=self.time_us, origin=self.origin
+            self.definition,
+            image,
+            row_id=row_id,
+            snapshot_id=OWN,
+            time_us=self.time_us,
+            origin=self.origin,
+            identity=identity,
         )
         if old_key is not None and old_key != key:
             self.rows.put(self.table, old_key, None)
@@ -327,7 +335,22 @@ class RowCheck:
         if old is not None and old_key is not None:
             check_children(self.plan, self.index, self.table, self.definition, old_key, old)
         self.plan.ids.inlined_rows(self.table)
-        self.effect = self.effect.replace(ended_row_id=None if old is None else old.row_id, row_id=row_id)
+        ended_row_id = None if old is None else old.row_id
+        self.effect = self.effect.replace(ended_row_id=ended_row_id, row_id=row_id, identity=identity)
+
+    def _identity(self, key: str, old_key: str | None, old: RowVersion | None) -> str | None:
+        """Which row stands under ``key`` then, for other sites: the one that it is the new version of, whatever key that had,
+        or another one than all that the key has had before."""
+        node, rows = self.plan.state.node, self.table.rows
+        assert rows is not None
+        if node is None:
+            return None
+        if old is not None and old_key is not None and (key == old_key or isinstance(self.change, m.UpdateRow)):
+            identity = old_key if old.identity is None else old.identity
+            return None if identity == key else identity
+        if key in rows.sites or key in rows.live:
+            return new_identity(key, node.name, self.plan.state.head_snapshot_id + 1)
+        return None
 
     def _remove(self, key: str, version: RowVersion) -> None:
         self.rows.put(self.table, key, None)

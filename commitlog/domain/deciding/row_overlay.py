@@ -95,5 +95,7 @@ class RowOverlay:
         if old_key is not None:
             self.put(table, old_key, None)
         if image is not None:
-            version = make_version(definition, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL)
+            version = make_version(
+                definition, image, row_id=OWN, snapshot_id=OWN, time_us=0, origin=LOCAL, identity=None
+            )
             self.put(table, key_of(definition, image), version)

@@ -13,11 +13,13 @@ from commitlog.domain.deciding.plan import Arriving, Plan
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, complete_row, quoted
 from commitlog.domain.model.row_width import check_row_width
+from commitlog.domain.model.texts import check_text
 from commitlog.domain.state.claims import Claim
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import (
     RowChange,
     given_key,
+    identity_in,
     key_of,
     make_version,
     origin_of,
@@ -74,6 +76,8 @@ def _check_contained(state: SequencerState, replicated: m.Replicated) -> None:
 
 
 def _check_origin(replicated: m.Replicated, change: RowChange) -> None:
+    if (identity := identity_in(change)) is not None:
+        check_text(shown_key(identity), "a row's identity")
     origin = change.origin
     if origin is None or (origin.node, origin.tick) != (replicated.node, replicated.tick):
         raise InvalidChangeError(
@@ -139,7 +143,15 @@ class ArrivingRow:
         check_row_width(self.definition, image, self.plan.state.settings.inlined_row_bytes_max)
         change = standing_change(self.change, settled)
         time_us, origin = time_us_of(change, self.plan.decided_at_ms), origin_of(change)
-        version = make_version(self.definition, image, row_id=OWN, snapshot_id=OWN, time_us=time_us, origin=origin)
+        version = make_version(
+            self.definition,
+            image,
+            row_id=OWN,
+            snapshot_id=OWN,
+            time_us=time_us,
+            origin=origin,
+            identity=settled.standing.identity,
+        )
         return Claim(version, settled.standing.origin)
 
     def _tell(self, key: str, before: RowVersion | None, settled: Settled) -> None:

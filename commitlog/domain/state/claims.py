@@ -4,6 +4,9 @@ Each row's version of all sites asks for its UNIQUE values: it is a *claim*. Cla
 the order in which versions that conflict win; one that asks for a value that is taken is held back. So who wins depends on
 the claims alone, not on the order in which they came, and sites that know the same versions hold back the same rows. That a
 row's parent is there is asked of winners only (``deciding.standing_rows``): one held back for its parent keeps its values.
+
+A row that two sites move to different keys asks for one more value under each, its identity: which row it is. A row that was never
+moved, and is the first one of its key, has that key as its identity; so nothing is kept of all rows but of those that move.
 """
 
 from __future__ import annotations
@@ -20,6 +23,12 @@ from commitlog.domain.state.sites import origin_at
 
 Place = tuple[int, str]
 """A table's id and the key of a row in it."""
+
+_Value = tuple[int, int, str]
+"""A table's id, the number of one of its UNIQUE constraints, and a value of that."""
+
+_IDENTITY = -1
+"""In the place of a UNIQUE constraint's number: the value is a row's identity."""
 
 
 class Claim(NamedTuple):
@@ -38,14 +47,14 @@ class Claims:
         self._node = node
         self._table_of = table_of
         self._fresh: dict[Place, Claim | None] = {}
-        self._values: dict[tuple[int, int, str], set[str]] = {}
+        self._values: dict[_Value, set[str]] = {}
         self._wins: dict[Place, bool] = {}
 
     def renew(self, place: Place, claim: Claim | None) -> None:
         """From now on this is what a key asks for; None: nothing."""
         self._fresh[place] = claim
         if claim is not None:
-            for value in _asked(place, claim):
+            for value in self._asked(place, claim):
                 self._values.setdefault(value, set()).add(place[1])
 
     def is_fresh(self, place: Place) -> bool:
@@ -70,14 +79,17 @@ class Claims:
         """Who has what a key asks for in vain."""
         claim = self.of(place)
         assert claim is not None
-        met = {other for value in _asked(place, claim) for other in self._askers(value)}
+        met = {other for value in self._asked(place, claim) for other in self._askers(value)}
         return sorted(other for other in met if other != place and self.wins(other))
 
     def why_held(self, place: Place) -> tuple[ConflictKind, list[Place]]:
         """Why a row cannot stand, and the rows that have what it asks for; none where it waits for what it refers to."""
-        takers = [] if self.of(place) is None or self.wins(place) else self.takers(place)
-        if not takers:
+        claim = self.of(place)
+        takers = [] if claim is None or self.wins(place) else self.takers(place)
+        if claim is None or not takers:
             return ConflictKind.FOREIGN_KEY, []
+        if any(self._identity(other) == _identity(place, claim) for other in takers):
+            return ConflictKind.UPDATE_KEY, takers
         return ConflictKind.UNIQUE if len(takers) == 1 else ConflictKind.MULTIPLE_UNIQUE, takers
 
     def _at_head(self, place: Place) -> Claim | None:
@@ -87,13 +99,36 @@ class Claims:
         version = rows.live.get(key) or rows.held.get(key)
         return None if version is None else Claim(version, origin_at(self._node, rows, key, version))
 
-    def _askers(self, value: tuple[int, int, str]) -> Iterator[Place]:
+    def _identity(self, place: Place) -> str | None:
+        claim = self.of(place)
+        return None if claim is None else _identity(place, claim)
+
+    def _asked(self, place: Place, claim: Claim) -> Iterator[_Value]:
+        for number, value in enumerate(claim.version.unique):
+            if value is not None:
+                yield place[0], number, value
+        identity = _identity(place, claim)
+        if claim.version.identity is not None or self._others_have(place[0], identity):
+            yield place[0], _IDENTITY, identity
+
+    def _others_have(self, table_id: int, identity: str) -> bool:
+        """Whether a row that was moved has the identity of one that may have never been."""
+        rows = self._table_of(table_id).rows
+        assert rows is not None
+        return identity in rows.identified or (table_id, _IDENTITY, identity) in self._values
+
+    def _askers(self, value: _Value) -> Iterator[Place]:
         table_id, number, text = value
         rows = self._table_of(table_id).rows
         assert rows is not None
-        keys = set(rows.held_unique[number].get(text, ()))
-        if (holder := rows.unique[number].get(text)) is not None:
-            keys.add(holder)
+        if number == _IDENTITY:
+            keys = set(rows.identified.get(text, ()))
+            if self._identity((table_id, text)) == text:
+                yield table_id, text
+        else:
+            keys = set(rows.held_unique[number].get(text, ()))
+            if (holder := rows.unique[number].get(text)) is not None:
+                keys.add(holder)
         yield from ((table_id, key) for key in keys if (table_id, key) not in self._fresh)
         yield from ((table_id, key) for key in self._values.get(value, ()))
 
@@ -105,7 +140,7 @@ class Claims:
             if place not in found:
                 found.add(place)
                 for claim in (self.of(place), self._at_head(place)):
-                    for value in () if claim is None else _asked(place, claim):
+                    for value in () if claim is None else self._asked(place, claim):
                         waiting += self._askers(value)
         self._give(found)
         return found
@@ -117,18 +152,16 @@ class Claims:
             claim = self.of(place)
             if claim is not None:
                 claims.append((place, claim))
-        taken: set[tuple[int, int, str]] = set()
+        taken: set[_Value] = set()
         for place, claim in sorted(claims, key=_rank):
-            values = list(_asked(place, claim))
+            values = list(self._asked(place, claim))
             self._wins[place] = taken.isdisjoint(values)
             if self._wins[place]:
                 taken.update(values)
 
 
-def _asked(place: Place, claim: Claim) -> Iterator[tuple[int, int, str]]:
-    for number, value in enumerate(claim.version.unique):
-        if value is not None:
-            yield place[0], number, value
+def _identity(place: Place, claim: Claim) -> str:
+    return place[1] if claim.version.identity is None else claim.version.identity
 
 
 def _rank(claimed: tuple[Place, Claim]) -> tuple[tuple[int, int, str], int, Place]:

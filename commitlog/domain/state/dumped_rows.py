@@ -25,14 +25,15 @@ def _dump_version(version: RowVersion | None) -> Plain:
         list(version.unique),
         list(version.references),
         image,
+        version.identity,
     ]
 
 
 def _load_version(plain: Plain) -> RowVersion | None:
     if plain is None:
         return None
-    row_id, snapshot_id, time_us, origin, unique, references, image = plain
-    return RowVersion(row_id, snapshot_id, time_us, Origin(*origin), tuple(unique), tuple(references), image)
+    row_id, snapshot_id, time_us, origin, unique, references, image, identity = plain
+    return RowVersion(row_id, snapshot_id, time_us, Origin(*origin), tuple(unique), tuple(references), image, identity)
 
 
 def dump_rows(rows: KeyedRows | None) -> Plain:
@@ -68,7 +69,7 @@ def _dump_sites(rows: KeyedRows) -> dict[str, Plain]:
 
 def _dump_rival(rival: SiteVersion) -> Plain:
     image = None if rival.image is None else dict(rival.image)
-    return [list(rival.origin.values()), rival.gone, image, rival.moves]
+    return [list(rival.origin.values()), rival.gone, image, rival.moves, rival.identity]
 
 
 def load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
@@ -80,6 +81,7 @@ def load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
         version = _load_version(version_plain)
         assert version is not None
         rows.live[key] = version
+        rows.identify(key, version)
         for holders, value in zip(rows.unique, version.unique, strict=True):
             if value is not None:
                 holders[value] = key

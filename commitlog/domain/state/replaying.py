@@ -50,6 +50,7 @@ from commitlog.domain.state.remembering import give_epoch, remember_answer
 from commitlog.domain.state.row_keys import (
     RowChange,
     given_key,
+    identity_in,
     key_of,
     make_version,
     origin_of,
@@ -362,9 +363,12 @@ class _Replay:
                 self.give_up(table.rows, key, change)
         if effect.row_id is not None:
             assert image is not None
-            self.start_row(table, table.rows, self.version(table, change, image, effect.row_id), change.kind)
+            identity = effect.identity if self.arrival is None else identity_in(change)
+            self.start_row(table, table.rows, self.version(table, change, image, effect.row_id, identity), change.kind)
 
-    def version(self, table: TableState, change: RowChange, image: m.Row, row_id: int) -> RowVersion:
+    def version(
+        self, table: TableState, change: RowChange, image: m.Row, row_id: int, identity: str | None
+    ) -> RowVersion:
         """The version of a row that this snapshot makes."""
         return make_version(
             table.definition,
@@ -373,6 +377,7 @@ class _Replay:
             snapshot_id=self.snapshot_id,
             time_us=time_us_of(change, self.outcome.decided_at_ms),
             origin=origin_of(change),
+            identity=identity,
         )
 
     def give_up(self, rows: KeyedRows, key: str, change: RowChange) -> None:
@@ -398,7 +403,8 @@ class _Replay:
             standing = standing_change(change, settled)
             self.row(standing, effect, index)
             if effect.row_id is None and settled.standing.image is not None:
-                rows.hold(key, self.version(table, standing, settled.standing.image, NO_ROW))
+                version = self.version(table, standing, settled.standing.image, NO_ROW, settled.standing.identity)
+                rows.hold(key, version)
         rows.sites[key] = kept_row(settled)
 
     def hold_row(self, told: m.Resolution) -> None:
@@ -428,6 +434,7 @@ class _Replay:
             snapshot_id=self.snapshot_id,
             time_us=held.time_us,
             origin=held.origin,
+            identity=held.identity,
         )
         self.start_row(table, rows, version, self.proposal.changes[told.change].kind)
         rows.sites[key] = known
@@ -485,6 +492,7 @@ class _Replay:
         """Take a row out of the live ones."""
         self.note_row(table, rows, key, None)
         version = rows.live.pop(key)
+        rows.unidentify(key, version)
         rows.inlined.discard(version.row_id)
         self.touch_row(rows, version.row_id, kind)
         self.state.keyed_rows -= 1
@@ -506,6 +514,7 @@ class _Replay:
         rows.live[key] = version
         rows.sites.pop(key, None)
         rows.release(key)
+        rows.identify(key, version)
         rows.inlined.add(version.row_id)
         self.touch_row(rows, version.row_id, kind)
         self.state.keyed_rows += 1

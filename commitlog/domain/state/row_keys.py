@@ -77,7 +77,7 @@ def _value(column: Column, text: str) -> RowValue:
 
 
 def shown_key(key: str) -> str:
-    """A canonical key as people see it."""
+    """A canonical key, or an identity, as people see it."""
     return key.replace(_SEPARATOR, ", ")
 
 
@@ -101,8 +101,20 @@ def time_us_of(change: RowChange, decided_at_ms: int) -> int:
     return decided_at_ms * 1000 if change.row_time_us is None else change.row_time_us
 
 
+def identity_in(change: RowChange) -> str | None:
+    """Which row it brings."""
+    return None if isinstance(change, DeleteRow) else change.identity
+
+
 def make_version(
-    table: TableDefinition, image: Row, *, row_id: int, snapshot_id: int, time_us: int, origin: Origin
+    table: TableDefinition,
+    image: Row,
+    *,
+    row_id: int,
+    snapshot_id: int,
+    time_us: int,
+    origin: Origin,
+    identity: str | None,
 ) -> RowVersion:
     """The version of a row with this complete image."""
     return RowVersion(
@@ -113,7 +125,13 @@ def make_version(
         unique=unique_values(table, image),
         references=referenced_values(table, image),
         image=image,
+        identity=identity,
     )
+
+
+def new_identity(key: str, node: str, snapshot_id: int) -> str:
+    """Of a row that is no longer the first one of its key; no key of the same table reads like it."""
+    return _SEPARATOR.join((key, node, str(snapshot_id)))
 
 
 def provided_value(

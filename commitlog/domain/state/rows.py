@@ -30,10 +30,11 @@ class RowVersion:
 
     time_us: when its writer made it, microseconds since 1970, for LAST_UPDATE_WINS. unique, references: canonical values by
     number of the UNIQUE constraint and of the foreign key, None where a column is NULL. image: the whole row, None for a
-    live row whose last change has left the window.
+    live row whose last change has left the window. identity: which row it is for several sites, whatever key it gets; None: the
+    first one of its key.
     """
 
-    __slots__ = ("image", "origin", "references", "row_id", "snapshot_id", "time_us", "unique")
+    __slots__ = ("identity", "image", "origin", "references", "row_id", "snapshot_id", "time_us", "unique")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class RowVersion:
         unique: tuple[str | None, ...],
         references: tuple[str | None, ...],
         image: Row | None,
+        identity: str | None,
     ) -> None:
         self.row_id = row_id
         self.snapshot_id = snapshot_id
@@ -52,6 +54,7 @@ class RowVersion:
         self.unique = unique
         self.references = references
         self.image = image
+        self.identity = identity
 
     def without_image(self) -> RowVersion:
         """What is kept of it beyond the window."""
@@ -59,7 +62,16 @@ class RowVersion:
 
     def with_image(self, image: Row | None) -> RowVersion:
         """The same with another image."""
-        return RowVersion(self.row_id, self.snapshot_id, self.time_us, self.origin, self.unique, self.references, image)
+        return RowVersion(
+            self.row_id,
+            self.snapshot_id,
+            self.time_us,
+            self.origin,
+            self.unique,
+            self.references,
+            image,
+            self.identity,
+        )
 
 
 class KeyVersion(NamedTuple):
@@ -80,13 +92,14 @@ class SiteVersion(NamedTuple):
     """A version of a row that no other supersedes, as several sites know it.
 
     gone: whether it is the row's end. image: the row; None where it is gone, and of a live row beyond the window. moves:
-    whether it is gone since the row got another key.
+    whether it is gone since the row got another key. identity: as of a RowVersion.
     """
 
     origin: RowOrigin
     gone: bool
     image: Row | None
     moves: bool = False
+    identity: str | None = None
 
 
 class SiteRow(NamedTuple):
@@ -118,6 +131,8 @@ class KeyedRows:
 
     held: the versions that would stand if other rows let them; of their ids and snapshots only when they were held counts.
     held_unique, held_referring: as ``unique`` and ``referring``, but what they ask for, which several may.
+
+    identified: the keys of the live rows and of those held back that have an identity of their own, by that.
     """
 
     __slots__ = (
@@ -125,6 +140,7 @@ class KeyedRows:
         "held_referring",
         "held_unique",
         "history",
+        "identified",
         "inlined",
         "live",
         "referring",
@@ -144,6 +160,7 @@ class KeyedRows:
         self.held: dict[str, RowVersion] = {}
         self.held_unique: list[dict[str, set[str]]] = [{} for _ in range(unique_count)]
         self.held_referring: list[dict[str, set[str]]] = [{} for _ in range(foreign_key_count)]
+        self.identified: dict[str, set[str]] = {}
 
     @staticmethod
     def of(definition: TableDefinition) -> KeyedRows | None:
@@ -154,6 +171,7 @@ class KeyedRows:
         """Keep a version that cannot stand now."""
         self.release(key)
         self.held[key] = version
+        self.identify(key, version)
         for index, value in self._asked(version):
             if value is not None:
                 index.setdefault(value, set()).add(key)
@@ -163,12 +181,26 @@ class KeyedRows:
         version = self.held.pop(key, None)
         if version is None:
             return None
+        self.unidentify(key, version)
         for index, value in self._asked(version):
             if value is not None:
                 index[value].discard(key)
                 if not index[value]:
                     del index[value]
         return version
+
+    def identify(self, key: str, version: RowVersion) -> None:
+        """A row with this key stands, or is held back."""
+        if version.identity is not None:
+            self.identified.setdefault(version.identity, set()).add(key)
+
+    def unidentify(self, key: str, version: RowVersion) -> None:
+        """It does no more."""
+        if version.identity is not None:
+            keys = self.identified[version.identity]
+            keys.discard(key)
+            if not keys:
+                del self.identified[version.identity]
 
     def _asked(self, version: RowVersion) -> list[tuple[dict[str, set[str]], str | None]]:
         return [
@@ -205,8 +237,8 @@ class KeyedRows:
             self.held[key] = renamed(version)
         for key, known in self.sites.items():
             if known.rivals:
-                rivals = tuple([SiteVersion(each.origin, each.gone, image_of(each.image)) for each in known.rivals])
-                self.sites[key] = SiteRow(known.standing, rivals)
+                rivals = tuple([each._replace(image=image_of(each.image)) for each in known.rivals])
+                self.sites[key] = known._replace(rivals=rivals)
 
     def at(self, key: str, base_snapshot_id: int) -> RowVersion | None:
         """The version of a key at a base within the window."""

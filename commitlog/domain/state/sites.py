@@ -76,15 +76,16 @@ def versions_of(node: Node, rows: KeyedRows, key: str, image: Row | None = None)
     image: the row that stands, if its values have left the window.
     """
     version, known = rows.live.get(key) or rows.held.get(key), rows.sites.get(key)
+    identity = None if version is None else version.identity
     if version is None:
         image = None
     elif version.image is not None:
         image = version.image
     if known is not None:
-        yield SiteVersion(known.standing, version is None, image, known.moves)
+        yield SiteVersion(known.standing, version is None, image, known.moves, identity)
         yield from known.rivals
     elif version is not None:
-        yield SiteVersion(origin_at(node, rows, key, version), False, image)
+        yield SiteVersion(origin_at(node, rows, key, version), False, image, identity=identity)
 
 
 def origin_at(node: Node, rows: KeyedRows, key: str, version: RowVersion) -> RowOrigin:
@@ -148,7 +149,7 @@ class Arrival:
             key, coming = given_key(definition, change.key), SiteVersion(change.origin, True, None, change.moves)
         else:
             image = complete_row(definition, change.row)
-            key, coming = key_of(definition, image), SiteVersion(change.origin, False, image)
+            key, coming = key_of(definition, image), SiteVersion(change.origin, False, image, identity=change.identity)
         return key, settle(state.node, rows, key, coming, self.digest, self.displaced(definition, key))
 
     def displaced(self, definition: TableDefinition, key: str) -> Row | None:
@@ -181,7 +182,8 @@ def standing_change(change: RowChange, settled: Settled) -> RowChange:
     origin, image = settled.standing.origin, settled.standing.image
     if origin == change.origin or image is None or isinstance(change, DeleteRow):
         return change
-    return change.replace(row=image, row_time_us=origin.stamp_ms * 1000, origin=origin)
+    time_us, identity = origin.stamp_ms * 1000, settled.standing.identity
+    return change.replace(row=image, row_time_us=time_us, origin=origin, identity=identity)
 
 
 def moves(outcome: Outcome) -> Iterator[tuple[Effect, Row | None]]:

@@ -340,11 +340,12 @@ class Effect(Record):
     skipped: It had nothing to do (if_exists, if_not_exists) or gave way to the committed row.
     ended_row_id: The row whose version ended; null for an insert.
     row_id: The row whose version began; null for a delete.
+    identity: Of a node's own row: which row it is for other sites, where it is not the first one of its key.
     """
 
-    __slots__ = ("ended_row_id", "object_id", "row_id", "skipped")
+    __slots__ = ("ended_row_id", "identity", "object_id", "row_id", "skipped")
 
-    FIELDS: ClassVar[tuple[str, ...]] = ("object_id", "skipped", "ended_row_id", "row_id")
+    FIELDS: ClassVar[tuple[str, ...]] = ("object_id", "skipped", "ended_row_id", "row_id", "identity")
 
     def __init__(
         self,
@@ -352,11 +353,13 @@ class Effect(Record):
         skipped: bool = False,
         ended_row_id: int | None = None,
         row_id: int | None = None,
+        identity: str | None = None,
     ) -> None:
         self.object_id: Final = object_id
         self.skipped: Final = skipped
         self.ended_row_id: Final = ended_row_id
         self.row_id: Final = row_id
+        self.identity: Final = identity
 
 
 @mypyc_attr(acyclic=True)

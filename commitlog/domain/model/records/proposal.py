@@ -767,21 +767,29 @@ class InsertRow(Record):
     row_time_us: When the row was written at its source, for last-update-wins, us since 1970; null: when it is
         decided.
     origin: Where it was made, if it is replicated.
+    identity: Which row it is, if it is replicated and not the first one of its key.
     """
 
-    __slots__ = ("origin", "row", "row_time_us", "schema", "table")
+    __slots__ = ("identity", "origin", "row", "row_time_us", "schema", "table")
 
     kind: ClassVar[ChangeKind] = ChangeKind.INSERT_ROW
-    FIELDS: ClassVar[tuple[str, ...]] = ("schema", "table", "row", "row_time_us", "origin")
+    FIELDS: ClassVar[tuple[str, ...]] = ("schema", "table", "row", "row_time_us", "origin", "identity")
 
     def __init__(
-        self, schema: str, table: str, row: Row, row_time_us: int | None = None, origin: RowOrigin | None = None
+        self,
+        schema: str,
+        table: str,
+        row: Row,
+        row_time_us: int | None = None,
+        origin: RowOrigin | None = None,
+        identity: str | None = None,
     ) -> None:
         self.schema: Final = schema
         self.table: Final = table
         self.row: Final = row
         self.row_time_us: Final = row_time_us
         self.origin: Final = origin
+        self.identity: Final = identity
 
 
 @mypyc_attr(acyclic=True)
@@ -795,12 +803,13 @@ class UpdateRow(Record):
     row_time_us: When the row was written at its source, for last-update-wins, us since 1970; null: when it is
         decided.
     origin: Where it was made, if it is replicated.
+    identity: Which row it is, if it is replicated and not the first one of its key.
     """
 
-    __slots__ = ("key", "origin", "row", "row_time_us", "schema", "table")
+    __slots__ = ("identity", "key", "origin", "row", "row_time_us", "schema", "table")
 
     kind: ClassVar[ChangeKind] = ChangeKind.UPDATE_ROW
-    FIELDS: ClassVar[tuple[str, ...]] = ("schema", "table", "key", "row", "row_time_us", "origin")
+    FIELDS: ClassVar[tuple[str, ...]] = ("schema", "table", "key", "row", "row_time_us", "origin", "identity")
 
     def __init__(
         self,
@@ -810,6 +819,7 @@ class UpdateRow(Record):
         row: Row,
         row_time_us: int | None = None,
         origin: RowOrigin | None = None,
+        identity: str | None = None,
     ) -> None:
         self.schema: Final = schema
         self.table: Final = table
@@ -817,6 +827,7 @@ class UpdateRow(Record):
         self.row: Final = row
         self.row_time_us: Final = row_time_us
         self.origin: Final = origin
+        self.identity: Final = identity
 
 
 @mypyc_attr(acyclic=True)

@@ -287,6 +287,7 @@ _CHANGE: Reader[Change] = one_of(
                 "row": Field(row),
                 "row_time_us": Field(optional(integer), None),
                 "origin": Field(optional(_ROW_ORIGIN), None),
+                "identity": Field(optional(text), None),
             },
         ),
         ChangeKind.UPDATE_ROW: (
@@ -298,6 +299,7 @@ _CHANGE: Reader[Change] = one_of(
                 "row": Field(row),
                 "row_time_us": Field(optional(integer), None),
                 "origin": Field(optional(_ROW_ORIGIN), None),
+                "identity": Field(optional(text), None),
             },
         ),
         ChangeKind.DELETE_ROW: (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 HEADERS: Final[dict[str, bytes]] = {
-    "Proposal": bytes.fromhex("c30100f27256da64e138"),
-    "Outcome": bytes.fromhex("c301b7bcedadd42803bf"),
+    "Proposal": bytes.fromhex("c30195be19e87f6000ab"),
+    "Outcome": bytes.fromhex("c30104bd40402d4132eb"),
     "Receipts": bytes.fromhex("c301434a89aa5190c7cc"),
     "Genesis": bytes.fromhex("c301bbddfcf3457ff956"),
     "Takeover": bytes.fromhex("c301203b4dc9579f3794"),

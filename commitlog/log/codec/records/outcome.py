@@ -199,6 +199,7 @@ def write_effect(out: BytesWriter, it: Effect) -> None:
     flag(out, it.skipped)
     maybe_long(out, it.ended_row_id)
     maybe_long(out, it.row_id)
+    maybe_text(out, it.identity)
 
 
 def read_effect(cursor: Cursor) -> Effect:
@@ -208,6 +209,7 @@ def read_effect(cursor: Cursor) -> Effect:
         skipped=cursor.flag(),
         ended_row_id=cursor.maybe_long(),
         row_id=cursor.maybe_long(),
+        identity=cursor.maybe_text(),
     )
 
 

@@ -525,6 +525,7 @@ def write_insert_row(out: BytesWriter, it: InsertRow) -> None:
     else:
         out.append(SOME)
         write_row_origin(out, it.origin)
+    maybe_text(out, it.identity)
 
 
 def read_insert_row(cursor: Cursor) -> InsertRow:
@@ -535,6 +536,7 @@ def read_insert_row(cursor: Cursor) -> InsertRow:
         row=read_row(cursor),
         row_time_us=cursor.maybe_long(),
         origin=read_row_origin(cursor) if cursor.is_some() else None,
+        identity=cursor.maybe_text(),
     )
 
 
@@ -550,6 +552,7 @@ def write_update_row(out: BytesWriter, it: UpdateRow) -> None:
     else:
         out.append(SOME)
         write_row_origin(out, it.origin)
+    maybe_text(out, it.identity)
 
 
 def read_update_row(cursor: Cursor) -> UpdateRow:
@@ -561,6 +564,7 @@ def read_update_row(cursor: Cursor) -> UpdateRow:
         row=read_row(cursor),
         row_time_us=cursor.maybe_long(),
         origin=read_row_origin(cursor) if cursor.is_some() else None,
+        identity=cursor.maybe_text(),
     )
 
 
