@@ -11,7 +11,7 @@ import sites_world
 from sites_world import Sites
 
 from commitlog import compiled
-from commitlog.domain.deciding import changeset, standing_rows
+from commitlog.domain.deciding import changeset, row_conflicts, standing_rows
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.model import ChangeKind, DataFile, Effect, KnownNode, Outcome, RowOrigin
 from commitlog.domain.state import claims, index, replaying, sites
@@ -186,6 +186,33 @@ def the_end_of_a_held_row_is_not_passed_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(forwarding.Source, "_rows", silent)
 
 
+def two_keys_of_one_row_stand_beside_each_other(patch: pytest.MonkeyPatch) -> None:
+    asked = claims.Claims._asked
+    patch.setattr(claims.Claims, "_asked", lambda *given: (each for each in asked(*given) if each[1] >= 0))
+
+
+def a_row_that_is_written_forgets_which_it_was(patch: pytest.MonkeyPatch) -> None:
+    identity = row_conflicts.RowCheck._identity
+
+    def forgetful(it: row_conflicts.RowCheck, key: str, old_key: str | None, old: object) -> str | None:
+        return None if key == old_key else identity(it, key, old_key, old)  # type: ignore[arg-type]
+
+    patch.setattr(row_conflicts.RowCheck, "_identity", forgetful)
+
+
+def which_row_it_is_is_not_passed_on(patch: pytest.MonkeyPatch) -> None:
+    rows = forwarding.Source._rows
+
+    def anonymous(*given: Any) -> Any:
+        return [each if each.kind == ChangeKind.DELETE_ROW else each.replace(identity=None) for each in rows(*given)]
+
+    patch.setattr(forwarding.Source, "_rows", anonymous)
+
+
+def who_uses_a_key_again_is_the_row_that_had_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(row_conflicts, "new_identity", lambda key, node, snapshot_id: key)
+
+
 def appended_files_are_not_brought(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(forwarding, "_MAINTENANCE", forwarding._MAINTENANCE | {ChangeKind.APPEND})
 
@@ -225,6 +252,10 @@ def who_passes_files_on_names_them_as_its_own(patch: pytest.MonkeyPatch) -> None
         children_are_not_released_with_their_parent,
         a_checkpoint_forgets_what_is_held_back,
         the_end_of_a_held_row_is_not_passed_on,
+        two_keys_of_one_row_stand_beside_each_other,
+        a_row_that_is_written_forgets_which_it_was,
+        which_row_it_is_is_not_passed_on,
+        who_uses_a_key_again_is_the_row_that_had_it,
         appended_files_are_not_brought,
         a_path_is_passed_on_as_it_came,
         who_passes_files_on_names_them_as_its_own,

@@ -11,9 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from commitlog import ForeignKeySpec
+from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.errors import InvalidRequestError, ProposalRejectedError
 from commitlog.ops.cli import cli, divergent
 from commitlog.sites.divergence import DivergentRow, divergent_row, divergent_rows, take_local, take_remote, write
+from commitlog.sites.join import Join
 from commitlog.sites.link import Link
 from commitlog.testing import InMemoryCommitLog
 
@@ -145,6 +147,147 @@ def test_take_remote_when_what_is_in_the_way_has_left_the_window_then_says_what_
     assert told(a) == [({"id": 2}, "UNIQUE", "b", [None], ())]
     with pytest.raises(InvalidRequestError, match="before the log's window: delete it by its key"):
         take_remote(a, held(a, 2))
+
+
+# --- rows that get another key ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def moved() -> Pair:
+    """Two sites: each has given user 1 another key; 2 of the first stands, 3 of the second is held back."""
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"])
+        tx.insert_row("main.users", {"id": 1, "mail": "ann"})
+    settle(a, b)
+    move(a, 1, 2)
+    move(b, 1, 3)
+    settle(a, b)
+    return a, b
+
+
+def move(log: InMemoryCommitLog, key: int, to: int, mail: str = "ann") -> None:
+    with log.transaction() as tx:
+        tx.update_row("main.users", {"id": key}, {"id": to, "mail": mail})
+
+
+def insert(log: InMemoryCommitLog, key: int, mail: str) -> None:
+    with log.transaction() as tx:
+        tx.insert_row("main.users", {"id": key, "mail": mail})
+
+
+def seen(*logs: InMemoryCommitLog) -> tuple[dict[int, str], list[tuple[int, str]]]:
+    """What stands and what is held back, the same at all sites; each of them has the same state when it is loaded again."""
+    settle(*logs)
+    found = [(users(log), [(row.key["id"], str(row.kind)) for row in divergent_rows(log)]) for log in logs]
+    assert all(each == found[0] for each in found)
+    for log in logs:
+        state = log._memory._state
+        assert state_hash(load_state(dump_state(state))) == state_hash(state)
+    return found[0]  # type: ignore[return-value]
+
+
+def test_row_when_two_sites_give_it_other_keys_then_one_is_held_back_at_both(moved: Pair) -> None:
+    assert seen(*moved) == ({2: "ann"}, [(3, "UPDATE_KEY")])
+    [row] = divergent_rows(moved[1])
+    assert [(met.key, met.node) for met in row.met] == [({"id": 2}, "a")]
+
+
+@pytest.mark.parametrize("by", [0, 1])
+def test_moved_row_when_settled_by_each_way_then_that_stands_everywhere_and_keys_are_free_again(
+    moved: Pair, by: int
+) -> None:
+    take_local(moved[by], held(moved[by], 3))
+    assert seen(*moved) == ({2: "ann"}, [])
+    insert(moved[1 - by], 3, "another")
+    assert seen(*moved) == ({2: "ann", 3: "another"}, [])
+    move(moved[0], 2, 4)
+    move(moved[1], 2, 5)
+    assert seen(*moved) == ({3: "another", 4: "ann"}, [(5, "UPDATE_KEY")])
+    take_remote(moved[by], held(moved[by], 5))
+    assert seen(*moved) == ({3: "another", 5: "ann"}, [])
+    insert(moved[1 - by], 4, "new")
+    move(moved[0], 5, 6)
+    move(moved[1], 5, 7)
+    assert seen(*moved)[1] == [(7, "UPDATE_KEY")]
+    write(moved[by], held(moved[by], 7), {"id": 7, "mail": "both"})
+    assert seen(*moved) == ({3: "another", 4: "new", 6: "ann", 7: "both"}, [])
+
+
+def test_moved_row_when_the_other_one_is_written_or_the_old_key_used_again_then_stays_held_back(moved: Pair) -> None:
+    a, b = moved
+    insert(b, 1, "another")
+    with a.transaction() as tx:
+        tx.update_row("main.users", {"id": 2}, {"id": 2, "mail": "ann2"})
+    assert seen(a, b) == ({1: "another", 2: "ann2"}, [(3, "UPDATE_KEY")])
+    move(a, 2, 4)
+    assert seen(a, b) == ({1: "another", 4: "ann"}, [(3, "UPDATE_KEY")])
+    with b.transaction() as tx:
+        tx.delete_row("main.users", {"id": 4})
+    assert seen(a, b) == ({1: "another", 3: "ann"}, [])
+
+
+def test_row_when_its_key_is_used_again_and_both_are_moved_then_they_are_two() -> None:
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"])
+    insert(a, 1, "ann")
+    move(a, 1, 2)
+    insert(a, 1, "bob")
+    move(a, 1, 3, "bob")
+    assert seen(a, b) == ({2: "ann", 3: "bob"}, [])
+
+
+def test_row_when_moved_twice_or_back_while_another_site_moves_it_then_one_stands() -> None:
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"])
+        for key in (1, 10):
+            tx.insert_row("main.users", {"id": key, "mail": "ann"})
+    settle(a, b)
+    move(a, 1, 2)
+    move(a, 2, 4)
+    move(b, 1, 3)
+    move(a, 10, 11)
+    move(a, 11, 10)
+    move(b, 10, 12)
+    # An end stands before any row: what came back to key 10 is gone.
+    assert seen(a, b) == ({4: "ann", 12: "ann"}, [(3, "UPDATE_KEY")])
+
+
+def test_row_when_moved_onto_a_key_that_another_site_inserts_then_the_one_that_lost_there_claims_nothing() -> None:
+    a, b = site("a", 1), site("b", 0)
+    with a.transaction() as tx:
+        tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"])
+        tx.insert_row("main.users", {"id": 1, "mail": "ann"})
+    settle(a, b)
+    move(a, 1, 2)
+    insert(b, 2, "bob")
+    move(b, 1, 3)
+    assert seen(a, b) == ({2: "bob", 3: "ann"}, [])
+
+
+def test_row_when_an_update_of_it_stands_under_the_old_key_after_all_then_what_was_moved_is_held_back() -> None:
+    a, b = site("a", 1), site("b", 0)
+    with a.transaction() as tx:
+        tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"])
+        tx.insert_row("main.users", {"id": 1, "mail": "ann"})
+    settle(a, b)
+    move(a, 1, 2)
+    move(b, 1, 1, "ann of b")
+    insert(a, 1, "another")  # It supersedes the end, and knows nothing of the update, which comes first.
+    assert seen(a, b) == ({1: "ann of b"}, [(2, "UPDATE_KEY")])
+
+
+def test_site_when_it_joins_then_knows_which_row_was_moved_and_refuses_what_would_come_after_it(moved: Pair) -> None:
+    a, b = moved
+    c = site("c", 3)
+    Join(a, c).run()
+    assert seen(a, b, c) == ({2: "ann"}, [(3, "UPDATE_KEY")])
+    with pytest.raises(ProposalRejectedError, match="changed row 3 .* which is held back, and comes first"):
+        move(c, 2, 5)
+    take_remote(c, held(c, 3))
+    assert seen(a, b, c) == ({3: "ann"}, [])
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------
