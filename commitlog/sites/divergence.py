@@ -22,7 +22,7 @@ from commitlog.sites.beginning import head_state
 
 @dataclass(frozen=True, slots=True)
 class MetRow:
-    """A row that has a UNIQUE value which another one asks for.
+    """A row that has a UNIQUE value which another one asks for, or that is the same one under another key.
 
     Attributes:
         key: its key columns; None where ``row`` is.
@@ -43,7 +43,8 @@ class DivergentRow:
         schema: of its table.
         table: its table.
         key: its key columns.
-        kind: UNIQUE, MULTIPLE_UNIQUE, or FOREIGN_KEY where it waits for what it refers to.
+        kind: UNIQUE, MULTIPLE_UNIQUE, UPDATE_KEY where it is the same row as one of those under another key, or FOREIGN_KEY
+            where it waits for what it refers to.
         row: the row as it would stand.
         node: the site that made it.
         made_at: when, by that site's clock.

@@ -284,7 +284,7 @@ def test_site_when_it_joins_then_knows_which_row_was_moved_and_refuses_what_woul
     c = site("c", 3)
     Join(a, c).run()
     assert seen(a, b, c) == ({2: "ann"}, [(3, "UPDATE_KEY")])
-    with pytest.raises(ProposalRejectedError, match="changed row 3 .* which is held back, and comes first"):
+    with pytest.raises(ProposalRejectedError, match=r"changed row 3 of .* \(which is held back, and comes first\)"):
         move(c, 2, 5)
     take_remote(c, held(c, 3))
     assert seen(a, b, c) == ({3: "ann"}, [])
