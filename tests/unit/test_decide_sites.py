@@ -237,3 +237,11 @@ def test_node_when_set_beside_other_settings_then_both() -> None:
     log.commit({"kind": "CONFIGURE", "settings": {"node_name": "a", "files_max": 7}})
     assert (log.state.node, log.state.settings.files_max) == (("a", 0), 7)
     log.check_replay()
+
+
+def test_identity_when_no_text_here_may_hold_it_then_invalid(log: DecidedLog) -> None:
+    row = insert(id=7, v="b", w="y")
+    assert brought(log, {**row, "identity": "7\x1fb\x1f1"}, tick=1).snapshot_id is not None
+    log.check_replay()
+    row = insert(id=8, v="b", w="z")
+    assert brought(log, {**row, "identity": "8\x00"}, tick=2).invalid_code == "TEXT_UNSTORABLE"

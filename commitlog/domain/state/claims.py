@@ -5,8 +5,8 @@ the order in which versions that conflict win; one that asks for a value that is
 the claims alone, not on the order in which they came, and sites that know the same versions hold back the same rows. That a
 row's parent is there is asked of winners only (``deciding.standing_rows``): one held back for its parent keeps its values.
 
-A row that two sites move to different keys asks for one more value under each, its identity: which row it is. A row that was never
-moved, and is the first one of its key, has that key as its identity; so nothing is kept of all rows but of those that move.
+A row that two sites move to different keys asks for one more value under each, its identity: which row it is. Of a row that
+was never moved, and is the first one of its key, that is the key; so nothing is kept but of others.
 """
 
 from __future__ import annotations
