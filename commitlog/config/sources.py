@@ -137,7 +137,7 @@ def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) ->
         "home": str(home),
         "checkpoint_dir": str(home / "checkpoints"),
         "partitions": 4,
-        "proposal_bytes_max": 1024 * 1024,
+        "proposal_bytes_max": 4_000_000,
         "batch_records_max": 5_000,
         "batch_bytes_max": 32 * 1024 * 1024,
         "receipts_timeout_ms": 30_000,

@@ -1,4 +1,4 @@
-"""What is not as with most who write through the gateway: another schema, very many files, clients that cancel."""
+"""What is not as with most who write through the gateway: another schema, clients that cancel."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ import pytest
 from gateway_checks import faults
 from gateway_sides import lake_through_gateway, writing
 
-from commitlog.domain import model as m
-
-FILES = 10_000
 LOOK_S = 0.02
 _SLEEPING = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
 
@@ -30,23 +27,6 @@ def test_a_catalog_in_a_schema_of_its_own_is_written_by_clients_who_say_so(
         assert ours.log.head == 3
         with pytest.raises(duckdb.Error), writing(url, "l"):
             pass  # There is no lake in the schema that is meant where none is said, and none is made.
-        assert list(faults(ours)) == []
-
-
-@pytest.mark.nightly
-def test_a_commit_of_ten_thousand_files_is_one_proposal(
-    new_database: Callable[[], AbstractContextManager[str]], tmp_path: Path
-) -> None:
-    with lake_through_gateway(new_database, tmp_path) as (ours, commits, url), writing(url, "l") as client:
-        client.execute("CREATE TABLE l.t (a INTEGER, b INTEGER)")
-        client.execute("ALTER TABLE l.t SET PARTITIONED BY (a)")
-        client.execute(f"INSERT INTO l.t SELECT range, 2 * range FROM range({FILES})")
-        (appended,) = commits.proposed[-1]
-        assert isinstance(appended, m.Append)
-        assert len(appended.files) == FILES
-        client.execute("DELETE FROM l.t WHERE b % 4 = 0")
-        found = client.execute("SELECT count(*), sum(b) FROM l.t").fetchall()
-        assert found == [(FILES // 2, sum(range(2, 2 * FILES, 4)))]
         assert list(faults(ours)) == []
 
 

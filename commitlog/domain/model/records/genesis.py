@@ -114,7 +114,7 @@ class LogSettings(Record):
         changeset_bucket_values_max: int = 500_000,
         inlined_row_bytes_max: int = 8000,
         keyed_rows_max: int = 10_000_000,
-        proposal_bytes_max: int = 1_048_576,
+        proposal_bytes_max: int = 4_000_000,
         expire_older_than_ms: int | None = None,
         expire_keep_snapshots: int | None = None,
     ) -> None:
