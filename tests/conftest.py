@@ -227,6 +227,27 @@ def deciding(settings: Settings) -> Iterator[None]:
             assert not thread.is_alive(), f"the {thread.name} did not stop"
 
 
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An S3 server with an empty bucket `lake`; what the AWS clients of this process and its children use."""
+    from moto.server import ThreadedMotoServer
+    from pyarrow import fs
+
+    server = ThreadedMotoServer("127.0.0.1", free_port(), verbose=False)
+    server.start()
+    url = f"http://127.0.0.1:{server._server.port}"
+    for name, value in {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    fs.S3FileSystem(endpoint_override=url, allow_bucket_creation=True).create_dir("lake")
+    yield url
+    server.stop()
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The run's Spark session: two local threads, UTC, reachable from this machine only."""

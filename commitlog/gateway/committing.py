@@ -36,7 +36,7 @@ from commitlog.errors import (
 )
 from commitlog.gateway.base import Bases
 from commitlog.gateway.batch import parse
-from commitlog.gateway.keeping import Keeping, Watch, remove_links
+from commitlog.gateway.keeping import Keeping, Watch
 from commitlog.gateway.showing import Showing
 from commitlog.gateway.translation import Translated, translate
 
@@ -77,13 +77,11 @@ class _Sent:
         proposal: as it was sent.
         translated: what it was made of.
         answer: what it comes to.
-        kept: the list of links to its files, see `Keeping`; None where there are none.
     """
 
     proposal: m.Proposal
     translated: Translated
     answer: Future[SubmittedOutcome]
-    kept: Path | None
 
 
 class Commits:
@@ -121,24 +119,24 @@ class Commits:
             return Answer(refusal=_DEFECT)
         if sent is None:
             return Answer()
+        # Until its text is answered the client keeps its files: there is time while the log decides.
+        keeping = asyncio.ensure_future(self._keeping.keep(sent.translated.files))
         try:
             outcome = await self._decided(sent)
         except ProposalTooLargeError as error:
-            return self._refused(sent, f"nothing was committed: {error}")
+            _once_kept(keeping, self._keeping.let_go)
+            return Answer(refusal=f"nothing was committed: {error}")
         except BaseException:
             # Whatever it was, the log may have it.
-            if sent.kept is not None:
-                self._keeping.watch(sent.kept)
+            _once_kept(keeping, self._keeping.watch)
             raise
-        return await self._shown(sent, outcome) if outcome.committed else self._refused(sent, _why(outcome))
+        if outcome.committed:
+            return await self._shown(sent, outcome, keeping)
+        _once_kept(keeping, self._keeping.let_go)
+        return Answer(refusal=_why(outcome))
 
-    def _refused(self, sent: _Sent, why: str) -> Answer:
-        if sent.kept is not None:
-            self._keeping.let_go(sent.kept)
-        return Answer(refusal=why)
-
-    async def _shown(self, sent: _Sent, outcome: SubmittedOutcome) -> Answer:
-        """Success, once readers see it."""
+    async def _shown(self, sent: _Sent, outcome: SubmittedOutcome, keeping: asyncio.Future[Path | None]) -> Answer:
+        """Success, once readers see it and its files are kept."""
         removing = self._in_thread(_remove, sent.translated.unused) if sent.translated.unused else None
         is_shown = outcome.snapshot_id is None or await self._showing.wait(outcome.snapshot_id)
         warning = (
@@ -146,7 +144,8 @@ class Commits:
         )
         if removing is not None:
             await removing
-        return Answer(warning=warning, watch=None if sent.kept is None else partial(self._keeping.watch, sent.kept))
+        kept = await keeping
+        return Answer(warning=warning, watch=None if kept is None else partial(self._keeping.watch, kept))
 
     def _in_thread(
         self, act: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
@@ -154,17 +153,9 @@ class Commits:
         return asyncio.get_running_loop().run_in_executor(self._threads, partial(act, *args, **kwargs))
 
     def _send(self, text: str, user: str) -> _Sent | None:
-        """Propose what a text says; None when it comes to nothing. What it names is kept before anybody can answer."""
+        """Propose what a text says; None when it comes to nothing."""
         proposal, translated = self._proposal(text, user)
-        if not proposal.changes:
-            return None
-        kept = self._keeping.keep(translated.files)
-        try:
-            return _Sent(proposal, translated, self._log.submit_async(proposal), kept)
-        except BaseException:
-            if kept is not None:
-                remove_links([kept])
-            raise
+        return _Sent(proposal, translated, self._log.submit_async(proposal)) if proposal.changes else None
 
     def _proposal(self, text: str, user: str) -> tuple[m.Proposal, Translated]:
         """What a text proposes."""
@@ -239,6 +230,16 @@ def identified(uniques: Iterable[str]) -> tuple[bytes, int]:
     made_ms = min(max(times), now_ms)
     noise = int.from_bytes(hashlib.sha256("\n".join(named).encode()).digest()[:10], "big")
     return id_at(made_ms, noise >> 62, noise), made_ms
+
+
+def _once_kept(keeping: asyncio.Future[Path | None], act: Callable[[Path], object]) -> None:
+    """Do so with the list of what is kept, once it is; nobody waits for it."""
+
+    def done(_: asyncio.Future[Path | None]) -> None:
+        if not keeping.cancelled() and (kept := keeping.result()) is not None:
+            act(kept)
+
+    keeping.add_done_callback(done)
 
 
 def _remove(unused: Sequence[str]) -> None:

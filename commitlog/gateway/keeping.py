@@ -1,9 +1,12 @@
-"""Second links to the files of a commit, until its client is known to be well.
+"""Second links to the files of a commit, or second copies, until its client is known to be well.
 
 A client that loses its connection before it has heard that its COMMIT succeeded removes the files that it wrote, which the log
-has by then. What it says next shows that it has heard; where its connection ends without a word, the links tell for a while
-whether its files are still there, and bring them back. Links that a killed gateway has left are watched by the next one: who
-lives holds a lock on the folder of its links. Files in an object store, or on another file system than the links, are not kept.
+has by then. What it says next shows that it has heard; where its connection ends without a word, it is looked for a while
+whether its files are still there, and what is gone is brought back. What a killed gateway has kept is watched by the next one:
+who lives holds a lock on the folder of its lists.
+
+A file of this machine has a second link, if it is on the same file system. One of an object store has a second copy, which the
+store makes, beside it: under a name of our writers', so that `commitlog clean` removes it if nobody else does.
 """
 
 from __future__ import annotations
@@ -14,24 +17,83 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 from uuid import uuid4
+
+import pyarrow as pa
+from pyarrow import fs
+
+from commitlog.client.files.lake import new_name
+from commitlog.client.files.places import filesystem_of
 
 WATCHED_S = 60.0
 _LOOK_S = 1.0
 _LOCK = "owner.lock"
+_COMMITS_AT_ONCE = 32
+_FILES_AT_ONCE = 16
+"""Of one commit in a store, which takes long to answer and answers many at once."""
+_FAILURES = (OSError, pa.ArrowException)
 
 _logger = logging.getLogger("commitlog.gateway")
 
 
-class Keeping:
-    """Keeps files of commits that are on this machine, until it is closed.
+class _Files(Protocol):
+    """Where files are, by their whole paths or URLs; raises OSError where it cannot do what it is asked for."""
+
+    def double(self, file: str, second: str) -> None:
+        """Have a second one, which stays when the first one goes."""
+
+    def has(self, file: str) -> bool: ...
+
+    def remove(self, file: str) -> None: ...
+
+
+class _Machine:
+    """Files of this machine, whose second ones are links."""
+
+    def double(self, file: str, second: str) -> None:
+        os.link(file, second)
+
+    def has(self, file: str) -> bool:
+        return os.path.exists(file)
+
+    def remove(self, file: str) -> None:
+        os.unlink(file)
+
+
+class _Store:
+    """Files of an object store, whose second ones are copies that it makes itself.
 
     Args:
-        folder: where the links of all gateways of this machine are, each's in a folder of its own.
+        root: its URL, with the bucket and a slash.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._filesystem, self._bucket = filesystem_of(root)
+        self._root = root
+
+    def double(self, file: str, second: str) -> None:
+        self._filesystem.copy_file(self._inside(file), self._inside(second))
+
+    def has(self, file: str) -> bool:
+        return bool(self._filesystem.get_file_info(self._inside(file)).type != fs.FileType.NotFound)
+
+    def remove(self, file: str) -> None:
+        self._filesystem.delete_file(self._inside(file))
+
+    def _inside(self, file: str) -> str:
+        return self._bucket + file.removeprefix(self._root)
+
+
+class Keeping:
+    """Keeps files of commits, until it is closed. Of one event loop.
+
+    Args:
+        folder: where the lists of all that gateways of this machine keep are, and the links; each gateway's in its own folder.
         watched_s: for how long a client that was lost may still remove its files.
     """
 
@@ -39,57 +101,117 @@ class Keeping:
         self._folder = folder
         self._watched_s = watched_s
         self._unneeded: list[Path] = []
+        self._machine = _Machine()
+        self._stores: dict[str, _Store] = {}
+        self._threads = ThreadPoolExecutor(_COMMITS_AT_ONCE, "keeping")
+        self._has_failed = False
         self._own = folder / uuid4().hex
         self._own.mkdir(parents=True)
         self._locks = {self._own: _locked(self._own)}
 
-    def keep(self, files: Sequence[str]) -> Path | None:
-        """Link to files; the list of them, beside which the links are, None where there can be none."""
-        if not files or any("://" in file for file in files):
+    async def keep(self, files: Sequence[str]) -> Path | None:
+        """Have second files of these; the list of them, None where there are none."""
+        if not files:
             return None
-        kept = self._own / uuid4().hex
-        try:
-            kept.write_text(json.dumps(files), encoding="utf-8")
-            for link, file in _links(kept, files):
-                os.link(file, link)
-        except OSError:
-            remove_links([kept])
-            return None
-        return kept
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._doubled, files)
 
     def watch(self, kept: Path) -> Watch:
-        """Begin to see that the files are there, until it is cancelled or the time is over; then the links are let go."""
-        return Watch(kept, self._watched_s, self.let_go)
+        """Begin to see that the files are there, until it is cancelled or the time is over; then they are let go."""
+        return Watch(kept, self._watched_s, self._brought_back, self.let_go)
 
     def let_go(self, kept: Path) -> None:
-        """Nobody needs the links any more. Of an event loop: they go a little later, together, and nobody waits for it."""
+        """Nobody needs the second files any more: they go a little later, those of several commits together."""
         self._unneeded.append(kept)
         if len(self._unneeded) == 1:
             asyncio.get_running_loop().call_later(_LOOK_S, self._remove_soon)
 
     def _remove_soon(self) -> None:
         unneeded, self._unneeded = self._unneeded, []
-        asyncio.get_running_loop().run_in_executor(None, remove_links, unneeded)
+        asyncio.get_running_loop().run_in_executor(self._threads, self._remove, unneeded)
 
     def watch_left(self) -> None:
-        """Bring back what clients of gateways that were killed have removed, and watch it as they would. Of an event loop."""
+        """Bring back what clients of gateways that were killed have removed, and watch it as they would."""
         for other in self._folder.iterdir():
             if other in self._locks or (lock := _locked(other)) is None:
                 continue
             self._locks[other] = lock
             for kept in _lists(other):
-                bring_back(kept)
-                self.watch(kept)
+                self.watch(kept).look()
 
     def close(self) -> None:
-        """Remove the links that were let go; what is watched still is for the next gateway."""
-        remove_links(self._unneeded)
+        """Remove what was let go; what is watched still is for the next gateway."""
+        self._threads.shutdown()
+        self._remove(self._unneeded)
         self._unneeded = []
         for folder, lock in self._locks.items():
             if not _lists(folder):
                 shutil.rmtree(folder, ignore_errors=True)
             if lock is not None:
                 lock.close()
+
+    # --- in threads ---------------------------------------------------------------------------------------------------
+
+    def _doubled(self, files: Sequence[str]) -> Path | None:
+        kept = self._own / uuid4().hex
+        try:
+            seconds = {file: _second(kept, number, file) for number, file in enumerate(files)}
+            kept.write_text(json.dumps(seconds), encoding="utf-8")
+            self._each(seconds, lambda file: self._of(file).double(file, seconds[file]))
+        except _FAILURES as error:
+            if not self._has_failed:
+                self._has_failed = True
+                _logger.warning("files of commits, such as %s, cannot be kept a second time: %s", files[0], error)
+            self._remove([kept])
+            return None
+        return kept
+
+    def _brought_back(self, kept: Path) -> None:
+        """Put files that are gone back where they were."""
+        seconds = _seconds(kept)
+
+        def bring_back(file: str) -> None:
+            try:
+                if self._of(file).has(file):
+                    return
+                self._of(file).double(seconds[file], file)
+            except _FAILURES as error:
+                _logger.warning(
+                    "%s of a client that has not heard of its commit cannot be looked after: %s", file, error
+                )
+            else:
+                _logger.warning("%s was removed by a client that has not heard of its commit: it is back", file)
+
+        self._each(seconds, bring_back)
+
+    def _remove(self, unneeded: Iterable[Path]) -> None:
+        """Remove the second files of these lists, and the lists."""
+
+        def remove(second: str) -> None:
+            with suppress(*_FAILURES):
+                self._of(second).remove(second)
+
+        for kept in unneeded:
+            self._each(_seconds(kept).values(), remove)
+            kept.unlink(missing_ok=True)
+
+    def _of(self, file: str) -> _Files:
+        scheme, is_url, rest = file.partition("://")
+        if not is_url:
+            return self._machine
+        root = f"{scheme}://{rest.partition('/')[0]}/"
+        if root not in self._stores:
+            self._stores[root] = _Store(root)
+        return self._stores[root]
+
+    def _each(self, files: Iterable[str], act: Callable[[str], None]) -> None:
+        """Do it to each, to many at once where it takes long."""
+        files = list(files)
+        if len(files) > 1 and "://" in files[0]:
+            with ThreadPoolExecutor(min(_FILES_AT_ONCE, len(files))) as several:
+                list(several.map(act, files))
+        else:
+            for file in files:
+                act(file)
 
 
 def _locked(folder: Path) -> IO[bytes] | None:
@@ -106,62 +228,58 @@ def _lists(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if not path.suffix]
 
 
+def _second(kept: Path, number: int, file: str) -> str:
+    """Where the second one of a file is, of a list of them: beside the list, or beside the file."""
+    if "://" not in file:
+        return str(kept.with_suffix(f".{number}"))
+    return f"{file.rpartition('/')[0]}/{new_name()}.parquet"
+
+
+def _seconds(kept: Path) -> Mapping[str, str]:
+    """The second ones of files; none where a gateway was killed before it had written of any."""
+    try:
+        seconds: dict[str, str] = json.loads(kept.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return seconds
+
+
 class Watch:
-    """Sees for a while that files which are linked to are there, and brings them back. Of one event loop.
+    """Sees for a while that files which are kept are there, and brings them back. Of one event loop.
 
     Args:
         kept: the list of them.
         watched_s: how long.
+        bring_back: puts them back, in a thread.
         let_go: is told when it is over.
     """
 
-    def __init__(self, kept: Path, watched_s: float, let_go: Callable[[Path], None]) -> None:
+    def __init__(
+        self, kept: Path, watched_s: float, bring_back: Callable[[Path], None], let_go: Callable[[Path], None]
+    ) -> None:
         self._kept = kept
+        self._bring_back = bring_back
         self._let_go = let_go
+        self._is_over = False
         self._loop = asyncio.get_running_loop()
         self._until = self._loop.time() + watched_s
-        self._timer = self._loop.call_later(_LOOK_S, self._look)
+        self._timer = self._loop.call_later(_LOOK_S, self.look)
 
     def cancel(self) -> None:
         """The client is well."""
         self._timer.cancel()
+        self._is_over = True
         self._let_go(self._kept)
 
-    def _look(self) -> None:
-        bring_back(self._kept)
+    def look(self) -> None:
+        """Look now, not later."""
+        self._timer.cancel()
+        self._loop.run_in_executor(None, self._bring_back, self._kept).add_done_callback(self._looked)
+
+    def _looked(self, _: asyncio.Future[None]) -> None:
+        if self._is_over:
+            return
         if self._loop.time() < self._until:
-            self._timer = self._loop.call_later(_LOOK_S, self._look)
+            self._timer = self._loop.call_later(_LOOK_S, self.look)
         else:
             self._let_go(self._kept)
-
-
-def bring_back(kept: Path) -> None:
-    """Put files that are gone back where they were."""
-    gone = [(link, place) for link, place in _links(kept, _places(kept)) if not os.path.exists(place)]
-    for link, place in gone:
-        # Of what is not linked to yet the commit was not answered.
-        with suppress(FileExistsError, FileNotFoundError):
-            os.link(link, place)
-            _logger.warning("%s was removed by a client that has not heard of its commit: it is back", place)
-
-
-def remove_links(unneeded: Iterable[Path]) -> None:
-    """Remove the links of these lists, and the lists."""
-    for kept in unneeded:
-        for path in (*(link for link, _ in _links(kept, _places(kept))), kept):
-            with suppress(OSError):
-                path.unlink()
-
-
-def _links(kept: Path, files: Sequence[str]) -> list[tuple[Path, str]]:
-    """The second link to each file."""
-    return [(kept.with_suffix(f".{number}"), file) for number, file in enumerate(files)]
-
-
-def _places(kept: Path) -> Sequence[str]:
-    """Where the files are; none where a gateway was killed before it had linked to anything."""
-    try:
-        places: list[str] = json.loads(kept.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ()
-    return places

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 import duckdb
 import psycopg
 import pytest
-from gateways import gateway_of, stock_client
+from gateways import gateway_of, losing_clients, stock_client
 from log_running import wait_until
 from psycopg import sql
 from secured_servers import make_certificates
@@ -21,9 +20,6 @@ from commitlog.catalog.guard import READER_ROLE, WRITER_ROLE, membership
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.gateway import server
-from commitlog.gateway.committing import Answer
-from commitlog.gateway.session import Session
 
 
 @contextmanager
@@ -109,31 +105,7 @@ def test_stock_client_when_its_connection_is_lost_then_what_was_committed_is_the
     settings: Settings, gateway_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the log commits and the client does not know: before the answer to its text, and to COMMIT."""
-    lost: list[str] = []
-
-    class LosesItsClient(Session):
-        async def _commit(self, text: str) -> None:
-            if "at the text" in text:
-                lost.append("text")
-                asyncio.get_running_loop().call_soon(self._client.abort)
-            await super()._commit(text)
-
-        def _ended(self, text: str, answer: Answer) -> bytes:
-            told = super()._ended(text, answer)
-            if "at COMMIT" in self.message:
-                lost.append("COMMIT")
-                self._client.abort()
-            return told
-
-        message = ""
-
-        def hear_client(self, data: bytes) -> None:
-            self.message = (
-                data.decode(errors="replace") if b"ducklake_snapshot_changes VALUES" in data else self.message
-            )
-            super().hear_client(data)
-
-    monkeypatch.setattr(server, "Session", LosesItsClient)
+    lost = losing_clients(monkeypatch)
     with stock_client(gateway_url) as client:
         client.execute("CREATE TABLE t (id BIGINT)")
         for number, arrow in enumerate(("at the text", "at COMMIT")):

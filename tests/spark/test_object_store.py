@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +18,6 @@ from commitlog.client.files.lake import MARKER, check_free
 from commitlog.client.files.removing import remove_files
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.local.processes import free_port
 from commitlog.ops.maintenance.clean import Cleaning
 from commitlog.spark.source.batch_writer import BatchWriter
 from commitlog.spark.source.options import SourceOptions
@@ -32,26 +30,6 @@ TABLE = "main.people"
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
 S3A = "org.apache.hadoop:hadoop-aws:3.5.0,software.amazon.awssdk:bundle:2.35.4"
-
-
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An S3 server with an empty bucket `lake`; what the AWS clients of this process and its children use."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", free_port(), verbose=False)
-    server.start()
-    url = f"http://127.0.0.1:{server._server.port}"
-    for name, value in {
-        "AWS_ENDPOINT_URL": url,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    fs.S3FileSystem(endpoint_override=url, allow_bucket_creation=True).create_dir("lake")
-    yield url
-    server.stop()
 
 
 @pytest.fixture

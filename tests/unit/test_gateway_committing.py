@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,13 +65,11 @@ class PlayedLog:
         self.sent: list[m.Proposal] = []
         self.asked: list[bytes] = []
         self.found: Exception | None = None
-        self.when_sent: Callable[[], None] = lambda: None
 
     def submit_async(self, proposal: m.Proposal) -> Future[SubmittedOutcome]:
         if self._unsent is not None:
             raise self._unsent
         self.sent.append(proposal)
-        self.when_sent()
         future: Future[SubmittedOutcome] = Future()
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
@@ -135,18 +133,33 @@ class Played:
                     return answer
                 finally:
                     await showing.close()
+                    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+                    await asyncio.sleep(0)  # for what nobody waits for
                     keeping.close()
 
             return asyncio.run(committing())
 
 
-def test_commit_when_committed_then_success_and_its_files_are_kept_from_before_it_is_sent(tmp_path: Path) -> None:
+def test_commit_when_committed_then_success_once_its_files_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     played = Played(PlayedLog(COMMITTED), tmp_path)
-    kept_when_sent: list[Path] = []
-    played.log.when_sent = lambda: kept_when_sent.extend(played.kept)
+    keep, may_keep = Keeping.keep, asyncio.Event()
+
+    async def keep_late(self: Keeping, files: Sequence[str]) -> Path | None:
+        assert list(files) == [str(played.file)]
+        await may_keep.wait()
+        return await keep(self, files)
+
+    async def shown(self: Showing, snapshot_id: int) -> bool:
+        may_keep.set()
+        return True
+
+    monkeypatch.setattr(Keeping, "keep", keep_late)
+    monkeypatch.setattr(Showing, "wait", shown)
 
     async def well(answer: Answer) -> None:
-        assert played.kept == kept_when_sent
+        assert len(played.kept) == 1
         assert answer.watch is not None
         watch = answer.watch()
         assert isinstance(watch, Watch)
@@ -154,7 +167,6 @@ def test_commit_when_committed_then_success_and_its_files_are_kept_from_before_i
 
     answer = played.commit(well)
     assert (answer.refusal, answer.warning) == (None, None)
-    assert len(kept_when_sent) == 1
     assert played.kept == []
     assert played.file.exists()
 

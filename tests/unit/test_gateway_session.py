@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 from commitlog.errors import OutcomeUnknownError
 from commitlog.gateway import wire
 from commitlog.gateway.committing import Answer, identified
-from commitlog.gateway.keeping import Keeping, Watch, bring_back
+from commitlog.gateway.keeping import Watch
 from commitlog.gateway.server import Gateway, Upstream
 from commitlog.gateway.wording import refusal_of_statement, unretried
 
@@ -326,7 +324,7 @@ def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_
     let_go: list[Path] = []
 
     def watch() -> Watch:
-        watched.append(Watch(kept, TIMEOUT_S, let_go.append))
+        watched.append(Watch(kept, TIMEOUT_S, lambda _: None, let_go.append))
         return watched[-1]
 
     async def lost(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
@@ -349,90 +347,6 @@ def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_
 
     play(lost, Answer(watch=watch))
     play(well, Answer(watch=watch))
-
-
-def test_keeping_when_a_client_removes_what_was_committed_then_it_is_back(tmp_path: Path) -> None:
-    file, gone = tmp_path / "a.parquet", tmp_path / "b.parquet"
-    keeping = Keeping(tmp_path / "kept", watched_s=0)
-    assert keeping.keep(["s3://bucket/a.parquet"]) is None
-    assert keeping.keep([str(gone)]) is None
-    file.write_text("rows")
-    kept = keeping.keep([str(file)])
-    assert kept is not None
-    file.unlink()
-    bring_back(kept)
-    assert file.read_text() == "rows"
-
-    async def watching() -> None:
-        keeping.watch(kept)
-        while kept.exists():
-            await asyncio.sleep(LOOK_S)
-
-    asyncio.run(asyncio.wait_for(watching(), TIMEOUT_S))
-    keeping.close()
-    assert list((tmp_path / "kept").iterdir()) == []
-
-
-def test_keeping_when_a_client_is_well_then_its_links_go(tmp_path: Path) -> None:
-    file = tmp_path / "a.parquet"
-    file.write_text("rows")
-    keeping = Keeping(tmp_path / "kept")
-    first, second = keeping.keep([str(file)]), keeping.keep([str(file)])
-    assert first is not None
-    assert second is not None
-
-    async def cancelling() -> None:
-        keeping.watch(first).cancel()
-        while first.exists():
-            await asyncio.sleep(LOOK_S)
-        keeping.let_go(second)
-
-    asyncio.run(asyncio.wait_for(cancelling(), TIMEOUT_S))
-    assert second.exists()
-    keeping.close()
-    assert list((tmp_path / "kept").iterdir()) == []
-    assert file.exists()
-
-
-def test_keeping_when_its_gateway_was_killed_then_the_next_one_brings_files_back_and_watches_them(
-    tmp_path: Path,
-) -> None:
-    file, links = tmp_path / "a.parquet", tmp_path / "kept"
-    file.write_text("rows")
-    killed = "import os, sys; from pathlib import Path; from commitlog.gateway.keeping import Keeping; "
-    killed += "Keeping(Path(sys.argv[1])).keep([sys.argv[2]]); os._exit(9)"
-    subprocess.run([sys.executable, "-c", killed, str(links), str(file)], check=False)
-    file.unlink()
-    living, looking = Keeping(links), Keeping(links)
-    kept = living.keep([str(file)])
-    assert kept is None
-    living_file = tmp_path / "b.parquet"
-    living_file.write_text("rows")
-    kept = living.keep([str(living_file)])
-    assert kept is not None
-
-    async def watching() -> None:
-        looking.watch_left()
-        assert file.read_text() == "rows"
-        file.unlink()  # by a client that has taken longer
-        while not file.exists():
-            await asyncio.sleep(LOOK_S)
-
-    asyncio.run(asyncio.wait_for(watching(), TIMEOUT_S))
-    looking.close()
-    assert kept.exists()
-    # What is watched still is for the next gateway.
-    later = Keeping(links, watched_s=0)
-
-    async def ending() -> None:
-        later.watch_left()
-        while len(list(links.rglob("*.0"))) > 1:
-            await asyncio.sleep(LOOK_S)
-
-    asyncio.run(asyncio.wait_for(ending(), TIMEOUT_S))
-    later.close()
-    living.close()
-    assert list(links.iterdir()) == [kept.parent]
 
 
 @pytest.mark.parametrize("word", ["Primary Key", "UNIQUE", "conflicting", "concurrently"])

@@ -76,6 +76,7 @@ def test_many_rows_go_as_the_clients_own_delete_file() -> None:
     (row,) = parse(commit("delete_large").text).rows["delete_file"]
     assert (file.path, file.path_is_relative, file.file_size_bytes) == (row["path"], True, row["file_size_bytes"])
     assert (len(file.rows), file.data_file_id, found.unused) == (2500, 0, ())
+    assert found.files == (f"/lake/main/t/{row['path']}",)
 
 
 def test_a_delete_file_that_names_the_clients_snapshots_is_written_anew(tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_a_delete_file_that_names_the_clients_snapshots_is_written_anew(tmp_path
     numbers = f"{row['file_size_bytes']}, {row['footer_size']}, NULL"
     found = translated("delete_large", base=base, text={f"{numbers}, NULL)": f"{numbers}, 3)"})
     (file,) = found.changes[0].delete_files
-    assert found.unused == (f"{lake}main/t/{row['path']}",)
+    assert (found.unused, found.files) == ((f"{lake}main/t/{row['path']}",), ())
     assert file.path != row["path"]
     written = pq.read_table(tmp_path / "main/t" / file.path)
     assert written.column_names == ["file_path", "pos"]
@@ -207,12 +208,15 @@ def test_files_are_found_where_their_table_lies() -> None:
     translated("insert", base=base)
     (file,) = parse(commit("insert").text).rows["data_file"]
     assert base.opened == [f"/lake/main/t/{file['path']}"]
+    assert translated("insert").files == tuple(base.opened)
 
 
 def test_a_file_named_by_its_whole_path_is_named_below_its_table_where_it_lies_there() -> None:
     found = translated("add_data_files", text={"/elsewhere/f.parquet": "/lake/main/t/f.parquet"})
     (file,) = found.changes[0].files
     assert (file.path, file.path_is_relative) == ("f.parquet", True)
+    # The client does not remove what it has not made.
+    assert found.files == ()
 
 
 def test_a_table_that_the_client_makes_is_not_taken_for_one_that_has_its_number_by_now() -> None:

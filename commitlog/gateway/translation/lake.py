@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from commitlog.adoption.definitions import Definitions, SourceColumn, SourceTable
@@ -142,8 +142,14 @@ class CommittedLake:
 
     def made_for(self, table_id: int) -> list[str]:
         """The full paths of the files that the client itself has just made for a table."""
-        rows = [*self._new("data_file"), *self._new("delete_file")]
-        return [path for row in rows if row["table_id"] == table_id for path in self.unneeded(row)]
+        return [path for row in self._new_files.get(table_id, ()) for path in self.unneeded(row)]
+
+    @cached_property
+    def _new_files(self) -> Mapping[int, Sequence[Row]]:
+        found: dict[int, list[Row]] = {}
+        for row in (*self._new("data_file"), *self._new("delete_file")):
+            found.setdefault(row["table_id"], []).append(row)
+        return found
 
     def is_plain(self, table_id: int) -> bool:
         """Whether the log gives a table that is created the folder that the client took for it."""

@@ -24,7 +24,8 @@ class Translated:
         changes: of the proposal; none when the commit comes to nothing.
         unused: full paths of files that the client made and the proposal does not name; once it is committed, nobody
             needs them.
-        files: full paths of the data files that the proposal names.
+        files: full paths of files that the client made and the proposal names: those that it removes where it takes its
+            commit for failed.
     """
 
     changes: tuple[m.Change, ...]
@@ -53,22 +54,22 @@ def translate(batch: Batch, base: Base, changes_max: int = m.LogSettings().chang
     deletes = Deletes(batch, base, lake)
     appends = Appends(batch, base, lake, defined)
     changes: list[m.Change] = [*defined]
-    files: list[str] = []
-    unused: list[str] = []
+    made: list[str] = []
+    unneeded: list[str] = []
     for table in _with_rows(batch, lake):
+        of_client = lake.made_for(table.table_id)
+        made += of_client
         if not lake.is_new(table.table_id) and base.is_keyed(table.table_id):
             _check_unaltered(lake, table)
             rows = KeyedRows(base, lake, table)
             ended = batch.ended_rows.get(table.table_id, ())
             changes += rows.changes(deletes.positions(table), ended, appends.given(table), changes_max)
-            unused += lake.made_for(table.table_id)
+            unneeded += of_client
             continue
         changes += deletes.of(table)
-        for appended in appends.to(table):
-            changes.append(appended)
-            folder = lake.folder(table.table_id)
-            files += [folder + each.path if each.path_is_relative else each.path for each in appended.files]
-    return Translated(tuple(changes), (*deletes.unused, *appends.unused, *unused), tuple(files))
+        changes += appends.to(table)
+    unused = (*deletes.unused, *appends.unused, *unneeded)
+    return Translated(tuple(changes), unused, tuple(sorted(set(made).difference(unused))))
 
 
 def _with_rows(batch: Batch, lake: CommittedLake) -> Iterator[SourceTable]:
