@@ -149,7 +149,7 @@ class Sites:
                 changes.append(m.UpdateRow("main", table, {"id": key}, image))
             else:
                 changes.append(m.InsertRow("main", table, image))
-        assert self._commit(name, *changes) or self.constrained
+        assert self._commit(name, *changes) or self.constrained or held
         if self.chance_of_files.random() < 0.2:
             self._append(name)
         if self.chance_of_files.random() < self.moving:
@@ -168,7 +168,8 @@ class Sites:
         if free and taken:
             row = here[self.chance_of_files.choice(taken)]
             image = {**row, "id": self.chance_of_files.choice(free)}
-            assert self._commit(name, m.UpdateRow("main", "k", {"id": row["id"]}, image)) or self.constrained
+            moved = m.UpdateRow("main", "k", {"id": row["id"]}, image)
+            assert self._commit(name, moved) or self.constrained or held
 
     def _birth(self, name: str, key: int) -> str:
         """Which row one is that is inserted: the first one of its key, as far as its site knows, or another one."""
