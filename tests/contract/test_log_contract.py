@@ -229,8 +229,9 @@ def test_commit_when_there_are_no_changes_then_says_so(log: CommitLog) -> None:
 
 def test_commit_when_over_the_size_limit_then_nothing_is_sent(log: CommitLog, table: str) -> None:
     tx = log.transaction()
-    tx.create_view(table, "SELECT " + "1" * 2_000_000)
-    with pytest.raises(ProposalTooLargeError, match="1,048,576"):
+    allowed = log.settings.proposal_bytes_max
+    tx.create_view(table, "SELECT " + "1" * allowed)
+    with pytest.raises(ProposalTooLargeError, match=f"{allowed:,}"):
         tx.commit()
     assert log.outcome(tx.proposal_id).state is OutcomeState.NEVER_SEEN
 
