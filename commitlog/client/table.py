@@ -379,7 +379,8 @@ class Table:
     def restore(self, snapshot: SnapshotGiven, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
         """Make its rows those of an earlier snapshot, by a commit on top; its columns stay as they are now.
 
-        Files that have the same rows now as then stay. The rows of others are read and written again, with new row ids.
+        Files that have the same rows now as then stay. The rows of others are read and written again, with new row ids. Of a
+        table with a primary key, rows are inserted, updated and deleted by it.
 
         Args:
             snapshot: which snapshot's rows; an id or a moment, as in ``scan``.
@@ -391,11 +392,13 @@ class Table:
 
         Raises:
             SnapshotNotFoundError: there is no such snapshot, or not any more.
-            DataFileError: the table has a key, has been created anew since, or columns of then do not fit those of now.
+            DataFileError: the table has been created anew since, or columns of then do not fit those of now.
+            InvalidRequestError: more rows of a table with a key have changed since than a commit takes.
         """
         from commitlog.client.writing.restoring import Restoration
 
-        change = Restoration(self._name, snapshot_named(self._log, "snapshot", snapshot), self._log.contents())
+        then = snapshot_named(self._log, "snapshot", snapshot)
+        change = Restoration(self._name, then, self._log.contents(), self._log.settings.changes_max)
         return self._log.change_rows(self.name, change.put, key=key, **options)
 
     # --- inside -------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,41 @@ def keyed(log: CommitLog, table: str) -> str:
 def rows(log: CommitLog, table: str) -> Iterator[tuple[Any, ...]]:
     log.wait_for_snapshot()
     return iter(sorted(tuple(row.values()) for row in log.table(table).scan().to_arrow().to_pylist()))
+
+
+def test_restore_when_rows_have_keys_then_they_are_as_they_were(log: CommitLog, table: str) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64", "v": "varchar", "at": "timestamptz"}, primary_key=["id"], unique=[["v"]])
+    keyed = log.table(table)
+    at = datetime(1905, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
+    keyed.insert([{"id": 1, "v": "a", "at": at}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}, {"id": 4, "v": "d"}])
+    then, before = log.head_snapshot_id(), list(rows(log, table))
+    keyed.delete_row({"id": 1})
+    keyed.update({"id": 2}, {"id": 9, "v": "b"})
+    keyed.insert({"id": 1, "v": "c2"})
+    keyed.update({"id": 3}, {"id": 3, "v": "a"})
+    keyed.delete_row({"id": 4})
+    keyed.insert({"id": 5, "v": "d"})
+    assert keyed.restore(then) is not None
+    assert list(rows(log, table)) == before
+    assert keyed.restore(then) is None
+    assert keyed.restore(log.head_snapshot_id()) is None
+
+
+def test_restore_when_rows_have_exchanged_unique_values_then_says_what_to_do(log: CommitLog, table: str) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64", "v": "varchar"}, primary_key=["id"], unique=[["v"]])
+    keyed = log.table(table)
+    keyed.insert([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}])
+    then = log.head_snapshot_id()
+    keyed.update({"id": 1}, {"id": 1, "v": "c"})
+    keyed.update({"id": 2}, {"id": 2, "v": "a"})
+    keyed.update({"id": 1}, {"id": 1, "v": "b"})
+    with pytest.raises(InvalidRequestError, match="exchanged UNIQUE values"):
+        keyed.restore(then)
+    keyed.update({"id": 1}, {"id": 1, "v": None})
+    keyed.restore(then)
+    assert list(rows(log, table)) == [(1, "a"), (2, "b")]
 
 
 def test_keyed_rows_when_inserted_updated_and_deleted_then_as_asked(log: CommitLog, keyed: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from commitlog.client.access.contents import Contents
@@ -116,6 +117,51 @@ class Upsert:
             asked = Predicate(first, FilterOp.IN, tuple(values[start : start + _LOOKED_UP_AT_ONCE]))
             for row in Scan(self._contents, self._name, at, where=[asked]).to_arrow().to_pylist():
                 yield _key_of(definition, row), row
+
+
+def put_by_key(
+    transaction: RowTransaction,
+    name: TableName,
+    definition: TableDefinition,
+    there: Sequence[Mapping[str, Any]],
+    wanted: Sequence[Mapping[str, Any]],
+) -> None:
+    """Have the wanted rows in the place of those that are there: each after the one that gives up a UNIQUE value it takes.
+
+    Raises:
+        InvalidRequestError: rows take such values from each other, which no order allows.
+    """
+    table = str(name)
+    now = {_key_of(definition, row): row for row in there}
+    then = {_key_of(definition, row): row for row in wanted}
+    holders = {value: key for key, row in now.items() for value in _unique_values(definition, row)}
+    after = {
+        key: {holders[value] for value in _unique_values(definition, then.get(key, {})) if value in holders} - {key}
+        for key in now | then
+    }
+    try:
+        ordered = list(TopologicalSorter(after).static_order())
+    except CycleError as error:
+        rows = ", ".join(shown(_shown_key(definition, now[key])) for key in error.args[1][1:])
+        raise InvalidRequestError(
+            f"the rows {rows} of table {name} have exchanged UNIQUE values, which one commit cannot undo: update or "
+            "delete one of them first"
+        ) from None
+    for key in ordered:
+        if key not in then:
+            transaction.delete_row(table, _shown_key(definition, now[key]))
+        elif key in now:
+            transaction.update_row(table, _shown_key(definition, now[key]), then[key])
+        else:
+            transaction.insert_row(table, then[key])
+
+
+def _unique_values(definition: TableDefinition, row: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """What a row holds by its UNIQUE constraints, with the number of each; nothing by one of which a column is NULL."""
+    for number, columns in enumerate(definition.unique):
+        names = [definition.column_by_id(each).name for each in columns]
+        if all(row.get(column) is not None for column in names):
+            yield number, tuple(row[column] for column in names)
 
 
 def _key_names(definition: TableDefinition) -> list[str]:

@@ -5,50 +5,85 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from commitlog.client.access.contents import Contents
+from commitlog.client.reading.changes import AFTER, CHANGE, INSERT, ROW_ID, RowChanges
 from commitlog.client.reading.file_rows import FileReader
+from commitlog.client.reading.row_diff import net_rows
 from commitlog.client.reading.rows_of_file import rows_left
+from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.fitting import fit
+from commitlog.client.writing.keyed_rows import check_row_count, put_by_key
 from commitlog.client.writing.table_writer import write_rows
 from commitlog.client.writing.targets import RowTransaction, table_in_files
 from commitlog.errors import DataFileError
 
 if TYPE_CHECKING:
-    from commitlog.catalog.queries import CatalogFile
+    from commitlog.catalog.queries import CatalogFile, CatalogTable
 
 
 class Restoration:
     """The rows of a table at a snapshot, put back at the base of one transaction after another.
 
-    Files that have the same rows now as then stay. The rows of others are written again, since a file that has left its
-    table cannot come back without losing what was deleted of it; they have new row ids.
+    Of a table with a primary key, rows are inserted, updated and deleted by it. Of another one, files that have the same rows
+    now as then stay. The rows of others are written again, since a file that has left its table cannot come back without losing
+    what was deleted of it; they have new row ids.
 
     Args:
         name: of the table.
         snapshot_id: when its rows were those that are wanted.
-        contents: says which files there are and were.
+        contents: says which files and rows there are and were.
+        changes_max: how many rows a commit changes at most, where the table has a key.
     """
 
-    def __init__(self, name: TableName, snapshot_id: int, contents: Contents) -> None:
+    def __init__(self, name: TableName, snapshot_id: int, contents: Contents, changes_max: int) -> None:
         self._name = name
         self._snapshot_id = snapshot_id
         self._contents = contents
+        self._changes_max = changes_max
 
     def put(self, transaction: RowTransaction) -> None:
         """Put the rows back; there is nothing to change when they are the same.
 
         Raises:
             TableNotFoundError: the table is not there now, or was not then.
-            DataFileError: the table has a key, has been created anew, or a file of then is gone.
+            DataFileError: the table has been created anew, or a file of then is gone.
+            InvalidRequestError: more rows of a table with a key have changed than a commit takes.
         """
+        at, contents = transaction.base_snapshot_id, self._contents
+        with contents.at_once():
+            now, then = self._at(at), self._at(self._snapshot_id)
+        if now.definition.table_id != then.definition.table_id:
+            raise DataFileError(f"table {self._name} has been created anew since snapshot {self._snapshot_id}")
+        if now.definition.keyed:
+            self._put_rows(transaction, now)
+        else:
+            self._put_files(transaction)
+
+    def _at(self, snapshot_id: int) -> CatalogTable:
+        self._contents.check_snapshot(snapshot_id)
+        table = self._contents.table_at(self._name.schema, self._name.name, snapshot_id)
+        if table is None:
+            raise missing_table(self._name, snapshot_id, self._contents)
+        return table
+
+    def _put_rows(self, transaction: RowTransaction, now: CatalogTable) -> None:
+        since = net_rows(
+            RowChanges(self._contents, self._name, self._snapshot_id, transaction.base_snapshot_id).to_arrow()
+        )
+        check_row_count(since.num_rows, self._changes_max)
+        kinds = since[CHANGE].to_pylist()
+        rows = since.drop_columns([ROW_ID, CHANGE]).to_pylist()
+        come = [row for row, kind in zip(rows, kinds, strict=True) if kind in (INSERT, AFTER)]
+        gone = [row for row, kind in zip(rows, kinds, strict=True) if kind not in (INSERT, AFTER)]
+        if come or gone:
+            transaction.read(str(self._name))
+            put_by_key(transaction, self._name, now.definition, come, gone)
+
+    def _put_files(self, transaction: RowTransaction) -> None:
         at, contents = transaction.base_snapshot_id, self._contents
         with contents.at_once():
             now, then = (table_in_files(contents, self._name, each) for each in (at, self._snapshot_id))
             files_now, files_then = contents.files_at(now, at), contents.files_at(then, self._snapshot_id)
-        if now.definition.keyed:
-            raise DataFileError(f"table {self._name} has a primary key: its rows are put back one by one, by upsert")
-        if now.definition.table_id != then.definition.table_id:
-            raise DataFileError(f"table {self._name} has been created anew since snapshot {self._snapshot_id}")
         kept = {_held(each) for each in files_now} & {_held(each) for each in files_then}
         gone = [each.data_file_id for each in files_now if _held(each) not in kept]
         back = [each for each in files_then if _held(each) not in kept]
