@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from commitlog.client.reading.row_diff import net_rows
+from commitlog.errors import InvalidRequestError
 from commitlog.testing import InMemoryCommitLog
 
 
@@ -58,3 +59,19 @@ def test_diff_when_a_table_was_restored_then_only_rows_that_differ_are_told(tmp_
         assert table.diff(now).drop_columns(["rowid"]).to_pylist() == [
             {"change_type": "insert", "id": each, "at": [each]} for each in range(3)
         ]
+
+
+def test_restore_when_rows_have_keys_then_as_many_are_put_back_as_a_commit_changes(tmp_path: Path) -> None:
+    with InMemoryCommitLog(data_path=tmp_path, changes_max=3) as log:
+        with log.transaction() as tx:
+            tx.create_table("main.t", {"id": "int64", "v": "int64"}, primary_key=["id"])
+        table = log.table("main.t")
+        table.insert([{"id": each, "v": 0} for each in range(3)])
+        then = log.head_snapshot_id()
+        table.upsert([{"id": each, "v": 1} for each in range(3)])
+        table.restore(then)
+        assert table.scan().to_arrow()["v"].to_pylist() == [0, 0, 0]
+        table.insert([{"id": 3}])
+        table.upsert([{"id": each, "v": 2} for each in range(3)])
+        with pytest.raises(InvalidRequestError, match="4 rows"):
+            table.restore(then)

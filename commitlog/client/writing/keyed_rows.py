@@ -125,15 +125,18 @@ def put_by_key(
     definition: TableDefinition,
     there: Sequence[Mapping[str, Any]],
     wanted: Sequence[Mapping[str, Any]],
+    changes_max: int,
 ) -> None:
     """Have the wanted rows in the place of those that are there: each after the one that gives up a UNIQUE value it takes.
 
     Raises:
-        InvalidRequestError: rows take such values from each other, which no order allows.
+        InvalidRequestError: these are more than ``changes_max`` changes, which one commit takes, or rows take such values from
+            each other, which no order allows.
     """
     table = str(name)
     now = {_key_of(definition, row): row for row in there}
     then = {_key_of(definition, row): row for row in wanted}
+    check_row_count(len(now | then), changes_max)
     holders = {value: key for key, row in now.items() for value in _unique_values(definition, row)}
     after = {
         key: {holders[value] for value in _unique_values(definition, then.get(key, {})) if value in holders} - {key}

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from commitlog.client.access.contents import Contents
-from commitlog.client.reading.changes import AFTER, CHANGE, INSERT, ROW_ID, RowChanges
+from commitlog.client.reading.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, ROW_ID, RowChanges
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.row_diff import net_rows
 from commitlog.client.reading.rows_of_file import rows_left
-from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.fitting import fit
-from commitlog.client.writing.keyed_rows import check_row_count, put_by_key
+from commitlog.client.writing.keyed_rows import put_by_key
 from commitlog.client.writing.table_writer import write_rows
-from commitlog.client.writing.targets import RowTransaction, table_in_files
+from commitlog.client.writing.targets import RowTransaction, table_in_files, table_there
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError
 
 if TYPE_CHECKING:
-    from commitlog.catalog.queries import CatalogFile, CatalogTable
+    from commitlog.catalog.queries import CatalogFile
 
 
 class Restoration:
@@ -51,33 +51,26 @@ class Restoration:
         """
         at, contents = transaction.base_snapshot_id, self._contents
         with contents.at_once():
-            now, then = self._at(at), self._at(self._snapshot_id)
+            now, then = (table_there(contents, self._name, each) for each in (at, self._snapshot_id))
         if now.definition.table_id != then.definition.table_id:
             raise DataFileError(f"table {self._name} has been created anew since snapshot {self._snapshot_id}")
         if now.definition.keyed:
-            self._put_rows(transaction, now)
+            self._put_rows(transaction, now.definition)
         else:
             self._put_files(transaction)
 
-    def _at(self, snapshot_id: int) -> CatalogTable:
-        self._contents.check_snapshot(snapshot_id)
-        table = self._contents.table_at(self._name.schema, self._name.name, snapshot_id)
-        if table is None:
-            raise missing_table(self._name, snapshot_id, self._contents)
-        return table
-
-    def _put_rows(self, transaction: RowTransaction, now: CatalogTable) -> None:
+    def _put_rows(self, transaction: RowTransaction, definition: TableDefinition) -> None:
         since = net_rows(
             RowChanges(self._contents, self._name, self._snapshot_id, transaction.base_snapshot_id).to_arrow()
         )
-        check_row_count(since.num_rows, self._changes_max)
+        if not since.num_rows:
+            return
         kinds = since[CHANGE].to_pylist()
         rows = since.drop_columns([ROW_ID, CHANGE]).to_pylist()
-        come = [row for row, kind in zip(rows, kinds, strict=True) if kind in (INSERT, AFTER)]
-        gone = [row for row, kind in zip(rows, kinds, strict=True) if kind not in (INSERT, AFTER)]
-        if come or gone:
-            transaction.read(str(self._name))
-            put_by_key(transaction, self._name, now.definition, come, gone)
+        there = [row for row, kind in zip(rows, kinds, strict=True) if kind in (INSERT, AFTER)]
+        wanted = [row for row, kind in zip(rows, kinds, strict=True) if kind in (DELETE, BEFORE)]
+        transaction.read(str(self._name))
+        put_by_key(transaction, self._name, definition, there, wanted, self._changes_max)
 
     def _put_files(self, transaction: RowTransaction) -> None:
         at, contents = transaction.base_snapshot_id, self._contents

@@ -45,6 +45,20 @@ class RowTransaction(Protocol):
     def remove_unless_committed(self, table: str, folder: str, paths: Iterable[str]) -> None: ...
 
 
+def table_there(contents: Contents, name: TableName, at: int) -> CatalogTable:
+    """A table at a snapshot.
+
+    Raises:
+        TableNotFoundError: there is none of that name.
+        SnapshotNotFoundError: there is no such snapshot, or not any more.
+    """
+    contents.check_snapshot(at)
+    table = contents.table_at(name.schema, name.name, at)
+    if table is None:
+        raise missing_table(name, at, contents)
+    return table
+
+
 def table_in_files(contents: Contents, name: TableName, at: int, where: Sequence[Predicate] = ()) -> CatalogTable:
     """A table at a snapshot, all of whose rows that match are in files.
 
@@ -52,10 +66,7 @@ def table_in_files(contents: Contents, name: TableName, at: int, where: Sequence
         TableNotFoundError: there is none of that name.
         DataFileError: some are in the catalog itself.
     """
-    contents.check_snapshot(at)
-    table = contents.table_at(name.schema, name.name, at)
-    if table is None:
-        raise missing_table(name, at, contents)
+    table = table_there(contents, name, at)
     if contents.rows_at(table.definition.table_id, at) and Scan(contents, name, at, where=where).stored_count():
         raise rows_without_file(name, table.definition)
     return table
