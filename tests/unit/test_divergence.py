@@ -156,14 +156,19 @@ def test_take_remote_when_what_is_in_the_way_has_left_the_window_then_says_what_
 def moved() -> Pair:
     """Two sites: each has given user 1 another key; 2 of the first stands, 3 of the second is held back."""
     a, b = site("a", 1), site("b", 2)
-    with a.transaction() as tx:
-        tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"])
-        tx.insert_row("main.users", {"id": 1, "mail": "ann"})
-    settle(a, b)
+    begin(a, b)
     move(a, 1, 2)
     move(b, 1, 3)
     settle(a, b)
     return a, b
+
+
+def begin(a: InMemoryCommitLog, b: InMemoryCommitLog) -> None:
+    """Both have user 1."""
+    with a.transaction() as tx:
+        tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"])
+        tx.insert_row("main.users", {"id": 1, "mail": "ann"})
+    settle(a, b)
 
 
 def move(log: InMemoryCommitLog, key: int, to: int, mail: str = "ann") -> None:
@@ -257,10 +262,7 @@ def test_row_when_moved_twice_or_back_while_another_site_moves_it_then_one_stand
 
 def test_row_when_moved_onto_a_key_that_another_site_inserts_then_the_one_that_lost_there_claims_nothing() -> None:
     a, b = site("a", 1), site("b", 0)
-    with a.transaction() as tx:
-        tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"])
-        tx.insert_row("main.users", {"id": 1, "mail": "ann"})
-    settle(a, b)
+    begin(a, b)
     move(a, 1, 2)
     insert(b, 2, "bob")
     move(b, 1, 3)
@@ -269,10 +271,7 @@ def test_row_when_moved_onto_a_key_that_another_site_inserts_then_the_one_that_l
 
 def test_row_when_an_update_of_it_stands_under_the_old_key_after_all_then_what_was_moved_is_held_back() -> None:
     a, b = site("a", 1), site("b", 0)
-    with a.transaction() as tx:
-        tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"])
-        tx.insert_row("main.users", {"id": 1, "mail": "ann"})
-    settle(a, b)
+    begin(a, b)
     move(a, 1, 2)
     move(b, 1, 1, "ann of b")
     insert(a, 1, "another")  # It supersedes the end, and knows nothing of the update, which comes first.
