@@ -79,6 +79,7 @@ class Settings:
         genesis: other first values of a log that is created, by the names of the log's settings.
         batch_records_max: most proposals that are decided and appended together.
         batch_bytes_max: most bytes of outcomes that are appended together.
+        batch_wait_ms: the longest that a proposal waits for those of other writers who are busy too, to be appended together.
         receipts_timeout_ms: how long a client waits for its receipt before the outcome counts as unknown.
         catalog_timeout_ms: how long a reader waits for the catalog to hold what was committed before it asked.
         staleness_ms: how old what a reader sees may be, so that it need not ask the log each time; 0 is the newest.
@@ -122,6 +123,7 @@ class Settings:
     proposal_bytes_max: int
     batch_records_max: int
     batch_bytes_max: int
+    batch_wait_ms: int
     receipts_timeout_ms: int
     catalog_timeout_ms: int
     staleness_ms: int

@@ -140,6 +140,7 @@ def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) ->
         "proposal_bytes_max": 4_000_000,
         "batch_records_max": 5_000,
         "batch_bytes_max": 32 * 1024 * 1024,
+        "batch_wait_ms": 4,
         "receipts_timeout_ms": 30_000,
         "catalog_timeout_ms": 30_000,
         "staleness_ms": 0,

@@ -121,6 +121,7 @@ READERS: Mapping[str, Callable[[object, str], object]] = {
     "proposal_bytes_max": _whole(1_024, 64 * 1024 * 1024),
     "batch_records_max": _whole(1, 100_000),
     "batch_bytes_max": _whole(1_024, 1024 * 1024 * 1024),
+    "batch_wait_ms": _whole(0, 100),
     "receipts_timeout_ms": _whole(1, 3_600_000),
     "catalog_timeout_ms": _whole(1, 3_600_000),
     "staleness_ms": _whole(0, 3_600_000),

@@ -1,8 +1,9 @@
 """The work of the active sequencer, in rounds: decide what was proposed, append it, tell what is accepted.
 
-What may be believed and told is in `serving`; here is who is asked when. A lone proposal is appended at once. While a batch is
-on its way the next one gathers: what comes is decided, and appended together as soon as that one is accepted, or when it is
-full. So under load an append carries the commits of many writers, and a backlog keeps several full ones on their way.
+What may be believed and told is in `serving`; here is who is asked when. A lone proposal is appended at once, that of one
+among many writers waits a moment for theirs (`gathering`). While a batch is on its way the next one gathers: what comes is
+decided, and appended together as soon as that one is accepted, or when it is full. So under load an append carries the commits
+of many writers, and a backlog keeps several full ones on their way.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from commitlog.domain.model import Receipt
 from commitlog.errors import LogLossError
 from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.codec import Heartbeat, encode_heartbeat
+from commitlog.log.gathering import Gathering
 from commitlog.log.ports import Ports
 from commitlog.log.replica import Untold
 from commitlog.log.serving import DoubtError, Records, SentBatch, Serving, Telling
@@ -36,10 +38,11 @@ _logger = logging.getLogger("commitlog.sequencer")
 
 
 class Limits(NamedTuple):
-    """How much is appended together."""
+    """How much is appended together, and how long the first of it waits for the rest."""
 
     records_max: int
     bytes_max: int
+    wait_s: float
 
 
 class _Unsaid(NamedTuple):
@@ -84,6 +87,7 @@ class Active:
         self._decides_as_made = decides_as_made
         self._on_accepted = on_accepted
         self._batch = Batch()
+        self._gathering = Gathering(limits.wait_s)
         self._sent: dict[SentBatch, Batch] = {}
         self._unsaid: list[_Unsaid] = []
         self._handed_over = 0
@@ -178,12 +182,23 @@ class Active:
         if self._is_full() or not self._telling.has_room:
             return True
         room = self._limits.records_max - len(self._batch)
-        is_idle = not len(self._batch) and not self._serving.in_flight and not self._unsaid
-        messages = self._ports.proposals.poll(room, IDLE_WAIT_S if is_idle else 0)
+        messages = self._proposed(room)
         if messages:
             now_ms = None if self._decides_as_made else self._ports.clock_ms()
             self._decider.decide_all(messages, self._batch, now_ms=now_ms, told=self._telling.told)
         return len(messages) < room
+
+    def _proposed(self, room: int) -> list[Incoming]:
+        """What has come; when there is nothing else to do, the first that comes and those worth waiting for."""
+        is_idle = not len(self._batch) and not self._serving.in_flight and not self._unsaid
+        messages = self._ports.proposals.poll(room, IDLE_WAIT_S if is_idle else 0)
+        if messages and len(messages) < room:
+            now_s = self._ports.clock_s()
+            missing = min(self._gathering.expected(now_s), room) - len(messages)
+            if is_idle and missing > 0:
+                messages += self._ports.proposals.poll(room - len(messages), self._gathering.wait_s, wanted=missing)
+            self._gathering.came(messages, now_s)
+        return messages
 
     def _send(self) -> None:
         batch, self._batch = self._batch, Batch()

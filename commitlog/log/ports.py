@@ -52,8 +52,8 @@ class Voice(Protocol):
 class Proposals(Protocol):
     """The proposals that were not decided yet."""
 
-    def poll(self, records_max: int, timeout_s: float) -> list[Incoming]:
-        """What is there, or the first that comes within the time.
+    def poll(self, records_max: int, timeout_s: float, *, wanted: int = 1) -> list[Incoming]:
+        """What is there, as soon as ``wanted`` are, or the time is over.
 
         Raises:
             DoubtError: an offset is not what was expected.

@@ -63,15 +63,15 @@ class ProposalSource:
         assign(settings, self._consumer, [TopicPartition(topic, number, offset) for number, offset in starts.items()])
         self._hearing = Hearing(settings, topic)
 
-    def poll(self, records_max: int, timeout_s: float) -> list[Incoming]:
-        """What is there, or the first that comes within the timeout.
+    def poll(self, records_max: int, timeout_s: float, *, wanted: int = 1) -> list[Incoming]:
+        """What is there, as soon as ``wanted`` are, or the time is over.
 
         Raises:
             DoubtError: an offset is not what was expected, or what is there is not given out.
             LogRefusedError: Kafka does not let the topic be read.
         """
         incoming: list[Incoming] = []
-        for message in take(self._consumer, records_max, timeout_s):
+        for message in take(self._consumer, records_max, timeout_s, wanted=wanted):
             error = message.error()
             if error is not None:
                 self._heed(error)

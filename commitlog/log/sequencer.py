@@ -380,7 +380,9 @@ class Sequencer:
             telling,
             ports,
             self._topics,
-            limits=Limits(self._settings.batch_records_max, self._settings.batch_bytes_max),
+            limits=Limits(
+                self._settings.batch_records_max, self._settings.batch_bytes_max, self._settings.batch_wait_ms / 1000
+            ),
             decides_as_made=self._decides_as_made,
             on_accepted=self._accepted,
         )

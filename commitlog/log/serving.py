@@ -238,7 +238,7 @@ class Serving:
 
     def _accept(self, batch: SentBatch, next_offset: int) -> None:
         self.next_offset = next_offset
-        self.accepted = self.accepted._replace(seq=batch.seq, hash=batch.hash)
+        self.accepted = self.accepted.replace(seq=batch.seq, hash=batch.hash)
 
 
 @dataclass(slots=True, eq=False)

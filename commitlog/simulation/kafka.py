@@ -368,8 +368,8 @@ class Consumer:
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         self._machine.called()
-        if timeout and not self._has_some():
-            self._machine.wait(None if timeout < 0 else timeout, self._has_some)
+        if timeout and not self._has(num_messages):
+            self._machine.wait(None if timeout < 0 else timeout, lambda: self._has(num_messages))
         if self.is_deaf or not self._broker.is_reached_by(self._machine):
             return []
         given: list[Message] = []
@@ -379,23 +379,24 @@ class Consumer:
             given += self._taken(at, num_messages - len(given))
         return given
 
-    def _has_some(self) -> bool:
+    def _has(self, count: int) -> bool:
         if self.is_deaf or not self._broker.is_reached_by(self._machine):
             return False
-        return any(self._is_due(at, offset) for at, offset in self._next.items())
+        return sum(self._due(at, offset) for at, offset in self._next.items()) >= count
 
-    def _is_due(self, at: tuple[str, int], offset: int) -> bool:
+    def _due(self, at: tuple[str, int], offset: int) -> int:
+        """How much of a partition would be given out; an error or an end is one message."""
         if at in self._stopped:
-            return False
+            return 0
         partition = self._broker.topics[at[0]][at[1]]
-        if offset == partition.first + len(partition.records):
-            return self._tells_end and self._told_end.get(at) != offset
-        return True
+        if offset == partition.end:
+            return int(self._tells_end and self._told_end.get(at) != offset)
+        return max(1, partition.end - offset)
 
     def _taken(self, at: tuple[str, int], count: int) -> Sequence[Message]:
         topic, number = at
         partition, offset = self._broker.topics[topic][number], self._next[at]
-        if not self._is_due(at, offset):
+        if not self._due(at, offset):
             return ()
         if not partition.first <= offset <= partition.end:
             self._stopped.add(at)

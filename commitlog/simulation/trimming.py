@@ -15,7 +15,7 @@ from commitlog.domain.state.replaying import replay
 from commitlog.log.checkpoint import checkpoint_dir_of, newest_seq, write_checkpoint
 from commitlog.log.codec import Trim
 from commitlog.log.results import ResultRecord, ResultsReader
-from commitlog.log.trims import delete_before, last_trim, position_of, write_trim
+from commitlog.log.trims import delete_before, last_trim, position_of, trim_at, write_trim
 from commitlog.simulation.choices import Choices
 
 EVERY_S = (0.5, 2.0, 5.0)
@@ -64,7 +64,9 @@ class Trimmer:
     def _noted(self, kept: ResultRecord, settings: Settings) -> Trim:
         position = kept.position_in(self._log_id())
         head, now_ms = kept.outcome.head_snapshot_id, settings.machine.now_ms()
-        return Trim(self._archive[0].raw, *position, head, archive="simulated", trimmed_at_ms=now_ms)
+        return trim_at(
+            position, genesis=self._archive[0].raw, head_snapshot_id=head, archive="simulated", trimmed_at_ms=now_ms
+        )
 
     def _help(self, settings: Settings, noted: Trim) -> None:
         if newest_seq(settings) < noted.seq:

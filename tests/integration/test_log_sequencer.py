@@ -440,6 +440,6 @@ def test_reader_when_the_position_is_of_another_log_then_stops(settings: Setting
         assert [records for records in reader.read_to_end() if records] == []
         assert reader.position == position
     with pytest.raises(LogIntegrityError, match="does not hold the outcome 2"):
-        ResultsReader(settings, after=position._replace(hash=b"?" * 32))
+        ResultsReader(settings, after=position.replace(hash=b"?" * 32))
     with pytest.raises(LogIntegrityError, match="ends at offset"):
-        ResultsReader(settings, after=position._replace(results_offset=10_000))
+        ResultsReader(settings, after=position.replace(results_offset=10_000))

@@ -27,7 +27,8 @@ from commitlog.log.chain import Chain
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.codec import Trim, decode_receipts
 from commitlog.log.publisher import Publisher
-from commitlog.log.results import ReadAhead, ResultRecord
+from commitlog.log.read_ahead import ReadAhead
+from commitlog.log.results import ResultRecord
 from commitlog.log.serving import SentBatch, Serving, Telling
 from commitlog.simulation import running, trimming
 
@@ -133,7 +134,7 @@ def a_zombie_is_believed(patch: Patch) -> None:
 
     def outcome(self: Chain, state: object, head: object, raw: bytes, offset: int) -> object:
         if head.epoch < state.epoch and head.seq == state.seq + 1:  # type: ignore[attr-defined]
-            head = head._replace(epoch=state.epoch, prev_hash=state.hash)  # type: ignore[attr-defined]
+            head = head.replace(epoch=state.epoch, prev_hash=state.hash)  # type: ignore[attr-defined]
         return real(self, state, head, raw, offset)  # type: ignore[arg-type]
 
     patch.setattr(Chain, "_outcome", outcome)
@@ -144,7 +145,7 @@ def what_is_sent_again_is_given_out_again(patch: Patch) -> None:
 
     def outcome(self: Chain, state: object, head: object, raw: bytes, offset: int) -> object:
         if head.epoch == state.epoch and head.seq == state.seq:  # type: ignore[attr-defined]
-            state = state._replace(seq=head.seq - 1, hash=head.prev_hash)  # type: ignore[attr-defined]
+            state = state.replace(seq=head.seq - 1, hash=head.prev_hash)  # type: ignore[attr-defined]
         return real(self, state, head, raw, offset)  # type: ignore[arg-type]
 
     patch.setattr(Chain, "_outcome", outcome)
@@ -178,7 +179,7 @@ def a_checkpoint_says_a_later_place(patch: Patch) -> None:
         kept = self._replica._kept_back
         if kept and self._replica.has_genesis:
             self._replica._position = (
-                kept[-1].position_in(self._replica.state.log_id)._replace(seq=self._replica.position.seq)
+                kept[-1].position_in(self._replica.state.log_id).replace(seq=self._replica.position.seq)
             )
         return real(self)
 

@@ -23,6 +23,7 @@ from commitlog.log.codec import (
     decode_receipts,
     encode_proposal,
 )
+from commitlog.log.gathering import LATELY_S
 from commitlog.log.ports import Ports
 from commitlog.log.replica import Untold
 from commitlog.log.reports import Report
@@ -30,6 +31,7 @@ from commitlog.log.serving import UNREPORTED_S_MAX, DoubtError, Serving, Telling
 from commitlog.log.topics import topics_of
 
 TOPICS = topics_of("main")
+WAIT_S = 0.005
 
 
 class World:
@@ -42,15 +44,24 @@ class World:
         self.answers: deque[Callable[[], None]] = deque()
         self.said: list[tuple[str, int, bytes]] = []
         self.waiting: deque[Incoming] = deque()
+        self.coming: deque[Incoming] = deque()
+        self.waited_for: list[tuple[int, float]] = []
         self.fails = 0
         self.now_s = 0.0
         self.sent = 0
 
-    def propose(self, value: bytes | None = None) -> None:
+    def propose(self, value: bytes | None = None, *, writer: str = "w1") -> None:
+        self.waiting.append(self._proposal(value, writer))
+
+    def propose_soon(self, *, writer: str) -> None:
+        """A proposal that only who waits for more gets now."""
+        self.coming.append(self._proposal(None, writer))
+
+    def _proposal(self, value: bytes | None, writer: str) -> Incoming:
         self.sent += 1
         change = m.CreateSchema(f"s{self.sent}")
-        made = encode_proposal(m.Proposal(UUID(make_id(self.sent)).bytes, "w1", 0, (change,), created_at_ms=START_MS))
-        self.waiting.append(Incoming(0, self.sent, b"w1", made if value is None else value))
+        made = encode_proposal(m.Proposal(UUID(make_id(self.sent)).bytes, writer, 0, (change,), created_at_ms=START_MS))
+        return Incoming(0, self.sent, writer.encode(), made if value is None else value)
 
     def told(self) -> list[int]:
         return [
@@ -95,7 +106,11 @@ class Source:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def poll(self, records_max: int, timeout_s: float) -> list[Incoming]:
+    def poll(self, records_max: int, timeout_s: float, *, wanted: int = 1) -> list[Incoming]:
+        if wanted > 1:
+            self._world.waited_for.append((wanted, timeout_s))
+            self._world.waiting += self._world.coming
+            self._world.coming.clear()
         return self._world.take(records_max)
 
     def close(self) -> None: ...
@@ -122,7 +137,7 @@ class Sequencing:
             self.telling,
             Ports(world, world, Source(world), lambda: START_MS, lambda: world.now_s),
             TOPICS,
-            limits=Limits(records_max, 1_000_000),
+            limits=Limits(records_max, 1_000_000, WAIT_S),
         )
 
     def step(self, *, reports: bool = True, answers: bool = True) -> None:
@@ -164,6 +179,43 @@ def test_proposals_when_a_batch_is_on_its_way_then_gathered_until_it_is_accepted
     running.world.reports.popleft()()
     running.step(reports=False)
     assert (running.accepted(), len(running.world.reports)) == ([1, 2, 3, 4], 3)
+
+
+def busy(writers: int, *, records_max: int = 100) -> Sequencing:
+    """A sequencer to which so many writers have proposed, 1,000 times a second in all, for longer than a span."""
+    running = Sequencing(records_max=records_max)
+    while running.world.now_s < 2 * LATELY_S:
+        running.world.now_s += 0.001
+        running.world.propose(writer=f"w{running.world.sent % writers}")
+        running.step()
+    running.step()
+    running.world.waited_for.clear()
+    return running
+
+
+def test_proposal_when_several_writers_are_busy_then_it_waits_for_theirs_and_goes_with_them() -> None:
+    running = busy(3)
+    decided = len(running.accepted())
+    running.world.propose(writer="w0")
+    for writer in ("w1", "w2"):
+        running.world.propose_soon(writer=writer)
+    running.step(reports=False)
+    assert (running.world.waited_for, len(running.accepted())) == ([(2, WAIT_S)], decided + 3)
+
+
+def test_proposal_when_nobody_else_comes_in_time_then_it_goes_alone() -> None:
+    running = busy(3)
+    decided = len(running.accepted())
+    running.world.propose(writer="w0")
+    running.step(reports=False)
+    assert len(running.accepted()) == decided + 1
+
+
+def test_proposal_when_a_batch_holds_fewer_than_there_are_writers_then_no_more_are_waited_for_than_fit() -> None:
+    running = busy(5, records_max=3)
+    running.world.propose(writer="w0")
+    running.step(reports=False)
+    assert running.world.waited_for == [(2, WAIT_S)]
 
 
 def test_proposals_when_they_fill_batches_then_several_are_on_their_way() -> None:

@@ -1,0 +1,54 @@
+"""How many proposals a batch waits for before it is appended.
+
+Writers that wait for their answers propose together again once they were answered together, and an append, a fetch of
+receipts and a statement of the projector then carry the commits of them all. So a batch waits a moment, until each writer
+heard lately has proposed. Where few proposals come in that time nobody waits, nor does a lone writer, of whom nothing
+comes before the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from commitlog.log.batches import Incoming
+
+LATELY_S = 0.1
+WORTH_WAITING = 1
+"""So many must come in the time that a batch may wait."""
+
+
+class Gathering:
+    """Counts what comes, in spans of a tenth of a second; the last whole one tells what to expect.
+
+    Args:
+        wait_s: the longest that a batch waits.
+    """
+
+    def __init__(self, wait_s: float) -> None:
+        self.wait_s = wait_s
+        self._expected = 1
+        self._begin(float("-inf"))
+
+    def came(self, messages: Iterable[Incoming], now_s: float) -> None:
+        """Notes what has come."""
+        self._move_on(now_s)
+        for message in messages:
+            self._writers.add(message.key)
+            self._proposals += 1
+
+    def expected(self, now_s: float) -> int:
+        """How many proposals are worth waiting for, the first one among them."""
+        self._move_on(now_s)
+        return self._expected
+
+    def _move_on(self, now_s: float) -> None:
+        past_s = now_s - self._began_s
+        if past_s >= LATELY_S:
+            in_time = self._proposals / past_s * self.wait_s
+            self._expected = len(self._writers) if in_time >= WORTH_WAITING else 1
+            self._begin(now_s)
+
+    def _begin(self, now_s: float) -> None:
+        self._began_s = now_s
+        self._proposals = 0
+        self._writers: set[bytes | None] = set()
