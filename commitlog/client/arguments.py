@@ -101,33 +101,34 @@ def checked_mapping(what: str, given: Any, meaning: str) -> Mapping[Any, Any]:
     return given
 
 
-def checked_schema(name: str) -> str:
+def checked_schema(name: Any) -> str:
     """The name of a schema."""
     return checked_text("the name of a schema", name)
 
 
-def checked_ids(what: str, given: Iterable[int]) -> tuple[int, ...]:
+def checked_ids(what: str, given: Any) -> tuple[int, ...]:
     """Ids of files or rows."""
     # What is known of files is often kept by their ids.
     ids = list(given) if isinstance(given, Mapping) else given
     return tuple(checked_count(f"each of {what}", each) for each in checked_items(what, ids, Integral, "ids"))
 
 
-def checked_positions(given: Iterable[int]) -> tuple[int, ...]:
+def checked_positions(given: Any) -> tuple[int, ...]:
     """Positions of rows in a file."""
     return checked_ids("the positions of a file", given)
 
 
-def checked_version(row_time_us: int | None, origin: RowOrigin | None) -> tuple[int | None, RowOrigin | None]:
+def checked_version(row_time_us: Any, origin: Any) -> tuple[int | None, RowOrigin | None]:
     """The time and the origin of a row\'s version."""
-    if row_time_us is not None and (isinstance(row_time_us, bool) or not isinstance(row_time_us, Integral)):
+    is_whole = isinstance(row_time_us, Integral) and not isinstance(row_time_us, bool)
+    if row_time_us is not None and not is_whole:
         raise InvalidRequestError(f"row_time_us must be microseconds since 1970, not {shown(row_time_us)}")
     if origin is not None and not isinstance(origin, RowOrigin):
         raise InvalidRequestError(f"origin must be a RowOrigin, not {shown(origin)}")
     return row_time_us, origin
 
 
-def checked_properties(given: Mapping[str, str] | None) -> dict[str, str]:
+def checked_properties(given: Any) -> dict[str, str]:
     """The properties of a table."""
     pairs = checked_mapping("properties", {} if given is None else given, "names to texts")
     return {

@@ -190,6 +190,10 @@ class Changeset(TablesInSight):
         self._log.claim_data_path()
         RowAppend(name, given, self._written).put(self)
 
+    def add_written(self, table: TableName, files: tuple[m.DataFile, ...]) -> None:
+        """Append files that were written for this commit alone: that they can be is known."""
+        self._add(m.Append(table.schema, table.name, files))
+
     def new_file(self, table: str) -> str:
         """A path for a new Parquet file of a table: in the table's folder, by a name that no other file has.
 

@@ -269,7 +269,7 @@ class CommitLog(ReadableLog):
 
         self.claim_data_path()
         written = WrittenFiles()
-        with written.until_answered():
+        with written:
             rows = RowAppend(parsed, given, written, create=create, partition_by=keys)
             if first is None:
                 outcome = append_at_known(self, self._newest_known(parsed), rows, attempts, options)

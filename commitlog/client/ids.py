@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from typing import Any
 from uuid import UUID
 
 from commitlog.client.arguments import shown
@@ -36,7 +37,7 @@ def id_at(time_ms: int, counter: int, noise: int) -> bytes:
     return value.to_bytes(16, "big")
 
 
-def as_proposal_id(value: bytes | str | UUID) -> bytes:
+def as_proposal_id(value: Any) -> bytes:
     """The 16 bytes of an id given as bytes, text or UUID.
 
     Raises:

@@ -1,4 +1,7 @@
-"""Proposals sent, one or many, waited for or not, and what their answers mean to whoever sent them."""
+"""Proposals sent, one or many, waited for or not, and what their answers mean to whoever sent them.
+
+What a program gives is anything until it has been looked at: compiled code would refuse another type in words of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from commitlog.client.access.log_access import LogAccess, OutcomeState, PendingAnswer
 from commitlog.client.access.unanswered import UnansweredProposals, waits_its_turn
@@ -38,7 +41,7 @@ class Submissions:
         self._see = see
         self._unanswered = UnansweredProposals(self._is_settled)
 
-    def submit(self, proposal: m.Proposal, timeout_s: float) -> SubmittedOutcome:
+    def submit(self, proposal: Any, timeout_s: float) -> SubmittedOutcome:
         """See ``CommitLog.submit``."""
         encoded = self._encoded(proposal)
         deadline = time.monotonic() + timeout_s
@@ -50,7 +53,7 @@ class Submissions:
                 pending.forget()
         return self._answered(proposal, receipt)
 
-    def submit_async(self, proposed: Proposed, timeout_s: float) -> Future[SubmittedOutcome]:
+    def submit_async(self, proposed: Any, timeout_s: float) -> Future[SubmittedOutcome]:
         """See ``CommitLog.submit_async``."""
         proposal = _handed_over(proposed)
         encoded = self._encoded(proposal)
@@ -76,7 +79,7 @@ class Submissions:
         pending.on_answer(end, _left_s(deadline))
         return future
 
-    def publish_many(self, proposed: Iterable[Proposed], in_flight_max: int, timeout_s: float) -> Iterator[Answer]:
+    def publish_many(self, proposed: Any, in_flight_max: Any, timeout_s: float) -> Iterator[Answer]:
         """See ``CommitLog.publish_many``."""
         if not isinstance(proposed, Iterable):
             raise InvalidRequestError(f"proposals must be a list of Proposals or Transactions, not {shown(proposed)}")
@@ -120,7 +123,7 @@ class Submissions:
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    def _encoded(self, proposal: m.Proposal) -> bytes:
+    def _encoded(self, proposal: Any) -> bytes:
         """A proposal as it is sent, once it is within the log's limits."""
         check_kind(proposal)
         encoded = self._access.encode(proposal)
@@ -180,7 +183,7 @@ class Submissions:
         return self._access.find(proposal_id).state is not OutcomeState.UNDECIDED
 
 
-def check_kind(proposal: m.Proposal) -> None:
+def check_kind(proposal: Any) -> None:
     """See that it is a proposal.
 
     Raises:
@@ -190,11 +193,12 @@ def check_kind(proposal: m.Proposal) -> None:
         raise InvalidRequestError(f"a proposal must be a Proposal, such as tx.proposal(), not {shown(proposal)}")
 
 
-def _handed_over(proposed: Proposed) -> m.Proposal:
+def _handed_over(proposed: Any) -> m.Proposal:
     if isinstance(proposed, Transaction):
         return proposed.hand_over()
     check_kind(proposed)
-    return proposed
+    proposal: m.Proposal = proposed
+    return proposal
 
 
 def _follows(proposal: m.Proposal, numbered: Collection[str]) -> bool:

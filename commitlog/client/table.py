@@ -311,7 +311,7 @@ class Table:
         written, log = WrittenFiles(), self._log
         change = Overwrite(self._name, rows_of(data), where, log.contents(), log.settings, written)
         log.claim_data_path()
-        with written.until_answered():
+        with written:
             outcome = self._changed_apart(change.put, key, options)
         return None if outcome is None else written.answered(outcome)
 

@@ -122,7 +122,7 @@ class Transaction(Changeset):
             return self._first
         proposal = self.proposal() if self._sent is None else self._sent
         try:
-            with self._written.until_answered():
+            with self._written:
                 outcome = self._log.commit(proposal, timeout_ms=self._options.timeout_ms)
             self._outcome = self._written.answered(outcome)
         except (InvalidRequestError, ProposalTooLargeError):

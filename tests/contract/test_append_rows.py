@@ -83,6 +83,34 @@ def test_append_when_rows_come_in_a_form_that_programs_have_then_they_are_in_a_f
     )
 
 
+@pytest.mark.parametrize(("row_count", "is_small"), [(100, True), (100_000, False)])
+def test_append_when_rows_are_few_or_many_then_told_as_the_file_is_read_and_dictionaries_are_for_many(
+    log: CommitLog, table: str, row_count: int, is_small: bool
+) -> None:
+    rows = pa.table({"id": pa.array(range(row_count), pa.int64()), "v": ["a", "b"] * (row_count // 2)})
+    outcome = log.append(table, rows, create=True)
+    assert outcome is not None
+    [file] = appended_by(log, outcome.snapshot_id)
+    path = folder_of(log, table) / file.path
+    assert file == read_data_file(path, log.table(table).definition, table_path=log.table(table).at().path)
+    metadata = pq.read_metadata(path)
+    assert metadata.row_group(0).column(1).has_dictionary_page is not is_small
+    assert log.table(table).scan().to_arrow().sort_by("id").equals(rows)
+
+
+def test_append_when_a_column_has_ids_then_its_files_say_arrows_schema_and_others_need_none(
+    log: CommitLog, table: str
+) -> None:
+    log.append(table, ROWS, create=True)
+    with log.transaction() as tx:
+        tx.create_table(f"{table}_ids", {"id": "uuid"})
+    log.append(f"{table}_ids", [{"id": UUID(int=7)}])
+    for name, is_there in ((table, False), (f"{table}_ids", True)):
+        [path] = folder_of(log, name).glob("*.parquet")
+        assert (b"ARROW:schema" in (pq.read_metadata(path).metadata or {})) is is_there
+    assert rows_in(log, f"{table}_ids") == [{"id": UUID(int=7)}]
+
+
 def test_append_when_the_table_is_not_there_then_created_if_asked_for(log: CommitLog, table: str) -> None:
     with pytest.raises(TableNotFoundError, match="create=True"):
         log.table(table).append(ROWS)

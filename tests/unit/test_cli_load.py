@@ -6,7 +6,7 @@ import gzip
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -215,3 +215,29 @@ def test_load_when_it_cannot_be_then_says_why_and_leaves_nothing(
         raise done.exception
     assert log.outcomes == ()
     assert not list((tmp_path / "lake").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("rows.csv", "at\n2026-03-01T01:00:00.5\n2026-03-01T01:00:00\n", "timestamp"),
+        ("rows.csv", "at\n2026-03-01T01:00:00.000001Z\n", "timestamptz"),
+        ("rows.csv", "at\n2026-03-01T01:00:00.0000001\n", "timestamp_ns"),
+        ("rows.jsonl", '{"at": "2026-03-01T01:00:00"}\n{"at": null}\n', "timestamp"),
+        ("rows.jsonl", '{"at": "2026-03-01"}\n', "timestamp"),
+        ("rows.jsonl", '{"at": "2026-03-01T01:00:00Z"}\n{"at": "2026-03-01T01:00:00-0230"}\n', "timestamptz"),
+        ("rows.jsonl", '{"at": "2026-03-01T01:00:00Z"}\n{"at": "2026-03-01T01:00:00"}\n', "varchar"),
+    ],
+)
+def test_load_when_the_file_has_times_then_they_are_as_it_has_them(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path, name: str, text: str, expected: str
+) -> None:
+    path = write(tmp_path / name, text)
+    assert load("main.t", path, "--create").exit_code == 0
+    table = log.table("main.t")
+    assert [str(column.type) for column in table.definition.columns] == [expected]
+    found = table.scan().to_arrow().column(0).to_pylist()
+    if "-0230" in text:
+        assert found == [datetime(2026, 3, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, 3, 30, tzinfo=UTC)]
+    # Once created, the table says what its files' times are.
+    assert load("main.t", path).exit_code == 0

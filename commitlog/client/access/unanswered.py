@@ -10,11 +10,13 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from uuid import UUID
 
 from commitlog.domain.model import Proposal, ProposalId
 from commitlog.errors import OutcomeUnknownError
+
+_AT_ONCE = nullcontext()
 
 
 def waits_its_turn(proposal: Proposal) -> bool:
@@ -38,16 +40,16 @@ class UnansweredProposals:
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._unanswered: dict[str, Proposal] = {}
 
-    @contextmanager
-    def turn(self, proposal: Proposal, *, timeout_s: float) -> Iterator[None]:
+    def turn(self, proposal: Proposal, *, timeout_s: float) -> AbstractContextManager[None]:
         """Wait for the writer's turn, which may end in another thread; those that wait for nobody have none.
 
         Raises:
             OutcomeUnknownError: the writer's proposal before is still unanswered, and this is another one.
         """
-        if not waits_its_turn(proposal):
-            yield
-            return
+        return self._waited(proposal, timeout_s) if waits_its_turn(proposal) else _AT_ONCE
+
+    @contextmanager
+    def _waited(self, proposal: Proposal, timeout_s: float) -> Iterator[None]:
         with self._guard:
             turn = self._turns[proposal.writer_id]
         if not turn.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):

@@ -28,7 +28,7 @@ BoundsReader: TypeAlias = Callable[[Any], tuple[Any, Any]]
 """Takes pyarrow's statistics of a chunk, and gives its least and its greatest value, each None where it is not certain."""
 
 _PLAIN = (bool, float, str)
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _EPOCH = date(1970, 1, 1)
 

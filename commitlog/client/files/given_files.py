@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from commitlog.client.arguments import checked_items, is_frame, shown
 from commitlog.client.files.new_files import NewFiles
@@ -24,7 +24,7 @@ class DescribedFiles(NamedTuple):
     unsure: tuple[DataFile, ...]
 
 
-def checked_files(files: Files) -> tuple[str | Path | DataFile, ...]:
+def checked_files(files: Any) -> tuple[str | Path | DataFile, ...]:
     """Paths or DataFiles.
 
     Raises:

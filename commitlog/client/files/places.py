@@ -6,10 +6,9 @@ Arrow takes longer to load than all else that a client needs: here as in its nei
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -32,11 +31,11 @@ def normal_path(path: str | Path) -> str:
 
 def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:
     """The file system of a path or URL, and the path in it, where every letter stands for itself: ``%`` and ``[`` too."""
-    from pyarrow import fs
-
     scheme, separator, rest = place.partition("://")
     if not separator:
         return _local_files(), place
+    from pyarrow import fs
+
     host, _, path = rest.partition("/")
     filesystem, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
     return filesystem, f"{root.rstrip('/')}/{path}"
@@ -49,15 +48,20 @@ def _local_files() -> fs.FileSystem:
     return fs.LocalFileSystem()
 
 
-@contextmanager
-def naming(place: str) -> Iterator[None]:
+class Naming:
     """Has an error of this machine's files, a full disk's too, name the file: Arrow's own do not."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None or error.filename is not None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), place) from error
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        """The files are written within."""
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            raise OSError(error.errno, os.strerror(error.errno), self._place) from error
 
 
 def relative_to(place: str, table_path: str | None) -> tuple[str, bool]:

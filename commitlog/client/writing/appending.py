@@ -30,7 +30,7 @@ class AppendTransaction(Protocol):
         self, table: str, schema: Columns, *, partition_by: Iterable[str | PartitionSpec] = ()
     ) -> None: ...
 
-    def append(self, table: str, *, files: Iterable[DataFile]) -> None: ...
+    def add_written(self, table: TableName, files: tuple[DataFile, ...]) -> None: ...
 
 
 class RowAppend:
@@ -78,7 +78,7 @@ class RowAppend:
         else:
             self._write(at)
         if self._files:
-            transaction.append(str(self._name), files=self._files)
+            transaction.add_written(self._name, self._files)
 
     def _target(self, transaction: AppendTransaction) -> TableAt:
         table = str(self._name)

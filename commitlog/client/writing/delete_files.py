@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pyroaring import FrozenBitMap64
 
 from commitlog.client.files.lake import new_name
-from commitlog.client.files.places import filesystem_of, naming, normal_path, relative_to
+from commitlog.client.files.places import Naming, filesystem_of, normal_path, relative_to
 from commitlog.domain.model import DeleteFile
 
 INLINED_MAX = 1_000
@@ -61,7 +61,7 @@ def write_delete_file(data_file_id: int, data_path: str, positions: Iterable[int
     places = np.frombuffer(rows.to_array(), np.uint64).astype(np.int64)
     table = pa.table([pa.repeat(pa.scalar(data_path), len(rows)), places], schema=schema)
     filesystem, inner = filesystem_of(normal_path(path))
-    with naming(path):
+    with Naming(path):
         pq.write_table(table, inner, filesystem=filesystem, compression="snappy")
     shown, is_relative = relative_to(normal_path(path), table_path)
     return DeleteFile(

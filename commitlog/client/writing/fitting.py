@@ -15,7 +15,7 @@ import pyarrow as pa
 from commitlog.client.files.file_columns import FlatColumn, flat_columns
 from commitlog.client.tables.arrow_columns import by_name, conformed, missing
 from commitlog.client.tables.arrow_types import fields_of, is_list, type_text
-from commitlog.client.writing.file_schema import file_schema
+from commitlog.client.writing.file_schema import bounded_columns, file_schema
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, ColumnType, can_widen, fold, parse_type
 from commitlog.errors import DataFileError
@@ -33,6 +33,9 @@ class Fit:
     schema: of the files.
     sources: of each column of the table, where it is in the rows; None where it is missing.
     flat: the flat columns of the files.
+    bounded: the columns whose bounds the footer has.
+    is_same: whether the rows have just these columns, and any of them may be NULL.
+    stores_schema: whether the footer has Arrow's schema too: Parquet's own leaves no type but ids in doubt.
     """
 
     table: TableDefinition
@@ -40,6 +43,9 @@ class Fit:
     schema: pa.Schema
     sources: tuple[int | None, ...]
     flat: tuple[FlatColumn, ...]
+    bounded: list[str]
+    is_same: bool
+    stores_schema: bool
 
     def apply(self, rows: pa.Table) -> pa.Table:
         """The rows as they are written.
@@ -47,6 +53,8 @@ class Fit:
         Raises:
             DataFileError: a value does not fit its column.
         """
+        if self.is_same:
+            return rows
         columns = zip(self.table.columns, self.sources, self.schema, strict=True)
         arrays = [self._column(rows, column, source, field.type) for column, source, field in columns]
         return pa.Table.from_arrays(arrays, schema=self.schema)
@@ -80,7 +88,16 @@ def fit(given: pa.Schema, table: TableDefinition) -> Fit:
     fields = list(given)
     sources = tuple(by_name(column, fields) for column in table.columns)
     flat = tuple(flat_columns(schema, {column.name: column for column in table.columns}))
-    made = Fit(table, given, schema, sources, flat)
+    made = Fit(
+        table,
+        given,
+        schema,
+        sources,
+        flat,
+        bounded=bounded_columns(table.columns),
+        is_same=schema.equals(given) and all(column.nullable for column in table.columns),
+        stores_schema=any(column.type.name == "uuid" for column in table.all_columns()),
+    )
     # Of several threads that keep something at once, one may be forgotten.
     _kept = (made, *_kept[: KEPT_MAX - 1])
     return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from commitlog.client.files.column_statistics import column_statistics, kept
-from commitlog.client.files.places import filesystem_of, naming, normal_path, relative_to
-from commitlog.client.writing.file_schema import bounded_columns
+from commitlog.client.files.places import Naming, filesystem_of, normal_path
 from commitlog.client.writing.fitting import Fit
 from commitlog.domain.model import ColumnStatistics, DataFile, Scalar
 from commitlog.domain.model.definitions import Column
@@ -25,13 +22,13 @@ GROUP_ROWS = 1_048_576
 """Rows of a row group."""
 
 BUFFER_BYTES = 64 * 1024
-"""What is written at once: a small file holds a dozen pieces."""
+"""What is written at once of a file in the making."""
 
 FEW_VALUES = 100
 """So few are looked through faster by Python than Arrow is called."""
 
-_ENDS_BYTES = 12
-"""What a file of a footer alone has beside it: the magic at both ends, and the footer's size."""
+_TAIL_BYTES = 8
+"""What a file has behind its footer: the footer's size, and the magic."""
 
 
 @dataclass(slots=True)
@@ -79,24 +76,30 @@ class ParquetFile:
     """A file that rows are written to. Closed by ``close`` or, when it is not wanted, by ``discard``.
 
     Args:
-        path: where; its folder is made if it is a local one.
+        folder: of the table; it is made if it is not there.
+        name: of the file below it.
         fit: how its rows were made.
+        is_small: whether all its rows are so few that it is made in memory and written at once; without dictionaries, which
+            would save nothing.
     """
 
-    def __init__(self, path: str, fit: Fit) -> None:
-        self._place = normal_path(path)
+    def __init__(self, folder: str, name: str, fit: Fit, *, is_small: bool) -> None:
+        self._name = name
+        self._place = normal_path(f"{folder}/{name}")
+        self._is_small = is_small
         self._flat = fit.flat
         self._table = fit.table
         self._record_count = 0
         self._floats = {each.column.name: _FloatColumn() for each in fit.flat if each.column.type.name in FLOATS}
-        filesystem, inner = filesystem_of(self._place)
-        folder = inner.rpartition("/")[0]
-        if not isinstance(filesystem, fs.LocalFileSystem) or not os.path.isdir(folder):
-            filesystem.create_dir(folder, recursive=True)
-        with naming(self._place):
-            self._sink = filesystem.open_output_stream(inner, buffer_size=BUFFER_BYTES)
-        statistics = bounded_columns(fit.table.columns)
-        self._writer = pq.ParquetWriter(self._sink, fit.schema, compression="snappy", write_statistics=statistics)
+        self._sink = pa.BufferOutputStream() if is_small else _opened(self._place, BUFFER_BYTES)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            fit.schema,
+            compression="snappy",
+            write_statistics=fit.bounded,
+            use_dictionary=not is_small,
+            store_schema=fit.stores_schema,
+        )
 
     @property
     def size_bytes(self) -> int:
@@ -108,29 +111,33 @@ class ParquetFile:
         """Add rows, as row groups of their own."""
         for name, column in self._floats.items():
             column.add(rows.column(name))
-        with naming(self._place):
+        with Naming(self._place):
             self._writer.write_table(rows, row_group_size=GROUP_ROWS)
         self._record_count += rows.num_rows
 
-    def close(self, table_path: str, partition_values: Sequence[Scalar] | None) -> DataFile:
+    def close(self, partition_values: Sequence[Scalar] | None) -> DataFile:
         """End the file, and describe it."""
-        with naming(self._place):
+        before = self.size_bytes
+        with Naming(self._place):
             self._writer.close()
-            metadata, size = self._writer.writer.metadata, self.size_bytes
-            self._sink.close()
-        shown, is_relative = relative_to(self._place, table_path)
+            size = self.size_bytes
+            if self._is_small:
+                with _opened(self._place, None) as file:
+                    file.write(self._sink.getvalue())
+            else:
+                self._sink.close()
         return DataFile(
-            path=shown,
-            path_is_relative=is_relative,
+            path=self._name,
+            path_is_relative=True,
             record_count=self._record_count,
             file_size_bytes=size,
-            footer_size=_footer_size(metadata),
-            statistics=kept(self._statistics(metadata), self._table),
+            footer_size=size - before - _TAIL_BYTES,
+            statistics=kept(self._statistics(self._writer.writer.metadata), self._table),
             partition_values=None if partition_values is None else tuple(partition_values),
         )
 
     def discard(self) -> None:
-        """End the file without a word on it; it is still there."""
+        """End the file without a word on it; it may still be there."""
         self._writer.close()
         self._sink.close()
 
@@ -147,8 +154,12 @@ class ParquetFile:
         return tuple(found)
 
 
-def _footer_size(metadata: Any) -> int:
-    alone = pa.BufferOutputStream()
-    metadata.write_metadata_file(alone)
-    size: int = alone.tell()
-    return size - _ENDS_BYTES
+def _opened(place: str, buffer_size: int | None) -> pa.NativeFile:
+    """A file to write to; its folder is made where there is none."""
+    filesystem, inner = filesystem_of(place)
+    with Naming(place):
+        try:
+            return filesystem.open_output_stream(inner, compression=None, buffer_size=buffer_size)
+        except FileNotFoundError:
+            filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
+            return filesystem.open_output_stream(inner, compression=None, buffer_size=buffer_size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -23,6 +23,8 @@ GROUP_BYTES = 128 * 2**20
 WAITING_BYTES = 512 * 2**20
 """What all partitions together may keep in memory."""
 OPEN_FILES = 200
+SMALL_BYTES = 64 * 1024
+"""Rows up to this size in memory make a small file, if no others come."""
 Check: TypeAlias = Callable[[TableDefinition, pa.Table], None]
 
 
@@ -43,8 +45,8 @@ def write_rows(
     writer = _TableWriter(fitting, table_path.rstrip("/"), check)
     try:
         for piece in pieces:
-            for start in range(0, piece.num_rows, GROUP_ROWS):
-                writer.write(piece.slice(start, GROUP_ROWS))
+            for group in _groups(piece):
+                writer.write(group)
         return writer.close()
     except BaseException:
         writer.discard()
@@ -67,11 +69,18 @@ class _Part:
         self.row_count += rows.num_rows
         self.size_bytes += _size_bytes(rows)
 
-    def take(self) -> Iterator[pa.Table]:
+    def take(self) -> Sequence[pa.Table]:
         """What is waiting, as row groups that are as full as may be; nothing waits afterwards."""
         rows = self.waiting[0] if len(self.waiting) == 1 else pa.concat_tables(self.waiting)
         self.waiting, self.row_count, self.size_bytes = [], 0, 0
-        yield from (rows.slice(start, GROUP_ROWS) for start in range(0, rows.num_rows, GROUP_ROWS))
+        return _groups(rows)
+
+
+def _groups(rows: pa.Table) -> Sequence[pa.Table]:
+    """Rows in pieces of a row group each."""
+    if 0 < rows.num_rows <= GROUP_ROWS:
+        return (rows,)
+    return [rows.slice(start, GROUP_ROWS) for start in range(0, rows.num_rows, GROUP_ROWS)]
 
 
 def _size_bytes(rows: pa.Table) -> int:
@@ -88,10 +97,10 @@ class _TableWriter:
         self._check = check
         self._folder = folder
         # A folder that is of this write alone, as those of Spark's are.
-        self._partitions = f"{folder}/{new_name()}" if fitting.table.partition_by else folder
+        self._below = f"{new_name()}/" if fitting.table.partition_by else ""
         self._parts: dict[str, _Part] = {}
         self._open: dict[str, _Part] = {}
-        self._paths: list[str] = []
+        self._names: list[str] = []
         self._files: list[DataFile] = []
 
     def write(self, rows: pa.Table) -> None:
@@ -113,7 +122,7 @@ class _TableWriter:
     def close(self) -> tuple[DataFile, ...]:
         """Write what is still waiting, and end all files."""
         for part in self._parts.values():
-            self._flush(part)
+            self._flush(part, is_small=part.size_bytes <= SMALL_BYTES)
             self._end(part)
         return tuple(self._files)
 
@@ -123,28 +132,28 @@ class _TableWriter:
             if part.file is not None:
                 with suppress(OSError, pa.ArrowException):
                     part.file.discard()
-        remove_files(self._paths)
+        remove_files([f"{self._folder}/{name}" for name in self._names])
 
-    def _flush(self, part: _Part) -> None:
+    def _flush(self, part: _Part, *, is_small: bool = False) -> None:
         if not part.waiting:
             return
         for group in part.take():
-            file = part.file or self._begin(part)
+            file = part.file or self._begin(part, is_small)
             file.write(group)
             if file.size_bytes >= FILE_BYTES:
                 self._end(part)
 
-    def _begin(self, part: _Part) -> ParquetFile:
+    def _begin(self, part: _Part, is_small: bool) -> ParquetFile:
         if len(self._open) >= OPEN_FILES:
             self._end(next(iter(self._open.values())))
-        path = f"{self._partitions}/{part.directory}{new_name()}.parquet"
-        self._paths.append(path)
-        part.file = ParquetFile(path, self._fit)
+        name = f"{self._below}{part.directory}{new_name()}.parquet"
+        self._names.append(name)
+        part.file = ParquetFile(self._folder, name, self._fit, is_small=is_small)
         self._open[part.directory] = part
         return part.file
 
     def _end(self, part: _Part) -> None:
         if part.file is not None:
-            self._files.append(part.file.close(self._folder, part.values))
+            self._files.append(part.file.close(part.values))
             part.file = None
             del self._open[part.directory]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from types import TracebackType
 
 from commitlog.client.files.removing import remove_files, unlisted
 from commitlog.client.outcomes.submitted import SubmittedOutcome
@@ -31,20 +31,17 @@ class WrittenFiles:
         remove_files(self._paths)
         self._paths, self._sources = [], []
 
-    @contextmanager
-    def until_answered(self) -> Iterator[None]:
-        """Within it the commit is asked for; after a refusal, or when nothing was sent, the files are gone."""
-        try:
-            yield
-        except OutcomeUnknownError:
-            raise
-        except KeyReusedError as error:
+    def __enter__(self) -> None:
+        """The commit is asked for within; after a refusal, or when nothing was sent, the files are gone."""
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, KeyReusedError):
             self._keep_listed(error.first)
             self._paths, self._sources = [], []
-            raise
-        except CommitLogError:
+        elif isinstance(error, CommitLogError) and not isinstance(error, OutcomeUnknownError):
             self.remove()
-            raise
 
     def answered(self, outcome: SubmittedOutcome) -> SubmittedOutcome:
         """Let go of the files that the commit names; a repeat's other ones are removed."""
