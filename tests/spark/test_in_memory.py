@@ -129,6 +129,19 @@ def test_source_of_a_merge_when_it_was_computed_then_goes_by_its_size_not_by_tha
     assert sizes == {5: True, 10_000: False}
 
 
+def test_read_when_rows_are_deleted_then_spark_makes_no_object_to_tell_where_a_row_stands(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(rows(spark, *range(9)), create=True)
+    t.delete("id % 4 = 1")
+    found = t.read()
+    assert ids_of(found) == [0, 2, 3, 4, 6, 7, 8]
+    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert "named_struct" not in plan
+
+
 def test_stream_when_the_log_is_in_memory_then_each_batch_once_and_inlined_rows_are_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -120,6 +120,20 @@ def test_dataframe_when_there_are_many_files_then_spark_looks_none_of_them_up(sp
     assert len(rows.inputFiles()) == len(files)
 
 
+def test_dataframe_when_nothing_is_deleted_then_spark_is_asked_little(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = scan((ID, NAME), ScanFile(1, "/nowhere/1.parquet", 10, 1_000))
+    dataframe(spark, files)
+    said: list[str] = []
+    client = spark.sparkContext._gateway._gateway_client
+    send = client.send_command
+    monkeypatch.setattr(client, "send_command", lambda *given, **more: said.append(given[0]) or send(*given, **more))
+    dataframe(spark, files)
+    # Py4J asks the JVM for each part of the name of a class.
+    assert 0 < len(said) < 45
+
+
 def test_dataframe_when_delete_files_are_many_then_only_tasks_read_them(spark: SparkSession, tmp_path: Path) -> None:
     path = write(tmp_path / "1.parquet", [*range(10)])
     lost = {"delete_file_path": str(tmp_path / "none.parquet"), "delete_count": 3}

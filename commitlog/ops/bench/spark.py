@@ -162,6 +162,7 @@ def _streams(turns: Turns) -> Iterator[Comparison]:
         own = settings_of(turns.log)
         names = ("log", "bootstrap_servers", "database_url", "data_path")
         options = {"table": turns.new_table(), **{name: str(getattr(own, name)) for name in names}}
+        options |= {f"kafka.{name}": str(value) for name, value in own.kafka.items()}
         return batch_s(lambda rows: rows.writeStream.format("commitlog").options(**options))
 
     yield turns.compared("micro-batch: stream_into", plain, by_function, ratio_max=0.9)

@@ -127,8 +127,7 @@ class _Told(NamedTuple):
     """What the source's rows tell: their number, and the least and the greatest value of each key whose values have bounds."""
 
     row_count: int
-    least: Mapping[str, Any]
-    greatest: Mapping[str, Any]
+    ends: Mapping[str, tuple[Any, Any]]
 
 
 class Merging:
@@ -178,8 +177,8 @@ class Merging:
                 f"two rows of the source have the same {', '.join(self._keys)}: which one counts is not defined"
             )
         columns = [name for name, key in zip(self._keys, names, strict=True) if key in bounded]
-        least, greatest = values[: len(bounded)], values[len(bounded) :]
-        return _Told(row_count or 0, dict(zip(columns, least, strict=True)), dict(zip(columns, greatest, strict=True)))
+        pairs = zip(values[: len(bounded)], values[len(bounded) :], strict=True)
+        return _Told(row_count or 0, dict(zip(columns, pairs, strict=True)))
 
     def bounds(self, table: TableDefinition) -> Where:
         """Between which values the table's rows that it is about have the columns ``on``, where their types have bounds."""
@@ -188,7 +187,7 @@ class Merging:
         for values in (each.values for each in self._clauses.all if isinstance(each.values, Mapping)):
             named(values, table)
         self._fitted(self._given, table)
-        _, least, greatest = self._told
+        ends = self._told.ends
         if self._clauses.not_matched_by_source:
             return None
         try:
@@ -197,9 +196,7 @@ class Merging:
             # Spark may compare them nevertheless; it has its own word on those that it does not.
             return None
         pairs = [
-            (column.name, (least[name], greatest[name]))
-            for name in least
-            if (column := table.column(name)).type.name in _BOUNDED
+            (column.name, pair) for name, pair in ends.items() if (column := table.column(name)).type.name in _BOUNDED
         ]
         return [(name, "between", pair) for name, pair in pairs if all(map(_is_bound, pair))] or None
 
@@ -208,7 +205,7 @@ class Merging:
         refuse_inlined(base)
         clauses = self._clauses
         source = self._fitted(self._source, base.definition)
-        step = MergeStep(base, source, self._keys, clauses, is_small=is_kept_small(self._source))
+        step = MergeStep(base, source, self._keys, clauses, is_kept_small(self._source), self._told.ends)
         # What the source was made of may have been any row.
         is_own = read_at(self._given, base.log, base.definition.table_id) is not None
         transaction.read(base.table, filter=() if is_own else base.predicates)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 from pyroaring import FrozenBitMap64
 from pyspark.sql import Column as Expression
@@ -13,6 +14,7 @@ from pyspark.sql import functions as sf
 
 from commitlog.client.files.file_columns import ROW_ID
 from commitlog.domain.model.types import fold
+from commitlog.spark.changing import source_keys
 from commitlog.spark.changing.base import Base, names_of
 from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
 from commitlog.spark.changing.new_values import named, new_value
@@ -40,11 +42,13 @@ class MergeStep:
     clauses: Clauses
     is_small: bool = False
     """Whether each task may have the whole source."""
+    ends: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """The least and the greatest value of keys of the source."""
 
     def rows(self) -> DataFrame:
         """The table's rows that a clause is about, each with its place, the number of its clause, itself as ``target`` and what
         it matches as ``source``, with its number; where something may be inserted, also those that match and stay."""
-        old = with_positions(self.base.spark, self.base.scan).alias("target")
+        old = self._candidates().alias("target")
         new = (sf.broadcast(self.source) if self.is_small else self.source).alias("source")
         pairs = [(f"target.{quoted(name)}", f"source.{quoted(name)}") for name in self.keys]
         same = reduce(Expression.__and__, [sf.col(theirs) == sf.col(given) for theirs, given in pairs])
@@ -67,6 +71,14 @@ class MergeStep:
         )
         is_acting = f"{CLAUSE} IS NOT NULL"
         return joined.where(f"{is_acting} OR {NUMBER} IS NOT NULL" if clauses.not_matched else is_acting)
+
+    def _candidates(self) -> DataFrame:
+        """The table's rows, with their places, but for some that match nothing."""
+        old = with_positions(self.base.spark, self.base.scan)
+        is_large = sum(each.record_count for each in self.base.scan.files) >= source_keys.ROWS_MIN
+        if not (self.is_small and is_large) or self.clauses.not_matched_by_source:
+            return old
+        return source_keys.candidates(old, self.source, self.ends)
 
     def _whole(self, side: str, names: Sequence[str]) -> Expression:
         """A row as one value, where an update is to read it."""

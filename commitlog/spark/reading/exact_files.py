@@ -38,6 +38,8 @@ _KNOWN = st.StructType(
     ]
 )
 _WORD_BITS = 32
+_ROW_INDEX = "_tmp_metadata_row_index"
+"""A column of this name Spark's reader fills with where rows stand; as `_metadata.row_index` it makes an object of each row."""
 _KNOWN_FILE = "commitlog.KnownFile"
 _COMPILING = threading.Lock()
 _SENT: set[str] = set()
@@ -53,19 +55,19 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
         known_file, exact_files = _compiled(spark._jvm)
         _send(spark, known_file)
         index = exact_files.newInstance()
-    session, read_as = spark._jsparkSession, _java_schema(spark, schema)
+    session = spark._jsparkSession
+    read_as = _java_schema(spark, st.StructType([*schema.fields, st.StructField(_ROW_INDEX, st.LongType())]))
+    has_deleted = any(each.has_deleted for each in files)
     # Rows that are not read in columns, as those of wide tables are not, would each get a copy of the bitmap.
     all_read = st.StructType([*schema.fields, *_KNOWN.fields, st.StructField(POSITION, st.LongType())])
-    in_scan = bool(index.isColumnar(session, _java_schema(spark, all_read)))
+    in_scan = has_deleted and bool(index.isColumnar(session, _java_schema(spark, all_read)))
     index.begin(session, _java_schema(spark, _KNOWN))
     for chunk in _chunks(files, deleted=in_scan):
         index.add(chunk)
     rows = DataFrame(index.rows(session, read_as), spark)
-    has_deleted = any(each.has_deleted for each in files)
     if not (placed or has_deleted):
-        # Once a row's place is asked for, Spark makes all that it knows of each row, though nobody wants it in the end.
-        return rows.drop(*_KNOWN.names)
-    rows = rows.selectExpr("*", f"_metadata.row_index AS {POSITION}")
+        return rows.drop(_ROW_INDEX, *_KNOWN.names)
+    rows = rows.withColumnRenamed(_ROW_INDEX, POSITION)
     if has_deleted:
         rows = rows.where(_is_live(index)) if in_scan else without_deleted(rows, files)
     return rows.drop(_DELETED) if placed else rows.drop(_DELETED, FILE, POSITION, ROW_ID_START)
@@ -100,7 +102,13 @@ def _send(spark: SparkSession, known_file: bytes) -> None:
 
 
 def _java_schema(spark: SparkSession, schema: st.StructType) -> Any:
-    return spark._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())  # type: ignore[union-attr]
+    return _data_type(spark._jvm).fromJson(schema.json())
+
+
+@lru_cache(maxsize=1)
+def _data_type(jvm: Any) -> Any:
+    """The class, each part of whose name Py4J asks the JVM for."""
+    return jvm.org.apache.spark.sql.types.DataType
 
 
 def _chunks(files: Iterable[ScanFile], *, deleted: bool) -> Iterator[bytes]:
@@ -128,7 +136,18 @@ def _sized(value: bytes) -> bytes:
 
 def _is_live(index: Any) -> Expression:
     """Whether a row's bit is not set: there may be no bitmap, or none so far."""
-    place = sf.expr(f"CAST({POSITION} DIV {_WORD_BITS} * 4 AS INT)")
-    word = ClassicColumn(index.word(sf.col(_DELETED)._jc, place._jc))
-    bit = sf.getbit(word, sf.expr(f"CAST({POSITION} % {_WORD_BITS} AS INT)"))
-    return sf.expr(f"{_DELETED} IS NULL OR {POSITION} >= octet_length({_DELETED}) * 8L") | (bit == 0)
+    is_beyond = sf.expr(f"{_DELETED} IS NULL OR {POSITION} >= octet_length({_DELETED}) * 8L")
+    return is_beyond | (_bit(index, sf.col(_DELETED), POSITION) == 0)
+
+
+def bit_of(spark: SparkSession, bitmap: Expression, position: str) -> Expression:
+    """The bit of a bitmap at a position, which is not beyond it; the lowest of a byte comes first."""
+    with _COMPILING:
+        _, exact_files = _compiled(spark._jvm)
+        return _bit(exact_files.newInstance(), bitmap, position)
+
+
+def _bit(index: Any, bitmap: Expression, position: str) -> Expression:
+    place = sf.expr(f"CAST({position} DIV {_WORD_BITS} * 4 AS INT)")
+    word = ClassicColumn(index.word(bitmap._jc, place._jc))
+    return sf.getbit(word, sf.expr(f"CAST({position} % {_WORD_BITS} AS INT)"))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from commitlog.client.files.lake import new_name
-from commitlog.client.files.places import naming
+from commitlog.client.files.places import Naming
 from commitlog.client.tables.arrow_columns import by_name, conformed, missing
 from commitlog.client.writing.by_partition import by_partition
 from commitlog.client.writing.file_schema import bounded_columns, file_schema
@@ -40,13 +40,13 @@ def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, tab
             fitted = pa.Table.from_arrays([_array(batch, column, schema) for column in columns], schema=schema)
             for partition in by_partition(fitted, table):
                 path = f"{directory}/{partition.directory}{name}"
-                with naming(path):
+                with Naming(path):
                     if path not in writers:
                         writers[path] = _writer(path, schema, columns)
                     writers[path].write_table(partition.rows)
     finally:
         for path, writer in writers.items():
-            with naming(path):
+            with Naming(path):
                 writer.close()
     return tuple(writers)
 
