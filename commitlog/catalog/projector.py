@@ -35,7 +35,8 @@ from commitlog.catalog.written import Milepost, Move, WrittenCatalog, connected
 from commitlog.config import Settings
 from commitlog.domain.model import ChangeKind, ConflictKind, Genesis, Outcome, ResolutionAction, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
-from commitlog.log.results import LogPosition, ReadAhead, ResultRecord, ResultsReader, results_end
+from commitlog.log.read_ahead import ReadAhead
+from commitlog.log.results import LogPosition, ResultRecord, ResultsReader, results_end
 from commitlog.observing.durations import Durations
 from commitlog.observing.tracing import spans
 

@@ -33,7 +33,8 @@ from commitlog.catalog.writing import Connection
 from commitlog.catalog.written import connected
 from commitlog.config import Settings, without_password
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, LogIntegrityError, ResultsTrimmedError
-from commitlog.log.results import ReadAhead, ResultRecord, ResultsReader
+from commitlog.log.read_ahead import ReadAhead
+from commitlog.log.results import ResultRecord, ResultsReader
 
 SECOND_SCHEMA = "commitlog_rebuild"
 RECORDS_MAX = 20_000

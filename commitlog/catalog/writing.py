@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, LiteralString, NamedTuple, TypeAlias
 
 import psycopg
+from mypy_extensions import mypyc_attr
 from psycopg import pq, sql
 from psycopg.adapt import Dumper
 
@@ -69,6 +70,7 @@ class _Packed(NamedTuple):
     data: bytes
 
 
+@mypyc_attr(native_class=False)
 class _PackedDumper(Dumper):
     format = pq.Format.BINARY
 

@@ -28,35 +28,50 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, Final, TypeAlias
+
+from mypy_extensions import mypyc_attr
 
 from commitlog.domain.model import RULES_VERSION, Genesis
 from commitlog.domain.model.ids import format_id
+from commitlog.domain.model.record import Record
 from commitlog.errors import LogIntegrityError, LogLossError, MalformedRecordError, RulesVersionError
 from commitlog.log.codec import OutcomeHead, Takeover, UnknownSchemaError, decode_head, hash_record
 
 
-class LogPosition(NamedTuple):
+@mypyc_attr(acyclic=True)
+class LogPosition(Record):
     """An accepted outcome (seq 0: the genesis), where it is and how it is recognised: where reading can go on.
 
     `hash` is of the record's own bytes. Takeovers after it are read again by whoever goes on from here.
     """
 
-    log_id: bytes
-    seq: int
-    epoch: int
-    hash: bytes
-    results_offset: int
+    __slots__ = ("epoch", "hash", "log_id", "results_offset", "seq")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("log_id", "seq", "epoch", "hash", "results_offset")
+
+    def __init__(self, log_id: bytes, seq: int, epoch: int, hash: bytes, results_offset: int) -> None:
+        self.log_id: Final = log_id
+        self.seq: Final = seq
+        self.epoch: Final = epoch
+        self.hash: Final = hash
+        self.results_offset: Final = results_offset
 
 
-class ChainState(NamedTuple):
+@mypyc_attr(acyclic=True)
+class ChainState(Record):
     """What has been accepted so far. `instance` is None before the first takeover, and where reading began after it."""
 
-    log_id: bytes
-    epoch: int
-    instance: bytes | None
-    seq: int
-    hash: bytes
+    __slots__ = ("epoch", "hash", "instance", "log_id", "seq")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("log_id", "epoch", "instance", "seq", "hash")
+
+    def __init__(self, log_id: bytes, epoch: int, instance: bytes | None, seq: int, hash: bytes) -> None:
+        self.log_id: Final = log_id
+        self.epoch: Final = epoch
+        self.instance: Final = instance
+        self.seq: Final = seq
+        self.hash: Final = hash
 
 
 class Skip(StrEnum):
@@ -71,12 +86,18 @@ class Skip(StrEnum):
     GAP = "GAP"  # after one that was lost
 
 
-class Accepted(NamedTuple):
+@mypyc_attr(acyclic=True)
+class Accepted(Record):
     """A record that counts."""
 
-    head: Genesis | Takeover | OutcomeHead
-    offset: int
-    hash: bytes
+    __slots__ = ("hash", "head", "offset")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("head", "offset", "hash")
+
+    def __init__(self, head: Genesis | Takeover | OutcomeHead, offset: int, hash: bytes) -> None:
+        self.head: Final = head
+        self.offset: Final = offset
+        self.hash: Final = hash
 
 
 Step: TypeAlias = Accepted | Skip

@@ -111,15 +111,15 @@ class TopicReader:
         for message in self._received(records_max, timeout_s):
             error, partition, offset = message.error(), message.partition(), message.offset()
             assert partition is not None
+            if error is None:
+                if offset is not None and offset >= self.next_offsets.get(partition, 0):
+                    self.next_offsets[partition] = offset + 1
+                    taken.append(message)
+                continue
             match consumed(error, self._settings.bootstrap_servers, self._topic):
-                case Consumed.RECORD:
-                    if offset is not None and offset >= self.next_offsets.get(partition, 0):
-                        self.next_offsets[partition] = offset + 1
-                        taken.append(message)
                 case Consumed.END:
                     self.ends[partition] = max(self.ends.get(partition, 0), offset or 0)
                 case Consumed.GONE:
-                    assert error is not None
                     self._doubtful[partition] = in_words(error)
                 case Consumed.WAIT:
                     pass
@@ -173,11 +173,11 @@ class TopicReader:
             self.move(partition, at)
 
 
-def take(consumer: Consumer, records_max: int, timeout_s: float) -> list[Message]:
-    """What a consumer has, or the first that comes within the timeout: asked for many, it would wait for all of them."""
-    messages = consumer.consume(1, max(timeout_s, WAIT_S_MIN) if timeout_s > 0 else 0)
-    if messages and records_max > 1:
-        messages += consumer.consume(records_max - 1, 0)
+def take(consumer: Consumer, records_max: int, timeout_s: float, *, wanted: int = 1) -> list[Message]:
+    """What a consumer has, as soon as ``wanted`` are there, or the time is over; it waits for all that it is asked for."""
+    messages = consumer.consume(wanted, max(timeout_s, WAIT_S_MIN) if timeout_s > 0 else 0)
+    if messages and records_max > wanted:
+        messages += consumer.consume(records_max - wanted, 0)
     return messages
 
 

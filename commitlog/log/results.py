@@ -1,19 +1,21 @@
 """The results topic as everybody reads it: through `Chain`, which says what of it counts (see there).
 
-``ResultsReader`` gives the accepted records in order, decoded; ``ReadAhead`` does so in a thread of its own.
+``ResultsReader`` gives the accepted records in order, decoded.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import ClassVar, Final
 
 from confluent_kafka import Message
+from mypy_extensions import mypyc_attr
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome
+from commitlog.domain.model.record import Record
 from commitlog.errors import (
     LogIntegrityError,
     LogLossError,
@@ -28,7 +30,6 @@ from commitlog.log.connection import end_offset, first_offsets, make_admin
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.trims import begins_at as begins_at
 from commitlog.log.trims import check_beginning
-from commitlog.machine import THIS_MACHINE, Machine, Thread
 from commitlog.observing.headers import traceparent_in
 
 END_TIMEOUT_S = 60.0
@@ -42,18 +43,33 @@ FETCH_WAIT_MS = 2_000
 """How long the broker keeps a request to which it has nothing to answer yet: an idle log costs a request each time."""
 
 
-class ResultRecord(NamedTuple):
+@mypyc_attr(acyclic=True)
+class ResultRecord(Record):
     """One accepted record: the genesis (seq 0) or an outcome, its offset, its hash and its bytes; up to which seq all had
     been told when it was decided; the bytes of the accepted takeovers right before it, which its prev_hash covers; and the
     span of its decision, where the reader asks for it."""
 
-    value: Genesis | Outcome
-    offset: int
-    hash: bytes
-    raw: bytes
-    told: int = 0
-    takeovers: tuple[bytes, ...] = ()
-    traceparent: str | None = None
+    __slots__ = ("hash", "offset", "raw", "takeovers", "told", "traceparent", "value")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("value", "offset", "hash", "raw", "told", "takeovers", "traceparent")
+
+    def __init__(
+        self,
+        value: Genesis | Outcome,
+        offset: int,
+        hash: bytes,
+        raw: bytes,
+        told: int = 0,
+        takeovers: tuple[bytes, ...] = (),
+        traceparent: str | None = None,
+    ) -> None:
+        self.value: Final = value
+        self.offset: Final = offset
+        self.hash: Final = hash
+        self.raw: Final = raw
+        self.told: Final = told
+        self.takeovers: Final = takeovers
+        self.traceparent: Final = traceparent
 
     @property
     def outcome(self) -> Outcome:
@@ -240,7 +256,7 @@ class ResultsReader:
         assert raw is not None
         record = self._record(step, raw)
         if self._traced and record is not None:
-            return record._replace(traceparent=traceparent_in(message.headers()))
+            return record.replace(traceparent=traceparent_in(message.headers()))
         return record
 
     def _tell_foreign(self, offset: int, raw: bytes | None) -> None:
@@ -279,85 +295,6 @@ def decode_accepted(raw: bytes, step: Accepted) -> Outcome:
         raise LogIntegrityError(f"outcome {step.head.seq} at results offset {step.offset} is broken: {error}") from None
     assert isinstance(record, OutcomeRecord)
     return record.outcome
-
-
-class ReadAhead:
-    """Reads in a thread of its own, so that records are fetched and decoded while their reader waits for something else.
-
-    Args:
-        reader: nobody else may read from it until this is closed.
-        records_max: most records that one call gives.
-        bytes_max: most bytes of records that wait; one fetch more may come on top.
-        machine: whose thread it is.
-    """
-
-    def __init__(
-        self, reader: ResultsReader, *, records_max: int, bytes_max: int, machine: Machine = THIS_MACHINE
-    ) -> None:
-        self._reader = reader
-        self._records_max = records_max
-        self._bytes_max = bytes_max
-        self._waiting: deque[ResultRecord] = deque()
-        self._bytes = 0
-        self._read_offset = self._next_offset = reader.next_offset
-        self._failure: BaseException | None = None
-        self._closed = False
-        self._machine = machine
-        self._changed = self._machine.condition()
-        self._thread: Thread | None = None
-
-    def __enter__(self) -> ReadAhead:
-        self._thread = self._machine.thread(self._read, "read-ahead")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        assert self._thread is not None
-        self._thread.join()
-
-    @property
-    def next_offset(self) -> int:
-        """As `ResultsReader.next_offset`, of what has been taken."""
-        return self._next_offset
-
-    def take(self, *, timeout_s: float = POLL_TIMEOUT_S) -> list[ResultRecord]:
-        """The next records, as many as are there; none when none come within the timeout, or only such as nobody is given
-        (then `next_offset` has moved). What was read before the end of the block can be taken after it.
-
-        Raises:
-            CommitLogError: what ended the reading, after the records before it have been given out.
-        """
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._waiting or self._failure or self._next_offset < self._read_offset, timeout_s
-            )
-            if not self._waiting and self._failure is not None:
-                raise self._failure
-            taken = [self._waiting.popleft() for _ in range(min(self._records_max, len(self._waiting)))]
-            self._bytes -= sum(len(record.raw) for record in taken)
-            self._next_offset = taken[-1].offset + 1 if self._waiting else self._read_offset
-            self._changed.notify_all()
-        return taken
-
-    def _read(self) -> None:
-        try:
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._closed or self._bytes < self._bytes_max)
-                    if self._closed:
-                        return
-                records = self._reader.read(records_max=self._records_max)
-                with self._changed:
-                    self._waiting.extend(records)
-                    self._bytes += sum(len(record.raw) for record in records)
-                    self._read_offset = self._reader.next_offset
-                    self._changed.notify_all()
-        except BaseException as error:
-            with self._changed:
-                self._failure = error
-                self._changed.notify_all()
 
 
 def results_end(settings: Settings) -> int:

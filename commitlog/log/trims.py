@@ -48,6 +48,21 @@ def position_of(trim: Trim) -> LogPosition:
     return LogPosition(trim.log_id, trim.seq, trim.epoch, trim.hash, trim.results_offset)
 
 
+def trim_at(position: LogPosition, *, genesis: bytes, head_snapshot_id: int, archive: str, trimmed_at_ms: int) -> Trim:
+    """A trim up to an outcome, the first one that stays."""
+    return Trim(
+        genesis,
+        position.log_id,
+        position.seq,
+        position.epoch,
+        position.hash,
+        position.results_offset,
+        head_snapshot_id,
+        archive,
+        trimmed_at_ms,
+    )
+
+
 def check_beginning(settings: Settings, first: int, after: LogPosition | None) -> None:
     """Checks that a reader who begins after a position (None: at the genesis) finds it in results that begin at an offset.
 

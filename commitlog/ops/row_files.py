@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv, json
 
@@ -19,6 +20,7 @@ from commitlog.errors import DataFileError, InvalidRequestError
 BLOCK_BYTES = 16 * 2**20
 """How much of a CSV file or of JSON lines is read at a time."""
 _FORMATS = {".csv": "CSV", ".tsv": "CSV", ".parquet": "Parquet", ".jsonl": "JSON", ".ndjson": "JSON", ".json": "JSON"}
+_ZONE = r"[T ][\d:.]+(Z|[+-]\d\d(:?\d\d)?)$"
 _JSON_TYPES = (
     pa.types.is_integer,
     pa.types.is_floating,
@@ -80,8 +82,10 @@ class RowFiles:
         types = {name: kind for name in columns if (kind := _text_type(known.get(fold(name)))) is not None}
         if table is None:
             types = {name: pa.string() for name in self._checked_texts(columns)}
-        read = self._open(first, types).schema
         is_json = _format(first) == "JSON"
+        if table is None:
+            types |= self._times(first, types)
+        read = self._open(first, types).schema
         self.schema = pa.schema([_wanted(field, types.get(field.name), is_json=is_json) for field in read])
         self._types = types if table is not None else dict(zip(self.schema.names, self.schema.types, strict=True))
 
@@ -92,6 +96,19 @@ class RowFiles:
                     f"there is no column {name} to be texts: the file has {', '.join(columns[:20])}"
                 )
         return self._form.texts
+
+    def _times(self, path: Path, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+        """The columns of times that Arrow sees otherwise than they are written, as the first rows tell: of JSON it drops their
+        zone, and in CSV it takes any fraction for one of nanoseconds."""
+        form = _format(path)
+        times = [each.name for each in self._open(path, types).schema if pa.types.is_timestamp(each.type)]
+        times = [name for name in times if name not in types]
+        if not times or form == "Parquet":
+            return {}
+        read_as = {name: pa.string() for name in times} if form == "JSON" else {}
+        rows = self._open(path, {**types, **read_as}).read_next_batch()
+        found = {name: (_zoned if form == "JSON" else _whole_microseconds)(rows.column(name)) for name in times}
+        return {name: kind for name, kind in found.items() if kind is not None}
 
     def reader(self) -> pa.RecordBatchReader:
         """The rows of all files."""
@@ -162,6 +179,23 @@ def _json(path: Path, types: Mapping[str, pa.DataType]) -> Any:
         read_options=json.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=json.ParseOptions(explicit_schema=known if len(known) else None),
     )
+
+
+def _zoned(texts: pa.Array) -> pa.DataType | None:
+    """The type of times of which each names its zone; where only some do, they stay texts."""
+    known = texts.drop_null()
+    count = pc.sum(pc.match_substring_regex(known, _ZONE)).as_py()
+    if not count:
+        return None
+    return pa.timestamp("us", "UTC") if count == len(known) else pa.string()
+
+
+def _whole_microseconds(times: pa.Array) -> pa.DataType | None:
+    """The type of times in nanoseconds that need none."""
+    if times.type.unit != "ns":
+        return None
+    kind = pa.timestamp("us", times.type.tz)
+    return kind if times.cast(kind, safe=False).cast(times.type).equals(times) else None
 
 
 def _wanted(field: pa.Field, known: pa.DataType | None, *, is_json: bool) -> pa.Field:

@@ -148,13 +148,13 @@ def test_checkpoint_when_it_lies_beyond_the_end_of_its_log_then_the_loss_is_said
     for _ in replica.follow_to_end():
         pass
     directory = checkpoint_dir_of(settings)
-    write_checkpoint(directory, replica.state, replica.position._replace(results_offset=1_000))
+    write_checkpoint(directory, replica.state, replica.position.replace(results_offset=1_000))
     with pytest.raises(LogLossError, match=r"ends at offset \d+, but outcome 3 was read from offset 1000"):
         loaded(settings, with_checkpoints=True)
     # One of another log of that name says nothing of this one.
     for path in directory.iterdir():
         path.unlink()
-    write_checkpoint(directory, replica.state, replica.position._replace(log_id=b"O" * 16, results_offset=1_000))
+    write_checkpoint(directory, replica.state, replica.position.replace(log_id=b"O" * 16, results_offset=1_000))
     replica.close()
     assert loaded(settings, with_checkpoints=True)[0] == 0
 
@@ -164,7 +164,7 @@ def test_checkpoint_when_it_does_not_fit_the_log_then_skipped(settings: Settings
     replica = Replica(settings)
     for _ in replica.follow_to_end():
         pass
-    write_checkpoint(checkpoint_dir_of(settings), replica.state, replica.position._replace(hash=b"?" * 32))
+    write_checkpoint(checkpoint_dir_of(settings), replica.state, replica.position.replace(hash=b"?" * 32))
     replica.close()
     assert loaded(settings, with_checkpoints=True)[0] == 0
 

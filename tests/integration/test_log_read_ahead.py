@@ -6,7 +6,8 @@ import pytest
 
 from commitlog.domain import model as m
 from commitlog.errors import LogIntegrityError
-from commitlog.log import results
+from commitlog.log.read_ahead import ReadAhead
+from commitlog.log.results import ResultRecord
 
 LOG_ID = b"L" * 16
 
@@ -14,11 +15,11 @@ LOG_ID = b"L" * 16
 class _Reader:
     """Gives out records as a log would, then an error."""
 
-    def __init__(self, records: list[results.ResultRecord]) -> None:
+    def __init__(self, records: list[ResultRecord]) -> None:
         self.left = list(records)
         self.next_offset = 0
 
-    def read(self, *, records_max: int) -> list[results.ResultRecord]:
+    def read(self, *, records_max: int) -> list[ResultRecord]:
         if not self.left:
             raise LogIntegrityError("the end of the test's log")
         given, self.left = self.left[:records_max], self.left[records_max:]
@@ -27,8 +28,8 @@ class _Reader:
 
 
 def test_read_ahead_then_every_record_once_in_order_and_then_the_error() -> None:
-    records = [results.ResultRecord(m.Genesis(LOG_ID), n, b"", bytes(10)) for n in range(50)]
-    with results.ReadAhead(_Reader(records), records_max=7, bytes_max=100) as ahead:  # type: ignore[arg-type]
+    records = [ResultRecord(m.Genesis(LOG_ID), n, b"", bytes(10)) for n in range(50)]
+    with ReadAhead(_Reader(records), records_max=7, bytes_max=100) as ahead:  # type: ignore[arg-type]
         taken = [ahead.take(timeout_s=5) for _ in range(3)]
     assert len(records) > len([each for batch in taken for each in batch]) + 10
     while batch := ahead.take(timeout_s=0):
@@ -36,7 +37,7 @@ def test_read_ahead_then_every_record_once_in_order_and_then_the_error() -> None
     offsets = [each.offset for batch in taken for each in batch]
     assert offsets == list(range(len(offsets)))
     assert all(len(batch) <= 7 for batch in taken)
-    with results.ReadAhead(_Reader(records[:3]), records_max=7, bytes_max=100) as ahead:  # type: ignore[arg-type]
+    with ReadAhead(_Reader(records[:3]), records_max=7, bytes_max=100) as ahead:  # type: ignore[arg-type]
         assert [each.offset for each in ahead.take(timeout_s=5)] == [0, 1, 2]
         with pytest.raises(LogIntegrityError, match="the end of the test's log"):
             ahead.take(timeout_s=5)

@@ -14,9 +14,10 @@ from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 from confluent_kafka.error import KafkaException
 from live_lakes import live_lake
@@ -238,6 +239,20 @@ class SaidGone:
         return -1001
 
 
+class SaysGoneFirst:
+    """A consumer that says of an offset which is there that it is gone."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._said = [SaidGone(0)]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def consume(self, num_messages: int, timeout: float) -> list[Any]:
+        return [self._said.pop()] if self._said else self._consumer.consume(num_messages, timeout)
+
+
 def test_reader_when_an_offset_is_said_to_be_gone_then_believes_it_only_if_it_is(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,9 +260,7 @@ def test_reader_when_an_offset_is_said_to_be_gone_then_believes_it_only_if_it_is
     topic = topics_of(settings.log).dead_letters
     write_raw(settings, topic, b"a", b"b", b"c")
     with closing(TopicReader(settings, topic, {0: 1})) as reader:
-        real = reader._received
-        said = [SaidGone(0)]
-        monkeypatch.setattr(reader, "_received", lambda *_: [said.pop()] if said else real(10, 0.5))
+        monkeypatch.setattr(reader, "_consumer", SaysGoneFirst(reader._consumer))
         read: list[bytes | None] = []
         while not reader.is_at_end(0):
             read += [message.value() for message in reader.read(10, 0.5)]

@@ -137,7 +137,7 @@ def test_chain_when_it_goes_on_after_any_outcome_then_the_state_is_the_same() ->
             for number in range(before.results_offset + 1, offset + 1):
                 again.take(log.records[number], number)
             assert again.state is not None
-            assert again.state._replace(instance=None) == whole.state._replace(instance=None)  # type: ignore[union-attr]
+            assert again.state.replace(instance=None) == whole.state.replace(instance=None)  # type: ignore[union-attr]
             assert again.position == whole.position
 
 

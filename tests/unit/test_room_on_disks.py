@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from commitlog.client.files.places import naming
+from commitlog.client.files.places import Naming
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
 from commitlog.local import room
@@ -63,13 +63,13 @@ def test_status_when_a_disk_is_full_and_kafka_away_then_tells_both(
 def test_error_when_a_file_cannot_be_written_then_names_it(tmp_path: Path) -> None:
     path = tmp_path / "part.parquet"
     path.symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left on device") as caught, naming(str(path)):
+    with pytest.raises(OSError, match="No space left on device") as caught, Naming(str(path)):
         pa.OSFile(str(path), "wb").write(b"x")
     assert caught.value.filename == str(path)
 
 
 def test_error_when_it_names_its_file_or_none_then_stays_as_it_is() -> None:
     for error in (OSError(28, "full", "elsewhere"), OSError("When writing to key 'a' in bucket 'b'")):
-        with pytest.raises(OSError, match=r".") as caught, naming("here"):
+        with pytest.raises(OSError, match=r".") as caught, Naming("here"):
             raise error
         assert caught.value is error

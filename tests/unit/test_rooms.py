@@ -126,7 +126,7 @@ ROOMS = {
     ),
 }
 # A module that may pass a wall that the rest of its room may not.
-DOORS = {"catalog.projector": _names("log.results"), "catalog.rebuild": _names("log.results")}
+DOORS = {each: _names("log.results log.read_ahead") for each in ("catalog.projector", "catalog.rebuild")}
 # Nobody needs uuid4 in `domain`: ids come in as arguments.
 FORBIDDEN_NAMES = {"domain": frozenset({("uuid", "uuid1"), ("uuid", "uuid4")})}
 

@@ -47,7 +47,7 @@ class FileProjection:
 
     def add(self, table_id: int, ids: FileIds, file: m.DataFile, snapshot_id: int) -> None:
         """Add a data file; without ``row_id_start`` its rows carry their ids themselves and were counted before."""
-        data_file_id, mapping_id, row_id_start = ids
+        data_file_id, mapping_id, row_id_start = ids.data_file_id, ids.mapping_id, ids.row_id_start
         known = self.tracker.table(table_id)
         definition = known.definition
         partition_id = definition.partition_id if file.partition_values is not None else None

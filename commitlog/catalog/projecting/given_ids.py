@@ -6,25 +6,34 @@ snapshot, and stock clients list such rows as live.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from commitlog.domain import model as m
 
 
-class FileIds(NamedTuple):
+class FileIds:
     """The ids of one new data file."""
 
-    data_file_id: int
-    mapping_id: int | None
-    row_id_start: int | None
+    __slots__ = ("data_file_id", "mapping_id", "row_id_start")
+
+    def __init__(self, data_file_id: int, mapping_id: int | None, row_id_start: int | None) -> None:
+        self.data_file_id = data_file_id
+        self.mapping_id = mapping_id
+        self.row_id_start = row_id_start
 
 
-class GivenIds(NamedTuple):
+class GivenIds:
     """The ids that one change was given."""
 
-    files: tuple[FileIds, ...] = ()
-    delete_files: tuple[int, ...] = ()
-    partitions: tuple[int, ...] = ()
+    __slots__ = ("delete_files", "files", "partitions")
+
+    def __init__(
+        self,
+        files: tuple[FileIds, ...] = (),
+        delete_files: tuple[int, ...] = (),
+        partitions: tuple[int, ...] = (),
+    ) -> None:
+        self.files = files
+        self.delete_files = delete_files
+        self.partitions = partitions
 
 
 class AssignedIds:

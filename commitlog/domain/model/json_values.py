@@ -268,20 +268,17 @@ def predicate(value: Any, where: str) -> Predicate:
     """``{column, op, value}``; which values are right depends on the op."""
     found = read_fields(value, where, _PREDICATE)
     op, literal = found["op"], found["value"]
-    match op:
-        case FilterOp.IN:
-            literal = listed(scalar)(literal, f"{where}.value")
-        case FilterOp.BETWEEN:
-            literal = listed(scalar)(literal, f"{where}.value")
-            if len(literal) != 2:
-                raise MalformedRecordError(f"{where}.value: between takes [low, high]")
-        case FilterOp.IS_NULL | FilterOp.IS_NOT_NULL:
-            if literal is not None:
-                raise MalformedRecordError(f"{where}.value: {op} takes no value")
-        case _:
-            if "value" not in value:
-                raise _MissingError([f"{where}.value"])
-            literal = scalar(literal, f"{where}.value")
+    if op in (FilterOp.IN, FilterOp.BETWEEN):
+        literal = listed(scalar)(literal, f"{where}.value")
+        if op is FilterOp.BETWEEN and len(literal) != 2:
+            raise MalformedRecordError(f"{where}.value: between takes [low, high]")
+    elif op in (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL):
+        if literal is not None:
+            raise MalformedRecordError(f"{where}.value: {op} takes no value")
+    elif "value" not in value:
+        raise _MissingError([f"{where}.value"])
+    else:
+        literal = scalar(literal, f"{where}.value")
     return Predicate(found["column"], op, literal)
 
 

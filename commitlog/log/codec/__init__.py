@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, Final
+
+from mypy_extensions import mypyc_attr
 
 from commitlog.domain import model as m
+from commitlog.domain.model.record import Record
 from commitlog.domain.model.records.dead_letter import DeadLetter
 from commitlog.domain.model.records.heartbeat import Heartbeat
 from commitlog.domain.model.records.receipts import Receipts
@@ -129,27 +132,39 @@ def _expanded(change: m.Change) -> m.Change:
 # --- the results topic ------------------------------------------------------------------------------------------------
 
 
-class OutcomeRecord(NamedTuple):
+@mypyc_attr(acyclic=True)
+class OutcomeRecord(Record):
     """An outcome as the results topic holds it, with its place in the chain."""
 
-    outcome: m.Outcome
-    log_id: bytes
-    prev_hash: bytes
-    told: int = 0
+    __slots__ = ("log_id", "outcome", "prev_hash", "told")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("outcome", "log_id", "prev_hash", "told")
+
+    def __init__(self, outcome: m.Outcome, log_id: bytes, prev_hash: bytes, told: int = 0) -> None:
+        self.outcome: Final = outcome
+        self.log_id: Final = log_id
+        self.prev_hash: Final = prev_hash
+        self.told: Final = told
 
 
-class OutcomeHead(NamedTuple):
+@mypyc_attr(acyclic=True)
+class OutcomeHead(Record):
     """What an outcome says of its place in the log, without what was decided.
 
     ``told``: all receipts and dead letters up to this seq were acknowledged when it was decided.
     """
 
-    log_id: bytes
-    seq: int
-    epoch: int
-    rules_version: int
-    prev_hash: bytes
-    told: int
+    __slots__ = ("epoch", "log_id", "prev_hash", "rules_version", "seq", "told")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("log_id", "seq", "epoch", "rules_version", "prev_hash", "told")
+
+    def __init__(self, log_id: bytes, seq: int, epoch: int, rules_version: int, prev_hash: bytes, told: int) -> None:
+        self.log_id: Final = log_id
+        self.seq: Final = seq
+        self.epoch: Final = epoch
+        self.rules_version: Final = rules_version
+        self.prev_hash: Final = prev_hash
+        self.told: Final = told
 
 
 def hash_record(data: bytes) -> bytes:
@@ -195,9 +210,14 @@ def decode_record(data: bytes) -> m.Genesis | Takeover | OutcomeRecord:
         case "Takeover":
             return opened(data, "Takeover", read_takeover)
         case "Outcome":
-            return OutcomeRecord(*opened(data, "Outcome", lambda cursor: read_outcome(cursor, decode_proposal)))
+            return opened(data, "Outcome", _read_outcome)
         case other:
             raise MalformedRecordError(f"a record of kind {other}, not Outcome or Genesis or Takeover")
+
+
+def _read_outcome(cursor: Cursor) -> OutcomeRecord:
+    outcome, log_id, prev_hash, told = read_outcome(cursor, decode_proposal)
+    return OutcomeRecord(outcome, log_id, prev_hash, told)
 
 
 def decode_head(data: bytes) -> m.Genesis | Takeover | OutcomeHead:

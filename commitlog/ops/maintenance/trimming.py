@@ -24,10 +24,9 @@ from commitlog.domain.state.replaying import replay
 from commitlog.errors import CatalogMismatchError, ConfigurationError, LogIntegrityError
 from commitlog.log.chain import LogPosition
 from commitlog.log.checkpoint import checkpoint_dir_of, newest_seq, write_checkpoint
-from commitlog.log.codec import Trim
 from commitlog.log.genesis import require_genesis
 from commitlog.log.results import ResultRecord, ResultsReader
-from commitlog.log.trims import delete_before, last_trim, position_of, write_trim
+from commitlog.log.trims import delete_before, last_trim, position_of, trim_at, write_trim
 
 
 class Need(NamedTuple):
@@ -83,7 +82,14 @@ def trim(settings: Settings, archive: str, *, keep_ms: int, now_ms: int | None =
         """The topic holds there what the archive ends with."""
     place = archive if "://" in archive else str(Path(archive).absolute())
     write_trim(
-        settings, Trim(found.genesis, *found.position, found.head_snapshot_id, archive=place, trimmed_at_ms=since)
+        settings,
+        trim_at(
+            found.position,
+            genesis=found.genesis,
+            head_snapshot_id=found.head_snapshot_id,
+            archive=place,
+            trimmed_at_ms=since,
+        ),
     )
     return Trimmed(found.position.seq, found.position.seq - begins, held_by)
 
