@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -14,7 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 from click.testing import CliRunner, Result
 from live_lakes import DAY_S, LiveLake, live_lake
-from log_running import Ids, write_raw
+from log_running import Ids, save_checkpoint, write_raw
 from pyarrow import fs
 
 from commitlog.client import CommitLog
@@ -115,8 +114,7 @@ def test_clean_when_results_were_trimmed_then_the_archive_says_what_was_refused(
     for number in range(2):
         lake.append("main.t", f"main/t/later-{number}.parquet")
     lake.settle()
-    with closing(Checkpointer(lake.settings)) as checkpointer:
-        checkpointer.checkpoint_now()
+    save_checkpoint(lake.settings)
     archive = ["archive", "--to", str(tmp_path / "archive"), "--range", "1", "--trim", "--keep", "0s", "--json"]
     done = CliRunner().invoke(cli, archive, env=lake.settings.environment())
     assert json.loads(done.output.splitlines()[-1])["trimmed"] > 0, done.output

@@ -6,14 +6,13 @@ import dataclasses
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import TopicPartition
-from log_running import Ids, append, create_table, proposal, seed_of, serving, wait_until, write_raw
+from log_running import Ids, append, create_table, proposal, save_checkpoint, seed_of, serving, wait_until, write_raw
 
 from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
@@ -26,7 +25,7 @@ from commitlog.errors import (
     OutcomeNotFoundError,
     ResultsTrimmedError,
 )
-from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of, load_checkpoints
+from commitlog.log.checkpoint import checkpoint_dir_of, load_checkpoints
 from commitlog.log.codec import decode_statistics, encode_trim
 from commitlog.log.connection import first_offsets, make_admin
 from commitlog.log.publisher import Publisher
@@ -66,11 +65,6 @@ def decide(settings: Settings, count: int, *, base: int | None = None) -> list[m
 
 def project(settings: Settings) -> None:
     Projector(settings, decode_statistics=decode_statistics).project_to_end()
-
-
-def save_checkpoint(settings: Settings) -> None:
-    with closing(Checkpointer(settings)) as checkpointer:
-        assert checkpointer.checkpoint_now() is not None
 
 
 def trim(settings: Settings, archive: Path, *options: str) -> dict[str, object]:
