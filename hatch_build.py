@@ -59,6 +59,7 @@ SOURCES = (
     "commitlog/client/writing/table_writer.py",
     "commitlog/client/writing/written.py",
     "commitlog/catalog/packing.py",
+    "commitlog/catalog/shares.py",
     "commitlog/catalog/writing.py",
     "commitlog/catalog/projecting/expiry.py",
     "commitlog/catalog/projecting/files.py",

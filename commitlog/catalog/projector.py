@@ -213,7 +213,7 @@ class Projector:
 
     def reader(self, catalog: WrittenCatalog) -> ResultsReader:
         """The results after what the catalog holds."""
-        return ResultsReader(self.settings, after=self._read_position(catalog), traced=self.traced)
+        return ResultsReader(self.settings, after=self._read_position(catalog), traced=self.traced, expanded=True)
 
     def _read_position(self, catalog: WrittenCatalog) -> LogPosition | None:
         """How far the catalog is; None when there is none yet."""
@@ -423,13 +423,13 @@ def _move(position: LogPosition, next_offset: int) -> Move:
 
 
 def _mileposts(records: Sequence[ResultRecord]) -> list[Milepost]:
-    found = []
-    for record in records:
-        value = record.value
-        seq, epoch, head = (value.seq, value.epoch, value.head_snapshot_id) if isinstance(value, Outcome) else (0, 0, 0)
-        if seq % MILEPOST_EVERY == 0:
-            found.append(Milepost(seq, epoch, record.hash, record.offset, head))
-    return found
+    return [_milepost(record) for record in records[-_seq_of(records[0]) % MILEPOST_EVERY :: MILEPOST_EVERY]]
+
+
+def _milepost(record: ResultRecord) -> Milepost:
+    value = record.value
+    seq, epoch, head = (value.seq, value.epoch, value.head_snapshot_id) if isinstance(value, Outcome) else (0, 0, 0)
+    return Milepost(seq, epoch, record.hash, record.offset, head)
 
 
 @contextmanager

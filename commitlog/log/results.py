@@ -90,6 +90,7 @@ class ResultsReader:
         settings: which log, and where.
         after: the last record applied; it is read again and must still be there.
         traced: whether records are to say in which span they were decided.
+        expanded: whether statistics of files are to be decoded, too.
 
     Attributes:
         foreign: the offsets of the first records that were read and are nobody's of ours.
@@ -101,9 +102,12 @@ class ResultsReader:
         LogUnavailableError: no broker has answered.
     """
 
-    def __init__(self, settings: Settings, *, after: LogPosition | None = None, traced: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, *, after: LogPosition | None = None, traced: bool = False, expanded: bool = False
+    ) -> None:
         self._settings = settings
         self._traced = traced
+        self._expanded = expanded
         self._topic = f"{settings.log}.results"
         self._chain = Chain() if after is None else Chain.after(after)
         self._takeovers: tuple[bytes, ...] = ()
@@ -279,18 +283,19 @@ class ResultsReader:
             self._takeovers += (raw,)
             return None
         takeovers, self._takeovers = self._takeovers, ()
-        return ResultRecord(decode_accepted(raw, step), step.offset, step.hash, raw, step.head.told, takeovers)
+        outcome = decode_accepted(raw, step, expanded=self._expanded)
+        return ResultRecord(outcome, step.offset, step.hash, raw, step.head.told, takeovers)
 
 
-def decode_accepted(raw: bytes, step: Accepted) -> Outcome:
-    """The outcome of an accepted record.
+def decode_accepted(raw: bytes, step: Accepted, *, expanded: bool = False) -> Outcome:
+    """The outcome of an accepted record; ``expanded`` as `decode_record` has it.
 
     Raises:
         LogIntegrityError: its bytes are broken beyond the head.
     """
     assert isinstance(step.head, OutcomeHead)
     try:
-        record = decode_record(raw)
+        record = decode_record(raw, expanded=expanded)
     except MalformedRecordError as error:
         raise LogIntegrityError(f"outcome {step.head.seq} at results offset {step.offset} is broken: {error}") from None
     assert isinstance(record, OutcomeRecord)

@@ -316,6 +316,11 @@ def test_statistics_when_opaque_then_expanded_on_demand() -> None:
     decoded = codec.decode_proposal(codec.encode_proposal(append(m.DataFile("p", 1, 2, statistics=statistics))))
     assert isinstance(decoded.changes[0].files[0].statistics, bytes)
     assert codec.with_statistics_expanded(decoded).changes[0].files[0].statistics == statistics
+    encoded = codec.encode_outcome(an_outcome(proposal=decoded), log_id=LOG_ID, prev_hash=HASH)
+    for expanded, told in ((False, decoded), (True, codec.with_statistics_expanded(decoded))):
+        record = codec.decode_record(encoded, expanded=expanded)
+        assert isinstance(record, codec.OutcomeRecord)
+        assert record.outcome.proposal == told
 
 
 # --- framing ----------------------------------------------------------------------------------------------------------

@@ -198,8 +198,12 @@ def encode_takeover(takeover: Takeover) -> bytes:
     return out.getvalue()
 
 
-def decode_record(data: bytes) -> m.Genesis | Takeover | OutcomeRecord:
-    """A record of the results topic; the outcome's proposal is decoded, its statistics are left opaque.
+def decode_record(data: bytes, *, expanded: bool = False) -> m.Genesis | Takeover | OutcomeRecord:
+    """A record of the results topic; the outcome's proposal is decoded.
+
+    Args:
+        data: its bytes.
+        expanded: whether the statistics of the proposal's files are decoded, too, or left opaque.
 
     Raises:
         MalformedRecordError: the bytes are none.
@@ -210,7 +214,7 @@ def decode_record(data: bytes) -> m.Genesis | Takeover | OutcomeRecord:
         case "Takeover":
             return opened(data, "Takeover", read_takeover)
         case "Outcome":
-            return opened(data, "Outcome", _read_outcome)
+            return opened(data, "Outcome", _read_expanded if expanded else _read_outcome)
         case other:
             raise MalformedRecordError(f"a record of kind {other}, not Outcome or Genesis or Takeover")
 
@@ -218,6 +222,15 @@ def decode_record(data: bytes) -> m.Genesis | Takeover | OutcomeRecord:
 def _read_outcome(cursor: Cursor) -> OutcomeRecord:
     outcome, log_id, prev_hash, told = read_outcome(cursor, decode_proposal)
     return OutcomeRecord(outcome, log_id, prev_hash, told)
+
+
+def _read_expanded(cursor: Cursor) -> OutcomeRecord:
+    outcome, log_id, prev_hash, told = read_outcome(cursor, _decode_expanded)
+    return OutcomeRecord(outcome, log_id, prev_hash, told)
+
+
+def _decode_expanded(data: bytes) -> m.Proposal:
+    return opened(data, "Proposal", read_proposal, expands=True)
 
 
 def decode_head(data: bytes) -> m.Genesis | Takeover | OutcomeHead:

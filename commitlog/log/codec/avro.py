@@ -183,14 +183,17 @@ def scalar(out: BytesWriter, value: Scalar) -> None:
 class Cursor:
     """Reads values one after another out of bytes; ``at`` is where the next one begins.
 
+    expands: whether what the bytes hold as opaque bytes, statistics, is read as well.
+
     Whatever the bytes are, reading ends with a value or with ValueError or IndexError.
     """
 
-    __slots__ = ("at", "data")
+    __slots__ = ("at", "data", "expands")
 
-    def __init__(self, data: bytes, at: int = 0) -> None:
+    def __init__(self, data: bytes, at: int = 0, *, expands: bool = False) -> None:
         self.data = data
         self.at: i64 = at
+        self.expands = expands
 
     def long(self) -> int:
         """A number."""

@@ -61,8 +61,8 @@ def record_of(data: bytes) -> str:
     raise _no_header(data)
 
 
-def opened(data: bytes, record: str, read: Callable[[Cursor], T]) -> T:
-    """The value in the bytes of a record.
+def opened(data: bytes, record: str, read: Callable[[Cursor], T], *, expands: bool = False) -> T:
+    """The value in the bytes of a record; ``expands`` as `Cursor` has it.
 
     Raises:
         MalformedRecordError: for anything that is not exactly one such record.
@@ -74,7 +74,7 @@ def opened(data: bytes, record: str, read: Callable[[Cursor], T]) -> T:
         _, written, newest = EARLIER[data[:HEADER_SIZE_BYTES]]
         body = resolved(data[HEADER_SIZE_BYTES:], record, schema_in(written), schema_in(newest))
         data = HEADERS[record] + body
-    cursor = Cursor(data, HEADER_SIZE_BYTES)
+    cursor = Cursor(data, HEADER_SIZE_BYTES, expands=expands)
     try:
         value = read(cursor)
     except MalformedRecordError:

@@ -37,5 +37,6 @@ def write_statistics(out: BytesWriter, statistics: Statistics) -> None:
 
 
 def read_statistics(cursor: Cursor) -> Statistics:
-    """Statistics inside a file's record, left opaque."""
-    return cursor.blob() or ()
+    """Statistics inside a file's record, left opaque unless the cursor expands."""
+    data = cursor.blob()
+    return decode_statistics(data) if cursor.expands else data or ()
