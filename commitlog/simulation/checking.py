@@ -242,7 +242,8 @@ class Model:
         for outcome in outcomes:
             require(outcome.seq == self._projected + 1, "the catalog misses or repeats", outcome.seq, self._projected)
             self._projected += 1
-            require(outcome == self.accepted[outcome.seq - 1].outcome, "the catalog has another outcome", outcome.seq)
+            accepted = _as_projected(self.accepted[outcome.seq - 1].outcome)
+            require(outcome == accepted, "the catalog has another outcome", outcome.seq)
         require(position.seq == self._projected, "the catalog is not where it says", position.seq, self._projected)
         if position.seq:
             at = self.accepted[position.seq - 1]
@@ -270,3 +271,10 @@ class Model:
         for each in self.accepted:
             if each.outcome.reason is m.Reason.MALFORMED:
                 yield each.outcome.seq
+
+
+def _as_projected(outcome: m.Outcome) -> m.Outcome:
+    """An outcome as a projector reads it, which wants the statistics of files."""
+    if outcome.proposal is None:
+        return outcome
+    return outcome.replace(proposal=codec.with_statistics_expanded(outcome.proposal))

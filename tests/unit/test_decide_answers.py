@@ -158,6 +158,10 @@ def test_a_writers_seq_that_comes_again_then_its_content_is_compared_until_it_is
     assert log.propose(append(data_file(11)), writer_seq=7).same_content is None
 
 
+def comment(text: str) -> dict[str, Any]:
+    return change("ALTER_TABLE", alterations=[{"op": "SET_COMMENT", "comment": text}])
+
+
 def pairs_of_content() -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]], bool, bool]]:
     """Two changesets, and whether they are the same content from one base, and from two."""
     yield [delete({0: [1, 2]})], [delete({0: [1, 2]})], True, True
@@ -173,7 +177,12 @@ def pairs_of_content() -> Iterator[tuple[list[dict[str, Any]], list[dict[str, An
     yield [insert(id=1, v="a", time=3)], [insert(id=1, v="a", time=4)], True, True
     yield [insert(id=1, v="a")], [insert(id=1, v="b")], False, False
     yield [update(1, v="a")], [update(2, v="a")], False, False
+    yield [insert(id=1, v="1")], [insert(id=1, v=1)], False, False
+    yield [insert(id=1, v={"a": 1, "b": [2, "c"]})], [insert(id=1, v={"b": [2, "c"], "a": 1})], True, True
+    yield [insert(id=1, v=["a", "b"])], [insert(id=1, v=["a,1:b"])], False, False
     yield [delete_row(1)], [delete_row(2)], False, False
+    yield [comment("a")], [comment("a")], True, True
+    yield [comment("a")], [comment("b")], False, False
 
 
 @pytest.mark.parametrize(("first", "second", "from_one_base", "from_two"), list(pairs_of_content()))

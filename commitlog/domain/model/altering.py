@@ -51,7 +51,9 @@ class _Altering:
         }
 
     def done(self) -> TableDefinition:
-        made = replace(self.table, columns=tuple(self.columns.values()), next_column_id=self.next_column_id)
+        made, columns = self.table, tuple(self.columns.values())
+        if columns != made.columns or self.next_column_id != made.next_column_id:
+            made = replace(made, columns=columns, next_column_id=self.next_column_id)
         made.index({folded: self.columns[column_id] for folded, column_id in self.ids.items()})
         return made
 
