@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 import commitlog.spark
 from commitlog.spark.changing import source_keys
-from commitlog.spark.changing.source_keys import candidates
+from commitlog.spark.changing.source_keys import candidates, key_bits
 from commitlog.testing import InMemoryCommitLog
 
 TABLE = "main.people"
@@ -20,7 +20,7 @@ TABLE = "main.people"
 def _left(rows: DataFrame, source: DataFrame) -> set[int | None]:
     """Keys that stay, of which the source's must be."""
     least, greatest = source.agg(sf.min("id"), sf.max("id")).collect()[0]
-    return {row.id for row in candidates(rows, source, {"id": (least, greatest)}).collect()}
+    return {row.id for row in candidates(rows, key_bits(source, {"id": (least, greatest)})).collect()}
 
 
 @pytest.mark.parametrize("data_type", ["bigint", "int", "smallint"])
@@ -39,11 +39,10 @@ def test_candidates_when_keys_are_integers_then_no_row_that_matches_is_missing_a
 
 def test_candidates_when_their_bits_would_tell_little_then_are_all_rows(spark: SparkSession) -> None:
     rows = spark.range(100)
-    assert candidates(rows, rows.where("id % 3 = 0"), {"id": (0, 99)}) is rows
-    assert candidates(rows, rows.where("id = 1"), {"id": (1, 2**62)}) is rows
-    assert candidates(rows, rows.where("id < 0"), {"id": (None, None)}) is rows
-    names = rows.selectExpr("CAST(id AS STRING) AS id")
-    assert candidates(names, rows.where("id = 1"), {"id": (1, 1)}) is names
+    assert key_bits(rows.where("id % 3 = 0"), {"id": (0, 99)}) is None
+    assert key_bits(rows.where("id = 1"), {"id": (1, 2**62)}) is None
+    assert key_bits(rows.where("id < 0"), {"id": (None, None)}) is None
+    assert candidates(rows, None) is rows
 
 
 def test_merge_when_its_table_is_large_then_does_what_it_does_to_a_small_one(
@@ -51,7 +50,7 @@ def test_merge_when_its_table_is_large_then_does_what_it_does_to_a_small_one(
 ) -> None:
     monkeypatch.setattr(source_keys, "ROWS_MIN", 1)
     asked = []
-    monkeypatch.setattr(source_keys, "candidates", lambda *given: asked.append(given) or candidates(*given))
+    monkeypatch.setattr(source_keys, "key_bits", lambda *given: asked.append(given) or key_bits(*given))
     chance = random.Random(14)
     log = InMemoryCommitLog(data_path=tmp_path / "lake")
     t = commitlog.spark.table(spark, TABLE, log=log)
@@ -68,3 +67,13 @@ def test_merge_when_its_table_is_large_then_does_what_it_does_to_a_small_one(
     t.merge(source, on="id").when_not_matched_by_source_delete().commit()
     assert {row.id for row in t.read().collect()} == given
     assert len(asked) == 3
+
+
+def test_merge_when_integers_are_keys_of_decimals_then_looks_all_rows_up(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_keys, "ROWS_MIN", 1)
+    t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(spark.sql("SELECT CAST(id * 1000000000 AS DECIMAL(20, 0)) AS id, 0 AS age FROM range(9)"), create=True)
+    t.merge(spark.sql("SELECT id * 4000000000 AS id, 7 AS age FROM range(2)"), on="id").when_matched_update().commit()
+    assert {row.id for row in t.read().where("age = 7").collect()} == {0, 4_000_000_000}

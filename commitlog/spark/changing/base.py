@@ -49,7 +49,8 @@ def base_of(spark: SparkSession, table: str, log: CommitLog, transaction: Transa
     """A table at the transaction's base, for a change of the rows that match ``where``; None says nothing of them."""
     to = target_of(transaction, table)
     asked = where(to.definition) if callable(where) else where
-    proofs = derived(spark, asked, to.definition.columns)
+    # What was computed are conditions of values, in which there is nothing for Spark to analyse.
+    proofs = Derived(conjunction(asked), False) if callable(where) else derived(spark, asked, to.definition.columns)
     scan = scan_at(catalog_of(log), table, to.snapshot_id, where=proofs.predicates)
     return Base(
         spark,

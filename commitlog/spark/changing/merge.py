@@ -29,7 +29,7 @@ from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.columns import quoted
 from commitlog.spark.filters import Where
 from commitlog.spark.reading.snapshots import read_at
-from commitlog.spark.writing.column_fit import check_frame, conform
+from commitlog.spark.writing.column_fit import check_conforming, check_frame, conform
 from commitlog.spark.writing.key import Key
 
 _BOUNDED = frozenset({*INTEGER_BITS, "date", "decimal", "varchar"})
@@ -168,8 +168,9 @@ class Merging:
     def _told(self) -> _Told:
         """DataFileError where keys are not unique."""
         names = [*map(quoted, self._keys)]
+        types = {fold(each.name): each.dataType for each in self._given.schema.fields}
         by_key = self._source.groupBy(*names).count()
-        bounded = [name for name in names if isinstance(by_key.select(name).schema[0].dataType, _BOUNDED_KEYS)]
+        bounded = [quoted(name) for name in self._keys if isinstance(types[fold(name)], _BOUNDED_KEYS)]
         ends = [f(name) for f in (sf.min, sf.max) for name in bounded]
         most, row_count, *values = by_key.agg(sf.max("count"), sf.sum("count"), *ends).collect()[0]
         if most is not None and most > 1:
@@ -186,12 +187,15 @@ class Merging:
             table.column(name)
         for values in (each.values for each in self._clauses.all if isinstance(each.values, Mapping)):
             named(values, table)
-        self._fitted(self._given, table)
+        if self._are_columns_taken:
+            check_conforming(self._given.schema, table, ignored=self._ignored(self._given, table))
         ends = self._told.ends
         if self._clauses.not_matched_by_source:
             return None
         try:
-            conform(self._source.select(*map(quoted, self._keys)), table)
+            keys = {*map(fold, self._keys)}
+            schema = st.StructType([each for each in self._given.schema.fields if fold(each.name) in keys])
+            check_conforming(schema, table)
         except DataFileError:
             # Spark may compare them nevertheless; it has its own word on those that it does not.
             return None
@@ -221,12 +225,17 @@ class Merging:
 
     def _fitted(self, source: DataFrame, table: TableDefinition) -> DataFrame:
         """The source, its columns as those of the table where they are taken for them; others are for expressions only."""
-        if not any(each.values == "*" for each in self._clauses.all):
-            return source
+        return conform(source, table, ignored=self._ignored(source, table)) if self._are_columns_taken else source
+
+    @property
+    def _are_columns_taken(self) -> bool:
+        return any(each.values == "*" for each in self._clauses.all)
+
+    def _ignored(self, source: DataFrame, table: TableDefinition) -> list[str]:
         known = {fold(column.name) for column in table.columns}
         others = [name for name in source.columns if fold(name) not in known]
         is_read = any(each.reads_expressions for each in self._clauses.all)
-        return conform(source, table, ignored=[name for name in others if is_read or name == NUMBER])
+        return [name for name in others if is_read or name == NUMBER]
 
 
 def _together(parts: Sequence[DataFrame]) -> DataFrame | None:

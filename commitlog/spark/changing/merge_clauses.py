@@ -75,14 +75,9 @@ def first_that_holds(clauses: Sequence[Clause], number: int = 0) -> Expression:
     """The number of the clause that counts for a row, from ``number`` on; NULL if none does."""
     found = sf.lit(None).cast("int")
     for at, clause in reversed([*enumerate(clauses, number)]):
-        found = sf.when(_holds(clause.condition), sf.lit(at)).otherwise(found)
+        holds = sf.expr(clause.condition) if isinstance(clause.condition, str) else clause.condition
+        found = sf.lit(at) if holds is None else sf.when(holds, sf.lit(at)).otherwise(found)
     return found
-
-
-def _holds(condition: Condition) -> Expression:
-    if condition is None:
-        return sf.lit(True)
-    return sf.expr(condition) if isinstance(condition, str) else condition
 
 
 OF_MERGES: Mapping[str, str] = {

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 from pyroaring import FrozenBitMap64
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.util import inheritable_thread_target
 
 from commitlog.client.files.file_columns import ROW_ID
 from commitlog.domain.model.types import fold
@@ -18,7 +20,7 @@ from commitlog.spark.changing import source_keys
 from commitlog.spark.changing.base import Base, names_of
 from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
 from commitlog.spark.changing.new_values import named, new_value
-from commitlog.spark.columns import quoted
+from commitlog.spark.columns import quoted, spark_type
 from commitlog.spark.reading.dataframes import with_positions
 from commitlog.spark.reading.positions import positions
 from commitlog.spark.reading.scan_files import FILE, POSITION
@@ -50,8 +52,7 @@ class MergeStep:
         it matches as ``source``, with its number; where something may be inserted, also those that match and stay."""
         old = self._candidates().alias("target")
         new = (sf.broadcast(self.source) if self.is_small else self.source).alias("source")
-        pairs = [(f"target.{quoted(name)}", f"source.{quoted(name)}") for name in self.keys]
-        same = reduce(Expression.__and__, [sf.col(theirs) == sf.col(given) for theirs, given in pairs])
+        same = sf.expr(" AND ".join(f"target.{quoted(name)} = source.{quoted(name)}" for name in self.keys))
         clauses = self.clauses
         if clauses.not_matched_by_source:
             unmatched = first_that_holds(clauses.not_matched_by_source, len(clauses.matched))
@@ -74,17 +75,28 @@ class MergeStep:
 
     def _candidates(self) -> DataFrame:
         """The table's rows, with their places, but for some that match nothing."""
-        old = with_positions(self.base.spark, self.base.scan)
         is_large = sum(each.record_count for each in self.base.scan.files) >= source_keys.ROWS_MIN
         if not (self.is_small and is_large) or self.clauses.not_matched_by_source:
-            return old
-        return source_keys.candidates(old, self.source, self.ends)
+            return with_positions(self.base.spark, self.base.scan)
+        table = self.base.definition
+        integers = {
+            name: pair
+            for name, pair in self.ends.items()
+            if isinstance(spark_type(table.column(name).type), st.IntegralType)
+        }
+        # The rows are described to Spark while it computes the bits.
+        with ThreadPoolExecutor(1) as pool:
+            describing = pool.submit(
+                inheritable_thread_target(self.base.spark)(with_positions), self.base.spark, self.base.scan
+            )
+            bits = source_keys.key_bits(self.source, integers)
+        return source_keys.candidates(describing.result(), bits)
 
     def _whole(self, side: str, names: Sequence[str]) -> Expression:
         """A row as one value, where an update is to read it."""
         is_read = any(each.values for each in (*self.clauses.matched, *self.clauses.not_matched_by_source))
-        row = sf.struct(*[sf.col(f"{side}.{quoted(name)}") for name in names])
-        return (row if is_read else sf.lit(None)).alias(side)
+        row = f"struct({', '.join(f'{side}.{quoted(name)}' for name in names)})" if is_read else "NULL"
+        return sf.expr(f"{row} AS `{side}`")
 
     def updated(self, acting: DataFrame) -> list[DataFrame]:
         """The rows that clauses have given other values, each with its ``ROW_ID``."""
@@ -123,14 +135,16 @@ class MergeStep:
     def _values(self, clause: Clause, *, otherwise: str | None) -> list[Expression]:
         """The table's columns as a clause gives them; those that it does not give come from that side, or are left out."""
         table, given = self.base.definition, {fold(name): name for name in self.source.columns}
+        values: dict[str, Expression | str]
         if clause.values == "*" or clause.values is None:
             values = {
-                name: sf.col(f"source.{quoted(given[fold(name)])}")
-                for name in names_of(self.base)
-                if fold(name) in given
+                name: f"source.{quoted(given[fold(name)])}" for name in names_of(self.base) if fold(name) in given
             }
         else:
             values = {name: new_value(value) for name, value in named(clause.values, table).items()}
         if otherwise is not None:
-            values = {name: values.get(name, sf.col(f"{otherwise}.{quoted(name)}")) for name in names_of(self.base)}
-        return [value.alias(name) for name, value in values.items()]
+            values = {name: values.get(name, f"{otherwise}.{quoted(name)}") for name in names_of(self.base)}
+        return [
+            sf.expr(f"{value} AS {quoted(name)}") if isinstance(value, str) else value.alias(name)
+            for name, value in values.items()
+        ]

@@ -7,13 +7,12 @@ row; keys that follow each other in the table have bits that do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql import types as st
 
 from commitlog.spark.columns import quoted
 from commitlog.spark.reading.exact_files import bit_of
@@ -26,26 +25,41 @@ _SET_MAX = 0.25
 _WITHIN = 1 << 62
 
 
-def candidates(rows: DataFrame, source: DataFrame, ends: Mapping[str, tuple[Any, Any]]) -> DataFrame:
-    """The rows but for most that have an integer key of no row of the source; ``ends`` are the least and the greatest there."""
+class KeyBits(NamedTuple):
+    """A key of integers, and a bit for each 2^``shift`` of its values, from the source's ``least`` to its ``greatest``."""
+
+    name: str
+    least: int
+    greatest: int
+    shift: int
+    bits: bytes
+
+
+def key_bits(source: DataFrame, ends: Mapping[str, tuple[Any, Any]]) -> KeyBits | None:
+    """The bits of the first key whose ``ends``, its least and greatest value there, are integers; None if they tell little."""
     for name, (least, greatest) in ends.items():
-        if isinstance(least, int) and isinstance(rows.select(quoted(name)).schema[0].dataType, st.IntegralType):
-            return _marked(rows, source, name, least, greatest)
-    return rows
+        if isinstance(least, int):
+            return _bits(source, name, least, greatest) if max(-least, greatest) < _WITHIN else None
+    return None
 
 
-def _marked(rows: DataFrame, source: DataFrame, name: str, least: int, greatest: int) -> DataFrame:
-    if least <= -_WITHIN or greatest >= _WITHIN:
-        return rows
+def _bits(source: DataFrame, name: str, least: int, greatest: int) -> KeyBits | None:
     shift = max(0, (greatest - least).bit_length() - _BITS)
-    key = quoted(name)
-    keys = source.select(sf.col(key).cast("bigint")).dropna().toArrow().column(0).to_numpy()
+    keys = source.selectExpr(f"CAST({quoted(name)} AS BIGINT)").dropna().toArrow().column(0).to_numpy()
     flags = np.zeros(((greatest - least >> shift) // 32 + 1) * 32, np.uint8)
     flags[keys - least >> shift] = 1
     if flags.mean() > _SET_MAX:
+        return None
+    return KeyBits(name, least, greatest, shift, np.packbits(flags, bitorder="little").tobytes())
+
+
+def candidates(rows: DataFrame, found: KeyBits | None) -> DataFrame:
+    """The rows but for most that have a key of no row of the source."""
+    if found is None:
         return rows
-    bits = rows.sparkSession.createDataFrame(pa.table({"bits": [np.packbits(flags, bitorder="little").tobytes()]}))
-    is_within = sf.expr(f"{key} BETWEEN {least}L AND {greatest}L")
-    bit = bit_of(rows.sparkSession, bits.scalar(), f"shiftright({key} - {least}L, {shift})")
-    # What is beyond the ends has no bit; a filter of its own is also one that Parquet's reader goes by.
-    return rows.where(is_within).where(sf.when(is_within, bit == 1))
+    key = quoted(found.name)
+    bits = rows.sparkSession.createDataFrame(pa.table({"bits": [found.bits]}))
+    is_within = sf.expr(f"{key} BETWEEN {found.least}L AND {found.greatest}L")
+    bit = bit_of(rows.sparkSession, bits.scalar(), f"shiftright({key} - {found.least}L, {found.shift})")
+    # What is beyond the ends has no bit; that it is within them is also a filter which Parquet's reader goes by.
+    return rows.where(is_within & sf.when(is_within, bit == 1))

@@ -101,8 +101,8 @@ def _rows(
     rows = file_rows(spark, files, schema, placed=bool(more))
     if row_ids:
         # Rows that do not carry their id have the one that follows from where they stand.
-        counted = sf.col(ROW_ID_START) + sf.col(POSITION)
-        chosen.append((sf.coalesce(ROW_ID, counted) if mapping is None else counted).alias(ROW_ID))
+        counted = f"{ROW_ID_START} + {POSITION}"
+        chosen.append(sf.expr(f"{f'coalesce({ROW_ID}, {counted})' if mapping is None else counted} AS {ROW_ID}"))
     return rows.select(*chosen, *[name for name in more if name != ROW_ID])
 
 

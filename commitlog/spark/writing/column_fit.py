@@ -58,8 +58,12 @@ def fit(df: DataFrame, table: TableDefinition, *more: Expression, ignored: Colle
 
 def fit_with_ids(df: DataFrame, table: TableDefinition, *more: Expression, ignored: Collection[str] = ()) -> DataFrame:
     """`fit` for rows that have a ``ROW_ID``, which their file carries."""
-    row_id = sf.col(ROW_ID).alias(ROW_ID, metadata={FIELD_ID: ROW_ID_FIELD})
-    return fit(df, table, row_id, *more, ignored=(ROW_ID, *ignored))
+    return fit(df, table, _row_id(type(df).__module__), *more, ignored=(ROW_ID, *ignored))
+
+
+@lru_cache(maxsize=2)
+def _row_id(interface: str) -> Expression:
+    return sf.col(ROW_ID).alias(ROW_ID, metadata={FIELD_ID: ROW_ID_FIELD})
 
 
 @lru_cache(maxsize=64)
@@ -82,14 +86,23 @@ def conform(df: DataFrame, table: TableDefinition, *, ignored: Collection[str] =
     Raises:
         DataFileError: one is none of the table's, or does not fit.
     """
-    schema = st.StructType([each for each in df.schema.fields if each.name not in ignored])
-    given = {fold(each.name): each for each in schema.fields}
-    _refuse(_misfits(schema, table, by_arrow=False), table)
+    check_conforming(df.schema, table, ignored=ignored)
+    given = {fold(each.name): each for each in df.schema.fields if each.name not in ignored}
     found = [(column, given[fold(column.name)]) for column in table.columns if fold(column.name) in given]
     return df.select(
         *[_conformed(sf.col(quoted(each.name)), each.dataType, column).alias(each.name) for column, each in found],
         *map(quoted, ignored),
     )
+
+
+def check_conforming(schema: st.StructType, table: TableDefinition, *, ignored: Collection[str] = ()) -> None:
+    """See that columns, but for those ``ignored``, are some of the table's.
+
+    Raises:
+        DataFileError: one is none of them, or does not fit.
+    """
+    fields = [each for each in schema.fields if each.name not in ignored]
+    _refuse(_misfits(st.StructType(fields), table, by_arrow=False), table)
 
 
 def check_fit(schema: st.StructType, table: TableDefinition, *, by_arrow: bool = False) -> None:
