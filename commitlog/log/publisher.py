@@ -49,8 +49,8 @@ AWAITED_MAX = 20_000
 OVERDUE_S = 10.0
 """So much longer than it may, a producer can keep a record before it is taken for one that never sends it."""
 OVERDUE_LOOK_S = 1.0
-AT_ONCE_MAX = 4
-TOGETHER_MS = 5
+AT_ONCE_MAX = 6
+TOGETHER_MS = 3
 """Beyond so many unanswered proposals, those that come within so long are sent together: a request costs a broker more than
 what is in it, and a proposal waits longer for its turn than for this. Of an idempotent producer no more than five records of
 a partition are under way unanswered: for what is beyond, librdkafka waits in a busy loop from the end of this time on."""

@@ -181,14 +181,16 @@ def test_proposals_when_a_batch_is_on_its_way_then_gathered_until_it_is_accepted
     assert (running.accepted(), len(running.world.reports)) == ([1, 2, 3, 4], 3)
 
 
-def busy(writers: int, *, records_max: int = 100) -> Sequencing:
-    """A sequencer to which so many writers have proposed, 1,000 times a second in all, for longer than a span."""
-    running = Sequencing(records_max=records_max)
+def busy(writers: int) -> Sequencing:
+    """A sequencer to which so many writers have proposed together, 1,000 times a second in all, for longer than a span."""
+    running = Sequencing()
     while running.world.now_s < 2 * LATELY_S:
-        running.world.now_s += 0.001
-        running.world.propose(writer=f"w{running.world.sent % writers}")
+        running.world.now_s += 0.001 * writers
+        for number in range(writers):
+            running.world.propose(writer=f"w{number}")
         running.step()
-    running.step()
+    while running.world.waiting or not running.active.is_quiet:
+        running.step()
     running.world.waited_for.clear()
     return running
 
@@ -212,7 +214,8 @@ def test_proposal_when_nobody_else_comes_in_time_then_it_goes_alone() -> None:
 
 
 def test_proposal_when_a_batch_holds_fewer_than_there_are_writers_then_no_more_are_waited_for_than_fit() -> None:
-    running = busy(5, records_max=3)
+    running = busy(5)
+    running.active._limits = Limits(3, 1_000_000, WAIT_S)
     running.world.propose(writer="w0")
     running.step(reports=False)
     assert running.world.waited_for == [(2, WAIT_S)]
