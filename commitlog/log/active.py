@@ -196,9 +196,8 @@ class Active:
             now_s = self._ports.clock_s()
             missing = min(self._gathering.expected(now_s), room) - len(messages)
             if is_idle and missing > 0:
-                patience_s = self._gathering.patience_s(now_s)
-                more = self._ports.proposals.poll(room - len(messages), patience_s, wanted=missing)
-                self._gathering.waited(missing, len(more), now_s)
+                more = self._ports.proposals.poll(room - len(messages), self._gathering.wait_s, wanted=missing)
+                self._gathering.waited(len(more), now_s)
                 messages += more
             self._gathering.came(messages, now_s)
         return messages

@@ -5,8 +5,8 @@ receipts and a statement of the projector then carry the commits of them all. So
 heard lately has proposed. Where few proposals come in that time nobody waits, nor does a lone writer, of whom nothing
 comes before the answer.
 
-A wait is in vain where writers do not wait for their answers, such as one process that writes under many names, or many who
-come at a rate of their own: after a few of them there are short ones only for a while, and for longer each time.
+A wait is in vain where nobody else writes meanwhile, such as beside one process that writes under many names, each after the
+answer to the one before: after two of them nobody waits for a while, and for longer each time.
 """
 
 from __future__ import annotations
@@ -19,12 +19,9 @@ LATELY_S = 0.1
 WORTH_WAITING = 1
 """So many must come in the time that a batch may wait."""
 IN_VAIN_MAX = 2
-"""So many waits in turn for which less than half has come are no chance any more."""
-SHORT_S = 0.001
-SHORT_WORTH_WAITING = 0.8
-"""Likewise, of the wait that there is then: it costs little, and appends less often what comes at a rate of its own."""
-SHORT_FOR_S_MAX = 1.6
-"""The longest for which it is so: writers who begin to wait for their answers meanwhile are found after it."""
+"""So many waits in turn for which nothing has come are no chance any more."""
+REST_S_MAX = 1.6
+"""The longest for which nobody waits then: writers who begin to wait for their answers meanwhile are found after it."""
 
 
 class Gathering:
@@ -35,11 +32,10 @@ class Gathering:
     """
 
     def __init__(self, wait_s: float) -> None:
-        self._wait_s = wait_s
-        self._busy = 1
-        self._per_s = 0.0
+        self.wait_s = wait_s
+        self._expected = 1
         self._in_vain = 0
-        self._short_until_s = float("-inf")
+        self._rests_until_s = float("-inf")
         self._begin(float("-inf"))
 
     def came(self, messages: Iterable[Incoming], now_s: float) -> None:
@@ -52,30 +48,22 @@ class Gathering:
     def expected(self, now_s: float) -> int:
         """How many proposals are worth waiting for, the first one among them."""
         self._move_on(now_s)
-        worth = SHORT_WORTH_WAITING if now_s < self._short_until_s else WORTH_WAITING
-        return self._busy if self._per_s * self.patience_s(now_s) >= worth else 1
+        return 1 if now_s < self._rests_until_s else self._expected
 
-    def patience_s(self, now_s: float) -> float:
-        """How long they are worth it."""
-        return min(SHORT_S, self._wait_s) if now_s < self._short_until_s else self._wait_s
-
-    def waited(self, missing: int, came: int, now_s: float) -> None:
-        """Notes how many of the proposals that were waited for, from that moment on, have come."""
-        if now_s < self._short_until_s:
-            return
-        if 2 * came >= missing:
+    def waited(self, came: int, now_s: float) -> None:
+        """Notes how many proposals a wait has brought that began at that moment."""
+        if came:
             self._in_vain = 0
             return
         self._in_vain += 1
         if self._in_vain >= IN_VAIN_MAX:
-            short_for_s = LATELY_S * 2 ** (self._in_vain - IN_VAIN_MAX)
-            self._short_until_s = now_s + min(short_for_s, SHORT_FOR_S_MAX)
+            self._rests_until_s = now_s + min(LATELY_S * 2 ** (self._in_vain - IN_VAIN_MAX), REST_S_MAX)
 
     def _move_on(self, now_s: float) -> None:
         past_s = now_s - self._began_s
         if past_s >= LATELY_S:
-            self._busy = max(len(self._writers), 1)
-            self._per_s = self._proposals / past_s
+            in_time = self._proposals / past_s * self.wait_s
+            self._expected = len(self._writers) if in_time >= WORTH_WAITING else 1
             self._begin(now_s)
 
     def _begin(self, now_s: float) -> None:

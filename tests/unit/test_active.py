@@ -23,7 +23,7 @@ from commitlog.log.codec import (
     decode_receipts,
     encode_proposal,
 )
-from commitlog.log.gathering import LATELY_S
+from commitlog.log.gathering import IN_VAIN_MAX, LATELY_S
 from commitlog.log.ports import Ports
 from commitlog.log.replica import Untold
 from commitlog.log.reports import Report
@@ -211,6 +211,15 @@ def test_proposal_when_nobody_else_comes_in_time_then_it_goes_alone() -> None:
     running.world.propose(writer="w0")
     running.step(reports=False)
     assert len(running.accepted()) == decided + 1
+
+
+def test_proposals_when_waits_were_in_vain_then_they_go_at_once() -> None:
+    running = busy(3)
+    for _ in range(IN_VAIN_MAX + 1):
+        running.world.propose(writer="w0")
+        while running.world.waiting or not running.active.is_quiet:
+            running.step()
+    assert running.world.waited_for == [(2, WAIT_S)] * IN_VAIN_MAX
 
 
 def test_proposal_when_a_batch_holds_fewer_than_there_are_writers_then_no_more_are_waited_for_than_fit() -> None:
