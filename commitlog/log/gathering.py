@@ -35,6 +35,7 @@ class Gathering:
         self.wait_s = wait_s
         self._expected = 1
         self._in_vain = 0
+        self._rest_s = LATELY_S
         self._rests_until_s = float("-inf")
         self._begin(float("-inf"))
 
@@ -53,11 +54,12 @@ class Gathering:
     def waited(self, came: int, now_s: float) -> None:
         """Notes how many proposals a wait has brought that began at that moment."""
         if came:
-            self._in_vain = 0
+            self._in_vain, self._rest_s = 0, LATELY_S
             return
         self._in_vain += 1
         if self._in_vain >= IN_VAIN_MAX:
-            self._rests_until_s = now_s + min(LATELY_S * 2 ** (self._in_vain - IN_VAIN_MAX), REST_S_MAX)
+            self._rests_until_s = now_s + self._rest_s
+            self._rest_s = min(2 * self._rest_s, REST_S_MAX)
 
     def _move_on(self, now_s: float) -> None:
         past_s = now_s - self._began_s

@@ -80,3 +80,11 @@ def test_waited_when_one_came_then_what_was_in_vain_before_is_forgotten() -> Non
             gathering.waited(0, 1.0)
         gathering.waited(1, 1.0)
     assert busy_at(gathering, 1.0) == 8
+
+
+def test_waited_when_in_vain_for_hours_then_the_rest_is_as_long_as_ever() -> None:
+    gathering = after_a_span(writers=8, proposals=ENOUGH)
+    for _ in range(5_000):
+        gathering.waited(0, 1.0)
+    assert busy_at(gathering, 1.0 + 0.9 * REST_S_MAX) == 1
+    assert busy_at(gathering, 1.0 + 1.1 * REST_S_MAX) == 8
