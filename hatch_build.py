@@ -58,6 +58,7 @@ SOURCES = (
     "commitlog/client/writing/rows.py",
     "commitlog/client/writing/table_writer.py",
     "commitlog/client/writing/written.py",
+    "commitlog/catalog/copying.py",
     "commitlog/catalog/packing.py",
     "commitlog/catalog/shares.py",
     "commitlog/catalog/writing.py",

@@ -1,14 +1,13 @@
 """Rows on their way into the catalog: collected per table, sent by COPY, there before anything has to find them.
 
 COPY is the fastest way for many rows and the slowest for a few: it takes two round trips a table, and cannot go together
-with other statements. So many rows are sent in a thread of their own while more are collected, and what is small is sent
-at once: one statement that is a SQL transaction by itself.
+with other statements. So many rows are sent while more are collected, and what is small is sent at once: one statement that is
+a SQL transaction by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -19,6 +18,7 @@ from mypy_extensions import mypyc_attr
 from psycopg import pq, sql
 from psycopg.adapt import Dumper
 
+from commitlog.catalog.copying import CopyQueue
 from commitlog.catalog.packing import array_bytes, copy_bytes
 from commitlog.catalog.tables import OWN_SCHEMA
 
@@ -49,6 +49,9 @@ _AFTER_FIRST = sql.SQL("first, ")
 
 ROWS_WAITING_MAX = 20_000
 """So many rows are sent while more are collected: fewer make more commands, and a changeset can have more than memory holds."""
+SENDING_BYTES_MAX = 8 * 1024 * 1024
+LOOK_ROWS = 128
+"""After so many rows more it is looked how those fare that are being sent."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_US_MAX = 253_402_214_400_000_000
@@ -96,8 +99,8 @@ class CopyBuffer:
         self._waiting = 0
         self._is_held = False
         self._row_types: dict[str, int] = {}
-        self._sender: ThreadPoolExecutor | None = None
-        self._sending: Future[None] | None = None
+        self._sending = CopyQueue(conn)
+        self._unlooked = 0
 
     # --- collecting ---------------------------------------------------------------------------------------------------
 
@@ -129,11 +132,17 @@ class CopyBuffer:
 
     def _count(self, more: int = 1) -> None:
         self._waiting += more
-        if self._waiting >= ROWS_WAITING_MAX and not self._is_held:
-            self.settle()
-            self._sender = self._sender or ThreadPoolExecutor(1, "copy")
-            self._sending = self._sender.submit(self._copy, *self._taken())
-            self._run_after()
+        if self._is_held:
+            return
+        if self._waiting >= ROWS_WAITING_MAX:
+            self._send()
+            if self._sending.size_bytes > SENDING_BYTES_MAX:
+                self.settle()
+        elif not self._sending.is_done:
+            self._unlooked += more
+            if self._unlooked >= LOOK_ROWS:
+                self._unlooked = 0
+                self._sending.go_on()
 
     def _taken(self) -> tuple[Rows, Rows]:
         taken = self._rows, self._texts
@@ -149,10 +158,9 @@ class CopyBuffer:
 
     def flush(self) -> None:
         """Send everything that waits; all of it is there when this returns."""
-        self.settle()
         while self._rows or self._texts or self._after:
-            self._copy(*self._taken())
-            self._run_after()
+            self._send()
+        self.settle()
         replacing, self._replacing = self._replacing, {}
         if replacing:
             self._know_row_types(replacing)
@@ -161,15 +169,21 @@ class CopyBuffer:
 
     def settle(self) -> None:
         """Wait until nothing is on its way any more."""
-        sending, self._sending = self._sending, None
-        if sending is not None:
-            sending.result()
+        self._sending.finish()
 
-    def _copy(self, rows_of: Rows, texts_of: Rows) -> None:
+    def _send(self) -> None:
+        """Have everything that waits on its way."""
+        rows_of, texts_of = self._taken()
+        for table, rows in rows_of.items():
+            self._sending.put(_copy_binary(self._own, table), copy_bytes(table, rows))
+        if texts_of:
+            self.settle()
+            self._copy_texts(texts_of)
+        self._sending.go_on()
+        self._run_after()
+
+    def _copy_texts(self, texts_of: Rows) -> None:
         with self.conn.cursor() as cursor:
-            for table, rows in rows_of.items():
-                with cursor.copy(_COPY_BINARY.format(_place(self._own, table))) as copy:
-                    copy.write(copy_bytes(table, rows))
             for table, rows in texts_of.items():
                 with cursor.copy(_COPY_TEXT.format(sql.Identifier(table))) as copy:
                     for row in rows:
@@ -239,6 +253,11 @@ class CopyBuffer:
 
 def _place(own: str, table: str) -> sql.Identifier:
     return sql.Identifier(table) if table.startswith("ducklake_") else sql.Identifier(own, table)
+
+
+@lru_cache(maxsize=64)
+def _copy_binary(own: str, table: str) -> bytes:
+    return _COPY_BINARY.format(_place(own, table)).as_bytes(None)
 
 
 def _replacement(own: str, table: str, *, after: sql.SQL = _AT_ANY_TIME) -> sql.Composed:

@@ -8,6 +8,10 @@ from commitlog.log.results import POLL_TIMEOUT_S, ResultRecord, ResultsReader
 from commitlog.machine import THIS_MACHINE, Machine, Thread
 
 
+PIECE_RECORDS = 500
+"""So many are decoded at a time: until they are, the interpreter's lock is kept from whoever takes them."""
+
+
 class ReadAhead:
     """Reads in a thread of its own, so that records are fetched and decoded while their reader waits for something else.
 
@@ -26,6 +30,7 @@ class ReadAhead:
         self._bytes_max = bytes_max
         self._waiting: deque[ResultRecord] = deque()
         self._bytes = 0
+        self._has_more = False
         self._read_offset = self._next_offset = reader.next_offset
         self._failure: BaseException | None = None
         self._closed = False
@@ -50,16 +55,15 @@ class ReadAhead:
         return self._next_offset
 
     def take(self, *, timeout_s: float = POLL_TIMEOUT_S) -> list[ResultRecord]:
-        """The next records, as many as are there; none when none come within the timeout, or only such as nobody is given
-        (then `next_offset` has moved). What was read before the end of the block can be taken after it.
+        """The next records, as many as are there, and those that Kafka has given out but are not decoded yet; none when none
+        come within the timeout, or only such as nobody is given (then `next_offset` has moved). What was read before the end
+        of the block can be taken after it.
 
         Raises:
             CommitLogError: what ended the reading, after the records before it have been given out.
         """
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._waiting or self._failure or self._next_offset < self._read_offset, timeout_s
-            )
+            self._changed.wait_for(self._has_enough, timeout_s)
             if not self._waiting and self._failure is not None:
                 raise self._failure
             taken = [self._waiting.popleft() for _ in range(min(self._records_max, len(self._waiting)))]
@@ -68,6 +72,11 @@ class ReadAhead:
             self._changed.notify_all()
         return taken
 
+    def _has_enough(self) -> bool:
+        if self._failure is not None or len(self._waiting) >= self._records_max or self._bytes >= self._bytes_max:
+            return True
+        return not self._has_more and self._next_offset < self._read_offset
+
     def _read(self) -> None:
         try:
             while True:
@@ -75,8 +84,10 @@ class ReadAhead:
                     self._changed.wait_for(lambda: self._closed or self._bytes < self._bytes_max)
                     if self._closed:
                         return
-                records = self._reader.read(records_max=self._records_max)
+                wanted = min(self._records_max, PIECE_RECORDS)
+                records = self._reader.read(records_max=wanted, timeout_s=0 if self._has_more else POLL_TIMEOUT_S)
                 with self._changed:
+                    self._has_more = len(records) == wanted
                     self._waiting.extend(records)
                     self._bytes += sum(len(record.raw) for record in records)
                     self._read_offset = self._reader.next_offset
