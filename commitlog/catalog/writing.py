@@ -48,7 +48,9 @@ _AT_ANY_TIME = sql.SQL("")
 _AFTER_FIRST = sql.SQL("first, ")
 
 ROWS_WAITING_MAX = 20_000
-"""So many rows are sent while more are collected: fewer make more commands, and a changeset can have more than memory holds."""
+"""So many rows are sent, whatever else is on its way: a changeset can have more than memory holds."""
+ROWS_SENT_MIN = 4_000
+"""So many are sent as soon as PostgreSQL has nothing else to do: fewer make more commands, which cost it more."""
 SENDING_BYTES_MAX = 8 * 1024 * 1024
 LOOK_ROWS = 128
 """After so many rows more it is looked how those fare that are being sent."""
@@ -138,11 +140,13 @@ class CopyBuffer:
             self._send()
             if self._sending.size_bytes > SENDING_BYTES_MAX:
                 self.settle()
-        elif not self._sending.is_done:
-            self._unlooked += more
-            if self._unlooked >= LOOK_ROWS:
-                self._unlooked = 0
-                self._sending.go_on()
+            return
+        self._unlooked += more
+        if self._unlooked >= LOOK_ROWS:
+            self._unlooked = 0
+            self._sending.go_on()
+            if self._sending.is_done and self._waiting >= ROWS_SENT_MIN:
+                self._send()
 
     def _taken(self) -> tuple[Rows, Rows]:
         taken = self._rows, self._texts

@@ -144,7 +144,7 @@ def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) ->
         "receipts_timeout_ms": 30_000,
         "catalog_timeout_ms": 30_000,
         "staleness_ms": 0,
-        "projector_outcomes_max": 5_000,
+        "projector_outcomes_max": 10_000,
         "kafka_port": 9092,
         "postgres_port": 5432,
         "ui_host": "127.0.0.1",

@@ -6,7 +6,7 @@ import pytest
 
 from commitlog.domain import model as m
 from commitlog.errors import LogIntegrityError
-from commitlog.log.read_ahead import ReadAhead
+from commitlog.log.read_ahead import PIECE_RECORDS, ReadAhead
 from commitlog.log.results import ResultRecord
 
 LOG_ID = b"L" * 16
@@ -18,8 +18,12 @@ class _Reader:
     def __init__(self, records: list[ResultRecord]) -> None:
         self.left = list(records)
         self.next_offset = 0
+        self.timeouts_s: list[float] = []
 
-    def read(self, *, records_max: int) -> list[ResultRecord]:
+    def read(self, *, records_max: int, timeout_s: float) -> list[ResultRecord]:
+        self.timeouts_s.append(timeout_s)
+        if not self.left and timeout_s == 0:
+            return []
         if not self.left:
             raise LogIntegrityError("the end of the test's log")
         given, self.left = self.left[:records_max], self.left[records_max:]
@@ -41,3 +45,11 @@ def test_read_ahead_then_every_record_once_in_order_and_then_the_error() -> None
         assert [each.offset for each in ahead.take(timeout_s=5)] == [0, 1, 2]
         with pytest.raises(LogIntegrityError, match="the end of the test's log"):
             ahead.take(timeout_s=5)
+
+
+def test_read_ahead_when_more_is_there_than_is_decoded_at_a_time_then_it_is_taken_together() -> None:
+    records = [ResultRecord(m.Genesis(LOG_ID), n, b"", b"") for n in range(3 * PIECE_RECORDS)]
+    reader = _Reader(records)
+    with ReadAhead(reader, records_max=10 * PIECE_RECORDS, bytes_max=100) as ahead:  # type: ignore[arg-type]
+        assert len(ahead.take(timeout_s=5)) == 3 * PIECE_RECORDS
+    assert reader.timeouts_s[1:4] == [0, 0, 0], "it waited for more, while what was there was waited for"
