@@ -7,7 +7,6 @@ from collections import deque
 from commitlog.log.results import POLL_TIMEOUT_S, ResultRecord, ResultsReader
 from commitlog.machine import THIS_MACHINE, Machine, Thread
 
-
 PIECE_RECORDS = 500
 """So many are decoded at a time: until they are, the interpreter's lock is kept from whoever takes them."""
 

@@ -60,9 +60,9 @@ def test_copy_when_one_is_refused_then_what_comes_after_it_is_dropped_and_the_co
     connection: Connection,
 ) -> None:
     queue = CopyQueue(connection)
+    queue.put(INTO_T, b"1\ta\n1\tb\n")
+    queue.put(b"COPY other FROM STDIN", b"7\n")
     with pytest.raises(psycopg.errors.UniqueViolation, match="t_pkey"), connection.transaction():
-        queue.put(INTO_T, b"1\ta\n1\tb\n")
-        queue.put(b"COPY other FROM STDIN", b"7\n")
         queue.finish()
     assert queue.is_done
     assert (count(connection), count(connection, "other")) == (0, 0)
@@ -74,8 +74,8 @@ def test_copy_when_one_is_refused_then_what_comes_after_it_is_dropped_and_the_co
 
 def test_copy_when_a_table_is_not_there_then_its_error_says_so(connection: Connection) -> None:
     queue = CopyQueue(connection)
+    queue.put(b"COPY nowhere FROM STDIN", b"1\n")
     with pytest.raises(psycopg.errors.UndefinedTable, match="nowhere"), connection.transaction():
-        queue.put(b"COPY nowhere FROM STDIN", b"1\n")
         queue.finish()
     assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
@@ -86,9 +86,8 @@ def test_copy_when_the_server_ends_the_session_then_it_is_the_weather(
     queue = CopyQueue(connection)
     with psycopg.connect(database_url, autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
+    queue.put(INTO_T, b"1\ta\n")
     with pytest.raises(psycopg.OperationalError):
-        for _ in range(3):
-            queue.put(INTO_T, b"1\ta\n")
-            queue.finish()
+        queue.finish()
     assert queue.is_done
     assert connection.broken
