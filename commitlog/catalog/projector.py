@@ -27,6 +27,7 @@ from uuid import UUID
 import psycopg
 
 from commitlog.catalog.connecting import catalog_url, connect, is_too_much, is_weather, plain, told_plainly
+from commitlog.catalog.pacing import Pace
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.queries import PROJECTOR_NAME, STANDBY_NAME
 from commitlog.catalog.shares import shared_out
@@ -187,9 +188,14 @@ class Projector:
                 records_max = self.settings.projector_outcomes_max
                 machine = self.settings.machine
                 ahead = ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX, machine=machine)
+                pace = Pace()
                 with for_batches(), ahead:
                     while not stop.is_set():
-                        session.apply(ahead.take(), ahead.next_offset)
+                        if pause_s := pace.pause_s(machine.now_s()):
+                            stop.wait(pause_s)
+                        records = ahead.take()
+                        pace.took(len(records), machine.now_s())
+                        session.apply(records, ahead.next_offset)
 
     def _stand_by(self, catalog: WrittenCatalog, stop: threading.Event) -> None:
         """Wait for a turn, and take it from one who leaves what the log has."""
