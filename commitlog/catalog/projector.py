@@ -193,9 +193,9 @@ class Projector:
                     while not stop.is_set():
                         if pause_s := pace.pause_s(machine.now_s()):
                             stop.wait(pause_s)
-                        records = ahead.take()
-                        pace.took(len(records), machine.now_s())
+                        records, took_s = ahead.take(), machine.now_s()
                         session.apply(records, ahead.next_offset)
+                        pace.wrote(len(records), took_s, is_awaited=catalog.is_awaited)
 
     def _stand_by(self, catalog: WrittenCatalog, stop: threading.Event) -> None:
         """Wait for a turn, and take it from one who leaves what the log has."""

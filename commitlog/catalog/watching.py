@@ -11,12 +11,21 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import LiteralString
 
 from commitlog.catalog.queries import Catalog, Shown
 from commitlog.errors import CatalogUnavailableError
 
 _LISTEN_S = 0.5
 """A notification may get lost with its connection."""
+
+# The lock is what the projector sees of those who wait: no more than whether there are any.
+_BEGIN_LISTENING: LiteralString = (
+    "LISTEN commitlog_applied; SELECT pg_advisory_lock_shared(hashtextextended('commitlog.awaited', 0))"
+)
+_STOP_LISTENING: LiteralString = (
+    "UNLISTEN commitlog_applied; SELECT pg_advisory_unlock_shared(hashtextextended('commitlog.awaited', 0))"
+)
 
 
 class CatalogWatch:
@@ -99,7 +108,7 @@ class CatalogWatch:
         with self._catalog.connected() as conn:
             if self._listening is not conn:
                 # What was written before listening began is seen by the look that follows.
-                conn.execute("LISTEN commitlog_applied")
+                conn.execute(_BEGIN_LISTENING)
                 self._listening = conn
             else:
                 list(conn.notifies(timeout=min(left_s, _LISTEN_S), stop_after=1))
@@ -119,4 +128,4 @@ class CatalogWatch:
         self._listening = None
         # Where nobody answers, nobody listens.
         with suppress(CatalogUnavailableError), self._catalog.connected() as conn:
-            conn.execute("UNLISTEN commitlog_applied")
+            conn.execute(_STOP_LISTENING)

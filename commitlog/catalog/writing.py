@@ -225,13 +225,13 @@ class CopyBuffer:
         finally:
             self._is_held = False
 
-    def write_at_once(self, first: LiteralString, parameters: Sequence[Any]) -> bool:
+    def write_at_once(self, first: LiteralString, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
         """Send everything that waits in one statement, which is a SQL transaction of its own if the caller has none.
 
         first: a statement that returns a row if the rest may be written; ``{own}`` stands for the schema of our own tables.
 
         Returns:
-            Whether it was.
+            What the first statement returned; None: nothing was written.
         """
         rows_of, texts_of = self._taken()
         assert not texts_of
@@ -240,7 +240,7 @@ class CopyBuffer:
         self._know_row_types({**rows_of, **replacing})
         statement = _at_once(first, self._own, tuple(rows_of), tuple(replacing))
         packed = [self._parameter(table, rows) for each in (rows_of, replacing) for table, rows in each.items()]
-        return self.conn.execute(statement, [*parameters, *packed], prepare=True).fetchone() is not None
+        return self.conn.execute(statement, [*parameters, *packed], prepare=True).fetchone()
 
     def _parameter(self, table: str, rows: Sequence[Sequence[Any]]) -> _Packed:
         return _Packed(array_bytes(table, self._row_types[table], rows))
@@ -279,4 +279,4 @@ def _at_once(first: LiteralString, own: str, added: tuple[str, ...], replaced: t
     writes += [_replacement(own, table, after=_AFTER_FIRST) for table in replaced]
     named = [sql.SQL("{} AS ({})").format(sql.Identifier(f"write_{at}"), each) for at, each in enumerate(writes)]
     parts = [sql.SQL("first AS ({})").format(sql.SQL(first).format(own=sql.Identifier(own))), *named]
-    return sql.SQL("WITH {} SELECT 1 FROM first").format(sql.SQL(", ").join(parts)).as_bytes(None)
+    return sql.SQL("WITH {} SELECT * FROM first").format(sql.SQL(", ").join(parts)).as_bytes(None)

@@ -43,7 +43,8 @@ _MOVE_APPLIED = sql.SQL("""
 _MOVE_APPLIED_FROM: LiteralString = """
     UPDATE {own}.applied SET seq = %s, epoch = %s, hash = %s, results_offset = %s, next_offset = %s,
         applied_at = clock_timestamp() WHERE seq = %s AND hash = %s AND tableoid = %s
-        RETURNING pg_notify('commitlog_applied', '')"""
+        RETURNING pg_notify('commitlog_applied', ''),
+            NOT pg_try_advisory_xact_lock(hashtextextended('commitlog.awaited', 0)) AS is_awaited"""
 
 
 class AppliedPosition(NamedTuple):
@@ -129,6 +130,10 @@ class WrittenCatalog(Protocol):
     ) -> bool:
         """Writes a few outcomes and the position in one statement, if (seq, hash, catalog's oid) are as seen."""
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waited for what was written last by one statement."""
+
     def is_due_after(self, snapshot_id: int, time_us: int) -> bool:
         """Whether a snapshot makes others due to be expired."""
 
@@ -148,6 +153,7 @@ class SqlCatalog:
         self._decode_statistics = decode_statistics
         self._own = own
         self._projection: Projection | None = None
+        self.is_awaited = False
 
     def __enter__(self) -> SqlCatalog:
         return self
@@ -225,7 +231,9 @@ class SqlCatalog:
         with buffer.held():
             self._add(mileposts)
             self._opened.collect(outcomes)
-        return buffer.write_at_once(_MOVE_APPLIED_FROM, (*to, *seen))
+        row = buffer.write_at_once(_MOVE_APPLIED_FROM, (*to, *seen))
+        self.is_awaited = row is not None and bool(row[1])
+        return row is not None
 
     def is_due_after(self, snapshot_id: int, time_us: int) -> bool:
         return self._opened.expiry.is_due_after(snapshot_id, time_us)

@@ -61,6 +61,7 @@ class SimulatedCatalog:
         self._position: AppliedPosition | None = None
         self._next_offset = 0
         self.is_lost = False
+        self.is_awaited = False
         self._reach()
 
     def __enter__(self) -> SimulatedCatalog:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 from deciding import DecidedLog, append, create_table, data_file, delete_whole
+from log_running import wait_until
 from projecting import Projecting, records_of
 from psycopg import sql
 
 from commitlog.catalog.projector import SMALL_BYTES, _CatalogReplaced
+from commitlog.catalog.queries import Catalog
+from commitlog.catalog.watching import CatalogWatch
 from commitlog.errors import CatalogMismatchError, ProjectionError
 
 ROUND_TRIPS_MAX = 1
@@ -140,3 +145,34 @@ def test_apply_when_another_catalog_has_taken_the_place_then_a_small_batch_begin
         assert other.execute("SELECT max(snapshot_id) FROM ducklake_snapshot").fetchone() == (
             one.outcome.head_snapshot_id,
         )
+
+
+def test_apply_when_somebody_waits_then_that_is_known_with_what_was_written_and_no_longer(
+    projecting: Projecting,
+) -> None:
+    log = some_commits()
+    projecting.apply_rest(records_of(log))
+    for _ in range(3):
+        log.commit(append(data_file(path=f"{log.head}.parquet")))
+    *_, first, second, third = records_of(log)
+    url = projecting.projector.settings.database_url
+    with projecting.session() as session, closing(Catalog(url)) as catalog, ThreadPoolExecutor(1) as pool:
+        session.apply([first], first.offset + 1)
+        assert not session.catalog.is_awaited
+        waiting = pool.submit(CatalogWatch(catalog).wait_until, lambda shown: shown.next_offset > second.offset, 60)
+        wait_until(lambda: _listeners(url) == 1, "the waiter to be seen")
+        session.apply([second], second.offset + 1)
+        assert session.catalog.is_awaited
+        assert waiting.result(60) is not None
+        session.apply([third], third.offset + 1)
+        assert not session.catalog.is_awaited
+
+
+def _listeners(database_url: str) -> int:
+    with psycopg.connect(database_url) as conn:
+        row = conn.execute(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
