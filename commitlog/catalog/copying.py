@@ -86,18 +86,24 @@ class CopyQueue:
             statement, self._data = self._waiting.popleft()
             connection.send_query(statement)
             self._step = _ASKED
-        elif self._step == _COPIED:
-            # 0: there is no room for it now.
-            if self._data and connection.put_copy_data(self._data) == 0:
-                return False
-            self.size_bytes -= len(self._data)
-            self._data = b""
-            if connection.put_copy_end() == 0:
-                return False
-            self._step = _ENDED
+        elif self._step == _COPIED and not self._has_given():
+            self._is_flushed = False
+            return False
         self._is_flushed = connection.flush() == 0
         connection.consume_input()
         return not connection.is_busy() and self._heeds(connection.get_result())
+
+    def _has_given(self) -> bool:
+        """Whether libpq has taken the data, and that they end; it has not while there is no room for them."""
+        connection = self._connection
+        if self._data and connection.put_copy_data(self._data) == 0:
+            return False
+        self.size_bytes -= len(self._data)
+        self._data = b""
+        if connection.put_copy_end() == 0:
+            return False
+        self._step = _ENDED
+        return True
 
     def _heeds(self, result: Any) -> bool:
         if result is None:
