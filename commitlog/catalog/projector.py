@@ -441,7 +441,7 @@ def _milepost(record: ResultRecord) -> Milepost:
 @contextmanager
 def for_batches() -> Iterator[None]:
     """Batches of many objects that live a short time, none of them in a cycle: looking for cycles took a third of it all.
-    And threads that hand each other batches: who has sent some rows has little to do before it sends the next."""
+    And a thread that reads ahead beside the one that writes: each has little to do before it waits again."""
     before, interval_s = gc.get_threshold(), sys.getswitchinterval()
     gc.set_threshold(1_000_000, *before[1:])
     sys.setswitchinterval(SWITCH_S)
