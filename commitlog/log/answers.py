@@ -4,7 +4,9 @@ A receipt is recognised by the offset that the delivery report names, and by the
 id may have been answered in between, and that is the one verdict too.
 
 There is no thread between what Kafka gives out and whoever waits for it: the first who waits reads, and tells all others what
-came for them; once it has its own answer, another of them goes on. Whoever is called back is so by a thread that waits for
+came for them; once it has its own answer, another of them goes on. Those who were told go on one after the other, each letting
+the next one through: all at once would wait for the interpreter's lock, and who waits for that wakes again and again to ask
+for it. Whoever is called back is so by a thread that waits for
 nothing itself, and while nobody reads: what is called may commit. Nothing here knows of Kafka.
 """
 
@@ -100,12 +102,18 @@ class Answers:
             one thread at a time is in it.
         wake: called when somebody is to be called back: then `read_for_others` is to be called, always by the same thread.
         machine: whose time it is, and whose locks.
+        on_wait: told before somebody waits how many threads then do.
     """
 
     def __init__(
-        self, read: Callable[[float], bool], wake: Callable[[], None], machine: Machine = THIS_MACHINE
+        self,
+        read: Callable[[float], bool],
+        wake: Callable[[], None],
+        machine: Machine = THIS_MACHINE,
+        on_wait: Callable[[int], None] = lambda waiting: None,
     ) -> None:
         self.machine = machine
+        self._on_wait = on_wait
         self._read = read
         self._wake = wake
         self._guard = threading.Lock()
@@ -115,6 +123,10 @@ class Answers:
         # Taken and let go under the guard, as the gates are put up and opened: nobody is left behind one.
         self._turn = machine.lock()
         self._gates: dict[Lock, None] = {}
+        self._reads_for_itself = False
+        # Gates of those who were answered, in turn, and the one that was opened last, until its thread has gone on.
+        self._answered: dict[Lock, None] = {}
+        self._going_on: Lock | None = None
         self._to_call_back: dict[PendingProposal, float] = {}
         self._looked_for_late_at = 0.0
         self._to_tell: deque[PendingProposal] = deque()
@@ -223,7 +235,10 @@ class Answers:
         pending._answer = answer
         for gate in pending._gates:
             if gate in self._gates:
-                self._open(gate)
+                del self._gates[gate]
+                self._answered[gate] = None
+        if self._going_on is None or not _is_open(self._going_on):
+            self._let_next_go_on()
         if self._to_call_back.pop(pending, None) is not None:
             self._to_tell.append(pending)
             if len(self._to_tell) == 1:
@@ -242,6 +257,7 @@ class Answers:
 
     def wait_for(self, pending: PendingProposal, deadline: float) -> None:
         """Returns when the proposal is answered, or the deadline (of `Machine.now_s`) has come and what is there is read."""
+        self._on_wait(len(self._gates) + self._reads_for_itself + 1)
         while pending._answer is None:
             gate = self._gate_before_turn(pending)
             if gate is None:
@@ -317,6 +333,7 @@ class Answers:
             return gate
 
     def _read_until(self, pending: PendingProposal, deadline: float) -> None:
+        self._reads_for_itself = True
         try:
             while True:
                 left_s = deadline - self.machine.now_s()
@@ -324,6 +341,7 @@ class Answers:
                 if pending._answer is not None or left_s <= 0:
                     return
         finally:
+            self._reads_for_itself = False
             self._pass_on()
 
     def _goes_through(self, gate: Lock, pending: PendingProposal, deadline: float) -> bool:
@@ -333,12 +351,19 @@ class Answers:
         finally:
             if not is_through:
                 self._leave(gate, pending)
+            elif gate is self._going_on:
+                with self._guard:
+                    self._let_next_go_on()
         return is_through
 
     def _leave(self, gate: Lock, pending: PendingProposal) -> None:
         with self._guard:
             if gate in self._gates:
                 del self._gates[gate]
+            elif gate in self._answered:
+                del self._answered[gate]
+            elif gate is self._going_on:
+                self._let_next_go_on()
             elif pending._answer is None:
                 # It was opened just now, for this one to read.
                 self._open_next()
@@ -355,6 +380,20 @@ class Answers:
         elif self._to_call_back:
             self._wake()
 
+    def _let_next_go_on(self) -> None:
+        self._going_on = gate = next(iter(self._answered), None)
+        if gate is not None:
+            del self._answered[gate]
+            gate.release()
+
     def _open(self, gate: Lock) -> None:
         del self._gates[gate]
         gate.release()
+
+
+def _is_open(gate: Lock) -> bool:
+    """Whether nobody has gone through yet; who was interrupted just then lets nobody through."""
+    is_open = gate.acquire(blocking=False)
+    if is_open:
+        gate.release()
+    return is_open

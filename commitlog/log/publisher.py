@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
 from functools import partial
 from queue import SimpleQueue
 from types import TracebackType
@@ -35,10 +34,10 @@ from commitlog.log.connection import REQUEST_TIMEOUT_S, end_offset, make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.reports import offset_of
+from commitlog.log.senders import Senders
 from commitlog.log.sending import DELIVERY_TIMEOUT_S, Sender
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Triage, triage
-from commitlog.machine import Thread
 
 _logger = logging.getLogger("commitlog.publisher")
 
@@ -49,12 +48,6 @@ AWAITED_MAX = 20_000
 OVERDUE_S = 10.0
 """So much longer than it may, a producer can keep a record before it is taken for one that never sends it."""
 OVERDUE_LOOK_S = 1.0
-AT_ONCE_MAX = 6
-TOGETHER_MS = 3
-"""Beyond so many unanswered proposals, those that come within so long are sent together: a request costs a broker more than
-what is in it, and a proposal waits longer for its turn than for this. Of an idempotent producer no more than five records of
-a partition are under way unanswered: for what is beyond, librdkafka waits in a busy loop from the end of this time on."""
-
 PATIENCE_S_MIN = 2.0
 PATIENCE_S_MAX = 30.0
 FETCH_WAIT_MS = 250
@@ -88,10 +81,9 @@ class Publisher:
         self._topics = topics_of(settings.log)
         self._default_timeout_s = settings.receipts_timeout_ms / 1000
         self.genesis: Genesis = require_genesis(settings) if genesis is None else genesis
-        self._at_once = self._make_sender(linger_ms=0, timeout_s=timeout_s)
-        # Made when it is needed, which takes a tenth of a second.
-        self._together: Sender | None = None
-        self._maker: Thread | None = None
+        self._senders = Senders(
+            self._make_sender, settings.machine, timeout_s=timeout_s, later_timeout_s=PATIENCE_S_MIN
+        )
         self._own = _SentByThread()
         self._reader = TopicReader(
             settings, self._topics.receipts, timeout_s=_patience_s(timeout_s), fetch_wait_max_ms=FETCH_WAIT_MS
@@ -106,7 +98,7 @@ class Publisher:
         self._overdue_looked_for_at = 0.0
         self._unsent: dict[PendingProposal, None] = {}
         self._called = settings.machine.event()
-        self._answers = Answers(self._read, self._called.set, settings.machine)
+        self._answers = Answers(self._read, self._called.set, settings.machine, self._senders.waits)
         self._is_closing = False
         self._thread = settings.machine.thread(self._look_now_and_then, "commitlog-receipts")
 
@@ -169,24 +161,20 @@ class Publisher:
 
     def flush(self, timeout_s: float) -> None:
         """Waits until everything is sent."""
-        for sender in self._senders:
+        for sender in self._senders.all:
             sender.flush(timeout_s)
 
     def close(self) -> None:
         """Waits until everything is sent, not until it is answered."""
-        self.flush(self._settings.receipts_timeout_ms / 1000)
-        with self._lock:
-            self._is_closing = True
-            maker = self._maker
+        self._senders.close(self._settings.receipts_timeout_ms / 1000)
+        self._is_closing = True
         self._called.set()
         self._thread.join()
-        if maker is not None:
-            maker.join()
         self._answers.end(LogUnavailableError(self._settings.bootstrap_servers, detail="the publisher was closed"))
         self._answers.stop_reading()
         self._reader.close()
         self._answers.tell()
-        for sender in self._senders:
+        for sender in self._senders.all:
             sender.close()
 
     def __enter__(self) -> Publisher:
@@ -242,32 +230,17 @@ class Publisher:
         What a thread sends keeps its order. Two producers know nothing of each other, so it goes from one to the other when
         nothing of its own is on its way.
         """
-        wanted = self._at_once if self._answers.awaited <= AT_ONCE_MAX else self._sender_together()
+        wanted = self._senders.wanted(self._answers.awaited)
         before = self._own.sender
         if before is None or before is wanted or not self._is_last_on_its_way():
             return wanted
-        if wanted is self._together:
+        if wanted.linger_ms > before.linger_ms:
             before.flush(timeout_s)
         return before if self._is_last_on_its_way() else wanted
 
     def _is_last_on_its_way(self) -> bool:
         self._hear_deliveries()
         return self._own.last in self._unsent
-
-    def _sender_together(self) -> Sender:
-        """Nobody waits until it is made: till then all is sent for at once."""
-        if self._together is None:
-            with self._lock:
-                if self._maker is None and not self._is_closing:
-                    self._maker = self._settings.machine.thread(self._make_together, "commitlog-sender")
-        return self._together or self._at_once
-
-    def _make_together(self) -> None:
-        try:
-            self._together = self._make_sender(linger_ms=TOGETHER_MS, timeout_s=PATIENCE_S_MIN)
-        except CommitLogError as error:
-            _logger.debug("what is sent together is sent for at once, until a broker answers: %s", error)
-            self._maker = None
 
     def _make_sender(self, *, linger_ms: int, timeout_s: float) -> Sender:
         proposal_bytes_max = self.genesis.settings.proposal_bytes_max
@@ -280,10 +253,6 @@ class Publisher:
             timeout_s=_patience_s(timeout_s),
             delivery_timeout_s=self._delivery_timeout_s,
         )
-
-    @property
-    def _senders(self) -> Sequence[Sender]:
-        return [self._at_once] if self._together is None else [self._at_once, self._together]
 
     def _not_sent(self, error: KafkaError, size_bytes: int) -> CommitLogError:
         match triage(error):
@@ -362,7 +331,7 @@ class Publisher:
     def _hear_deliveries(self) -> None:
         """What became of what was sent: few wait for it, and heard together it costs less."""
         self._deliveries_heard_at = self._settings.machine.now_s()
-        for sender in self._senders:
+        for sender in self._senders.all:
             sender.hear_deliveries()
         if self._unsent and self._deliveries_heard_at - self._overdue_looked_for_at > OVERDUE_LOOK_S:
             self._give_up_overdue(self._deliveries_heard_at)
@@ -375,7 +344,7 @@ class Publisher:
             self._unsent.pop(pending, None)
             self._answers.fail(pending, pending.unknown())
         if overdue:
-            for sender in self._senders:
+            for sender in self._senders.all:
                 sender.give_up()
 
     def _take(self, message: Message) -> None:

@@ -20,6 +20,8 @@ from commitlog.log.connection import (
 from commitlog.observing.headers import headers_of
 
 ROOM_S = 0.01
+HURRY_S = 0.001
+"""The shortest that librdkafka waits for; while it does, nothing lingers."""
 DELIVERY_TIMEOUT_S = 120.0
 """Beyond it the broker forgets who sent what, and an answer is no longer to be hoped for."""
 
@@ -36,7 +38,7 @@ class Sender:
         settings: where Kafka is.
         topic: what is sent to.
         proposal_bytes_max: the largest value.
-        linger_ms: how long more is waited for that may be sent together.
+        linger_ms: how long more is waited for that may be sent together; it is an attribute too.
         timeout_s: how long a broker may take to say who leads the topic's partitions.
         delivery_timeout_s: how long a record may be on its way.
 
@@ -59,7 +61,7 @@ class Sender:
         self._delivery_timeout_s = delivery_timeout_s
         self._topic = topic
         self._proposal_bytes_max = proposal_bytes_max
-        self._linger_ms = linger_ms
+        self.linger_ms = linger_ms
         self._replacing = threading.Lock()
         self._retired: list[Producer] = []
         self._number = 0
@@ -74,7 +76,7 @@ class Sender:
             timeout_s=timeout_s,
             message_max_bytes=MESSAGE_BYTES_MAX,
             batch_size=min(BATCH_BYTES_MAX, self._proposal_bytes_max + FRAME_BYTES // 2),
-            linger_ms=self._linger_ms,
+            linger_ms=self.linger_ms,
             retry_backoff_ms=5,
             delivery_timeout_ms=int(self._delivery_timeout_s * 1000),
         )
@@ -127,6 +129,11 @@ class Sender:
     def give_up(self) -> None:
         """What is sent from now on is sent by another producer."""
         self._is_spent = True
+
+    def hurry(self) -> None:
+        """Has what lingers sent now."""
+        if len(self._producer):
+            self._producer.flush(HURRY_S)
 
     def flush(self, timeout_s: float) -> None:
         """Waits until everything is sent."""

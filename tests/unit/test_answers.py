@@ -11,7 +11,8 @@ import pytest
 
 from commitlog.domain import model as m
 from commitlog.errors import LogUnavailableError, OutcomeUnknownError
-from commitlog.log.answers import EARLY_MAX, Answers, PendingProposal
+from commitlog.log.answers import EARLY_MAX, Answers, PendingProposal, _is_open
+from commitlog.machine import Lock
 
 PATIENCE_S = 30.0
 GONE = LogUnavailableError("k:1")
@@ -39,7 +40,8 @@ class Reading:
         self.inside = threading.Semaphore(1)
         self.began = threading.Event()
         self.woken = threading.Event()
-        self.answers = Answers(self.read, self.woken.set)
+        self.waiting: list[int] = []
+        self.answers = Answers(self.read, self.woken.set, on_wait=self.waiting.append)
 
     def read(self, timeout_s: float) -> bool:
         assert self.inside.acquire(blocking=False), "two read at once"
@@ -180,6 +182,68 @@ def test_gate_when_opened_for_one_who_has_just_given_up_then_another_is_opened(r
     reading.answers._pass_on()
     reading.answers._leave(last, hasty)
     assert first.acquire(blocking=False)
+
+
+@pytest.fixture
+def three(reading: Reading) -> list[tuple[Lock, PendingProposal]]:
+    """Gates of three who wait while another reads."""
+    assert reading.answers._gate_before_turn(reading.sent(9)) is None
+    sent = [reading.sent(number) for number in range(3)]
+    gates = [reading.answers._gate_before_turn(pending) for pending in sent]
+    return [(gate, pending) for gate, pending in zip(gates, sent, strict=True) if gate is not None]
+
+
+def opened(three: list[tuple[Lock, PendingProposal]]) -> list[bool]:
+    return [_is_open(gate) for gate, _ in three]
+
+
+def test_gates_when_three_are_answered_together_then_each_lets_the_next_one_through(
+    reading: Reading, three: list[tuple[Lock, PendingProposal]]
+) -> None:
+    reading.answers.take([receipt(number) for number in range(3)], lambda: None)
+    assert opened(three) == [True, False, False]
+    assert reading.answers._goes_through(*three[0], 0)
+    assert opened(three) == [False, True, False]
+    assert reading.answers._goes_through(*three[1], 0)
+    assert opened(three) == [False, False, True]
+    assert reading.answers._goes_through(*three[2], 0)
+    reading.answers.take([receipt(9)], lambda: None)
+    assert not reading.answers._gates
+
+
+def test_gates_when_those_whose_turn_it_is_have_given_up_then_the_last_one_is_opened(
+    reading: Reading, three: list[tuple[Lock, PendingProposal]]
+) -> None:
+    reading.answers.take([receipt(number) for number in range(3)], lambda: None)
+    reading.answers._leave(*three[1])
+    assert opened(three) == [True, False, False]
+    reading.answers._leave(*three[0])
+    assert opened(three)[2]
+
+
+def test_gates_when_one_was_interrupted_as_it_went_through_then_the_next_answer_opens_another(
+    reading: Reading, three: list[tuple[Lock, PendingProposal]]
+) -> None:
+    reading.answers.take([receipt(0), receipt(1)], lambda: None)
+    assert three[0][0].acquire(blocking=False)
+    assert opened(three) == [False, False, False]
+    reading.answers.take([receipt(2)], lambda: None)
+    assert opened(three) == [False, True, False]
+
+
+def test_wait_when_others_wait_too_then_it_is_told_how_many_do(reading: Reading) -> None:
+    first = Waiting(reading.sent(1))
+    assert reading.began.wait(PATIENCE_S)
+    second = Waiting(reading.sent(2))
+    waits_at_gate(reading, 1)
+    third = Waiting(reading.sent(3))
+    waits_at_gate(reading, 2)
+    assert reading.waiting == [1, 2, 3]
+    reading.coming.put([receipt(number) for number in (1, 2, 3)])
+    assert [each.ended().seq for each in (first, second, third)] == [1, 2, 3]
+    reading.coming.put([receipt(4)])
+    assert reading.sent(4).wait().seq == 4
+    assert reading.waiting == [1, 2, 3, 1]
 
 
 def test_wait_when_two_wait_for_the_same_then_both_are_told(reading: Reading) -> None:

@@ -14,6 +14,7 @@ from commitlog.errors import OutcomeUnknownError
 from commitlog.log import sending
 from commitlog.log.answers import Answers, PendingProposal
 from commitlog.log.publisher import Publisher
+from commitlog.log.senders import Senders
 from commitlog.log.sending import Sender
 from commitlog.machine import Machine
 
@@ -85,7 +86,7 @@ def test_publisher_when_a_producer_says_nothing_of_what_it_keeps_then_another_on
     sender = Sender(Settings.load(environment={}), "t", proposal_bytes_max=1000, linger_ms=0)
     publisher = object.__new__(Publisher)
     publisher._unsent, publisher._answers = {old: None, young: None}, answers
-    publisher._at_once, publisher._together = sender, None
+    publisher._senders = cast(Senders, SimpleNamespace(all=[sender]))
     publisher._delivery_timeout_s = 120.0
     publisher._give_up_overdue(200.0)
     assert list(publisher._unsent) == [young]

@@ -1,0 +1,130 @@
+"""Which producer sends a proposal: at once, or together with those that come soon.
+
+A request costs a broker more than what is in it. So what is sent beside many others lingers, and goes with them; what is sent
+alone goes at once. Threads that wait for their answers are answered together, and propose together again: none of such a
+crowd goes alone. Once all of them wait, nothing more comes before an answer does, and what lingers is sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from commitlog.errors import CommitLogError
+from commitlog.log.sending import Sender
+from commitlog.machine import Machine, Thread
+
+_logger = logging.getLogger("commitlog.publisher")
+
+AT_ONCE_MAX = 6
+TOGETHER_MS = 3
+"""Beyond so many unanswered proposals, those that come within so long are sent together. Of an idempotent producer no more than
+five batches of a partition are under way unanswered: for what is beyond, librdkafka waits in a busy loop from the end of this
+time on. Longer, a process that proposes 500 a second and waits for nothing would keep as many unanswered by the wait itself."""
+CROWD_MIN = 4
+CROWD_LARGE = 12
+CROWDED_MS = 15
+"""A turn of a thread takes its process about a millisecond: the others of a large crowd come within so many."""
+LATELY_S = 0.1
+
+
+class MakeSender(Protocol):
+    """Makes a producer whose records wait so long for others; a broker may take ``timeout_s`` to answer."""
+
+    def __call__(self, *, linger_ms: int, timeout_s: float) -> Sender: ...
+
+
+class Crowd:
+    """How many threads have waited at once lately: in this tenth of a second and the one before.
+
+    Many threads tell it without a lock: a number that is lost only sends something sooner or later.
+    """
+
+    def __init__(self) -> None:
+        self._began_s = float("-inf")
+        self._most = self._most_before = 0
+
+    def size(self, now_s: float) -> int:
+        """The most that waited at once."""
+        past_s = now_s - self._began_s
+        if past_s >= LATELY_S:
+            self._most_before = self._most if past_s < 2 * LATELY_S else 0
+            self._most, self._began_s = 0, now_s
+        return max(self._most, self._most_before)
+
+    def is_complete(self, waiting: int, now_s: float) -> bool:
+        """Notes how many wait, and says whether they are all of a crowd."""
+        size = max(self.size(now_s), waiting)
+        self._most = max(self._most, waiting)
+        return waiting == size >= CROWD_MIN
+
+
+class Senders:
+    """The producers of one process, each made when it is first wanted. Thread-safe.
+
+    Args:
+        make: makes one.
+        machine: whose time it is.
+        timeout_s: how long a broker may take to answer the first one.
+    """
+
+    def __init__(self, make: MakeSender, machine: Machine, *, timeout_s: float, later_timeout_s: float) -> None:
+        self._make = make
+        self._machine = machine
+        self._later_timeout_s = later_timeout_s
+        self._made = {0: make(linger_ms=0, timeout_s=timeout_s)}
+        self._makers: dict[int, Thread] = {}
+        self._lock = threading.Lock()
+        self._is_closing = False
+        self._crowd = Crowd()
+
+    @property
+    def all(self) -> Sequence[Sender]:
+        """Those that are made by now."""
+        return list(self._made.values())
+
+    def wanted(self, unanswered: int) -> Sender:
+        """By whom the next proposal is to be sent, beside so many that are unanswered.
+
+        Nobody waits until a new one is made, which takes a tenth of a second: till then all is sent at once.
+        """
+        linger_ms = self._linger_ms(unanswered)
+        return self._made.get(linger_ms) or self._made_later(linger_ms)
+
+    def waits(self, waiting: int) -> None:
+        """Somebody begins to wait for an answer, and so many do then."""
+        if self._crowd.is_complete(waiting, self._machine.now_s()):
+            for linger_ms, sender in list(self._made.items()):
+                if linger_ms:
+                    sender.hurry()
+
+    def close(self, flush_s: float) -> None:
+        """Sends what is not sent yet, and makes no more; they are to be closed when nothing is heard of them any more."""
+        for sender in self.all:
+            sender.flush(flush_s)
+        with self._lock:
+            self._is_closing = True
+            makers = list(self._makers.values())
+        for maker in makers:
+            maker.join()
+
+    def _linger_ms(self, unanswered: int) -> int:
+        crowd = self._crowd.size(self._machine.now_s())
+        if crowd >= CROWD_LARGE:
+            return CROWDED_MS
+        return TOGETHER_MS if crowd >= CROWD_MIN or unanswered > AT_ONCE_MAX else 0
+
+    def _made_later(self, linger_ms: int) -> Sender:
+        with self._lock:
+            if linger_ms not in self._makers and not self._is_closing:
+                self._makers[linger_ms] = self._machine.thread(lambda: self._make_one(linger_ms), "commitlog-sender")
+        return self._made[0]
+
+    def _make_one(self, linger_ms: int) -> None:
+        try:
+            self._made[linger_ms] = self._make(linger_ms=linger_ms, timeout_s=self._later_timeout_s)
+        except CommitLogError as error:
+            _logger.debug("what is sent together is sent for at once, until a broker answers: %s", error)
+            self._makers.pop(linger_ms, None)

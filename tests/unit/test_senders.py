@@ -1,0 +1,133 @@
+"""Which producer a proposal goes by, and when what lingers is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from commitlog.errors import LogUnavailableError
+from commitlog.log.senders import (
+    AT_ONCE_MAX,
+    CROWD_LARGE,
+    CROWD_MIN,
+    CROWDED_MS,
+    LATELY_S,
+    TOGETHER_MS,
+    Senders,
+)
+from commitlog.machine import Machine
+
+
+class World:
+    """A machine whose clock the test sets and whose threads run when it says so, and the senders made on it."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.to_run: list[Callable[[], None]] = []
+        self.hurried: list[int] = []
+        self.timeouts: list[float] = []
+        self.is_away = False
+        machine = SimpleNamespace(now_s=lambda: self.now_s, thread=self.thread)
+        self.senders = Senders(self.make, cast(Machine, machine), timeout_s=30, later_timeout_s=2)
+
+    def thread(self, run: Callable[[], None], name: str) -> Any:
+        self.to_run.append(run)
+        return SimpleNamespace(join=self.run)
+
+    def run(self) -> None:
+        while self.to_run:
+            self.to_run.pop()()
+
+    def make(self, *, linger_ms: int, timeout_s: float) -> Any:
+        if self.is_away:
+            raise LogUnavailableError("k:1")
+        self.timeouts.append(timeout_s)
+        return SimpleNamespace(
+            linger_ms=linger_ms, hurry=lambda: self.hurried.append(linger_ms), flush=lambda timeout_s: None
+        )
+
+    def lingers_ms(self, unanswered: int = 0) -> int:
+        """As the next proposal will, once who sends it is made."""
+        self.senders.wanted(unanswered)
+        self.run()
+        return self.senders.wanted(unanswered).linger_ms
+
+    def wait(self, threads: int) -> None:
+        for waiting in range(1, threads + 1):
+            self.senders.waits(waiting)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_proposal_when_few_are_unanswered_then_sent_at_once(world: World) -> None:
+    assert world.lingers_ms(AT_ONCE_MAX) == 0
+    assert world.timeouts == [30]
+
+
+def test_proposal_when_many_are_unanswered_then_at_once_until_there_is_who_sends_them_together(world: World) -> None:
+    assert world.senders.wanted(AT_ONCE_MAX + 1).linger_ms == 0
+    assert world.senders.wanted(AT_ONCE_MAX + 1).linger_ms == 0
+    assert len(world.to_run) == 1
+    assert world.lingers_ms(AT_ONCE_MAX + 1) == TOGETHER_MS
+    assert world.lingers_ms(10_000) == TOGETHER_MS
+    assert world.timeouts == [30, 2]
+    assert [each.linger_ms for each in world.senders.all] == [0, TOGETHER_MS]
+
+
+@pytest.mark.parametrize(
+    ("threads", "lingers_ms"),
+    [(1, 0), (CROWD_MIN - 1, 0), (CROWD_MIN, TOGETHER_MS), (CROWD_LARGE - 1, TOGETHER_MS), (CROWD_LARGE, CROWDED_MS)],
+)
+def test_proposal_when_a_crowd_has_waited_lately_then_the_first_of_it_waits_for_the_rest(
+    world: World, threads: int, lingers_ms: int
+) -> None:
+    world.wait(threads)
+    assert world.lingers_ms() == lingers_ms
+    world.now_s += LATELY_S
+    assert world.lingers_ms() == lingers_ms
+    world.now_s += LATELY_S
+    assert world.lingers_ms() == 0
+
+
+def test_proposal_when_the_crowd_was_long_ago_then_alone(world: World) -> None:
+    world.wait(CROWD_LARGE)
+    world.now_s += 10
+    assert world.lingers_ms() == 0
+
+
+def test_crowd_when_all_of_it_wait_then_what_lingers_is_sent(world: World) -> None:
+    world.wait(CROWD_MIN + 2)
+    world.lingers_ms()
+    world.hurried.clear()
+    world.wait(CROWD_MIN + 1)
+    assert world.hurried == []
+    world.senders.waits(CROWD_MIN + 2)
+    assert world.hurried == [TOGETHER_MS]
+
+
+def test_crowd_when_it_is_none_then_nobody_is_hurried(world: World) -> None:
+    world.lingers_ms(AT_ONCE_MAX + 1)
+    world.wait(CROWD_MIN - 1)
+    assert world.hurried == []
+
+
+def test_senders_when_no_broker_answers_then_at_once_and_tried_again(world: World) -> None:
+    world.is_away = True
+    assert world.lingers_ms(AT_ONCE_MAX + 1) == 0
+    world.is_away = False
+    world.run()
+    assert world.lingers_ms(AT_ONCE_MAX + 1) == TOGETHER_MS
+
+
+def test_senders_when_closing_then_who_is_being_made_is_waited_for_and_no_other_is_made(world: World) -> None:
+    world.senders.wanted(AT_ONCE_MAX + 1)
+    world.senders.close(1)
+    assert [each.linger_ms for each in world.senders.all] == [0, TOGETHER_MS]
+    world.wait(CROWD_LARGE)
+    assert world.lingers_ms() == 0
