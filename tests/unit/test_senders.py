@@ -89,9 +89,9 @@ def test_proposal_when_a_crowd_has_waited_lately_then_the_first_of_it_waits_for_
 ) -> None:
     world.wait(threads)
     assert world.lingers_ms() == lingers_ms
-    world.now_s += LATELY_S
+    world.now_s += 1.5 * LATELY_S
     assert world.lingers_ms() == lingers_ms
-    world.now_s += LATELY_S
+    world.now_s += 1.5 * LATELY_S
     assert world.lingers_ms() == 0
 
 
