@@ -24,6 +24,7 @@ from commitlog.machine import THIS_MACHINE, Lock, Machine
 
 EARLY_MAX = 1_000
 ROOM_S = 0.05
+GOING_ON_MEAN_OF = 64
 LATE_S = 0.1
 """How often those whose time is over are looked for."""
 
@@ -103,6 +104,10 @@ class Answers:
         wake: called when somebody is to be called back: then `read_for_others` is to be called, always by the same thread.
         machine: whose time it is, and whose locks.
         on_wait: told before somebody waits how many threads then do.
+
+    Attributes:
+        going_on_s: how long a thread that is let go on takes to be there, the mean of the last ones: the processors and the
+            interpreter's lock are the scarcer the longer it is.
     """
 
     def __init__(
@@ -127,6 +132,8 @@ class Answers:
         # Gates of those who were answered, in turn, and the one that was opened last, until its thread has gone on.
         self._answered: dict[Lock, None] = {}
         self._going_on: Lock | None = None
+        self._let_go_on_at = 0.0
+        self.going_on_s = 0.0
         self._to_call_back: dict[PendingProposal, float] = {}
         self._looked_for_late_at = 0.0
         self._to_tell: deque[PendingProposal] = deque()
@@ -353,6 +360,8 @@ class Answers:
                 self._leave(gate, pending)
             elif gate is self._going_on:
                 with self._guard:
+                    took_s = self.machine.now_s() - self._let_go_on_at
+                    self.going_on_s += (took_s - self.going_on_s) / GOING_ON_MEAN_OF
                     self._let_next_go_on()
         return is_through
 
@@ -384,6 +393,7 @@ class Answers:
         self._going_on = gate = next(iter(self._answered), None)
         if gate is not None:
             del self._answered[gate]
+            self._let_go_on_at = self.machine.now_s()
             gate.release()
 
     def _open(self, gate: Lock) -> None:

@@ -230,7 +230,7 @@ class Publisher:
         What a thread sends keeps its order. Two producers know nothing of each other, so it goes from one to the other when
         nothing of its own is on its way.
         """
-        wanted = self._senders.wanted(self._answers.awaited)
+        wanted = self._senders.wanted(self._answers.awaited, self._answers.going_on_s)
         before = self._own.sender
         if before is None or before is wanted or not self._is_last_on_its_way():
             return wanted

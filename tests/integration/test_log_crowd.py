@@ -25,7 +25,9 @@ PATIENCE_S = 25.0
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Of each proposal that was sent, how long it might linger."""
-    monkeypatch.setattr(senders, "TOGETHER_MS", LINGER_MS)
+    monkeypatch.setattr(senders, "CROWDED_MS", LINGER_MS)
+    # As if no machine had time.
+    monkeypatch.setattr(senders, "SHORT_S", 0.0)
     lingers: list[int] = []
     send = Sender.send
 

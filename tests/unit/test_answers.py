@@ -209,6 +209,7 @@ def test_gates_when_three_are_answered_together_then_each_lets_the_next_one_thro
     assert reading.answers._goes_through(*three[2], 0)
     reading.answers.take([receipt(9)], lambda: None)
     assert not reading.answers._gates
+    assert 0 < reading.answers.going_on_s < PATIENCE_S
 
 
 def test_gates_when_those_whose_turn_it_is_have_given_up_then_the_last_one_is_opened(

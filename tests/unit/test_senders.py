@@ -11,10 +11,10 @@ import pytest
 from commitlog.errors import LogUnavailableError
 from commitlog.log.senders import (
     AT_ONCE_MAX,
-    CROWD_LARGE,
     CROWD_MIN,
     CROWDED_MS,
     LATELY_S,
+    SHORT_S,
     TOGETHER_MS,
     Senders,
 )
@@ -49,11 +49,11 @@ class World:
             linger_ms=linger_ms, hurry=lambda: self.hurried.append(linger_ms), flush=lambda timeout_s: None
         )
 
-    def lingers_ms(self, unanswered: int = 0) -> int:
+    def lingers_ms(self, unanswered: int = 0, going_on_s: float = SHORT_S) -> int:
         """As the next proposal will, once who sends it is made."""
-        self.senders.wanted(unanswered)
+        self.senders.wanted(unanswered, going_on_s)
         self.run()
-        return self.senders.wanted(unanswered).linger_ms
+        return self.senders.wanted(unanswered, going_on_s).linger_ms
 
     def wait(self, threads: int) -> None:
         for waiting in range(1, threads + 1):
@@ -71,8 +71,8 @@ def test_proposal_when_few_are_unanswered_then_sent_at_once(world: World) -> Non
 
 
 def test_proposal_when_many_are_unanswered_then_at_once_until_there_is_who_sends_them_together(world: World) -> None:
-    assert world.senders.wanted(AT_ONCE_MAX + 1).linger_ms == 0
-    assert world.senders.wanted(AT_ONCE_MAX + 1).linger_ms == 0
+    assert world.senders.wanted(AT_ONCE_MAX + 1, 0).linger_ms == 0
+    assert world.senders.wanted(AT_ONCE_MAX + 1, 0).linger_ms == 0
     assert len(world.to_run) == 1
     assert world.lingers_ms(AT_ONCE_MAX + 1) == TOGETHER_MS
     assert world.lingers_ms(10_000) == TOGETHER_MS
@@ -80,10 +80,7 @@ def test_proposal_when_many_are_unanswered_then_at_once_until_there_is_who_sends
     assert [each.linger_ms for each in world.senders.all] == [0, TOGETHER_MS]
 
 
-@pytest.mark.parametrize(
-    ("threads", "lingers_ms"),
-    [(1, 0), (CROWD_MIN - 1, 0), (CROWD_MIN, TOGETHER_MS), (CROWD_LARGE - 1, TOGETHER_MS), (CROWD_LARGE, CROWDED_MS)],
-)
+@pytest.mark.parametrize(("threads", "lingers_ms"), [(1, 0), (CROWD_MIN - 1, 0), (CROWD_MIN, CROWDED_MS)])
 def test_proposal_when_a_crowd_has_waited_lately_then_the_first_of_it_waits_for_the_rest(
     world: World, threads: int, lingers_ms: int
 ) -> None:
@@ -95,8 +92,14 @@ def test_proposal_when_a_crowd_has_waited_lately_then_the_first_of_it_waits_for_
     assert world.lingers_ms() == 0
 
 
+def test_proposal_when_there_is_time_then_no_crowd_makes_it_wait(world: World) -> None:
+    world.wait(CROWD_MIN)
+    assert world.lingers_ms(going_on_s=SHORT_S / 2) == 0
+    assert world.lingers_ms(AT_ONCE_MAX + 1, SHORT_S / 2) == TOGETHER_MS
+
+
 def test_proposal_when_the_crowd_was_long_ago_then_alone(world: World) -> None:
-    world.wait(CROWD_LARGE)
+    world.wait(CROWD_MIN)
     world.now_s += 10
     assert world.lingers_ms() == 0
 
@@ -108,7 +111,7 @@ def test_crowd_when_all_of_it_wait_then_what_lingers_is_sent(world: World) -> No
     world.wait(CROWD_MIN + 1)
     assert world.hurried == []
     world.senders.waits(CROWD_MIN + 2)
-    assert world.hurried == [TOGETHER_MS]
+    assert world.hurried == [CROWDED_MS]
 
 
 def test_crowd_when_it_is_none_then_nobody_is_hurried(world: World) -> None:
@@ -126,8 +129,8 @@ def test_senders_when_no_broker_answers_then_at_once_and_tried_again(world: Worl
 
 
 def test_senders_when_closing_then_who_is_being_made_is_waited_for_and_no_other_is_made(world: World) -> None:
-    world.senders.wanted(AT_ONCE_MAX + 1)
+    world.senders.wanted(AT_ONCE_MAX + 1, 0)
     world.senders.close(1)
     assert [each.linger_ms for each in world.senders.all] == [0, TOGETHER_MS]
-    world.wait(CROWD_LARGE)
+    world.wait(CROWD_MIN)
     assert world.lingers_ms() == 0
