@@ -27,8 +27,8 @@ time on. Longer, a process that proposes 500 a second and waits for nothing woul
 CROWD_MIN = 4
 """So many that have waited at once lately are a crowd."""
 SHORT_S = 0.0008
-"""A thread that is let go on takes 0.2 ms to be there where there is time, 0.4 among eight that do nothing else, 1.4 to 2.7 among
-64 of four processes on two cores (measured)."""
+"""A thread that is let go on takes 0.2 ms to be there where there is time, 0.4 among eight that do nothing else, 1.4 to 2.7
+among 64 of four processes on two cores (measured)."""
 CROWDED_MS = 15
 """Beside what a turn takes there, some 25 ms, little: the others of a crowd come within so many."""
 LATELY_S = 0.5
