@@ -166,7 +166,8 @@ class Publisher:
 
     def close(self) -> None:
         """Waits until everything is sent, not until it is answered."""
-        self._senders.close(self._settings.receipts_timeout_ms / 1000)
+        self.flush(self._settings.receipts_timeout_ms / 1000)
+        self._senders.stop_making()
         self._is_closing = True
         self._called.set()
         self._thread.join()

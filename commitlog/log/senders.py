@@ -104,10 +104,8 @@ class Senders:
                 if linger_ms:
                     sender.hurry()
 
-    def close(self, flush_s: float) -> None:
-        """Sends what is not sent yet, and makes no more; they are to be closed when nothing is heard of them any more."""
-        for sender in self.all:
-            sender.flush(flush_s)
+    def stop_making(self) -> None:
+        """From now on `all` stays as it is."""
         with self._lock:
             self._is_closing = True
             makers = list(self._makers.values())

@@ -45,9 +45,7 @@ class World:
         if self.is_away:
             raise LogUnavailableError("k:1")
         self.timeouts.append(timeout_s)
-        return SimpleNamespace(
-            linger_ms=linger_ms, hurry=lambda: self.hurried.append(linger_ms), flush=lambda timeout_s: None
-        )
+        return SimpleNamespace(linger_ms=linger_ms, hurry=lambda: self.hurried.append(linger_ms))
 
     def lingers_ms(self, unanswered: int = 0, going_on_s: float = SHORT_S) -> int:
         """As the next proposal will, once who sends it is made."""
@@ -128,9 +126,11 @@ def test_senders_when_no_broker_answers_then_at_once_and_tried_again(world: Worl
     assert world.lingers_ms(AT_ONCE_MAX + 1) == TOGETHER_MS
 
 
-def test_senders_when_closing_then_who_is_being_made_is_waited_for_and_no_other_is_made(world: World) -> None:
+def test_senders_when_no_more_are_to_be_made_then_who_is_being_made_is_waited_for_and_no_other_is_made(
+    world: World,
+) -> None:
     world.senders.wanted(AT_ONCE_MAX + 1, 0)
-    world.senders.close(1)
+    world.senders.stop_making()
     assert [each.linger_ms for each in world.senders.all] == [0, TOGETHER_MS]
     world.wait(CROWD_MIN)
     assert world.lingers_ms() == 0
