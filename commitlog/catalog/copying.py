@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from psycopg.errors import error_from_result
@@ -19,17 +20,24 @@ _COPIED: Final = 2
 _ENDED: Final = 3
 
 
+def nothing() -> bool:
+    """There is nothing else to do."""
+    return False
+
+
 class CopyQueue:
     """What COPY is to take, in the caller's SQL transaction. For one thread.
 
     Args:
         connection: of psycopg; nothing else may be done by it unless `is_done`.
+        meanwhile: done again and again while PostgreSQL is waited for, until it returns False; it must not take long.
 
     Attributes:
         size_bytes: of what PostgreSQL has not taken yet.
     """
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, meanwhile: Callable[[], bool] = nothing) -> None:
+        self._meanwhile = meanwhile
         self._connection = connection.pgconn
         self._waiting: deque[tuple[bytes, bytes]] = deque()
         self._data = b""
@@ -71,6 +79,8 @@ class CopyQueue:
         self.go_on()
         if self.is_done:
             return
+        while not self.is_done and self._meanwhile():
+            self.go_on()
         server = select.poll()
         while not self.is_done:
             server.register(self._connection.socket, select.POLLIN | (0 if self._is_flushed else select.POLLOUT))

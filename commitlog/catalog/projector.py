@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,8 +47,6 @@ MILEPOST_EVERY = 1_000
 AHEAD_BYTES_MAX = 16 * 1024 * 1024
 SMALL_RECORDS = 64
 SMALL_BYTES = 64 * 1024
-
-SWITCH_S = 0.000_5
 
 TURN_POLL_S = 0.2
 TURN_SILENT_S = 30.0
@@ -187,9 +184,9 @@ class Projector:
                 session = Session(self, catalog, reader)
                 records_max = self.settings.projector_outcomes_max
                 machine = self.settings.machine
-                ahead = ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX, machine=machine)
+                ahead = ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX)
                 pace = Pace()
-                with for_batches(), ahead:
+                with for_batches(), catalog.meanwhile(ahead.read_on):
                     while not stop.is_set():
                         if pause_s := pace.pause_s(machine.now_s()):
                             stop.wait(pause_s)
@@ -440,15 +437,12 @@ def _milepost(record: ResultRecord) -> Milepost:
 
 @contextmanager
 def for_batches() -> Iterator[None]:
-    """Batches of many objects that live a short time, none of them in a cycle: looking for cycles took a third of it all.
-    And a thread that reads ahead beside the one that writes: each has little to do before it waits again."""
-    before, interval_s = gc.get_threshold(), sys.getswitchinterval()
+    """Batches of many objects that live a short time, none of them in a cycle: looking for cycles took a third of it all."""
+    before = gc.get_threshold()
     gc.set_threshold(1_000_000, *before[1:])
-    sys.setswitchinterval(SWITCH_S)
     try:
         yield
     finally:
-        sys.setswitchinterval(interval_s)
         gc.set_threshold(*before)
 
 

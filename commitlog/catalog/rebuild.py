@@ -202,7 +202,8 @@ class Rebuild:
 
     def _catch_up(self, live: Connection, session: Session, reader: ResultsReader) -> None:
         """Project until the end of the log is near."""
-        with ReadAhead(reader, records_max=RECORDS_MAX, bytes_max=AHEAD_BYTES_MAX) as ahead:
+        ahead = ReadAhead(reader, records_max=RECORDS_MAX, bytes_max=AHEAD_BYTES_MAX)
+        with session.catalog.meanwhile(ahead.read_on):
             is_near = False
             while not is_near:
                 records = ahead.take()
@@ -212,7 +213,7 @@ class Rebuild:
                 _check_log(live, session)
                 if session.position is not None:
                     self._on_progress(RebuildProgress(self._began_after, session.position.seq, remaining))
-        while records := ahead.take(timeout_s=0):
+        if records := ahead.rest():
             session.apply(records, ahead.next_offset)
 
     def _switch_in_time(self, live: Connection, session: Session, reader: ResultsReader) -> None:

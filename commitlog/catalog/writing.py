@@ -18,7 +18,7 @@ from mypy_extensions import mypyc_attr
 from psycopg import pq, sql
 from psycopg.adapt import Dumper
 
-from commitlog.catalog.copying import CopyQueue
+from commitlog.catalog.copying import CopyQueue, nothing
 from commitlog.catalog.packing import array_bytes, copy_bytes
 from commitlog.catalog.tables import OWN_SCHEMA
 
@@ -87,9 +87,10 @@ class CopyBuffer:
     """Rows per table, in the order of arrival. ``execute`` sends what waits before it runs, so it sees every row.
 
     own: the schema of our own tables; DuckLake's are where the connection's search path says.
+    meanwhile: as `CopyQueue` has it.
     """
 
-    def __init__(self, conn: Connection, *, own: str = OWN_SCHEMA) -> None:
+    def __init__(self, conn: Connection, *, own: str = OWN_SCHEMA, meanwhile: Callable[[], bool] = nothing) -> None:
         self.conn = conn
         self.conn.adapters.register_dumper(_Packed, _PackedDumper)
         self.own = sql.Identifier(own)
@@ -101,7 +102,7 @@ class CopyBuffer:
         self._waiting = 0
         self._is_held = False
         self._row_types: dict[str, int] = {}
-        self._sending = CopyQueue(conn)
+        self._sending = CopyQueue(conn, meanwhile)
         self._unlooked = 0
 
     # --- collecting ---------------------------------------------------------------------------------------------------
@@ -122,6 +123,10 @@ class CopyBuffer:
         """Add several rows of such a table."""
         self._rows.setdefault(table, []).extend(rows)
         self._count(len(rows))
+
+    def waiting(self, table: str) -> Sequence[Sequence[Any]]:
+        """The rows of such a table that wait, in the order of arrival."""
+        return self._rows.get(table, ())
 
     def add_text(self, table: str, row: Sequence[Any]) -> None:
         """Add a row of a table made at run time (inlined rows and deletes)."""

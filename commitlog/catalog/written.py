@@ -6,8 +6,8 @@ one is `SqlCatalog`, which knows the statements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import LiteralString, NamedTuple, Protocol
 from uuid import UUID
@@ -15,6 +15,7 @@ from uuid import UUID
 from psycopg import sql
 
 from commitlog.catalog.connecting import catalog_url, connect
+from commitlog.catalog.copying import nothing
 from commitlog.catalog.guard import ensure_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, create_catalog, migrate
 from commitlog.catalog.projecting.snapshots import Projection
@@ -130,6 +131,9 @@ class WrittenCatalog(Protocol):
     ) -> bool:
         """Writes a few outcomes and the position in one statement, if (seq, hash, catalog's oid) are as seen."""
 
+    def meanwhile(self, do: Callable[[], bool]) -> AbstractContextManager[object]:
+        """Has something done in the block while the database is waited for, again and again until it returns False."""
+
     @property
     def is_awaited(self) -> bool:
         """Whether somebody waited for what was written last by one statement."""
@@ -153,6 +157,7 @@ class SqlCatalog:
         self._decode_statistics = decode_statistics
         self._own = own
         self._projection: Projection | None = None
+        self._meanwhile: Callable[[], bool] = nothing
         self.is_awaited = False
 
     def __enter__(self) -> SqlCatalog:
@@ -215,7 +220,9 @@ class SqlCatalog:
 
     def open(self, log_id: bytes) -> None:
         decode = self._decode_statistics
-        self._projection = Projection(self.conn, log_id=log_id, decode_statistics=decode, own=self._own)
+        self._projection = Projection(
+            self.conn, log_id=log_id, decode_statistics=decode, own=self._own, meanwhile=lambda: self._meanwhile()
+        )
 
     def project(self, outcomes: Sequence[Outcome], mileposts: Sequence[Milepost]) -> None:
         self._add(mileposts)
@@ -234,6 +241,14 @@ class SqlCatalog:
         row = buffer.write_at_once(_MOVE_APPLIED_FROM, (*to, *seen))
         self.is_awaited = row is not None and bool(row[1])
         return row is not None
+
+    @contextmanager
+    def meanwhile(self, do: Callable[[], bool]) -> Iterator[None]:
+        before, self._meanwhile = self._meanwhile, do
+        try:
+            yield
+        finally:
+            self._meanwhile = before
 
     def is_due_after(self, snapshot_id: int, time_us: int) -> bool:
         return self._opened.expiry.is_due_after(snapshot_id, time_us)

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from commitlog.domain.model import Position, ProposalId, Reason, Receipt
+from commitlog.domain.model.record import new_named
 from commitlog.errors import CommitLogError, OutcomeUnknownError
 from commitlog.machine import THIS_MACHINE, Lock, Machine
 
@@ -165,7 +166,7 @@ class Answers:
 
     def place(self, pending: PendingProposal, offset: int) -> None:
         """The proposal lies at this offset."""
-        position = Position(pending.partition, offset)
+        position: Position = new_named(Position, (pending.partition, offset))
         with self._guard:
             early = self._early.pop(position, None)
             if early is None and pending._answer is None:

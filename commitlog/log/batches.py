@@ -15,6 +15,7 @@ from commitlog.domain.deciding.answers import receipt_for, refuse_internal
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.rules import HandlersByName, RowHandler, Rules
 from commitlog.domain.model import MalformedProposal, Outcome, Position, Proposal, Reason, Receipt, Verdict
+from commitlog.domain.model.record import new_named
 from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.replaying import replay
 from commitlog.errors import MalformedRecordError
@@ -129,7 +130,7 @@ class Decider:
 
     def decide_one(self, message: Incoming, *, now_ms: int | None, told: int) -> tuple[Outcome, bytes]:
         """Decides one message; the outcome and its bytes. See ``decide_all``."""
-        source = Position(message.partition, message.offset)
+        source: Position = new_named(Position, (message.partition, message.offset))
         outcome, encoded = self._answered(message, source, now_ms, told)
         self._replay(outcome)
         self.prev_hash = hash_record(encoded)

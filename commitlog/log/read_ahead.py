@@ -1,52 +1,36 @@
-"""The results read in a thread of its own, beside whoever has something else to wait for."""
+"""The results read on while their reader waits for something else, by the reader's own thread.
+
+A thread of its own would take the interpreter from whoever projects at each moment that one looks at the database, and keep
+it for as long as it decodes; the database waits meanwhile.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-
 from commitlog.log.results import POLL_TIMEOUT_S, ResultRecord, ResultsReader
-from commitlog.machine import THIS_MACHINE, Machine, Thread
 
 PIECE_RECORDS = 500
-"""So many are decoded at a time: until they are, the interpreter's lock is kept from whoever takes them."""
+"""So many are read before it is looked how much they weigh."""
+PASSING_RECORDS = 32
+"""So many are read in passing: a third of a millisecond."""
 
 
 class ReadAhead:
-    """Reads in a thread of its own, so that records are fetched and decoded while their reader waits for something else.
+    """Gives out records, and reads some of the next ones whenever there is time. For one thread.
 
     Args:
-        reader: nobody else may read from it until this is closed.
-        records_max: most records that one call gives.
-        bytes_max: most bytes of records that wait; one fetch more may come on top.
-        machine: whose thread it is.
+        reader: nobody else may read from it until everything was taken.
+        records_max: most records that one call gives, and that wait.
+        bytes_max: most bytes of records that wait; one piece more may come on top.
     """
 
-    def __init__(
-        self, reader: ResultsReader, *, records_max: int, bytes_max: int, machine: Machine = THIS_MACHINE
-    ) -> None:
+    def __init__(self, reader: ResultsReader, *, records_max: int, bytes_max: int) -> None:
         self._reader = reader
         self._records_max = records_max
         self._bytes_max = bytes_max
-        self._waiting: deque[ResultRecord] = deque()
+        self._waiting: list[ResultRecord] = []
         self._bytes = 0
-        self._has_more = False
-        self._read_offset = self._next_offset = reader.next_offset
-        self._failure: BaseException | None = None
-        self._closed = False
-        self._machine = machine
-        self._changed = self._machine.condition()
-        self._thread: Thread | None = None
-
-    def __enter__(self) -> ReadAhead:
-        self._thread = self._machine.thread(self._read, "read-ahead")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        assert self._thread is not None
-        self._thread.join()
+        self._next_offset = reader.next_offset
+        self._failure: Exception | None = None
 
     @property
     def next_offset(self) -> int:
@@ -54,44 +38,37 @@ class ReadAhead:
         return self._next_offset
 
     def take(self, *, timeout_s: float = POLL_TIMEOUT_S) -> list[ResultRecord]:
-        """The next records, as many as are there, and those that Kafka has given out but are not decoded yet; none when none
-        come within the timeout, or only such as nobody is given (then `next_offset` has moved). What was read before the end
-        of the block can be taken after it.
+        """The next records, as many as are there; none when none come within the timeout, or only such as nobody is given
+        (then `next_offset` has moved).
 
         Raises:
             CommitLogError: what ended the reading, after the records before it have been given out.
         """
-        with self._changed:
-            self._changed.wait_for(self._has_enough, timeout_s)
-            if not self._waiting and self._failure is not None:
-                raise self._failure
-            taken = [self._waiting.popleft() for _ in range(min(self._records_max, len(self._waiting)))]
-            self._bytes -= sum(len(record.raw) for record in taken)
-            self._next_offset = taken[-1].offset + 1 if self._waiting else self._read_offset
-            self._changed.notify_all()
+        while self._read(PIECE_RECORDS, 0 if self._waiting else timeout_s) == PIECE_RECORDS:
+            pass
+        if not self._waiting and self._failure is not None:
+            raise self._failure
+        return self.rest()
+
+    def rest(self) -> list[ResultRecord]:
+        """What was read and is not taken."""
+        taken, self._waiting, self._bytes = self._waiting, [], 0
+        self._next_offset = self._reader.next_offset
         return taken
 
-    def _has_enough(self) -> bool:
-        if self._failure is not None or len(self._waiting) >= self._records_max or self._bytes >= self._bytes_max:
-            return True
-        return not self._has_more and self._next_offset < self._read_offset
+    def read_on(self) -> bool:
+        """Reads a few of the records that are there; False: there are none, or enough of them wait."""
+        return self._read(PASSING_RECORDS, 0) > 0
 
-    def _read(self) -> None:
+    def _read(self, records_max: int, timeout_s: float) -> int:
+        wanted = min(records_max, self._records_max - len(self._waiting))
+        if wanted == 0 or self._bytes >= self._bytes_max or self._failure is not None:
+            return 0
         try:
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._closed or self._bytes < self._bytes_max)
-                    if self._closed:
-                        return
-                wanted = min(self._records_max, PIECE_RECORDS)
-                records = self._reader.read(records_max=wanted, timeout_s=0 if self._has_more else POLL_TIMEOUT_S)
-                with self._changed:
-                    self._has_more = len(records) == wanted
-                    self._waiting.extend(records)
-                    self._bytes += sum(len(record.raw) for record in records)
-                    self._read_offset = self._reader.next_offset
-                    self._changed.notify_all()
-        except BaseException as error:
-            with self._changed:
-                self._failure = error
-                self._changed.notify_all()
+            records = self._reader.read(records_max=wanted, timeout_s=timeout_s)
+        except Exception as error:
+            self._failure = error
+            return 0
+        self._waiting += records
+        self._bytes += sum([len(record.raw) for record in records])
+        return len(records)

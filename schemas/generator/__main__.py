@@ -119,7 +119,7 @@ def _imports(body: str, own: str, known: Declared) -> Iterator[str]:
 
 def _sources(own: str, known: Declared) -> dict[str, set[str]]:
     sources = {module: set(names.split()) for module, names in _STANDARD.items()}
-    sources["commitlog.domain.model.record"] = {"Record", "Symbol"}
+    sources["commitlog.domain.model.record"] = {"Record", "Symbol", "new_named"}
     for table in (known.records, known.enums, known.unions):
         for name, each in table.items():
             sources.setdefault(f"{CLASSES}.{each.module}", set()).add(name)

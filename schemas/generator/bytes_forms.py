@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from declared import Declared, Enum, Field, Record, Union, snake
 from python_types import Types
 
@@ -123,6 +125,11 @@ class BytesForms:
             else:
                 values.append(f"{field.more.get('held', {}).get('name', field.name)}={read}")
         made = f"{record.name}({', '.join(values)})"
+        if record.more.get("tuple"):
+            lines.append(
+                f"    it: {record.name} = {_made_tuple(record.name, [each.split('=', 1)[1] for each in values])}"
+            )
+            made = "it"
         if "check" in record.more:
             made = f"{record.more['check']}({made})"
         if "cases" in record.more:
@@ -139,7 +146,7 @@ class BytesForms:
         kind = self.types.of_field(field)
         held = field.more.get("held", {})
         if "from" in held:
-            return f"{held['type']}({held['from']}, {kind.reading()})"
+            return _made_tuple(held["type"], [held["from"], kind.reading()])
         if "passes" in field.more:
             inner = self.types.of(field.type["items"])
             return f"cursor.array(lambda inner: {inner.read}(inner, {field.more['passes']}))"
@@ -199,6 +206,10 @@ def _is_kept_aside(field: Field) -> bool:
 def _names(names: list[str]) -> str:
     inner = ", ".join(f'"{name}"' for name in names)
     return f"frozenset({{{inner}}})" if names else "frozenset()"
+
+
+def _made_tuple(name: str, values: Sequence[str]) -> str:
+    return f"new_named({name}, ({', '.join(values)}{',' if len(values) == 1 else ''}))"
 
 
 def _a(name: str) -> str:

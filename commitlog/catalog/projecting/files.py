@@ -24,6 +24,8 @@ from commitlog.domain.model.types import FLOATS, fold
 
 _END = 3
 """Where end_snapshot stands in a row of a data file or delete file."""
+_DATA_FILE_ID = {"ducklake_data_file": 0, "ducklake_delete_file": 4}
+"""Where data_file_id stands in it."""
 
 _END_STORED = sql.SQL("""
     UPDATE {} AS f SET end_snapshot = e.snapshot_id
@@ -34,6 +36,21 @@ _BYTES_OF = sql.SQL(
 )
 
 
+class _Waiting:
+    """The rows of live files that wait to be sent, by data file; looked through when one ends, for most of them stay."""
+
+    def __init__(self) -> None:
+        self._live: dict[int, Any] = {}
+        self._looked_through = 0
+
+    def found(self, rows: Sequence[Any], data_file_id_at: int) -> dict[int, Any]:
+        """Those among all that wait."""
+        for row in rows[self._looked_through :]:
+            self._live[row[data_file_id_at]] = row
+        self._looked_through = len(rows)
+        return self._live
+
+
 class FileProjection:
     """Projects changes of files."""
 
@@ -41,8 +58,8 @@ class FileProjection:
         self.buffer = buffer
         self.tracker = tracker
         self.decode = decode_statistics
-        self._waiting: dict[str, dict[int, list[Any]]] = {"data_file": {}, "delete_file": {}}
-        self._ended: dict[str, dict[int, int]] = {"data_file": {}, "delete_file": {}}
+        self._waiting = {table: _Waiting() for table in _DATA_FILE_ID}
+        self._ended: dict[str, dict[int, int]] = {table: {} for table in _DATA_FILE_ID}
         self._awaits_copy = False
 
     def add(self, table_id: int, ids: FileIds, file: m.DataFile, snapshot_id: int) -> None:
@@ -51,9 +68,8 @@ class FileProjection:
         known = self.tracker.table(table_id)
         definition = known.definition
         partition_id = definition.partition_id if file.partition_values is not None else None
-        self._add_row(
-            "data_file",
-            data_file_id,
+        self.buffer.add(
+            "ducklake_data_file",
             [
                 data_file_id,
                 table_id,
@@ -157,10 +173,9 @@ class FileProjection:
 
     def add_delete_file(self, table_id: int, delete_file_id: int, file: m.DeleteFile, snapshot_id: int) -> None:
         """Add a delete file, which takes the place of the data file's earlier one."""
-        self._end_row("delete_file", file.data_file_id, snapshot_id)
-        self._add_row(
-            "delete_file",
-            file.data_file_id,
+        self._end_row("ducklake_delete_file", file.data_file_id, snapshot_id)
+        self.buffer.add(
+            "ducklake_delete_file",
             [
                 delete_file_id,
                 table_id,
@@ -181,35 +196,27 @@ class FileProjection:
     def end(self, data_file_ids: Sequence[int], snapshot_id: int) -> None:
         """End data files and their delete files."""
         for data_file_id in data_file_ids:
-            self._end_row("data_file", data_file_id, snapshot_id)
-            self._end_row("delete_file", data_file_id, snapshot_id)
-
-    def _add_row(self, table: str, data_file_id: int, row: list[Any]) -> None:
-        self._waiting[table][data_file_id] = row
-        self._await_copy()
-        self.buffer.add(f"ducklake_{table}", row)
+            for table in _DATA_FILE_ID:
+                self._end_row(table, data_file_id, snapshot_id)
 
     def _end_row(self, table: str, data_file_id: int, snapshot_id: int) -> None:
         """End the row of a data file: where it waits to be sent, or with all others that the catalog holds already."""
-        waiting = self._waiting[table].pop(data_file_id, None)
-        if waiting is not None:
-            waiting[_END] = snapshot_id
-        else:
-            self._await_copy()
-            self._ended[table][data_file_id] = snapshot_id
-
-    def _await_copy(self) -> None:
         if not self._awaits_copy:
             self._awaits_copy = True
             self.buffer.after_copy(self._after_copy)
+        waiting = self._waiting[table].found(self.buffer.waiting(table), _DATA_FILE_ID[table]).pop(data_file_id, None)
+        if waiting is not None:
+            waiting[_END] = snapshot_id
+        else:
+            self._ended[table][data_file_id] = snapshot_id
 
     def _after_copy(self) -> None:
         self._awaits_copy = False
         for table, ended in self._ended.items():
-            self._waiting[table].clear()
+            self._waiting[table] = _Waiting()
             if ended:
                 self._ended[table] = {}
-                statement = _END_STORED.format(sql.Identifier(f"ducklake_{table}"))
+                statement = _END_STORED.format(sql.Identifier(table))
                 self.buffer.execute(statement, (list(ended), list(ended.values())))
 
     def replace(self, table_id: int, change: m.Compact, files: Sequence[FileIds], snapshot_id: int) -> None:

@@ -36,15 +36,15 @@ class GivenIds:
         self.partitions = partitions
 
 
+NONE_GIVEN = GivenIds()
+
+
 class AssignedIds:
     """Deals an outcome's ids out to its changes, in their order (rules.md 12.10)."""
 
     def __init__(self, assigned: m.Assigned) -> None:
-        self._mappings = iter(assigned.mapping_ids)
-        self._data_files = iter(assigned.data_file_ids)
-        self._delete_files = iter(assigned.delete_file_ids)
-        self._row_id_starts = iter(assigned.row_id_starts)
-        self._partitions = iter(assigned.partition_ids)
+        self._assigned = assigned
+        self._mappings = self._data_files = self._delete_files = self._row_id_starts = self._partitions = 0
 
     def of(self, change: m.Change, effect: m.Effect) -> GivenIds:
         """The ids of the next change that was not skipped."""
@@ -52,24 +52,38 @@ class AssignedIds:
             case m.Append() | m.Compact() | m.Flush():
                 return GivenIds(files=tuple([self._file(file) for file in change.files]))
             case m.Delete():
-                return GivenIds(delete_files=tuple([next(self._delete_files) for _ in change.delete_files]))
+                at, self._delete_files = self._delete_files, self._delete_files + len(change.delete_files)
+                return GivenIds(delete_files=self._assigned.delete_file_ids[at : self._delete_files])
             case m.CreateTable():
-                return GivenIds(partitions=(next(self._partitions),) if change.partition_by else ())
+                return self._keyed(1 if change.partition_by else 0)
             case m.AlterTable():
-                keyed = [step for step in change.alterations if step.partition_by]
-                return GivenIds(partitions=tuple([next(self._partitions) for _ in keyed]))
+                return self._keyed(len([step for step in change.alterations if step.partition_by]))
             case m.InsertRow() | m.UpdateRow() | m.DeleteRow():
                 self._row(effect)
-        return GivenIds()
+        return NONE_GIVEN
 
     def _file(self, file: m.DataFile) -> FileIds:
-        mapping_id = next(self._mappings) if file.name_mapping is not None else None
-        return FileIds(next(self._data_files), mapping_id, next(self._row_id_starts))
+        mapping_id = None
+        if file.name_mapping is not None:
+            mapping_id = self._assigned.mapping_ids[self._mappings]
+            self._mappings += 1
+        data_file_id = self._assigned.data_file_ids[self._data_files]
+        self._data_files += 1
+        return FileIds(data_file_id, mapping_id, self._row_id_start())
+
+    def _row_id_start(self) -> int | None:
+        start = self._assigned.row_id_starts[self._row_id_starts]
+        self._row_id_starts += 1
+        return start
+
+    def _keyed(self, count: int) -> GivenIds:
+        at, self._partitions = self._partitions, self._partitions + count
+        return GivenIds(partitions=self._assigned.partition_ids[at : self._partitions])
 
     def _row(self, effect: m.Effect) -> None:
         # A row that takes the place of another keeps its id; any other row was given one, listed among the files'.
         if effect.row_id is not None and effect.row_id != effect.ended_row_id:
-            given = next(self._row_id_starts)
+            given = self._row_id_start()
             assert given == effect.row_id, f"row id {effect.row_id} is not the one given, {given}"
 
 

@@ -7,7 +7,7 @@ definition before and after, so that a row never begins and ends in one snapshot
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from psycopg import sql
@@ -72,10 +72,14 @@ class ObjectProjection:
         self.schema_version = schema_version
         self._before.clear()
 
-    def finish(self) -> Iterator[str]:
-        """Write what the changeset's alterations come to; yield their words for ``changes_made``."""
+    def finish(self) -> Sequence[str]:
+        """Write what the changeset's alterations come to; their words for ``changes_made``."""
+        if not self._before:
+            return ()
+        words: list[str] = []
         for table_id, before in self._before.items():
-            yield from self._write_difference(before, self.tracker.table(table_id).definition)
+            words += self._write_difference(before, self.tracker.table(table_id).definition)
+        return words
 
     # --- schemas ------------------------------------------------------------------------------------------------------
 

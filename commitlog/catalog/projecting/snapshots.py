@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from psycopg import sql
 
+from commitlog.catalog.copying import nothing
 from commitlog.catalog.projecting.expiry import ExpiryBySettings, expire
 from commitlog.catalog.projecting.files import FileProjection
-from commitlog.catalog.projecting.given_ids import AssignedIds, GivenIds, dropped_objects
+from commitlog.catalog.projecting.given_ids import NONE_GIVEN, AssignedIds, dropped_objects
 from commitlog.catalog.projecting.objects import ObjectProjection
 from commitlog.catalog.projecting.rows import RowProjection
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
@@ -54,8 +56,9 @@ class Projection:
         log_id: bytes,
         decode_statistics: StatisticsDecoder | None = None,
         own: str = OWN_SCHEMA,
+        meanwhile: Callable[[], bool] = nothing,
     ) -> None:
-        self.buffer = CopyBuffer(conn, own=own)
+        self.buffer = CopyBuffer(conn, own=own, meanwhile=meanwhile)
         self.tracker = Tracker(self.buffer, log_id)
         self.objects = ObjectProjection(self.buffer, self.tracker)
         self.files = FileProjection(self.buffer, self.tracker, decode_statistics)
@@ -162,23 +165,26 @@ class _ChangesetProjection:
         self.snapshot_id = outcome.snapshot_id
         self.changes_made: dict[str, None] = {}
         self.assigned = AssignedIds(outcome.assigned)
-        self.given = GivenIds()
-        self.handled = {r.change: r.row for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED}
+        self.given = NONE_GIVEN
+        self.handled: dict[int, m.Row | None] | None = None
 
     def run(self) -> None:
         outcome, proposal = self.outcome, self.proposal
         assert outcome.snapshot_time_us is not None
         self.objects.start(self.snapshot_id, outcome.assigned.schema_version)
         doomed = self._doomed()
-        for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
+        assert len(proposal.changes) == len(outcome.effects)
+        for index, change in enumerate(proposal.changes):
+            effect = outcome.effects[index]
             if effect.skipped:
                 continue
             self.given = self.assigned.of(change, effect)
             if effect.object_id not in doomed or change.kind in _DROPS:
                 _PROJECT[change.kind](self, change, effect, index)
-        for effect, image in moves(outcome):
-            if effect.object_id not in doomed:
-                self.change_row(effect, image)
+        if outcome.resolutions:
+            for effect, image in moves(outcome):
+                if effect.object_id not in doomed:
+                    self.change_row(effect, image)
         for entry in self.objects.finish():
             self.changes_made[entry] = None
         self.buffer.add(
@@ -196,10 +202,10 @@ class _ChangesetProjection:
             "ducklake_snapshot_changes", (self.snapshot_id, changes, proposal.author, proposal.message, proposal.extra)
         )
 
-    def _doomed(self) -> set[int]:
+    def _doomed(self) -> AbstractSet[int]:
         """The tables and views that this changeset drops: its other changes of them leave no trace."""
         if len(self.proposal.changes) == 1:
-            return set()
+            return _NOTHING
         entries, schemas = dropped_objects(self.outcome)
         for schema_id in schemas:
             tables, views = self.objects.entries_of(schema_id)
@@ -260,8 +266,8 @@ class _ChangesetProjection:
 
     def append(self, change: m.Append, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
-        for file, ids in zip(change.files, self.given.files, strict=True):
-            self.files.add(effect.object_id, ids, file, self.snapshot_id)
+        for index, file in enumerate(change.files):
+            self.files.add(effect.object_id, self.given.files[index], file, self.snapshot_id)
         self.note(f"inserted_into_table:{effect.object_id}")
 
     def delete(self, change: m.Delete, effect: m.Effect, _: int) -> None:
@@ -282,7 +288,9 @@ class _ChangesetProjection:
         self.note(f"rewrite_delete:{effect.object_id}")
 
     def row(self, change: m.InsertRow | m.UpdateRow | m.DeleteRow, effect: m.Effect, index: int) -> None:
-        assert effect.object_id is not None
+        if self.handled is None:
+            resolutions = self.outcome.resolutions
+            self.handled = {r.change: r.row for r in resolutions if r.action is m.ResolutionAction.HANDLED}
         self.change_row(effect, self.handled.get(index, None if isinstance(change, m.DeleteRow) else change.row))
 
     def change_row(self, effect: m.Effect, image: m.Row | None) -> None:
@@ -311,6 +319,7 @@ class _ChangesetProjection:
             self.buffer.execute(_NAME_NODE.format(own=self.buffer.own), row)
 
 
+_NOTHING: frozenset[int] = frozenset()
 _DROPS = frozenset({m.ChangeKind.DROP_TABLE, m.ChangeKind.DROP_VIEW})
 _PROJECT: dict[m.ChangeKind, Callable[[_ChangesetProjection, Any, m.Effect, int], None]] = {
     m.ChangeKind.CREATE_SCHEMA: _ChangesetProjection.create_schema,

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from dataclasses import fields
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from mypy_extensions import mypyc_attr
+
+new_named: Final[Any] = tuple.__new__
+"""A named tuple of a class and all of its values: the class makes it by a function that stays interpreted."""
 
 
 class Symbol(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
+from commitlog.domain.model.record import new_named
 from commitlog.domain.model.records.heartbeat import Heartbeat
 from commitlog.log.codec.avro import Cursor, fixed, flag, long
 
@@ -20,11 +21,7 @@ def write_heartbeat(out: BytesWriter, it: Heartbeat) -> None:
 
 def read_heartbeat(cursor: Cursor) -> Heartbeat:
     """Reads a Heartbeat."""
-    return Heartbeat(
-        log_id=cursor.fixed(16),
-        epoch=cursor.long(),
-        instance=cursor.fixed(16),
-        seq=cursor.long(),
-        sent_at_ms=cursor.long(),
-        leaving=cursor.flag(),
+    it: Heartbeat = new_named(
+        Heartbeat, (cursor.fixed(16), cursor.long(), cursor.fixed(16), cursor.long(), cursor.long(), cursor.flag())
     )
+    return it

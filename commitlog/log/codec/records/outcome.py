@@ -7,6 +7,7 @@ from typing import Final
 
 from librt.strings import BytesWriter
 
+from commitlog.domain.model.record import new_named
 from commitlog.domain.model.records.outcome import (
     Assigned,
     Conflict,
@@ -64,7 +65,8 @@ def write_position(out: BytesWriter, it: Position) -> None:
 
 def read_position(cursor: Cursor) -> Position:
     """Reads a Position."""
-    return Position(partition=cursor.long(), offset=cursor.long())
+    it: Position = new_named(Position, (cursor.long(), cursor.long()))
+    return it
 
 
 def write_conflict_object(out: BytesWriter, it: ConflictObject) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
+from commitlog.domain.model.record import new_named
 from commitlog.domain.model.records.outcome import Position
 from commitlog.domain.model.records.receipts import Receipt, Receipts
 from commitlog.log.codec.avro import (
@@ -64,7 +65,7 @@ def write_receipt(out: BytesWriter, it: Receipt) -> None:
 def read_receipt(cursor: Cursor, partition: int) -> Receipt:
     """Reads a Receipt."""
     return Receipt(
-        source=Position(partition, cursor.long()),
+        source=new_named(Position, (partition, cursor.long())),
         seq=cursor.long(),
         proposal_id=cursor.maybe_fixed(16),
         verdict=cursor.symbol(_VERDICT_MEMBERS),

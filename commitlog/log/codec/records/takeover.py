@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
+from commitlog.domain.model.record import new_named
 from commitlog.domain.model.records.takeover import Takeover
 from commitlog.log.codec.avro import Cursor, fixed, long
 
@@ -18,4 +19,5 @@ def write_takeover(out: BytesWriter, it: Takeover) -> None:
 
 def read_takeover(cursor: Cursor) -> Takeover:
     """Reads a Takeover."""
-    return Takeover(log_id=cursor.fixed(16), epoch=cursor.long(), instance=cursor.fixed(16), sent_at_ms=cursor.long())
+    it: Takeover = new_named(Takeover, (cursor.fixed(16), cursor.long(), cursor.fixed(16), cursor.long()))
+    return it

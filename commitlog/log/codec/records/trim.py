@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
+from commitlog.domain.model.record import new_named
 from commitlog.domain.model.records.trim import Trim
 from commitlog.log.codec.avro import Cursor, blob, fixed, long, text
 
@@ -23,14 +24,18 @@ def write_trim(out: BytesWriter, it: Trim) -> None:
 
 def read_trim(cursor: Cursor) -> Trim:
     """Reads a Trim."""
-    return Trim(
-        genesis=cursor.blob(),
-        log_id=cursor.fixed(16),
-        seq=cursor.long(),
-        epoch=cursor.long(),
-        hash=cursor.fixed(32),
-        results_offset=cursor.long(),
-        head_snapshot_id=cursor.long(),
-        archive=cursor.text(),
-        trimmed_at_ms=cursor.long(),
+    it: Trim = new_named(
+        Trim,
+        (
+            cursor.blob(),
+            cursor.fixed(16),
+            cursor.long(),
+            cursor.long(),
+            cursor.fixed(32),
+            cursor.long(),
+            cursor.long(),
+            cursor.text(),
+            cursor.long(),
+        ),
     )
+    return it
