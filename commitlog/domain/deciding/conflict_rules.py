@@ -6,7 +6,7 @@ hit names the latest such snapshot. Which rule judges which pair of kinds says `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyroaring import AbstractBitMap64
@@ -17,7 +17,7 @@ from commitlog.domain.state.index import Entry, SequencerState, TableState
 
 K = ChangeKind
 
-Check = Callable[[SequencerState, Footprint, int, ChangeKind], Iterable[Hit]]
+Check = Callable[[SequencerState, Footprint, int, ChangeKind], Sequence[Hit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,97 +32,100 @@ class Rule:
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _touched(entry: Entry, committed: ChangeKind, base: int) -> tuple[Hit, ...]:
+def _touched(entry: Entry, committed: ChangeKind, base: int) -> Sequence[Hit]:
     snapshot_id = entry.last.get(committed, -1)
     return (Hit(hit_kind(entry, committed), snapshot_id, object_of(entry)),) if snapshot_id > base else ()
 
 
-def _same_object(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> tuple[Hit, ...]:
+def _same_object(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
     return () if footprint.entry is None else _touched(footprint.entry, committed, base)
 
 
-def _definition(_: SequencerState, footprint: Footprint, base: int, __: ChangeKind) -> tuple[Hit, ...]:
+def _definition(_: SequencerState, footprint: Footprint, base: int, __: ChangeKind) -> Sequence[Hit]:
     table = footprint.entry
     if isinstance(table, TableState) and table.definition_changed_at > base:
         return (Hit(ConflictKind.TABLE_ALTERED, table.definition_changed_at, object_of(table)),)
     return ()
 
 
-def _schema_name(state: SequencerState, footprint: Footprint, base: int, _: ChangeKind) -> Iterator[Hit]:
+def _schema_name(state: SequencerState, footprint: Footprint, base: int, _: ChangeKind) -> Sequence[Hit]:
     assert footprint.schema_name is not None
     for event in reversed(state.schema_names.get(footprint.schema_name, ())):
         if event.snapshot_id <= base:
-            return
+            break
         if event.schema is not None:
-            yield Hit(ConflictKind.SCHEMA_CREATED, event.snapshot_id, object_of(event.schema))
-            return
+            return (Hit(ConflictKind.SCHEMA_CREATED, event.snapshot_id, object_of(event.schema)),)
+    return ()
 
 
-def _schema_dropped(_: SequencerState, footprint: Footprint, base: int, __: ChangeKind) -> Iterator[Hit]:
+def _schema_dropped(_: SequencerState, footprint: Footprint, base: int, __: ChangeKind) -> Sequence[Hit]:
     schema = footprint.schema
     if schema is not None and schema.dropped_at is not None and schema.dropped_at > base:
-        yield Hit(ConflictKind.SCHEMA_DROPPED, schema.dropped_at, object_of(schema))
+        return (Hit(ConflictKind.SCHEMA_DROPPED, schema.dropped_at, object_of(schema)),)
+    return ()
 
 
-def _entry_created(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
+def _entry_created(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
     schema = footprint.schema
     if schema is not None and (snapshot_id := schema.entry_created_at.get(committed, -1)) > base:
-        yield Hit(ConflictKind.ENTRY_CREATED, snapshot_id, object_of(schema))
+        return (Hit(ConflictKind.ENTRY_CREATED, snapshot_id, object_of(schema)),)
+    return ()
 
 
-def _contained_entry(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
-    for entry in footprint.contained:
-        yield from _touched(entry, committed, base)
+def _contained_entry(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
+    return [hit for entry in footprint.contained for hit in _touched(entry, committed, base)]
 
 
-def _name(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
+def _name(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
     if footprint.name is None or footprint.schema is None:
-        return
+        return ()
     last: Hit | None = None
     for event in state.name_events_after(footprint.schema, footprint.name, base):
         if event.kind == committed and event.entry is not None:
             last = Hit(hit_kind(event.entry, committed), event.snapshot_id, object_of(event.entry))
-    if last is not None:
-        yield last
+    return () if last is None else (last,)
 
 
-def _name_means_another(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
+def _name_means_another(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
     table = footprint.entry
     assert footprint.old_name is not None
     assert table is not None
-    events = list(state.name_events_after(table.schema, footprint.old_name, base))
+    events = state.name_events_after(table.schema, footprint.old_name, base)
     if events and events[-1].kind == committed and events[-1].entry not in (None, table):
         other = events[-1].entry
         assert other is not None
-        yield Hit(hit_kind(other, committed), events[-1].snapshot_id, object_of(other))
+        return (Hit(hit_kind(other, committed), events[-1].snapshot_id, object_of(other)),)
+    return ()
 
 
-def _referenced(_: SequencerState, footprint: Footprint, __: int, ___: ChangeKind) -> Iterator[Hit]:
-    for child in footprint.referenced_by:
-        yield Hit(ConflictKind.TABLE_REFERENCED, child.created_at, object_of(child))
+def _referenced(_: SequencerState, footprint: Footprint, __: int, ___: ChangeKind) -> Sequence[Hit]:
+    return [Hit(ConflictKind.TABLE_REFERENCED, child.created_at, object_of(child)) for child in footprint.referenced_by]
 
 
-def _parent(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
+def _parent(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
+    hits: list[Hit] = []
     if committed is K.DROP_SCHEMA:
-        yield from _schema_dropped(state, footprint, base, committed)
+        hits += _schema_dropped(state, footprint, base, committed)
     for parent in footprint.parents:
         if committed is not K.ALTER_TABLE:
-            yield from _touched(parent, committed, base)
+            hits += _touched(parent, committed, base)
         elif parent.definition_changed_at > base:
-            yield Hit(ConflictKind.TABLE_ALTERED, parent.definition_changed_at, object_of(parent))
+            hits.append(Hit(ConflictKind.TABLE_ALTERED, parent.definition_changed_at, object_of(parent)))
+    return hits
 
 
-def _rows_constrained(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
+def _rows_constrained(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
     if footprint.constrains_rows and footprint.entry is not None:
-        yield from _touched(footprint.entry, committed, base)
+        return _touched(footprint.entry, committed, base)
+    return ()
 
 
-def _deletes(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
+def _deletes(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
     table = footprint.entry
     assert isinstance(table, TableState)
     if footprint.granularity is Granularity.TABLE:
-        yield from _touched(table, committed, base)
-        return
+        return _touched(table, committed, base)
+    hits: list[Hit] = []
     for data_file_id, rows in footprint.files.items():
         history = state.file_history.get(data_file_id)
         if history is None or history.table_id != table.table_id:
@@ -137,8 +140,9 @@ def _deletes(state: SequencerState, footprint: Footprint, base: int, committed: 
             else:
                 continue
             where = object_of(table, data_file_id=data_file_id)
-            yield Hit(ConflictKind.TABLE_DELETED_FROM, delete.snapshot_id, where, detail)
+            hits.append(Hit(ConflictKind.TABLE_DELETED_FROM, delete.snapshot_id, where, detail))
             break
+    return hits
 
 
 def _rows_text(rows: AbstractBitMap64) -> str:
@@ -146,49 +150,48 @@ def _rows_text(rows: AbstractBitMap64) -> str:
     return f"row {shown}" if len(rows) == 1 else f"rows {shown}" + (", ..." if len(rows) > 10 else "")
 
 
-def _compactions(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
+def _compactions(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
     table = footprint.entry
     assert isinstance(table, TableState)
     if footprint.granularity is Granularity.TABLE:
-        yield from _touched(table, committed, base)
-    else:
-        yield from _same_files(state, footprint, base, committed)
+        return _touched(table, committed, base)
+    return _same_files(state, footprint, base, committed)
 
 
-def _same_files(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
+def _same_files(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
     table = footprint.entry
     assert isinstance(table, TableState)
     if base < state.index_floor:
         if any(data_file_id not in table.live_files for data_file_id in footprint.files):
-            yield from _touched(table, committed, base)
-        return
+            return _touched(table, committed, base)
+        return ()
+    hits: list[Hit] = []
     for data_file_id in footprint.files:
         history = state.file_history.get(data_file_id)
         if history is None or history.table_id != table.table_id or history.compacted_at is None:
             continue
         if history.compacted_at > base:
             where = object_of(table, data_file_id=data_file_id)
-            yield Hit(ConflictKind.TABLE_COMPACTED, history.compacted_at, where)
+            hits.append(Hit(ConflictKind.TABLE_COMPACTED, history.compacted_at, where))
+    return hits
 
 
-def _flushed_rows(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Iterator[Hit]:
+def _flushed_rows(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
     table = footprint.entry
     assert isinstance(table, TableState)
     assert table.rows is not None
     if base < state.index_floor:
-        yield from _touched(table, committed, base)
-        return
+        return _touched(table, committed, base)
     last = -1
     for row_id in footprint.row_ids:
         touch = table.rows.row_touches.get(row_id)
         if touch is not None and touch.kind is committed:
             last = max(last, touch.snapshot_id)
-    if last > base:
-        yield Hit(hit_kind(table, committed), last, object_of(table))
+    return (Hit(hit_kind(table, committed), last, object_of(table)),) if last > base else ()
 
 
 def _either(one: Check, other: Check) -> Check:
-    def both(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> list[Hit]:
+    def both(state: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
         return [*one(state, footprint, base, committed), *other(state, footprint, base, committed)]
 
     return both

@@ -228,7 +228,7 @@ def alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
     plan.names.check_not_made_here(table, "alter")
     for step in change.alterations:
         _check_step_text(plan, step)
-    partition_ids = tuple(plan.ids.partition() for step in change.alterations if step.partition_by)
+    partition_ids = tuple([plan.ids.partition() for step in change.alterations if step.partition_by])
     definition = plan.names.definition(table)
     if definition is not None:
         plan.bounds.count_altered(len(definition.columns))

@@ -36,25 +36,52 @@ def alter(
 
 
 class _Altering:
-    """A definition while steps change it: its columns by id, in their order, and their ids by folded name."""
+    """A definition while steps change it; its columns by id, in their order, once a step asks for them."""
 
     def __init__(self, table: TableDefinition, partition_ids: Iterator[int]) -> None:
         self.table = table
         self.partition_ids = partition_ids
         self.next_column_id = table.next_column_id
-        self.columns = {column.column_id: column for column in table.columns}
-        self.ids = {folded: column.column_id for folded, column in table.by_name.items()}
-        self.keys = {
-            *table.primary_key,
-            *(column_id for ids in table.unique for column_id in ids),
-            *(column_id for key in table.foreign_keys for column_id in key.column_ids),
-        }
+        self._columns: dict[int, Column] | None = None
+        self._ids: dict[str, int] = {}
+        self._keys: set[int] | None = None
+
+    @property
+    def columns(self) -> dict[int, Column]:
+        """By id."""
+        return self._columns_and_ids()[0]
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The columns' ids by their folded names."""
+        return self._columns_and_ids()[1]
+
+    def _columns_and_ids(self) -> tuple[dict[int, Column], dict[str, int]]:
+        if self._columns is None:
+            self._columns = {column.column_id: column for column in self.table.columns}
+            self._ids = {folded: column.column_id for folded, column in self.table.by_name.items()}
+        return self._columns, self._ids
+
+    @property
+    def keys(self) -> set[int]:
+        """The columns of keys."""
+        if self._keys is None:
+            table = self.table
+            self._keys = {
+                *table.primary_key,
+                *(column_id for ids in table.unique for column_id in ids),
+                *(column_id for key in table.foreign_keys for column_id in key.column_ids),
+            }
+        return self._keys
 
     def done(self) -> TableDefinition:
-        made, columns = self.table, tuple(self.columns.values())
+        made = self.table
+        if self._columns is None:
+            return made
+        columns = tuple(self._columns.values())
         if columns != made.columns or self.next_column_id != made.next_column_id:
             made = replace(made, columns=columns, next_column_id=self.next_column_id)
-        made.index({folded: self.columns[column_id] for folded, column_id in self.ids.items()})
+        made.index({folded: self._columns[column_id] for folded, column_id in self._ids.items()})
         return made
 
     def column(self, name: str | None) -> Column:
@@ -154,12 +181,14 @@ def _set_default(altering: _Altering, step: Alteration) -> None:
 def _set_partition_by(altering: _Altering, step: Alteration) -> None:
     keys: tuple[PartitionKey, ...] = partition_keys(altering.column, step.partition_by)
     partition_id = next(altering.partition_ids) if keys else None
-    altering.table = replace(altering.table, partition_by=keys, partition_id=partition_id)
+    table = altering.table
+    altering.table = table.with_options(table.comment, table.properties, keys, partition_id)
 
 
 def _set_comment(altering: _Altering, step: Alteration) -> None:
     if step.name is None:
-        altering.table = replace(altering.table, comment=step.comment)
+        table = altering.table
+        altering.table = table.with_options(step.comment, table.properties, table.partition_by, table.partition_id)
     else:
         column = altering.column(step.name)
         altering.columns[column.column_id] = replace(column, comment=step.comment)
@@ -168,10 +197,11 @@ def _set_comment(altering: _Altering, step: Alteration) -> None:
 def _set_property(altering: _Altering, step: Alteration) -> None:
     assert step.key is not None
     check_property(step.key, step.value)
-    properties = {key: value for key, value in altering.table.properties.items() if key != step.key}
+    table = altering.table
+    properties = {key: value for key, value in table.properties.items() if key != step.key}
     if step.value is not None:
         properties[step.key] = step.value
-    altering.table = replace(altering.table, properties=properties)
+    altering.table = table.with_options(table.comment, properties, table.partition_by, table.partition_id)
 
 
 _STEPS = {

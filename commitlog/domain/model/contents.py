@@ -77,8 +77,11 @@ def _text(value: object) -> str:
     if isinstance(value, str):
         return f"{len(value)}:{value}"
     if isinstance(value, Record):
-        named = [(name, getattr(value, name)) for name in value.FIELDS]
-        told = [f"{name}={_text(each)}" for name, each in named if each is not None]
+        told: list[str] = []
+        for name in value.FIELDS:
+            each = getattr(value, name)
+            if each is not None:
+                told.append(f"{name}={_text(each)}")
         return f"{type(value).__name__}({','.join(told)})"
     if isinstance(value, (list, tuple)):
         return f"[{','.join([_text(each) for each in value])}]"
@@ -103,10 +106,8 @@ def _positions(rows: m.RowPositions) -> str:
 
 
 def _hash(texts: Iterable[str], size: int) -> int:
-    number = 0
-    for byte in blake2b(",".join(texts).encode("utf-8", "surrogatepass"), digest_size=size).digest():
-        number = number << 8 | byte
-    return number
+    told = ",".join(texts).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(told, digest_size=size).digest(), "big")
 
 
 _NOTHING = _hash((), 2)

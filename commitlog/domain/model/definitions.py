@@ -159,6 +159,32 @@ class TableDefinition(Remade):
         assert self._by_name is not None
         return self._by_name
 
+    def with_options(
+        self,
+        comment: str | None,
+        properties: Mapping[str, str],
+        partition_by: tuple[PartitionKey, ...],
+        partition_id: int | None,
+    ) -> TableDefinition:
+        """The same table with these instead of its own."""
+        made = TableDefinition(
+            self.table_id,
+            self.schema_id,
+            self.name,
+            self.columns,
+            self.next_column_id,
+            self.primary_key,
+            self.unique,
+            self.foreign_keys,
+            partition_id,
+            partition_by,
+            comment,
+            properties,
+        )
+        if self._by_name is not None:
+            made.index(self._by_name)
+        return made
+
     def index(self, by_name: dict[str, Column]) -> None:
         """Take the columns by their folded names from who has them at hand."""
         object.__setattr__(self, "_by_name", by_name)

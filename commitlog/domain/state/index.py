@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -306,11 +305,10 @@ class SequencerState:
         at = bisect_right(events, snapshot_id, key=lambda event: event.snapshot_id)
         return events[at - 1].schema if at else None
 
-    def name_events_after(self, schema: SchemaState, folded: str, base_snapshot_id: int) -> Iterator[NameEvent]:
+    def name_events_after(self, schema: SchemaState, folded: str, base_snapshot_id: int) -> list[NameEvent]:
         """What happened to a name since a base, oldest first."""
-        for event in self.names.get((schema.schema_id, folded), ()):
-            if event.snapshot_id > base_snapshot_id:
-                yield event
+        events = self.names.get((schema.schema_id, folded), ())
+        return [event for event in events if event.snapshot_id > base_snapshot_id]
 
     def granularity_of(self, table: TableState) -> Granularity:
         """How finely deletes and compactions of a table are told apart within the window: its own setting, else the log's."""
