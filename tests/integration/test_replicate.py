@@ -163,7 +163,8 @@ def test_replicate_when_tables_have_no_primary_key_then_both_sites_read_the_same
     read = tokyo.duckdb().sql("SELECT id FROM main.f UNION ALL SELECT id FROM main.shared ORDER BY id").fetchall()
     assert read == [(1,), (2,), (3,), (4,), (5,), (7,)]
     files = {name: list((tmp_path / name / "lake").rglob("*.parquet")) for name in SITES}
-    assert [len(files[name]) for name in SITES] == [5, 4]
+    assert len(files["paris"]) == 5
+    assert len(files["tokyo"]) in (4, 5), "besides what it reads, at most what the killed link was copying"
     paris.table("main.f").delete("id = 3")
     put(paris, 1, by="paris")
     stopped = subprocess.run(link(profiles, "paris", "tokyo", "--once"), stderr=subprocess.PIPE, check=False, text=True)
