@@ -31,7 +31,7 @@ from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.queries import PROJECTOR_NAME, STANDBY_NAME
 from commitlog.catalog.shares import shared_out
 from commitlog.catalog.tables import OWN_SCHEMA
-from commitlog.catalog.written import Milepost, Move, WrittenCatalog, connected
+from commitlog.catalog.written import Milepost, Move, WrittenCatalog, connected, meanwhile
 from commitlog.config import Settings
 from commitlog.domain.model import ChangeKind, ConflictKind, Genesis, Outcome, ResolutionAction, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
@@ -186,7 +186,7 @@ class Projector:
                 machine = self.settings.machine
                 ahead = ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX)
                 pace = Pace()
-                with for_batches(), catalog.meanwhile(ahead.read_on):
+                with for_batches(), meanwhile(catalog, ahead.read_on):
                     while not stop.is_set():
                         if pause_s := pace.pause_s(machine.now_s()):
                             stop.wait(pause_s)

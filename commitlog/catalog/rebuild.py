@@ -30,7 +30,7 @@ from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, for_batches
 from commitlog.catalog.tables import DUCKLAKE, OWN_SCHEMA
 from commitlog.catalog.writing import Connection
-from commitlog.catalog.written import connected
+from commitlog.catalog.written import connected, meanwhile
 from commitlog.config import Settings, without_password
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, LogIntegrityError, ResultsTrimmedError
 from commitlog.log.read_ahead import ReadAhead
@@ -203,7 +203,7 @@ class Rebuild:
     def _catch_up(self, live: Connection, session: Session, reader: ResultsReader) -> None:
         """Project until the end of the log is near."""
         ahead = ReadAhead(reader, records_max=RECORDS_MAX, bytes_max=AHEAD_BYTES_MAX)
-        with session.catalog.meanwhile(ahead.read_on):
+        with meanwhile(session.catalog, ahead.read_on):
             is_near = False
             while not is_near:
                 records = ahead.take()

@@ -80,7 +80,13 @@ class Move(NamedTuple):
 
 
 class WrittenCatalog(Protocol):
-    """A catalog, by one connection; what it knows of its tables is forgotten by `open`."""
+    """A catalog, by one connection; what it knows of its tables is forgotten by `open`.
+
+    Attributes:
+        meanwhile: done while the database is waited for, again and again until it returns False.
+    """
+
+    meanwhile: Callable[[], bool]
 
     def __enter__(self) -> WrittenCatalog:
         """Itself, whose connection ends with the block."""
@@ -131,15 +137,22 @@ class WrittenCatalog(Protocol):
     ) -> bool:
         """Writes a few outcomes and the position in one statement, if (seq, hash, catalog's oid) are as seen."""
 
-    def meanwhile(self, do: Callable[[], bool]) -> AbstractContextManager[object]:
-        """Has something done in the block while the database is waited for, again and again until it returns False."""
-
     @property
     def is_awaited(self) -> bool:
         """Whether somebody waited for what was written last by one statement."""
 
     def is_due_after(self, snapshot_id: int, time_us: int) -> bool:
         """Whether a snapshot makes others due to be expired."""
+
+
+@contextmanager
+def meanwhile(catalog: WrittenCatalog, do: Callable[[], bool]) -> Iterator[None]:
+    """Has something done in the block while the catalog's database is waited for."""
+    before, catalog.meanwhile = catalog.meanwhile, do
+    try:
+        yield
+    finally:
+        catalog.meanwhile = before
 
 
 class SqlCatalog:
@@ -157,7 +170,7 @@ class SqlCatalog:
         self._decode_statistics = decode_statistics
         self._own = own
         self._projection: Projection | None = None
-        self._meanwhile: Callable[[], bool] = nothing
+        self.meanwhile: Callable[[], bool] = nothing
         self.is_awaited = False
 
     def __enter__(self) -> SqlCatalog:
@@ -221,7 +234,7 @@ class SqlCatalog:
     def open(self, log_id: bytes) -> None:
         decode = self._decode_statistics
         self._projection = Projection(
-            self.conn, log_id=log_id, decode_statistics=decode, own=self._own, meanwhile=lambda: self._meanwhile()
+            self.conn, log_id=log_id, decode_statistics=decode, own=self._own, meanwhile=lambda: self.meanwhile()
         )
 
     def project(self, outcomes: Sequence[Outcome], mileposts: Sequence[Milepost]) -> None:
@@ -241,14 +254,6 @@ class SqlCatalog:
         row = buffer.write_at_once(_MOVE_APPLIED_FROM, (*to, *seen))
         self.is_awaited = row is not None and bool(row[1])
         return row is not None
-
-    @contextmanager
-    def meanwhile(self, do: Callable[[], bool]) -> Iterator[None]:
-        before, self._meanwhile = self._meanwhile, do
-        try:
-            yield
-        finally:
-            self._meanwhile = before
 
     def is_due_after(self, snapshot_id: int, time_us: int) -> bool:
         return self._opened.expiry.is_due_after(snapshot_id, time_us)

@@ -60,7 +60,7 @@ class SimulatedCatalog:
         self._outcomes: list[Outcome] = []
         self._position: AppliedPosition | None = None
         self._next_offset = 0
-        self._meanwhile: Callable[[], bool] = lambda: False
+        self.meanwhile: Callable[[], bool] = lambda: False
         self.is_lost = False
         self.is_awaited = False
         self._reach()
@@ -123,7 +123,7 @@ class SimulatedCatalog:
             if outcome.seq in self._database.outcomes:
                 raise psycopg.errors.UniqueViolation(f"simulated: outcome {outcome.seq} is there already")
         self._outcomes += outcomes
-        while self._meanwhile():
+        while self.meanwhile():
             pass
 
     def move(self, to: Move) -> None:
@@ -143,14 +143,6 @@ class SimulatedCatalog:
             self.project(outcomes, mileposts)
             self.move(to)
         return True
-
-    @contextmanager
-    def meanwhile(self, do: Callable[[], bool]) -> Iterator[None]:
-        before, self._meanwhile = self._meanwhile, do
-        try:
-            yield
-        finally:
-            self._meanwhile = before
 
     def is_due_after(self, snapshot_id: int, time_us: int) -> bool:
         return False

@@ -56,6 +56,25 @@ def test_copy_when_it_is_larger_than_the_socket_holds_then_nobody_waits_before_t
         assert count(connection) == rows
 
 
+def test_copy_when_it_is_waited_for_then_something_else_is_done_until_there_is_nothing_more(
+    connection: Connection,
+) -> None:
+    done: list[bool] = []
+
+    def meanwhile() -> bool:
+        done.append(len(done) < 2)
+        return done[-1]
+
+    row = b"x" * 1024
+    rows = LARGER_THAN_A_SOCKET_HOLDS // len(row)
+    queue = CopyQueue(connection, meanwhile)
+    with connection.transaction():
+        queue.put(INTO_T, b"".join(b"%d\t%s\n" % (number, row) for number in range(rows)))
+        queue.finish()
+        assert count(connection) == rows
+    assert done == [True, True, False]
+
+
 def test_copy_when_one_is_refused_then_what_comes_after_it_is_dropped_and_the_connection_goes_on(
     connection: Connection,
 ) -> None:
