@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import blake2b
+from zlib import crc32
 
 from commitlog.domain import model as m
 from commitlog.domain.model.record import Record
@@ -56,8 +56,8 @@ def content_of(proposal: m.Proposal) -> int:
                 computed += [_numbers(file.row_ids or ()) for file in change.files]
             case _:
                 wanted.append(_text(change))
-    upper = (_hash(wanted, 4) ^ _SIGN) - _SIGN
-    return upper << 32 | (proposal.base_snapshot_id & _HALF) << 16 | (_hash(computed, 2) if computed else _NOTHING)
+    upper = (_check(wanted) ^ _SIGN) - _SIGN
+    return upper << 32 | (proposal.base_snapshot_id & _HALF) << 16 | (_half(_check(computed)) if computed else _NOTHING)
 
 
 def is_same_content(first: int, second: int) -> bool:
@@ -105,9 +105,14 @@ def _positions(rows: m.RowPositions) -> str:
     return _numbers(rows) if isinstance(rows, tuple) else rows.serialize().hex()
 
 
-def _hash(texts: Iterable[str], size: int) -> int:
-    told = ",".join(texts).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(told, digest_size=size).digest(), "big")
+def _check(texts: Iterable[str]) -> int:
+    """32 bits of texts. A check against mistakes, not against who looks for two texts that have the same: it would only have
+    its own write taken for a repetition."""
+    return crc32(",".join(texts).encode("utf-8", "surrogatepass"))
 
 
-_NOTHING = _hash((), 2)
+def _half(check: int) -> int:
+    return (check ^ check >> 16) & _HALF
+
+
+_NOTHING = _half(_check(()))
