@@ -9,7 +9,6 @@ another site are is for ``tables_of_files`` to say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from commitlog.domain import model as m
@@ -102,7 +101,7 @@ class Source:
             if step.op is m.AlterOp.SET_PROPERTY:
                 assert step.key is not None
                 properties[step.key] = step.value or ""
-        self._tables[effect.object_id] = replace(table, properties=properties)
+        self._tables[effect.object_id] = table.replace(properties=properties)
 
     def _forwarded_table(self, effect: m.Effect) -> TableDefinition | None:
         """The table that a change is about; None where that is no table, or one that links leave where it is."""

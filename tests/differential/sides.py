@@ -7,7 +7,6 @@ a catalog takes longer than a short history.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -186,7 +185,7 @@ class Ours:
 
     def describe(self, definition: TableDefinition, path: str) -> dict[str, Any]:
         """An existing file as an APPEND has it."""
-        known = replace(definition, columns=(*definition.columns, _ROW_ID_COLUMN))
+        known = definition.replace(columns=(*definition.columns, _ROW_ID_COLUMN))
         file: dict[str, Any] = to_json(read_data_file(path, known, table_path=None))
         file["statistics"] = [entry for entry in file["statistics"] if entry["column"] != ROW_ID]
         del file["row_ids"]

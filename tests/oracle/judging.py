@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from commitlog.domain import model as m
@@ -119,7 +118,7 @@ class Judge(FileJudge):
                 self.look(parent, index, "ALTER", benign=False)
             if self.known(parent) or parent.id in self.mine:
                 key = reference(made, spec, parent.definition)
-                made = replace(made, foreign_keys=(*made.foreign_keys, key))
+                made = made.replace(foreign_keys=(*made.foreign_keys, key))
                 table.definition = made
         if schema_id not in self.mine_schemas:
             self.look_name(schema_id, change.table, index)

@@ -120,7 +120,7 @@ def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
                 for spec in change.foreign_keys:
                     parent = world.entry(world.schema(spec.ref_schema), spec.ref_table)
                     keys.append(reference(made, spec, parent.definition))
-                world.entries[made.table_id].definition = replace(made, foreign_keys=tuple(keys))
+                world.entries[made.table_id].definition = made.replace(foreign_keys=tuple(keys))
                 refers = tuple(key.ref_table_id for key in keys)
                 events.append(Event("CREATE_TABLE", schema_id, fold(change.table), made.table_id, refers_to=refers))
             case m.CreateView():
@@ -137,7 +137,7 @@ def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
                 entry = world.entries[effect.object_id]
                 events.append(Event("RENAME_AWAY", entry.schema_id, fold(entry.name), entry.id))
                 entry.name = change.new_table
-                entry.definition = replace(entry.definition, name=change.new_table)
+                entry.definition = entry.definition.replace(name=change.new_table)
                 events.append(Event("RENAME", entry.schema_id, fold(entry.name), entry.id))
             case m.AlterTable():
                 entry = world.entries[effect.object_id]

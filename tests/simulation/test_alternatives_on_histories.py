@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -75,7 +74,7 @@ def _check_rules(history: History, outcome: Outcome, alternative: Alternative) -
     for table_id in variation.rules.tables:
         table = state.tables[table_id]
         properties = {**table.definition.properties, **{key: str(value) for key, value in given.items() if value}}
-        table.definition = replace(table.definition, properties=properties)
+        table.definition = table.definition.replace(properties=properties)
     assert outcome.proposal is not None
     again = decide(state, outcome.proposal, now_ms=outcome.decided_at_ms, source=outcome.source)
     assert (again.verdict is Verdict.COMMITTED) is alternative.passes

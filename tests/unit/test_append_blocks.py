@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -45,7 +44,7 @@ class _Made:
             PartitionKey(each.column_id, self.random.choice(("identity", "bucket(4)"))) for each in definition.columns
         )
         if self.random.random() < 0.5:
-            definition = replace(definition, partition_by=keys)
+            definition = definition.replace(partition_by=keys)
         self.table = TableState(definition, SchemaState(0, "main", 0), 1)
         self.snapshot_id = 0
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from psycopg import sql
 
@@ -123,7 +122,7 @@ class ObjectProjection:
         for spec in change.foreign_keys:
             parent = self._live_definition(spec.ref_schema, spec.ref_table)
             key = reference(definition, spec, parent)
-            definition = replace(definition, foreign_keys=(*definition.foreign_keys, key))
+            definition = definition.replace(foreign_keys=(*definition.foreign_keys, key))
         uuid = object_uuid(self.tracker.log_id, "table", table_id)
         path = path_of(change.table, str(uuid))
         row = (table_id, uuid.bytes, self.snapshot_id, None, schema_id, change.table, path, True)
@@ -208,7 +207,7 @@ class ObjectProjection:
     def rename_table(self, table_id: int, name: str) -> None:
         definition = self.tracker.table(table_id).definition
         self._before.setdefault(table_id, definition)
-        self.tracker.redefine(replace(definition, name=name))
+        self.tracker.redefine(definition.replace(name=name))
 
     def alter_table(self, table_id: int, change: m.AlterTable, partition_ids: tuple[int, ...]) -> None:
         definition = self.tracker.table(table_id).definition

@@ -5,8 +5,6 @@ What cannot be raises ``InvalidChangeError``; what was committed meanwhile is le
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Footprint
 from commitlog.domain.deciding.plan import Plan, Planned
@@ -180,7 +178,7 @@ def _resolve_references(plan: Plan, change: m.CreateTable, table: TableState) ->
             key = reference(table.definition, spec, definition)
             plan.names.refer(table, len(keys), key.ref_table_id)
             keys.append(key)
-    table.definition = replace(table.definition, foreign_keys=tuple(keys))
+    table.definition = table.definition.replace(foreign_keys=tuple(keys))
     return parents
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from commitlog.domain.model import Alteration, AlterOp, InvalidCode
 from commitlog.domain.model.definitions import (
@@ -80,7 +79,7 @@ class _Altering:
             return made
         columns = tuple(self._columns.values())
         if columns != made.columns or self.next_column_id != made.next_column_id:
-            made = replace(made, columns=columns, next_column_id=self.next_column_id)
+            made = made.replace(columns=columns, next_column_id=self.next_column_id)
         made.index({folded: self._columns[column_id] for folded, column_id in self._ids.items()})
         return made
 
@@ -146,7 +145,7 @@ def _rename_column(altering: _Altering, step: Alteration) -> None:
         raise InvalidChangeError(InvalidCode.COLUMN_EXISTS, f"column {quoted(column.name)} already has that name")
     del altering.ids[fold(column.name)]
     altering.ids[fold(step.new_name)] = column.column_id
-    altering.columns[column.column_id] = replace(column, name=step.new_name)
+    altering.columns[column.column_id] = column.replace(name=step.new_name)
 
 
 def _set_type(altering: _Altering, step: Alteration) -> None:
@@ -159,7 +158,7 @@ def _set_type(altering: _Altering, step: Alteration) -> None:
             f"column {quoted(column.name)} is {column.type} and cannot be widened to {data_type}",
         )
     check_default(column.name, data_type, column.default)
-    altering.columns[column.column_id] = replace(column, type=data_type)
+    altering.columns[column.column_id] = column.replace(type=data_type)
 
 
 def _set_nullable(altering: _Altering, step: Alteration) -> None:
@@ -169,13 +168,13 @@ def _set_nullable(altering: _Altering, step: Alteration) -> None:
         raise InvalidChangeError(
             InvalidCode.COLUMN_IN_USE, f"column {quoted(column.name)} is in the primary key and cannot be NULL"
         )
-    altering.columns[column.column_id] = replace(column, nullable=step.nullable)
+    altering.columns[column.column_id] = column.replace(nullable=step.nullable)
 
 
 def _set_default(altering: _Altering, step: Alteration) -> None:
     column = altering.column(step.name)
     check_default(column.name, column.type, step.default)
-    altering.columns[column.column_id] = replace(column, default=step.default)
+    altering.columns[column.column_id] = column.replace(default=step.default)
 
 
 def _set_partition_by(altering: _Altering, step: Alteration) -> None:
@@ -191,7 +190,7 @@ def _set_comment(altering: _Altering, step: Alteration) -> None:
         altering.table = table.with_options(step.comment, table.properties, table.partition_by, table.partition_id)
     else:
         column = altering.column(step.name)
-        altering.columns[column.column_id] = replace(column, comment=step.comment)
+        altering.columns[column.column_id] = column.replace(comment=step.comment)
 
 
 def _set_property(altering: _Altering, step: Alteration) -> None:

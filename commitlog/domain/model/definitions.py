@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import ClassVar, Final
+
+from mypy_extensions import mypyc_attr
 
 from commitlog.domain.model import (
     AlterOp,
@@ -24,7 +26,7 @@ from commitlog.domain.model import (
     Scalar,
 )
 from commitlog.domain.model.nested_text import check_nested_text
-from commitlog.domain.model.record import Remade
+from commitlog.domain.model.record import Record
 from commitlog.domain.model.types import (
     FLOATS,
     INTEGER_BITS,
@@ -53,20 +55,45 @@ _YEARS = {"date", *TIMESTAMPS}
 _BUCKET = re.compile(r"bucket\(([0-9]{1,9})\)")
 _BUCKETS_MAX = 4096
 _COUNT = re.compile(r"0|[1-9][0-9]{0,3}")
+_NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Column(Remade):
+@mypyc_attr(acyclic=True)
+class Column(Record):
     """A column or nested field. ``initial_default`` is what files written before it was added read as."""
 
-    column_id: int
-    name: str
-    type: ColumnType
-    nullable: bool = True
-    default: str | None = None
-    initial_default: str | None = None
-    comment: str | None = None
-    children: tuple[Column, ...] = ()
+    __slots__ = ("children", "column_id", "comment", "default", "initial_default", "name", "nullable", "type")
+
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "column_id",
+        "name",
+        "type",
+        "nullable",
+        "default",
+        "initial_default",
+        "comment",
+        "children",
+    )
+
+    def __init__(
+        self,
+        column_id: int,
+        name: str,
+        type: ColumnType,
+        nullable: bool = True,
+        default: str | None = None,
+        initial_default: str | None = None,
+        comment: str | None = None,
+        children: tuple[Column, ...] = (),
+    ) -> None:
+        self.column_id: Final = column_id
+        self.name: Final = name
+        self.type: Final = type
+        self.nullable: Final = nullable
+        self.default: Final = default
+        self.initial_default: Final = initial_default
+        self.comment: Final = comment
+        self.children: Final = children
 
     def walk(self) -> Iterator[Column]:
         """This column, then its nested fields, depth first."""
@@ -75,12 +102,17 @@ class Column(Remade):
             yield from child.walk()
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionKey(Remade):
+@mypyc_attr(acyclic=True)
+class PartitionKey(Record):
     """One partition key by column id; ``transform`` is identity, year, month, day, hour or bucket(N)."""
 
-    column_id: int
-    transform: str
+    __slots__ = ("column_id", "transform")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("column_id", "transform")
+
+    def __init__(self, column_id: int, transform: str) -> None:
+        self.column_id: Final = column_id
+        self.transform: Final = transform
 
     @property
     def buckets(self) -> int | None:
@@ -102,32 +134,83 @@ def partition_text(value: Scalar) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignKey(Remade):
+@mypyc_attr(acyclic=True)
+class ForeignKey(Record):
     """``column_ids`` refer to ``ref_column_ids`` of table ``ref_table_id``."""
 
-    column_ids: tuple[int, ...]
-    ref_table_id: int
-    ref_column_ids: tuple[int, ...]
+    __slots__ = ("column_ids", "ref_column_ids", "ref_table_id")
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("column_ids", "ref_table_id", "ref_column_ids")
+
+    def __init__(self, column_ids: tuple[int, ...], ref_table_id: int, ref_column_ids: tuple[int, ...]) -> None:
+        self.column_ids: Final = column_ids
+        self.ref_table_id: Final = ref_table_id
+        self.ref_column_ids: Final = ref_column_ids
 
 
-@dataclass(frozen=True, slots=True)
-class TableDefinition(Remade):
+@mypyc_attr(acyclic=True)
+class TableDefinition(Record):
     """Everything about a table but its rows and files."""
 
-    table_id: int
-    schema_id: int
-    name: str
-    columns: tuple[Column, ...]
-    next_column_id: int
-    primary_key: tuple[int, ...] = ()
-    unique: tuple[tuple[int, ...], ...] = ()
-    foreign_keys: tuple[ForeignKey, ...] = ()
-    partition_id: int | None = None
-    partition_by: tuple[PartitionKey, ...] = ()
-    comment: str | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-    _by_name: dict[str, Column] | None = field(default=None, init=False, repr=False, compare=False)
+    __slots__ = (
+        "_by_name",
+        "columns",
+        "comment",
+        "foreign_keys",
+        "name",
+        "next_column_id",
+        "partition_by",
+        "partition_id",
+        "primary_key",
+        "properties",
+        "schema_id",
+        "table_id",
+        "unique",
+    )
+
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "table_id",
+        "schema_id",
+        "name",
+        "columns",
+        "next_column_id",
+        "primary_key",
+        "unique",
+        "foreign_keys",
+        "partition_id",
+        "partition_by",
+        "comment",
+        "properties",
+    )
+
+    def __init__(
+        self,
+        table_id: int,
+        schema_id: int,
+        name: str,
+        columns: tuple[Column, ...],
+        next_column_id: int,
+        primary_key: tuple[int, ...] = (),
+        unique: tuple[tuple[int, ...], ...] = (),
+        foreign_keys: tuple[ForeignKey, ...] = (),
+        partition_id: int | None = None,
+        partition_by: tuple[PartitionKey, ...] = (),
+        comment: str | None = None,
+        properties: Mapping[str, str] = _NO_PROPERTIES,
+    ) -> None:
+        self.table_id: Final = table_id
+        self.schema_id: Final = schema_id
+        self.name: Final = name
+        self.columns: Final = columns
+        self.next_column_id: Final = next_column_id
+        self.primary_key: Final = primary_key
+        self.unique: Final = unique
+        self.foreign_keys: Final = foreign_keys
+        self.partition_id: Final = partition_id
+        self.partition_by: Final = partition_by
+        self.comment: Final = comment
+        self.properties: Final = properties
+        self._by_name: Mapping[str, Column] | None = None
 
     def unknown_buckets(self, values: Sequence[Scalar] | None) -> int:
         """How many buckets the rows of a file may be in as far as its values tell; 0 for keys of which they tell it.
@@ -154,10 +237,10 @@ class TableDefinition(Remade):
     @property
     def by_name(self) -> Mapping[str, Column]:
         """The top-level columns by their folded names; made once, for a wide table is asked for each of its columns."""
-        if self._by_name is None:
-            self.index({fold(column.name): column for column in self.columns})
-        assert self._by_name is not None
-        return self._by_name
+        by_name = self._by_name
+        if by_name is None:
+            by_name = self._by_name = {fold(column.name): column for column in self.columns}
+        return by_name
 
     def with_options(
         self,
@@ -181,13 +264,12 @@ class TableDefinition(Remade):
             comment,
             properties,
         )
-        if self._by_name is not None:
-            made.index(self._by_name)
+        made._by_name = self._by_name
         return made
 
-    def index(self, by_name: dict[str, Column]) -> None:
+    def index(self, by_name: Mapping[str, Column]) -> None:
         """Take the columns by their folded names from who has them at hand."""
-        object.__setattr__(self, "_by_name", by_name)
+        self._by_name = by_name
 
     def column_by_id(self, column_id: int) -> Column:
         """Return the top-level column with that id."""
@@ -258,7 +340,7 @@ def build_column(spec: ColumnSpec, column_id: int, *, initial_default: str | Non
     data_type = column_type(spec.type)
     check_default(spec.name, data_type, spec.default)
     column, _ = _with_ids(spec.name, data_type, column_id)
-    return replace(column, nullable=spec.nullable, default=spec.default, initial_default=initial_default)
+    return column.replace(nullable=spec.nullable, default=spec.default, initial_default=initial_default)
 
 
 def _with_ids(name: str, data_type: ColumnType, column_id: int) -> tuple[Column, int]:
@@ -396,9 +478,8 @@ def define(change: CreateTable, *, table_id: int, schema_id: int, partition_id: 
         )
     for key, value in change.properties.items():
         check_property(key, value)
-    return replace(
-        table,
-        columns=tuple(replace(c, nullable=False) if c.column_id in primary_key else c for c in columns),
+    return table.replace(
+        columns=tuple(c.replace(nullable=False) if c.column_id in primary_key else c for c in columns),
         primary_key=primary_key,
         unique=tuple(_key_columns(table, names, "a UNIQUE constraint") for names in change.unique),
         partition_id=partition_id if change.partition_by else None,

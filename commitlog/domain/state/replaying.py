@@ -14,7 +14,6 @@ the state's; as the state has then taken half an outcome, its owner throws it aw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from pyroaring import BitMap64
@@ -227,7 +226,7 @@ class _Replay:
             self.state.referrers.setdefault(parent.table_id, []).append(
                 Referrer(table, len(table.definition.foreign_keys))
             )
-            table.definition = replace(table.definition, foreign_keys=(*table.definition.foreign_keys, key))
+            table.definition = table.definition.replace(foreign_keys=(*table.definition.foreign_keys, key))
         table.rows = KeyedRows.of(table.definition)
 
     def add_entry(self, schema: SchemaState, name: str, entry: Entry, kind: m.ChangeKind) -> None:
@@ -244,7 +243,7 @@ class _Replay:
     def rename_table(self, change: m.RenameTable, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
         self.bind(table.schema, table.name, None, change.kind)
-        table.definition = replace(table.definition, name=change.new_table)
+        table.definition = table.definition.replace(name=change.new_table)
         table.last[change.kind] = self.snapshot_id
         self.bind(table.schema, change.new_table, table, change.kind)
 
