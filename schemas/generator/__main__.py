@@ -36,7 +36,7 @@ _STANDARD = {
 _VALUES = "NESTING_MAX Plain ProposalId Row RowPositions Scalar"
 _AVRO = (
     "NULL SOME Cursor array blob fixed flag long longs mapping maybe_blob maybe_fixed maybe_flag maybe_long maybe_text "
-    "scalar symbols text texts"
+    "same_length scalar symbols text texts"
 )
 _CODEC_VALUES = (
     "check_case check_predicate files_with_row_ids files_without_row_ids read_bound read_literal read_name_mapping "

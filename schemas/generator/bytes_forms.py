@@ -161,13 +161,16 @@ class BytesForms:
         for field in record.fields:
             inner = self.types.of(field.type["items"], field.shape)
             lines.append(f"    {field.name} = {_LISTS.get(inner.reader, f'cursor.array({inner.reader})')}")
-        item, names = record.more["columns_of"], ", ".join(each.name for each in record.fields)
+        item = record.more["columns_of"]
+        names = ", ".join(each.name for each in record.fields)
+        values = ", ".join(f"{each.name}[at]" for each in record.fields)
         return "\n".join(
             [
                 f"def read_{snake(record.name)}(cursor: Cursor) -> tuple[{item}, ...]:",
                 f'    """Reads {_a(record.name)}; ValueError when the lists differ in length."""',
                 *lines,
-                f"    return tuple([{item}({names}) for {names} in zip({names}, strict=True)])",
+                f"    count = same_length(({names}))",
+                f"    return tuple([{item}({values}) for at in range(count)])",
                 "",
             ]
         )

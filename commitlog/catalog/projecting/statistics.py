@@ -53,12 +53,12 @@ def named_leaves(table: TableDefinition) -> dict[str, Column]:
 
 def bound(data_type: ColumnType, value: Scalar | RowValue) -> Any | None:
     """A minimum or maximum as a comparable value; None when it is missing, of another type or not to be compared."""
+    if data_type.name == "int64" and isinstance(value, int) and not isinstance(value, bool):
+        return value if -(2**63) <= value < 2**63 else None
     if value is None or data_type.name in _BOUNDLESS or (isinstance(value, str) and "\0" in value):
         return None
     if data_type.name == "varchar" and isinstance(value, str):
         return value
-    if data_type.name == "int64" and isinstance(value, int) and not isinstance(value, bool):
-        return value if -(2**63) <= value < 2**63 else None
     try:
         canonical = canonical_value(data_type, value)
         if data_type.name in TIMESTAMPS:

@@ -180,6 +180,15 @@ def scalar(out: BytesWriter, value: Scalar) -> None:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
+def same_length(lists: Sequence[Sequence[object]]) -> int:
+    """How many items each of some lists has; ValueError when they differ."""
+    count = len(lists[0])
+    for each in lists:
+        if len(each) != count:
+            raise ValueError(f"lists of {count} and of {len(each)} items that belong together")
+    return count
+
+
 class Cursor:
     """Reads values one after another out of bytes; ``at`` is where the next one begins.
 
@@ -286,28 +295,40 @@ class Cursor:
 
     def array(self, item: Callable[[Cursor], T]) -> tuple[T, ...]:
         """A list, by what reads one item."""
-        items: list[T] = []
+        count = self._block()
+        if not count:
+            return ()
+        items = [item(self) for _ in range(count)]
         while count := self._block():
             items += [item(self) for _ in range(count)]
         return tuple(items)
 
     def longs(self) -> tuple[int, ...]:
         """A list of numbers."""
-        items: list[int] = []
+        count = self._block()
+        if not count:
+            return ()
+        items = [self.long() for _ in range(count)]
         while count := self._block():
             items += [self.long() for _ in range(count)]
         return tuple(items)
 
     def maybe_longs(self) -> tuple[int | None, ...]:
         """A list of numbers, some of them null."""
-        items: list[int | None] = []
+        count = self._block()
+        if not count:
+            return ()
+        items = [self.maybe_long() for _ in range(count)]
         while count := self._block():
             items += [self.maybe_long() for _ in range(count)]
         return tuple(items)
 
     def texts(self) -> tuple[str, ...]:
         """A list of texts."""
-        items: list[str] = []
+        count = self._block()
+        if not count:
+            return ()
+        items = [self.text() for _ in range(count)]
         while count := self._block():
             items += [self.text() for _ in range(count)]
         return tuple(items)

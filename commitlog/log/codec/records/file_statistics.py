@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from librt.strings import BytesWriter
 
 from commitlog.domain.model.records.file_statistics import ColumnStatistics
-from commitlog.log.codec.avro import Cursor, array, maybe_flag, maybe_long, text
+from commitlog.log.codec.avro import Cursor, array, maybe_flag, maybe_long, same_length, text
 from commitlog.log.codec.values import read_bound, write_bound
 
 
@@ -31,11 +31,12 @@ def read_file_statistics(cursor: Cursor) -> tuple[ColumnStatistics, ...]:
     value_count = cursor.maybe_longs()
     contains_nan = cursor.array(Cursor.maybe_flag)
     size_bytes = cursor.maybe_longs()
+    count = same_length((column, min, max, null_count, value_count, contains_nan, size_bytes))
     return tuple(
         [
-            ColumnStatistics(column, min, max, null_count, value_count, contains_nan, size_bytes)
-            for column, min, max, null_count, value_count, contains_nan, size_bytes in zip(
-                column, min, max, null_count, value_count, contains_nan, size_bytes, strict=True
+            ColumnStatistics(
+                column[at], min[at], max[at], null_count[at], value_count[at], contains_nan[at], size_bytes[at]
             )
+            for at in range(count)
         ]
     )
