@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from commitlog.client.files.file_paths import PathKey, check_not_live, check_paths
 from commitlog.client.files.given_files import Files, checked_files, described_files
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.outside import MOVE, REFERENCE, bring, outside_files, stays_outside
 from commitlog.client.files.places import normal_path, relative_to
-from commitlog.client.ids import new_proposal_id
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.naive_times import naive_times, takes_zoned
 from commitlog.client.tables.names import TableName, parse_table_name
@@ -28,8 +26,7 @@ from commitlog.errors import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionOptions:
+class TransactionOptions(NamedTuple):
     """Everything about a proposal but its changes and reads. See ``CommitLog.transaction``."""
 
     base_snapshot_id: int
@@ -103,7 +100,11 @@ class TablesInSight:
         Raises:
             TableNotFoundError: there is none of that name.
         """
-        return self._shape(parse_table_name(table))
+        return self.shape_of(parse_table_name(table))
+
+    def shape_of(self, name: TableName) -> TableAt:
+        """The same, by a name that has been read."""
+        return self._table_by(self._lookup_shape, name)
 
     def check_schema(self, table: str) -> None:
         """See that the schema that a table's name has is there, or is created here.
@@ -130,11 +131,8 @@ class TablesInSight:
     def _table(self, name: TableName) -> TableAt:
         return self._table_by(self._lookup, name)
 
-    def _shape(self, name: TableName) -> TableAt:
-        return self._table_by(self._lookup_shape, name)
-
     def _table_by(self, lookup: Callable[[TableName], TableAt | None], name: TableName) -> TableAt:
-        found = table_after(self._changes, name, lookup, self._log.new_table_path)
+        found = table_after(self._changes, name, lookup, self._log.new_table_path) if self._changes else lookup(name)
         if found is None:
             raise self._log.missing_table(name, self.base_snapshot_id)
         return found
@@ -153,7 +151,7 @@ class TablesInSight:
         self, name: TableName, files: tuple[str | Path | m.DataFile, ...], outside: str | None
     ) -> tuple[m.DataFile, ...]:
         """Files described, once those from outside are below the table's folder unless they are to stay where they are."""
-        at = None if all(isinstance(file, m.DataFile) for file in files) else self._shape(name)
+        at = None if all(isinstance(file, m.DataFile) for file in files) else self.shape_of(name)
         found = [] if at is None else list(outside_files(files, at.path))
         if at is None or at.path is None or not found or outside == REFERENCE:
             return self._described(name, files)
@@ -182,16 +180,10 @@ class TablesInSight:
     def _described(self, name: TableName, files: Files, *, carry_row_ids: bool = False) -> tuple[m.DataFile, ...]:
         given = checked_files(files)
         self._log.claim_data_path()
-        described, unsure = described_files(given, lambda: self._shape(name), self._log.new_files, carry_row_ids)
+        described, unsure = described_files(given, lambda: self.shape_of(name), self._log.new_files, carry_row_ids)
         if unsure:
             ending = {each for change in self._changes if isinstance(change, m.Delete) for each in change.whole_files}
             own = (self._options.proposal_id, self._options.writer_id, self._options.writer_seq)
-            check_not_live(name, self._shape(name), unsure, ending, own, self._log.live_files)
+            check_not_live(name, self.shape_of(name), unsure, ending, own, self._log.live_files)
         check_paths(name, described, self._named_paths, lambda: self._table(name))
         return described
-
-
-def make_options(**options: Any) -> TransactionOptions:
-    """Options with a new proposal id unless one is given."""
-    options["proposal_id"] = options.get("proposal_id") or new_proposal_id()
-    return TransactionOptions(**options)

@@ -28,7 +28,7 @@ from commitlog.client.attempts import (
     commit_if_any,
     key_options,
 )
-from commitlog.client.changeset_tables import make_options
+from commitlog.client.changeset_tables import TransactionOptions
 from commitlog.client.files.given_files import Files
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.outside import checked_outside
@@ -155,12 +155,12 @@ class CommitLog(ReadableLog):
             first = self._committed_as(writer_id, writer_seq)
         own_id = None if proposal_id is None else as_proposal_id(proposal_id)
         is_numbered = writer_seq is not None or writer_epoch is not None
-        options = make_options(
+        options = TransactionOptions(
             writer_id=self._writer(writer_id, own_id, is_numbered=is_numbered),
             base_snapshot_id=self.head_snapshot_id()
             if base_snapshot_id is None
             else checked_count("base_snapshot_id", base_snapshot_id),
-            proposal_id=own_id,
+            proposal_id=own_id or new_proposal_id(),
             isolation=_isolation(isolation),
             writer_epoch=checked_count_or_none("writer_epoch", writer_epoch),
             writer_seq=checked_count_or_none("writer_seq", writer_seq),
@@ -456,6 +456,8 @@ class CommitLog(ReadableLog):
 
 
 def _isolation(given: str | m.Isolation) -> m.Isolation:
+    if isinstance(given, m.Isolation):
+        return given
     try:
         return m.Isolation(given.upper())
     except (ValueError, AttributeError):

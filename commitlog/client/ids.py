@@ -31,6 +31,12 @@ def uuid7() -> UUID:
     return UUID(bytes=new_proposal_id())
 
 
+def random_id() -> bytes:
+    """The 16 bytes of a UUID version 4."""
+    noise = int.from_bytes(os.urandom(16), "big")
+    return (noise & ~(0xF << 76 | 0b11 << 62) | 0x4 << 76 | 0b10 << 62).to_bytes(16, "big")
+
+
 def id_at(time_ms: int, counter: int, noise: int) -> bytes:
     """The UUID version 7 of a time, a 12-bit counter and 62 bits of noise."""
     value = (time_ms & (2**48 - 1)) << 80 | 0x7 << 76 | (counter & 0xFFF) << 64 | 0b10 << 62 | noise & (2**62 - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
@@ -11,6 +12,8 @@ from uuid import UUID
 import pytest
 
 from commitlog.client.files.lake import MARKER, check_free, check_owner, claim, is_named_by_us, new_name, owner_of
+from commitlog.client.files.places import normal_path
+from commitlog.client.ids import random_id
 from commitlog.errors import ConfigurationError
 
 MINE, YOURS = bytes(range(16)), bytes(range(1, 17))
@@ -99,3 +102,44 @@ def test_is_named_by_us_when_a_name_is_anothers_then_not() -> None:
         f"ducklake-{bare}.parquet",
     ]  # fmt: skip
     assert [each for each in others if is_named_by_us(each)] == []
+
+
+def test_new_names_when_made_then_each_is_another_and_known_as_ours() -> None:
+    names = [new_name() for _ in range(1_000)]
+    assert len(set(names)) == 1_000
+    assert all(is_named_by_us(f"{name}.parquet") for name in names)
+
+
+def test_random_ids_when_made_then_of_version_4_with_122_random_bits() -> None:
+    ids = [UUID(bytes=random_id()) for _ in range(1_000)]
+    assert {each.version for each in ids} == {4}
+    assert {each.variant for each in ids} == {UUID(int=1 << 63).variant}
+    both = [
+        any(each.int >> bit & 1 for each in ids) and not all(each.int >> bit & 1 for each in ids) for bit in range(128)
+    ]
+    assert both.count(True) == 122
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/a/b",
+        "/",
+        "/a/",
+        "//a",
+        "/a//b",
+        "/a/./b",
+        "/a/../b",
+        "/a/..",
+        "/a/.b/c",
+        "/.a",
+        "a/b",
+        "",
+        ".",
+        "./a",
+        "../a",
+        "/a b/c.d",
+    ],
+)
+def test_normal_path_when_local_then_absolute_without_parts_that_say_nothing(path: str) -> None:
+    assert normal_path(path) == os.path.abspath(path)

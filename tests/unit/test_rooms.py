@@ -63,7 +63,7 @@ ROOMS = {
         never=_names("pyspark"),
     ),
     "client.tables": Room(_names("client.arguments domain errors")),
-    "client.files": Room(_names("client.arguments client.tables domain errors")),
+    "client.files": Room(_names("client.arguments client.ids client.tables domain errors")),
     "client.writing": Room(
         _names(
             "client.arguments client.ids client.tables client.files client.outcomes client.access.contents client.reading "

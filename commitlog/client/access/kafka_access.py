@@ -67,6 +67,8 @@ class _Connections:
         self.end = LogEnd(settings)
 
     def publisher(self, timeout_s: float | None = None) -> Publisher:
+        if self._publisher is not None:
+            return self._publisher
         with self._making:
             if self._publisher is None:
                 given_s = self._settings.receipts_timeout_ms / 1000 if timeout_s is None else timeout_s

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from commitlog.client.files.places import filesystem_of, normal_path
+from commitlog.client.ids import random_id
+from commitlog.domain.model.ids import format_id
 from commitlog.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class LakeOwner:
 
 def new_name() -> str:
     """What a writer calls a file, or a folder of files, below a table's folder; no two are the same."""
-    return f"commitlog-{uuid4()}"
+    return f"commitlog-{format_id(random_id())}"
 
 
 def is_named_by_us(below: str) -> bool:

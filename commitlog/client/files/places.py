@@ -20,13 +20,18 @@ def normal_path(path: str | Path) -> str:
     """A local path made absolute, or an object store's URL as it is."""
     text = os.fspath(path)
     if ":" not in text:
-        return os.path.abspath(text)
+        return text if _is_normal(text) else os.path.abspath(text)
     parts = urlsplit(text)
     if parts.scheme == "file":
         text = unquote(parts.path)
     elif "://" in text:
         return text
     return os.path.abspath(text)
+
+
+def _is_normal(path: str) -> bool:
+    """Whether a path is absolute, and has neither ``.`` nor ``..`` nor empty parts, as far as can be told at a glance."""
+    return path.startswith("/") and not path.endswith("/") and "//" not in path and "/." not in path
 
 
 def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:

@@ -28,6 +28,8 @@ _PARTS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour"
 
 def partition_specs(keys: str | Iterable[str | PartitionSpec]) -> tuple[PartitionSpec, ...]:
     """Partition keys from ``"month"`` (a column), ``"month(day)"``, ``"bucket(16, id)"`` or PartitionSpec, one or several."""
+    if isinstance(keys, tuple) and not keys:
+        return ()
     given: tuple[Any, ...] = checked_items(
         "partition_by",
         (keys,) if isinstance(keys, str) else keys,

@@ -22,7 +22,7 @@ from commitlog.errors import DataFileError, TableNotFoundError
 class AppendTransaction(Protocol):
     """What it asks of a transaction."""
 
-    def shape(self, table: str) -> TableAt: ...
+    def shape_of(self, name: TableName) -> TableAt: ...
 
     def check_schema(self, table: str) -> None: ...
 
@@ -81,20 +81,20 @@ class RowAppend:
             transaction.add_written(self._name, self._files)
 
     def _target(self, transaction: AppendTransaction) -> TableAt:
-        table = str(self._name)
         try:
-            return transaction.shape(table)
+            return transaction.shape_of(self._name)
         except TableNotFoundError as error:
             if not self._create:
                 remedy = "append(..., create=True) creates it for the rows, tx.create_table(...) with other columns"
                 raise TableNotFoundError(
                     error.table, snapshot_id=error.snapshot_id, remedy=remedy, meant=error.meant
                 ) from None
+        table = str(self._name)
         transaction.check_schema(table)
         if isinstance(self._rows, PlainRows):
             self._rows = self._rows.arrow(None)
         transaction.create_table(table, self._rows.schema, partition_by=self._partition_by)
-        return transaction.shape(table)
+        return transaction.shape_of(self._name)
 
     def _write(self, at: TableAt) -> None:
         folder = self._folder(at)
