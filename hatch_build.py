@@ -43,7 +43,6 @@ SOURCES = (
     "commitlog/log/results.py",
     "commitlog/client/access/unanswered.py",
     "commitlog/client/arguments.py",
-    "commitlog/client/attempts.py",
     "commitlog/client/files/column_statistics.py",
     "commitlog/client/files/file_paths.py",
     "commitlog/client/files/given_files.py",
