@@ -132,7 +132,7 @@ class TablesInSight:
         return self._table_by(self._lookup, name)
 
     def _table_by(self, lookup: Callable[[TableName], TableAt | None], name: TableName) -> TableAt:
-        found = table_after(self._changes, name, lookup, self._log.new_table_path) if self._changes else lookup(name)
+        found = table_after(self._changes, name, lookup, self._log.new_table_path)
         if found is None:
             raise self._log.missing_table(name, self.base_snapshot_id)
         return found

@@ -304,6 +304,17 @@ def test_statistics_when_they_do_not_decode_then_there_are_none() -> None:
     assert codec.decode_statistics(good[:-1]) == ()
 
 
+@pytest.mark.parametrize("other", range(7))
+@pytest.mark.parametrize("count", [1, 3])
+def test_statistics_when_a_list_is_of_another_length_then_there_are_none(other: int, count: int) -> None:
+    # Two columns' names (``a``), then six lists of null.
+    lists = [b"\x04" + item * 2 + b"\x00" for item in (b"\x02a", *[b"\x00"] * 6)]
+    header = HEADERS["FileStatistics"]
+    assert codec.decode_statistics(header + b"".join(lists)) == (m.ColumnStatistics("a"), m.ColumnStatistics("a"))
+    lists[other] = bytes([count * 2]) + (b"\x02a" if other == 0 else b"\x00") * count + b"\x00"
+    assert codec.decode_statistics(header + b"".join(lists)) == ()
+
+
 def test_statistics_when_a_bound_is_no_number_then_it_is_unknown() -> None:
     given_statistics = (m.ColumnStatistics("a", float("nan"), float("inf"), 0),)
     assert codec.decode_statistics(codec.encode_statistics(given_statistics)) == (

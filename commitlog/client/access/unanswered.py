@@ -10,24 +10,13 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from uuid import UUID
 
 from commitlog.domain.model import Proposal, ProposalId
 from commitlog.errors import OutcomeUnknownError
 
-
-class _AtOnce:
-    """The turn of those that wait for nobody."""
-
-    def __enter__(self) -> None:
-        """There is nobody to wait for."""
-
-    def __exit__(self, *error: object) -> None:
-        """Nor anybody that waits."""
-
-
-_AT_ONCE = _AtOnce()
+_AT_ONCE = nullcontext()
 
 
 def waits_its_turn(proposal: Proposal) -> bool:

@@ -17,12 +17,12 @@ class WrittenFiles:
 
     def __init__(self) -> None:
         self._paths: list[str] = []
-        self._folders: dict[TableName, str] = {}
+        self._folders: dict[str, str] = {}
         self._sources: list[str] = []
 
     def add(self, table: TableName, folder: str, paths: Iterable[str], *, moved: Iterable[str] = ()) -> None:
         """Take charge of files below a table's folder; those that they were ``moved`` from go once they are committed."""
-        self._folders[table] = folder
+        self._folders[str(table)] = folder
         self._paths += paths
         self._sources += moved
 
@@ -47,11 +47,9 @@ class WrittenFiles:
         """Let go of the files that the commit names; a repeat's other ones are removed."""
         if outcome.is_repeat:
             self._keep_listed(outcome.first)
-        if self._sources:
-            remove_files(self._sources)
+        remove_files(self._sources)
         self._paths, self._sources = [], []
         return outcome
 
     def _keep_listed(self, first: Proposal | None) -> None:
-        folders = {str(table): folder for table, folder in self._folders.items()}
-        remove_files(unlisted(folders, self._paths, first))
+        remove_files(unlisted(self._folders, self._paths, first))
