@@ -36,13 +36,13 @@ from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.domain import model as m
 from commitlog.domain.deciding.answers import receipt_for
 from commitlog.domain.deciding.rules import RowHandler
-from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.nodes import LastBrought, Node
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.errors import (
     ConfigurationError,
+    InvalidChangeError,
     InvalidRequestError,
     OutcomeNotFoundError,
     OutcomeUnknownError,

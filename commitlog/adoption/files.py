@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from commitlog.adoption.definitions import SourceColumn, SourceTable
 from commitlog.adoption.source import CATALOG, SourceLake, file_text, quoted, text
 from commitlog.domain.model import ColumnStatistics, DataFile, DeleteFile, Scalar
-from commitlog.domain.model.definitions import default_value
+from commitlog.domain.model.defining import default_value
 from commitlog.domain.model.types import NESTED, parse_type
 from commitlog.errors import AdoptionError
 

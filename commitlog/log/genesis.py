@@ -11,10 +11,15 @@ import uuid
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, LogSettings
-from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.ids import format_id
 from commitlog.domain.model.settings import changed_settings
-from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError, ResultsTrimmedError
+from commitlog.errors import (
+    ConfigurationError,
+    InvalidChangeError,
+    LogIntegrityError,
+    LogUnavailableError,
+    ResultsTrimmedError,
+)
 from commitlog.log.codec import decode_record, encode_genesis
 from commitlog.log.connection import make_admin, ready_producer
 from commitlog.log.results import ResultsReader

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 
 from commitlog.client import CommitLog, Transaction
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import TableDefinition, conformed_row
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.row_images import conformed_row
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.claims import Claims, Place
 from commitlog.domain.state.index import SequencerState, TableState

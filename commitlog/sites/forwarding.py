@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import REPLICATED, TableDefinition, define
+from commitlog.domain.model.defining import define
+from commitlog.domain.model.definitions import REPLICATED, TableDefinition
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.row_keys import RowChange, given_key, time_us_of

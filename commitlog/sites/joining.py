@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import REPLICATED, TableDefinition, conformed_row
+from commitlog.domain.model.definitions import REPLICATED, TableDefinition
 from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.row_images import conformed_row
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_columns
 from commitlog.domain.state.rows import KeyedRows, RowVersion, SiteVersion

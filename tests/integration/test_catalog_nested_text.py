@@ -11,8 +11,10 @@ from deciding import DecidedLog, change, create_table
 
 from commitlog.catalog.projecting.row_values import literal
 from commitlog.domain.model import ColumnSpec, CreateTable
-from commitlog.domain.model.definitions import InvalidChangeError, complete_row, define
+from commitlog.domain.model.defining import define
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.types import ColumnType, parse_type
+from commitlog.errors import InvalidChangeError
 
 ALPHABET = "[]{}()'\"\\,=: ab"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.definitions import define, reference
+from commitlog.domain.model.defining import define, reference
 from commitlog.domain.model.types import fold
 
 from .judging_files import FileJudge

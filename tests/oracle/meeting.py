@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import complete_row
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.state.row_keys import canonical_text, given_key, key_of
 from commitlog.errors import InvalidChangeError
 

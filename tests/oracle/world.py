@@ -7,7 +7,9 @@ from typing import Any
 
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.definitions import BENIGN_OPS, TableDefinition, complete_row, define, reference
+from commitlog.domain.model.defining import BENIGN_OPS, define, reference
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.row_keys import canonical_text, given_key, key_of
 

@@ -27,10 +27,11 @@ from commitlog.domain.deciding import (
 )
 from commitlog.domain.deciding.rules import Rules
 from commitlog.domain.model import AlterOp, ChangeKind, DeleteRow, Granularity, InvalidCode, ResolutionAction
-from commitlog.domain.model.definitions import InvalidChangeError, complete_row
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.state import replaying
 from commitlog.domain.state.index import ROW_CHANGES, SequencerState
 from commitlog.domain.state.rows import LOCAL, KeyedRows
+from commitlog.errors import InvalidChangeError
 
 pytestmark = pytest.mark.interpreted("compiled code calls functions directly: a mistake cannot be put in their place")
 

@@ -10,7 +10,8 @@ import pytest
 
 from commitlog.domain.model import ColumnSpec, CreateTable
 from commitlog.domain.model.buckets import bucket
-from commitlog.domain.model.definitions import TableDefinition, define
+from commitlog.domain.model.defining import define
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError
 from commitlog.spark.writing.arrow_files import write_batches
 

@@ -15,7 +15,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from commitlog.client.files.data_files import read_data_file
 from commitlog.client.reading.rows_of_file import RowsOfFile
 from commitlog.domain.model import ColumnSpec, CreateTable
-from commitlog.domain.model.definitions import TableDefinition, define
+from commitlog.domain.model.defining import define
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import scan_schema
 from commitlog.spark.reading.arrow_rows import read_rows

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import types as st
 
 from commitlog.domain.model import ColumnSpec, CreateTable
-from commitlog.domain.model.definitions import build_column, define
+from commitlog.domain.model.defining import build_column, define
 from commitlog.domain.model.types import parse_type
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import column_specs, ducklake_type, scan_schema, spark_type

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 import commitlog.spark
 from commitlog.domain.model import ColumnSpec, FilterOp, Predicate
-from commitlog.domain.model.definitions import build_column
+from commitlog.domain.model.defining import build_column
 from commitlog.spark.filters import Where
 from commitlog.spark.reading.derived_filters import derived
 from commitlog.testing import InMemoryCommitLog

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from commitlog.client.writing.delete_files import write_delete_file
 from commitlog.domain.model import ColumnSpec, MappedColumn
-from commitlog.domain.model.definitions import Column, build_column
+from commitlog.domain.model.defining import build_column
+from commitlog.domain.model.definitions import Column
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import scan_schema
 from commitlog.spark.reading.dataframes import Scan, dataframe, with_positions

@@ -18,7 +18,7 @@ import commitlog.spark
 from commitlog.client.files.data_files import read_data_file
 from commitlog.client.writing.delete_files import write_delete_file
 from commitlog.domain.model import ColumnSpec
-from commitlog.domain.model.definitions import build_column
+from commitlog.domain.model.defining import build_column
 from commitlog.spark.columns import scan_schema
 from commitlog.spark.reading.exact_files import file_rows
 from commitlog.spark.reading.scan_files import ScanFile

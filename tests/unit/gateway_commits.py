@@ -20,7 +20,8 @@ from pyroaring import BitMap64
 from commitlog.adoption.definitions import Definitions
 from commitlog.adoption.source import CatalogRows
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import TableDefinition, define
+from commitlog.domain.model.defining import define
+from commitlog.domain.model.definitions import TableDefinition
 
 FOLDER = Path(__file__).parent / "gateway_batches"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))

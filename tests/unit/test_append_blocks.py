@@ -13,7 +13,8 @@ from commitlog.domain.deciding import append_blocks
 from commitlog.domain.deciding.append_blocks import newest_match
 from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.model import ColumnStatistics, DataFile, FilterOp, Predicate
-from commitlog.domain.model.definitions import PartitionKey, define
+from commitlog.domain.model.defining import define
+from commitlog.domain.model.definitions import PartitionKey
 from commitlog.domain.state.files import AppendedFile
 from commitlog.domain.state.index import SchemaState, TableState
 

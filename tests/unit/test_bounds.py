@@ -32,13 +32,13 @@ from deciding import (
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.records.outcome_json import outcome_to_json
 from commitlog.domain.model.records.proposal_json import proposal_from_json
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.state.dumping import state_hash
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
+from commitlog.errors import InvalidChangeError
 from commitlog.log import batches
 from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.chain import Accepted, Chain, Skip

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import define
+from commitlog.domain.model.defining import define
 
 GENERATOR = Path(__file__).resolve().parents[2] / "schemas" / "generator"
 

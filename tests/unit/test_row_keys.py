@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import define
+from commitlog.domain.model.defining import define
 from commitlog.domain.state.row_keys import given_key, key_columns
 
 

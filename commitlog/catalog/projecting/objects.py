@@ -18,7 +18,8 @@ from commitlog.catalog.projecting.tracking import Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.definitions import Column, TableDefinition, define, inlining_problem, reference
+from commitlog.domain.model.defining import define, inlining_problem, reference
+from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import NESTED, fold
 
 _END = sql.SQL("UPDATE {table} SET end_snapshot = %s WHERE {key} = %s AND end_snapshot IS NULL")

@@ -13,7 +13,8 @@ from commitlog.catalog.projecting.row_values import to_rows_table
 from commitlog.catalog.projecting.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import complete_row, inlining_problem
+from commitlog.domain.model.defining import inlining_problem
+from commitlog.domain.model.row_images import complete_row
 
 _END_EARLIER = sql.SQL("""
     UPDATE {} AS r SET end_snapshot = e.snapshot_id

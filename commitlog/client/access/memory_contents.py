@@ -23,8 +23,9 @@ from commitlog.client.access.memory_sites import HeldRows
 from commitlog.client.tables.table_at import LiveFile
 from commitlog.domain import model as m
 from commitlog.domain.deciding.proofs import excludes
-from commitlog.domain.model.definitions import Column, TableDefinition, complete_row, partition_text
+from commitlog.domain.model.definitions import Column, TableDefinition, partition_text
 from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.sites import moves

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from commitlog.domain.model.definitions import Column, default_value
+from commitlog.domain.model.defining import default_value
+from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
 
 Find: TypeAlias = "Callable[[Column, Sequence[pa.Field]], int | None]"

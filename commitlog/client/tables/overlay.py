@@ -9,7 +9,8 @@ from commitlog.client.tables.names import TableName
 from commitlog.client.tables.table_at import TableAt
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.definitions import TableDefinition, define
+from commitlog.domain.model.defining import define
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.types import fold
 
 Lookup = Callable[[TableName], TableAt | None]

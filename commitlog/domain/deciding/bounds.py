@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from commitlog.domain.model import InvalidCode, LogSettings
-from commitlog.domain.model.definitions import InvalidChangeError, quoted
+from commitlog.domain.model.definitions import quoted
 from commitlog.domain.state.index import TableState
 from commitlog.domain.state.row_keys import shown_key
+from commitlog.errors import InvalidChangeError
 
 ALTERED_COLUMNS_MAX = 1_000_000
 

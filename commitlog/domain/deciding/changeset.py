@@ -14,9 +14,9 @@ from commitlog.domain.deciding import files, objects, rows
 from commitlog.domain.deciding.plan import Plan, Planned
 from commitlog.domain.deciding.site_rows import arriving
 from commitlog.domain.deciding.standing_rows import settle_arrivals, settle_own
-from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.nodes import changed_node, node_and_rest
 from commitlog.domain.model.settings import changed_settings
+from commitlog.errors import InvalidChangeError
 
 K = m.ChangeKind
 _ALONE = (K.COMPACT, K.FLUSH, K.EXPIRE_SNAPSHOTS, K.CONFIGURE)

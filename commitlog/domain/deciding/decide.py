@@ -71,8 +71,8 @@ from commitlog.domain.deciding.form import check_form, refused_unseen
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.reads import find_read_hits
 from commitlog.domain.deciding.rules import AS_SET, Rules
-from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.state.index import SequencerState
+from commitlog.errors import InvalidChangeError
 
 
 def decide(

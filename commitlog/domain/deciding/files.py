@@ -12,9 +12,10 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Footprint
 from commitlog.domain.deciding.new_files import check_data_files, check_file
 from commitlog.domain.deciding.plan import Plan, Planned
-from commitlog.domain.model.definitions import InvalidChangeError, quoted
+from commitlog.domain.model.definitions import quoted
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import TableState
+from commitlog.errors import InvalidChangeError
 
 _NO_POSITIONS = FrozenBitMap64()
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import assert_never
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import InvalidChangeError, quoted
+from commitlog.domain.model.definitions import quoted
 from commitlog.domain.model.ids import id_time_ms, partition_for
 from commitlog.domain.model.texts import check_name, check_row_text, check_text, check_time_ms, check_value_text
 from commitlog.domain.state.index import SequencerState
+from commitlog.errors import InvalidChangeError
 
 
 def refused_unseen(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from commitlog.domain.model import Assigned, DataFile, InvalidCode
-from commitlog.domain.model.definitions import InvalidChangeError, quoted
+from commitlog.domain.model.definitions import quoted
 from commitlog.domain.model.values import is_bigint
 from commitlog.domain.state.index import SequencerState, TableState
+from commitlog.errors import InvalidChangeError
 
 
 class GivenIds:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from commitlog.domain.model import InvalidCode
-from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
+from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.model.texts import check_name
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import Entry, Referrer, SchemaState, SequencerState, TableState, ViewState
+from commitlog.errors import InvalidChangeError
 
 
 class Names:

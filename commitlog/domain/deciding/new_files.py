@@ -6,11 +6,12 @@ import re
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.plan import Plan
-from commitlog.domain.model.definitions import FOREIGN_PATHS, InvalidChangeError, TableDefinition, quoted
+from commitlog.domain.model.definitions import FOREIGN_PATHS, TableDefinition, quoted
 from commitlog.domain.model.texts import check_text
 from commitlog.domain.model.types import canonical_value
 from commitlog.domain.model.values import is_bigint
 from commitlog.domain.state.index import TableState
+from commitlog.errors import InvalidChangeError
 
 _NO_PARTS = frozenset({"", ".", ".."})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

@@ -9,18 +9,13 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Footprint
 from commitlog.domain.deciding.plan import Plan, Planned
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.definitions import (
-    HANDLER_PREFIX,
-    ForeignKey,
-    InvalidChangeError,
-    define,
-    quoted,
-    reference,
-)
+from commitlog.domain.model.defining import define, reference
+from commitlog.domain.model.definitions import HANDLER_PREFIX, ForeignKey, quoted
 from commitlog.domain.model.texts import check_text
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SchemaState, TableState, ViewState
 from commitlog.domain.state.rows import KeyedRows
+from commitlog.errors import InvalidChangeError
 
 # --- schemas ----------------------------------------------------------------------------------------------------------
 

@@ -9,10 +9,11 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.append_blocks import newest_match
 from commitlog.domain.deciding.conflicts import Hit, hit_kind, object_of
 from commitlog.domain.deciding.rules import StatisticsDecoder
-from commitlog.domain.model.definitions import InvalidChangeError, quoted
+from commitlog.domain.model.definitions import quoted
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import ROW_CHANGES, SchemaState, SequencerState, TableState, ViewState
 from commitlog.domain.state.row_keys import given_key, shown_key
+from commitlog.errors import InvalidChangeError
 
 
 def find_read_hits(

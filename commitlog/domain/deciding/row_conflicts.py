@@ -14,13 +14,8 @@ from commitlog.domain.deciding.conflicts import Hit, object_of
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.deciding.row_references import check_children, check_references
-from commitlog.domain.model.definitions import (
-    HANDLER_PREFIX,
-    InvalidChangeError,
-    TableDefinition,
-    complete_row,
-    quoted,
-)
+from commitlog.domain.model.definitions import HANDLER_PREFIX, TableDefinition, quoted
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.row_width import check_row_width
 from commitlog.domain.state.index import TableState
 from commitlog.domain.state.row_keys import (
@@ -35,6 +30,7 @@ from commitlog.domain.state.row_keys import (
     unique_values,
 )
 from commitlog.domain.state.rows import RowVersion
+from commitlog.errors import InvalidChangeError
 
 
 class Meeting(NamedTuple):

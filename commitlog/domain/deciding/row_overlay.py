@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from commitlog.domain.model import InvalidCode, Row
-from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_of, make_version
 from commitlog.domain.state.rows import LOCAL, RowVersion
+from commitlog.errors import InvalidChangeError
 
 OWN = -1
 """Snapshot of a row version that the proposal itself makes: older than every base, so never a race."""

@@ -11,10 +11,11 @@ from commitlog.domain.deciding.conflicts import Hit, object_of
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.model import ConflictKind, InvalidCode, Row
-from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
+from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.state.index import ROW_CHANGES, TableState
 from commitlog.domain.state.row_keys import key_of, provided_value, referenced_values, shown_key, unique_values
 from commitlog.domain.state.rows import KeyedRows, RowVersion
+from commitlog.errors import InvalidChangeError
 
 
 def check_references(plan: Plan, index: int, table: TableState, definition: TableDefinition, image: Row) -> None:

@@ -13,11 +13,14 @@ from commitlog.domain.deciding.new_files import check_data_file
 from commitlog.domain.deciding.plan import Plan, Planned
 from commitlog.domain.deciding.row_conflicts import RowCheck, full_row
 from commitlog.domain.deciding.site_rows import ArrivingRow
-from commitlog.domain.model.definitions import InvalidChangeError, complete_row, inlining_problem, quoted
+from commitlog.domain.model.defining import inlining_problem
+from commitlog.domain.model.definitions import quoted
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.texts import check_row_text, check_text, check_time_ms
 from commitlog.domain.state.index import ROW_CHANGES, TableState
 from commitlog.domain.state.row_keys import RowChange, given_key, key_of
 from commitlog.domain.state.rows import KeyedRows
+from commitlog.errors import InvalidChangeError
 
 
 def change_row(plan: Plan, change: RowChange, index: int) -> Planned:

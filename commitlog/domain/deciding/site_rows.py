@@ -11,7 +11,8 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Hit, object_of
 from commitlog.domain.deciding.plan import Arriving, Plan
 from commitlog.domain.deciding.row_overlay import OWN
-from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, complete_row, quoted
+from commitlog.domain.model.definitions import TableDefinition, quoted
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.row_width import check_row_width
 from commitlog.domain.model.texts import check_text
 from commitlog.domain.state.claims import Claim
@@ -28,6 +29,7 @@ from commitlog.domain.state.row_keys import (
 )
 from commitlog.domain.state.rows import RowVersion
 from commitlog.domain.state.sites import SITES, Arrival, Settled, is_row_change, standing_change
+from commitlog.errors import InvalidChangeError
 
 
 def arriving(state: SequencerState, proposal: m.Proposal) -> Arrival | None:

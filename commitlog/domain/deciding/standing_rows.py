@@ -13,7 +13,7 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Hit, object_of
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.row_overlay import OWN
-from commitlog.domain.model.definitions import conformed_row
+from commitlog.domain.model.row_images import conformed_row
 from commitlog.domain.state.claims import Claim, Claims, Place
 from commitlog.domain.state.index import TableState
 from commitlog.domain.state.row_keys import provided_value, shown_key

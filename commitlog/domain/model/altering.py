@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from commitlog.domain.model import Alteration, AlterOp, InvalidCode
-from commitlog.domain.model.definitions import (
-    Column,
-    PartitionKey,
-    TableDefinition,
-    build_column,
-    check_default,
-    check_property,
-    column_type,
-    no_such_column,
-    partition_keys,
-    quoted,
-)
+from commitlog.domain.model.defining import build_column, check_default, check_property, column_type, partition_keys
+from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition, no_such_column, quoted
 from commitlog.domain.model.types import can_widen, fold
 from commitlog.errors import InvalidChangeError
 

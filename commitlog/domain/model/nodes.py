@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 from commitlog.domain.model import InvalidCode, Scalar
-from commitlog.domain.model.definitions import InvalidChangeError
 from commitlog.domain.model.texts import check_name
+from commitlog.errors import InvalidChangeError
 
 NODE_NAME, NODE_PRIORITY = "node_name", "node_priority"
 PRIORITY_MAX = 2**31 - 1

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from commitlog.domain.model import InvalidCode, RowValue
-from commitlog.domain.model.definitions import InvalidChangeError, TableDefinition, quoted
+from commitlog.domain.model.definitions import TableDefinition, quoted
+from commitlog.errors import InvalidChangeError
 
 POSTGRESQL_ROW_BYTES_MAX = 8_160
 """What a page of 8 KiB can hold of one row."""

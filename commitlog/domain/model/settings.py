@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from commitlog.domain.model import Granularity, InvalidCode, LogSettings, Scalar
-from commitlog.domain.model.definitions import InvalidChangeError, check_policy
+from commitlog.domain.model.defining import check_policy
 from commitlog.domain.model.row_width import POSTGRESQL_ROW_BYTES_MAX
+from commitlog.errors import InvalidChangeError
 
 _OPTIONAL = frozenset({"expire_older_than_ms", "expire_keep_snapshots"})
 _AT_LEAST = {

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from commitlog.domain.model import TIME_US_MAX, TIME_US_MIN, InvalidCode, RowValue
-from commitlog.domain.model.definitions import InvalidChangeError, quoted
+from commitlog.domain.model.definitions import quoted
 from commitlog.domain.model.values import is_nested_deeper
+from commitlog.errors import InvalidChangeError
 
 _NESTING_MAX = 64
 _TIME_MS_MIN: Final = -(-TIME_US_MIN // 1000)

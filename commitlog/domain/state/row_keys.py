@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from commitlog.domain.model import DeleteRow, InsertRow, InvalidCode, Row, RowValue, UpdateRow
-from commitlog.domain.model.definitions import Column, InvalidChangeError, TableDefinition, quoted
+from commitlog.domain.model.definitions import Column, TableDefinition, quoted
 from commitlog.domain.model.types import INTEGER_BITS, canonical_value, check_json_type, fold, value_text
 from commitlog.domain.state.rows import LOCAL, Origin, RowVersion
+from commitlog.errors import InvalidChangeError
 
 RowChange: TypeAlias = InsertRow | UpdateRow | DeleteRow
 _SEPARATOR = "\x1f"

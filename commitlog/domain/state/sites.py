@@ -28,8 +28,9 @@ from commitlog.domain.model import (
     RowOrigin,
     UpdateRow,
 )
-from commitlog.domain.model.definitions import TableDefinition, complete_row
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.state.digest import DigestEntry, Side, Triplet, compare, precedence
 from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.row_keys import RowChange, given_key, key_of

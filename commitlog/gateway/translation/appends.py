@@ -11,7 +11,8 @@ from commitlog.adoption.file_records import name_mapping, partition_values, stat
 from commitlog.client.files.places import relative_to
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.definitions import Column, TableDefinition, define
+from commitlog.domain.model.defining import define
+from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.errors import InvalidChangeError, NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.translation.base import Base

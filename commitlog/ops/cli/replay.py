@@ -18,12 +18,13 @@ from commitlog.domain.again.noting_handlers import NotingHandlers
 from commitlog.domain.deciding.answers import refuse_internal
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.rules import HandlersByName, OtherRules, Rules
-from commitlog.domain.model.definitions import InvalidChangeError, check_policy
+from commitlog.domain.model.defining import check_policy
 from commitlog.domain.model.ids import id_time_ms
 from commitlog.domain.model.json_lines import parse_proposal
 from commitlog.domain.model.records.outcome_json import outcome_to_json
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
+from commitlog.errors import InvalidChangeError
 from commitlog.log.row_handlers import InstalledHandlers
 
 _GENESIS = m.Genesis(bytes(16))

@@ -1,0 +1,57 @@
+"""Full images of rows: every column of the table, under its own name and with a value that it may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from commitlog.domain.model import InvalidCode, RowValue
+from commitlog.domain.model.defining import default_value
+from commitlog.domain.model.definitions import TableDefinition, quoted
+from commitlog.domain.model.nested_text import check_nested_text
+from commitlog.domain.model.types import canonical_value, check_json_type, fold
+from commitlog.errors import InvalidChangeError
+
+
+def conformed_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[str, RowValue]:
+    """The full image of a row that was made before the table was altered: without columns that are gone."""
+    names = {fold(column.name) for column in table.columns}
+    return complete_row(table, {name: value for name, value in row.items() if fold(name) in names})
+
+
+def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[str, RowValue]:
+    """Return the full image under the table's own column names: missing columns are NULL or their default.
+
+    Raises InvalidChangeError for an unknown column, one given twice, a value of another type, or NULL where none may be.
+    """
+    given: dict[str, RowValue] = {}
+    by_name = {column.name: column for column in table.columns}
+    for name, value in row.items():
+        column = by_name.get(name) or table.column(name)
+        if column.name in given:
+            raise InvalidChangeError(
+                InvalidCode.COLUMN_GIVEN_TWICE,
+                f"a row of table {quoted(table.name)} gives column {quoted(column.name)} twice",
+            )
+        given[column.name] = value
+    full: dict[str, RowValue] = {}
+    for column in table.columns:
+        value = given.get(column.name)
+        if column.name not in given and column.default is not None:
+            value = default_value(column.type, column.default)
+        if value is None and not column.nullable:
+            raise InvalidChangeError(
+                InvalidCode.NULL_NOT_ALLOWED,
+                f"column {quoted(column.name)} of table {quoted(table.name)} may not be NULL",
+            )
+        try:
+            if column.name in given:
+                check_json_type(column.type, value)
+            canonical_value(column.type, value)
+            check_nested_text(column.type, value)
+        except ValueError as error:
+            shown = str(value) if len(str(value)) <= 60 else str(value)[:57] + "..."
+            raise InvalidChangeError(
+                InvalidCode.VALUE_INVALID, f"column {quoted(column.name)}: the value {quoted(shown)!r} {error}"
+            ) from None
+        full[column.name] = value
+    return full
