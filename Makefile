@@ -103,7 +103,7 @@ check: lint types
 	@COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
 
 # The core's own tests pass in both forms; all others in the one that users have. Nothing runs beside what is timed; all else is
-# done by two workers, one of whom has the tests that use Spark's session (tests/conftest.py).
+# done by two workers, one of whom has the tests that use Spark's session and the stock client's (tests/conftest.py).
 test: chromium check compiled
 	@if $(BIN)/python hatch_build.py; then \
 	  echo "[test] pytest, mistakes planted in the core's sources, which the simulations have to find" && \

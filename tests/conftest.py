@@ -3,8 +3,8 @@
 Each starts when the first test asks for it. What is missing fails the test that needs it; nothing is skipped. Tests
 share the servers and nothing else: every test has its own log, database and lake.
 
-`make test` runs with two workers: the tests of Spark are one's, with a broker and a PostgreSQL for them, all others that use
-servers are the other's.
+`make test` runs with two workers: the tests of Spark and those that compare with the stock client are one's, with a broker and a
+PostgreSQL for them, all others that use servers are the other's, which takes about as long.
 
 With COMMITLOG_TEST_CONTAINERS=1 the broker and PostgreSQL are containers instead of embedded servers.
 """
@@ -47,6 +47,8 @@ DIRECTORY_PREFIX = "commitlog-test-"
 TESTS = Path(__file__).parent
 WITHOUT_SERVERS = ("unit", "scenarios", "simulation")
 STARTING_ALL = ("test_demo.py", "test_readme.py")
+BESIDE = ("spark", "differential")
+"""Folders whose tests are another worker's than those of all others that use servers."""
 
 PASSWORD = re.compile(f"{PASSWORD_MARK}[0-9a-f]{{32}}")
 """As the embedded servers make them."""
@@ -73,7 +75,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             folder, _, name = nodeid.removeprefix("tests/").partition("/")
             if folder in WITHOUT_SERVERS:
                 return nodeid
-            return "spark" if folder == "spark" and not name.startswith(STARTING_ALL) else "servers"
+            return "beside" if folder in BESIDE and not name.startswith(STARTING_ALL) else "servers"
 
         def _assign_work_unit(self, node: Any) -> None:
             # What a crashed worker had comes again, also what it had done: whoever is given only that would wait for ever.
