@@ -8,8 +8,8 @@ there, everything is written at once.
 from __future__ import annotations
 
 TOGETHER_S = 0.015
-BUSY_PER_S = 300
-"""So many outcomes a second are many."""
+BUSY_PER_S = 2 / TOGETHER_S
+"""So many outcomes a second are many: two of them, at least, are written together."""
 LATELY_S = 0.1
 AWAITED_S = 1.0
 """For so long after somebody has waited they may do so again."""
