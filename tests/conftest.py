@@ -3,8 +3,8 @@
 Each starts when the first test asks for it. What is missing fails the test that needs it; nothing is skipped. Tests
 share the servers and nothing else: every test has its own log, database and lake.
 
-`make test` runs with two workers: the tests of Spark and those that compare with the stock client are one's, with a broker and a
-PostgreSQL for them, all others that use servers are the other's, which takes about as long.
+`make test` runs with two workers: the tests of Spark and those that compare with the stock client are one's, with a broker and
+a PostgreSQL for them; all others that use servers are the other's, and take about as long.
 
 With COMMITLOG_TEST_CONTAINERS=1 the broker and PostgreSQL are containers instead of embedded servers.
 """
