@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from commitlog.domain import model as m
-from commitlog.domain.model.altering import alter
-from commitlog.domain.model.defining import BENIGN_OPS, define, reference
+from commitlog.domain.model.altering import BENIGN_OPS, alter
+from commitlog.domain.model.defining import define, reference
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.types import fold

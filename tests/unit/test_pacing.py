@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from commitlog.catalog.pacing import AWAITED_S, BUSY_PER_S, LATELY_S, TOGETHER_S, Pace
 
 
@@ -34,6 +36,15 @@ def test_pause_when_many_come_then_until_some_milliseconds_after_those_before_we
     pauses_s = written(pace, each=20, every_s=TOGETHER_S / 4, from_s=6 * LATELY_S, until_s=10 * LATELY_S)
     assert sum(pause_s > 0 for pause_s in pauses_s) > len(pauses_s) - 2
     assert max(pauses_s) <= TOGETHER_S
+
+
+@pytest.mark.parametrize(("in_a_pause", "is_paused"), [(2.2, True), (1.8, False)])
+def test_pause_when_two_would_come_in_it_then_there_is_one(in_a_pause: float, is_paused: bool) -> None:
+    pace, took_s = Pace(), 0.0
+    while took_s < 5 * LATELY_S:
+        took_s += TOGETHER_S / in_a_pause
+        pace.wrote(1, took_s, is_awaited=False)
+    assert (pace.pause_s(took_s) > 0) is is_paused
 
 
 def test_pause_when_a_backlog_takes_longer_to_write_then_none() -> None:

@@ -10,6 +10,9 @@ from commitlog.domain.model.definitions import Column, PartitionKey, TableDefini
 from commitlog.domain.model.types import can_widen, fold
 from commitlog.errors import InvalidChangeError
 
+BENIGN_OPS = frozenset({AlterOp.SET_COMMENT, AlterOp.SET_DEFAULT, AlterOp.SET_PROPERTY})
+"""Alterations that change no definition in the sense of rules.md 12.2, 12.20."""
+
 
 def alter(
     table: TableDefinition, alterations: tuple[Alteration, ...], *, partition_ids: tuple[int, ...]

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 
 from commitlog.domain.model import (
-    AlterOp,
     ColumnSpec,
     CreateTable,
     ForeignKeySpec,
@@ -43,8 +42,6 @@ from commitlog.domain.model.types import (
 )
 from commitlog.errors import InvalidChangeError
 
-BENIGN_OPS = frozenset({AlterOp.SET_COMMENT, AlterOp.SET_DEFAULT, AlterOp.SET_PROPERTY})
-"""Alterations that change no definition in the sense of rules.md 12.2, 12.20."""
 _POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")
 _PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS, STATISTICS_COLUMNS, REPLICATED)
 _YEARS = {"date", *TIMESTAMPS}

@@ -19,8 +19,8 @@ from typing import Any
 from pyroaring import BitMap64
 
 from commitlog.domain import model as m
-from commitlog.domain.model.altering import alter
-from commitlog.domain.model.defining import BENIGN_OPS, define, reference
+from commitlog.domain.model.altering import BENIGN_OPS, alter
+from commitlog.domain.model.defining import define, reference
 from commitlog.domain.model.nodes import changed_node, node_and_rest
 from commitlog.domain.model.row_images import complete_row, conformed_row
 from commitlog.domain.model.settings import changed_settings
