@@ -102,7 +102,6 @@ def duck_ids(settings: Settings, table: str) -> list[int]:
 
 
 @pytest.mark.usefixtures("tables")
-@pytest.mark.timeout(600)
 def test_streams_when_drivers_are_killed_at_each_step_and_tasks_fail_then_each_row_is_there_once(
     spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
 ) -> None:

@@ -116,7 +116,6 @@ def test_readers_when_a_million_records_are_mutated_then_each_is_read_or_refused
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 def test_readers_when_inputs_are_made_by_what_they_reach_then_each_is_read_or_refused(tmp_path: Path) -> None:
     pytest.importorskip("atheris", reason="`make nightly` installs it where it has a wheel")
     limits = [f"-max_total_time={GUIDED_S}", "-timeout=10", f"-rss_limit_mb={RSS_MIB_MAX}", f"-seed={SEED}"]
