@@ -33,6 +33,11 @@ def test_draw_when_commits_failed_then_the_point_is_hollow_and_says_how_many() -
     assert ["".join(each.itertext()) for each in hollow] == ["<others>, 2 writers: 10 commits/s, 3 failed"]
 
 
+def test_draw_then_each_point_says_how_many_writers_it_is_of() -> None:
+    said = ["".join(each.itertext()).split(":")[0] for each in drawn(OURS).iter(f"{SVG}circle")]
+    assert said == ["ours, 1 writer", "ours, 4 writers"]
+
+
 def test_draw_then_each_curve_is_named_at_its_end_and_the_note_is_there() -> None:
     picture = drawn(OURS, OTHERS)
     names = [each.text for each in picture.iter(f"{SVG}text") if "name" in each.attrib.get("class", "").split()]

@@ -133,7 +133,8 @@ def _curve(scale: _Scale, curve: Curve, number: int, left: int, right: int) -> l
     parts = [f'<polyline class="curve s{number}{ours}" points="{path}"/>']
     for (x, y), each in zip(places, curve.points, strict=True):
         fill = "hollow" if each.failed else f"f{number}"
-        said = f"{curve.client}, {each.writers} writers: {each.per_second:,.0f} commits/s, {each.failed} failed"
+        writers = "1 writer" if each.writers == 1 else f"{each.writers} writers"
+        said = f"{curve.client}, {writers}: {each.per_second:,.0f} commits/s, {each.failed} failed"
         parts.append(
             f'<circle class="{fill} s{number}" cx="{x}" cy="{y}" r="4.5"><title>{escape(said)}</title></circle>'
         )
