@@ -44,6 +44,7 @@ CONTAINERS = os.environ.get("COMMITLOG_TEST_CONTAINERS") == "1"
 KAFKA_IMAGE = "apache/kafka:4.3.1"
 POSTGRES_IMAGE = "postgres:18"
 DIRECTORY_PREFIX = "commitlog-test-"
+MEMORY_DISK, PLENTY_BYTES = Path("/dev/shm"), 8 << 30
 TESTS = Path(__file__).parent
 WITHOUT_SERVERS = ("unit", "scenarios", "simulation")
 STARTING_ALL = ("test_demo.py", "test_readme.py")
@@ -114,7 +115,7 @@ def servers_dir() -> Iterator[Path]:
     """The directory of this run's servers, in whose logs no password may be. What a killed run left there is stopped and
     removed."""
     _clear_dead_runs()
-    directory = Path(tempfile.mkdtemp(prefix=f"{DIRECTORY_PREFIX}{os.getpid()}-"))
+    directory = Path(tempfile.mkdtemp(prefix=f"{DIRECTORY_PREFIX}{os.getpid()}-", dir=_servers_home()))
     yield directory
     logs = [file for ending in ("log", "out") for file in directory.rglob(f"*.{ending}") if file.is_file()]
     telling = [file for file in logs if PASSWORD.search(file.read_text(encoding="utf-8", errors="replace"))]
@@ -277,13 +278,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+def _servers_home() -> Path:
+    """In memory where there is plenty of it: each test's own database is hundreds of files, which are removed again, and some
+    disks make new ones the slower the more were removed in the last minutes."""
+    free = min(shutil.disk_usage(MEMORY_DISK).free, psutil.virtual_memory().available) if MEMORY_DISK.is_dir() else 0
+    return MEMORY_DISK if free >= PLENTY_BYTES else Path(tempfile.gettempdir())
+
+
 def _clear_dead_runs() -> None:
-    for directory in Path(tempfile.gettempdir()).glob(f"{DIRECTORY_PREFIX}*"):
-        pid = directory.name.removeprefix(DIRECTORY_PREFIX).partition("-")[0]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            stop_orphaned_broker(directory / "kafka")
-            stop_orphaned_postgres(directory / "postgres")
-            shutil.rmtree(directory, ignore_errors=True)
+    for home in (MEMORY_DISK, Path(tempfile.gettempdir())):
+        for directory in home.glob(f"{DIRECTORY_PREFIX}*"):
+            pid = directory.name.removeprefix(DIRECTORY_PREFIX).partition("-")[0]
+            if pid.isdigit() and not psutil.pid_exists(int(pid)):
+                stop_orphaned_broker(directory / "kafka")
+                stop_orphaned_postgres(directory / "postgres")
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextlib.contextmanager
