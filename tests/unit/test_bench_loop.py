@@ -14,6 +14,7 @@ from commitlog.ops.bench.loop_writer import Connected, Done, Loop, looped
 from commitlog.ops.bench.metering import Spent
 from commitlog.ops.bench.teams import LoopRates, Team, median_rates, summed
 from commitlog.ops.bench.turns import STOCK, Took
+from commitlog.ops.cli.bench_tables import told_of
 
 EIGHT = Team("append", "own", 8, 8)
 
@@ -137,3 +138,7 @@ def test_goal_when_shown_then_figure_bound_and_verdict() -> None:
     assert Goal.at_least("x", 12_345.6, 10_000).as_row() == ("x", "12,346", ">= 10,000", "reached")
     assert Goal.at_most("y ms", 1.618, 1.6).as_row() == ("y ms", "1.62", "<= 1.6", "missed")
     assert Goal.at_most("y", 1, 2).as_dict() == {"what": "y", "measured": 1, "at most": 2, "reached": True}
+
+
+def test_told_of_when_measured_once_then_speaks_of_no_medians() -> None:
+    assert [told_of(repetitions) for repetitions in (1, 2)] == ["measured once", "medians of 2"]

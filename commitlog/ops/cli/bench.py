@@ -12,7 +12,7 @@ import click
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.ops.cli.bench_tables import print_goals, print_peers, print_rates
+from commitlog.ops.cli.bench_tables import print_goals, print_peers, print_rates, told_of
 from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options, shown_steps
 from commitlog.ops.cli.torture import torture_command
 
@@ -69,7 +69,7 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
             )
             for each in result.rates
         ],
-        title=f"{proposals:,} proposals each, {_told_of(repetitions)}; broker, sequencer, projector and PostgreSQL on "
+        title=f"{proposals:,} proposals each, {told_of(repetitions)}; broker, sequencer, projector and PostgreSQL on "
         f"{result.cpus} CPUs, whose load was {result.load_before} before; the core {result.core}. Decided, copied and "
         "projected: each alone. CPU: of the sequencer, of the loop that copies, of the projector",
     )
@@ -207,7 +207,7 @@ def loop_command(
         return
     print_rates(
         result.rates,
-        title=f"one file of {ROWS} rows a commit, {seconds:.0f} s each, {_told_of(repetitions)}; all on {result.cpus} CPUs, "
+        title=f"one file of {ROWS} rows a commit, {seconds:.0f} s each, {told_of(repetitions)}; all on {result.cpus} CPUs, "
         f"whose load was {result.load_before} before; the core {result.core}",
     )
     idle = ", ".join(f"{name} {percent} %" for name, percent in result.idle_percent.items())
@@ -249,7 +249,7 @@ def peers_command(
             repetitions=repetitions,
             say=say,
         )
-    told = f"one file of {ROWS} rows a commit, {result.cpus} CPUs for clients and servers, {_told_of(repetitions)}"
+    told = f"one file of {ROWS} rows a commit, {result.cpus} CPUs for clients and servers, {told_of(repetitions)}"
     if picture is not None:
         picture.write_text(draw(result.curves(), told), encoding="utf-8")
     if as_json:
@@ -431,14 +431,10 @@ def spark_command(settings: Settings, rows: int, repetitions: int, parts: Sequen
             )
             for each in result.comparisons
         ],
-        title=f"{rows:,} rows of 5 columns, {_told_of(repetitions)}, on {result.cpus} CPUs, whose load was "
+        title=f"{rows:,} rows of 5 columns, {told_of(repetitions)}, on {result.cpus} CPUs, whose load was "
         f"{result.load_before} before; the core {result.core}",
     )
     click.echo(f"refused appends: {result.refused}")
-
-
-def _told_of(repetitions: int) -> str:
-    return "measured once" if repetitions == 1 else f"medians of {repetitions}"
 
 
 bench_command.add_command(torture_command)

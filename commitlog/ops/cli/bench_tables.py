@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 THREAD_MS_MIN = 0.01
 
 
+def told_of(repetitions: int) -> str:
+    """What the figures are of."""
+    return "measured once" if repetitions == 1 else f"medians of {repetitions}"
+
+
 def print_goals(goals: Iterable[Goal]) -> None:
     """Each figure with what it has to be."""
     print_table(["", "measured", "goal", ""], [goal.as_row() for goal in goals])
