@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from deciding import DecidedLog, alter, append, change, create_table, delete, insert, keyed_table
 
+from commitlog.domain.model import Outcome
+
 
 @pytest.fixture
 def log() -> Iterator[DecidedLog]:
@@ -95,6 +97,33 @@ def test_create_or_rename_when_the_name_was_taken_then_conflict(log: DecidedLog,
     ]
     log.conflict(f"{kind}@3", on=second, base=2)
     log.refused("INVALID", second)
+
+
+def objects(outcome: Outcome) -> list[tuple[str | None, int | None]]:
+    """Name and id of what each conflict is about."""
+    return [(each.object.table, each.object.table_id) for each in outcome.conflicts]
+
+
+def test_a_name_that_was_taken_when_its_table_was_renamed_again_then_the_conflict_names_what_took_it(
+    log: DecidedLog,
+) -> None:
+    log.commit(create_table("T"), create_table("k"))
+    log.commit(rename("t", "U"))
+    log.commit(rename("u", "w"))
+    created = log.conflict("TABLE_CREATED@1", on=create_table("t"), base=0)
+    assert objects(created) == [("T", 1)]
+    deed = "snapshot 1 by writer w1 created table main.T"
+    assert created.conflicts[0].detail == f"create table main.t - but {deed} since base 0"
+    renamed = log.conflict("TABLE_RENAMED@2", on=view("CREATE_VIEW", "u"), base=1)
+    assert objects(renamed) == [("U", 1)]
+    assert renamed.conflicts[0].detail.endswith("but snapshot 2 by writer w1 renamed a table to main.U since base 1")
+    assert objects(log.conflict("TABLE_RENAMED@2", on=rename("k", "u"), base=1)) == [("U", 1)]
+
+
+def test_a_name_that_was_taken_and_given_up_in_one_changeset_then_the_conflict_names_it(log: DecidedLog) -> None:
+    log.commit(create_table("t"))
+    log.commit(rename("t", "u"), rename("u", "t"))
+    assert objects(log.conflict("TABLE_RENAMED@2", on=create_table("u"), base=1)) == [("u", 1)]
 
 
 def test_create_table_when_its_schema_was_dropped_then_conflict(log: DecidedLog) -> None:

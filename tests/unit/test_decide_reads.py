@@ -127,6 +127,13 @@ def test_names_then_creation_and_drop_are_caught(log: DecidedLog) -> None:
     assert serializable(log, name("main", "n"), base=base) == ["TABLE_RENAMED@5"]
     assert serializable(log, name("main", "m"), base=base) == ["TABLE_RENAMED@5"]
     assert serializable(log, name("main", None), base=base) == ["TABLE_RENAMED@5"]
+    log.commit(change("RENAME_TABLE", "m", new_table="l"))
+    assert serializable(log, name("main", None), base=base) == ["TABLE_RENAMED@6"]
+    read = {"isolation": "SERIALIZABLE", "reads": [name("main", "n")]}
+    renamed = log.refused("CONFLICT", append(table="u"), base=base, **read)
+    assert [each.object.table for each in renamed.conflicts] == ["m"]
+    assert "snapshot 5 by writer w1 renamed a table to main.m" in renamed.conflicts[0].detail
+    log.commit(change("RENAME_TABLE", "l", new_table="m"))
     base = log.head
     log.commit(alter("ADD_COLUMN", "m", column={"name": "x", "type": "int8"}))
     assert serializable(log, name("main", None), base=base) == []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pyroaring import AbstractBitMap64
 
-from commitlog.domain.deciding.conflicts import Footprint, Hit, hit_kind, object_of
+from commitlog.domain.deciding.conflicts import Footprint, Hit, hit_kind, name_hit, object_of
 from commitlog.domain.model import ChangeKind, ConflictKind, Granularity
 from commitlog.domain.state.index import Entry, SequencerState, TableState
 
@@ -82,7 +82,7 @@ def _name(state: SequencerState, footprint: Footprint, base: int, committed: Cha
     last: Hit | None = None
     for event in state.name_events_after(footprint.schema, footprint.name, base):
         if event.kind == committed and event.entry is not None:
-            last = Hit(hit_kind(event.entry, committed), event.snapshot_id, object_of(event.entry))
+            last = name_hit(event.entry, event)
     return () if last is None else (last,)
 
 
@@ -94,7 +94,7 @@ def _name_means_another(state: SequencerState, footprint: Footprint, base: int, 
     if events and events[-1].kind == committed and events[-1].entry not in (None, table):
         other = events[-1].entry
         assert other is not None
-        return (Hit(hit_kind(other, committed), events[-1].snapshot_id, object_of(other)),)
+        return (name_hit(other, events[-1]),)
     return ()
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pyroaring import AbstractBitMap64
 
 from commitlog.domain.model import Change, ChangeKind, Conflict, ConflictKind, ConflictObject, Granularity
-from commitlog.domain.state.index import Entry, SchemaState, SequencerState, TableState
+from commitlog.domain.state.index import Entry, NameEvent, SchemaState, SequencerState, TableState
 
 K = ChangeKind
 _NO_FILES: Mapping[int, AbstractBitMap64 | None] = {}
@@ -92,6 +92,12 @@ def object_of(
     if isinstance(entry, SchemaState):
         return ConflictObject(schema=entry.name)
     return ConflictObject(entry.schema.name, entry.name, entry.entry_id, data_file_id, row_key)
+
+
+def name_hit(entry: Entry, event: NameEvent) -> Hit:
+    """What happened to a name, and to the table or view that it then meant, as that was called then."""
+    where = ConflictObject(entry.schema.name, event.called, entry.entry_id, None, None)
+    return Hit(hit_kind(entry, event.kind), event.snapshot_id, where)
 
 
 _TABLE_HITS = {
@@ -206,7 +212,10 @@ def sorted_conflicts(conflicts: Iterable[Conflict]) -> list[Conflict]:
     """One per (change or read, object, committed kind), the latest snapshot, in the order of these."""
     latest: dict[tuple[object, ...], Conflict] = {}
     for conflict in conflicts:
-        key = (conflict.proposed_change, conflict.proposed_read, conflict.object, conflict.kind)
+        where = conflict.object
+        # A table has several names in its time.
+        object_id = where.schema, where.table_id, where.data_file_id, where.row_key
+        key = (conflict.proposed_change, conflict.proposed_read, object_id, conflict.kind)
         known = latest.get(key)
         if known is None or known.committed_snapshot_id < conflict.committed_snapshot_id:
             latest[key] = conflict

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.append_blocks import newest_match
-from commitlog.domain.deciding.conflicts import Hit, hit_kind, object_of
+from commitlog.domain.deciding.conflicts import Hit, hit_kind, name_hit, object_of
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model.definitions import quoted
 from commitlog.domain.model.types import fold
@@ -148,7 +148,7 @@ def _name_event_hits(state: SequencerState, schema: SchemaState, name: str, base
     for event in state.name_events_after(schema, name, base):
         entry = event.entry if event.entry is not None else before
         if entry is not None and not (event.entry is None and event.kind is m.ChangeKind.DROP_SCHEMA):
-            yield Hit(hit_kind(entry, event.kind), event.snapshot_id, object_of(entry))
+            yield name_hit(entry, event)
         if isinstance(before, ViewState) and before.last.get(m.ChangeKind.REPLACE_VIEW, -1) > base:
             yield Hit(m.ConflictKind.VIEW_REPLACED, before.last[m.ChangeKind.REPLACE_VIEW], object_of(before))
         before = event.entry

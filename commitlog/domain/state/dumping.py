@@ -223,7 +223,7 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
             for name, events in sorted(state.schema_names.items())
         ],
         "names": [
-            [schema_id, name, [[e.snapshot_id, _entry_id(e.entry), str(e.kind)] for e in events]]
+            [schema_id, name, [[e.snapshot_id, _entry_id(e.entry), str(e.kind), e.called] for e in events]]
             for (schema_id, name), events in sorted(state.names.items())
         ],
         "referrers": [
@@ -357,8 +357,8 @@ def _load_objects(state: s.SequencerState, plain: dict[str, Plain]) -> None:
     }
     state.names = {
         (schema_id, name): [
-            s.NameEvent(at, None if entry_id is None else entries[entry_id], m.ChangeKind(kind))
-            for at, entry_id, kind in events
+            s.NameEvent(at, None if entry_id is None else entries[entry_id], m.ChangeKind(kind), called)
+            for at, entry_id, kind, called in events
         ]
         for schema_id, name, events in plain["names"]
     }

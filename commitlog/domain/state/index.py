@@ -147,11 +147,15 @@ class Referrer(NamedTuple):
 
 
 class NameEvent(NamedTuple):
-    """From this snapshot on the name means ``entry`` (None: nothing), because of a change of kind ``kind``."""
+    """From this snapshot on the name means ``entry`` (None: nothing), because of a change of kind ``kind``.
+
+    called: what it, or what the name meant before, is called from then on, until it is renamed.
+    """
 
     snapshot_id: int
     entry: Entry | None
     kind: ChangeKind
+    called: str
 
 
 class SchemaEvent(NamedTuple):

@@ -158,10 +158,10 @@ class _Replay:
         assert effect.object_id is not None
         return self.state.tables[effect.object_id]
 
-    def bind(self, schema: SchemaState, name: str, entry: Entry | None, kind: m.ChangeKind) -> None:
-        """From this snapshot on a name means ``entry``."""
+    def bind(self, schema: SchemaState, name: str, entry: Entry | None, kind: m.ChangeKind, called: str) -> None:
+        """From this snapshot on a name means ``entry``; ``called`` as `NameEvent` has it."""
         key = schema.schema_id, fold(name)
-        self.state.names.setdefault(key, []).append(NameEvent(self.snapshot_id, entry, kind))
+        self.state.names.setdefault(key, []).append(NameEvent(self.snapshot_id, entry, kind, called))
         schema.names.add(key[1])
         self.state.retired.append((self.snapshot_id, RetiredName(*key)))
 
@@ -188,7 +188,7 @@ class _Replay:
 
     def drop_entry(self, entry: Entry, kind: m.ChangeKind) -> None:
         """Take a table or view out of the live objects."""
-        self.bind(entry.schema, entry.name, None, kind)
+        self.bind(entry.schema, entry.name, None, kind, entry.name)
         entry.dropped_at = self.snapshot_id
         entry.last[kind] = self.snapshot_id
         self.state.retired.append((self.snapshot_id, RetiredEntry(entry)))
@@ -234,7 +234,7 @@ class _Replay:
         """Put a new table or view into its schema."""
         schema.entries[entry.entry_id] = entry
         schema.entry_created_at[kind] = self.snapshot_id
-        self.bind(schema, name, entry, kind)
+        self.bind(schema, name, entry, kind, name)
 
     def drop_table(self, change: m.DropTable | m.DropView, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
@@ -243,10 +243,10 @@ class _Replay:
 
     def rename_table(self, change: m.RenameTable, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
-        self.bind(table.schema, table.name, None, change.kind)
+        self.bind(table.schema, table.name, None, change.kind, change.new_table)
         table.definition = table.definition.replace(name=change.new_table)
         table.last[change.kind] = self.snapshot_id
-        self.bind(table.schema, change.new_table, table, change.kind)
+        self.bind(table.schema, change.new_table, table, change.kind, change.new_table)
 
     def alter_table(self, change: m.AlterTable, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
