@@ -15,6 +15,7 @@ from commitlog.domain.deciding.answers import receipt_for, refuse_internal
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.rules import HandlersByName, RowHandler, Rules
 from commitlog.domain.model import MalformedProposal, Outcome, Position, Proposal, Reason, Receipt, Verdict
+from commitlog.domain.model.malformed import too_large
 from commitlog.domain.model.record import new_named
 from commitlog.domain.state.index import SequencerState
 from commitlog.domain.state.replaying import replay
@@ -204,8 +205,7 @@ class Decider:
             return MalformedProposal("a message without a value"), b""
         limit = self.state.settings.proposal_bytes_max
         if len(value) > limit:
-            detail = f"the proposal takes {len(value):,} bytes, the log's limit is {limit:,}"
-            return MalformedProposal(detail, *readable_ids(value)), value
+            return MalformedProposal(too_large(len(value), limit), *readable_ids(value)), value
         try:
             return decode_proposal(value), value
         except MalformedRecordError as error:

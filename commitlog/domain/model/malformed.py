@@ -13,3 +13,8 @@ class MalformedProposal(NamedTuple):
     detail: str
     proposal_id: ProposalId | None = None
     writer_id: str | None = None
+
+
+def too_large(size_bytes: int, limit_bytes: int) -> str:
+    """The detail of a proposal that is over ``proposal_bytes_max``."""
+    return f"the proposal takes {size_bytes:,} bytes, the log's limit is {limit_bytes:,}"

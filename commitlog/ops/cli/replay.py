@@ -1,6 +1,6 @@
 """`commitlog replay`: decides proposals from files on an empty log, without Kafka, for learning, tests and what-if.
 
-It is the shortest way through the domain: parse a line, decide, replay the outcome, print it. Nothing else is imported.
+It is the shortest way through the domain: parse a line, decide, replay the outcome, print it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import BinaryIO
 
 import click
@@ -21,10 +22,12 @@ from commitlog.domain.deciding.rules import HandlersByName, OtherRules, Rules
 from commitlog.domain.model.defining import check_policy
 from commitlog.domain.model.ids import id_time_ms
 from commitlog.domain.model.json_lines import parse_proposal
+from commitlog.domain.model.malformed import too_large
 from commitlog.domain.model.records.outcome_json import outcome_to_json
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
-from commitlog.errors import InvalidChangeError
+from commitlog.errors import InvalidChangeError, MalformedRecordError
+from commitlog.log.codec import encode_proposal
 from commitlog.log.row_handlers import InstalledHandlers
 
 _GENESIS = m.Genesis(bytes(16))
@@ -65,7 +68,7 @@ class _LogOfLines:
         return self._decide(line, source)
 
     def _decide(self, line: bytes, source: m.Position) -> m.Outcome:
-        proposal = parse_proposal(line)
+        proposal = self._limited(parse_proposal(line))
         now_ms = _clock_ms(proposal) if isinstance(proposal, m.Proposal) else 0
         if (error := self._undecidable.get(source)) is not None:
             outcome = refuse_internal(self._state, proposal, error, now_ms=now_ms, source=source)
@@ -73,6 +76,17 @@ class _LogOfLines:
             outcome = decide(self._state, proposal, now_ms=now_ms, source=source, rules=self._rules)
         self._state = replay(self._state, outcome)
         return outcome
+
+    def _limited(self, proposal: m.Proposal | m.MalformedProposal) -> m.Proposal | m.MalformedProposal:
+        """A log takes a proposal by the size of its record; what no record can hold is judged by what it says."""
+        if isinstance(proposal, m.MalformedProposal):
+            return proposal
+        with suppress(MalformedRecordError):
+            size_bytes, limit_bytes = len(encode_proposal(proposal)), self._state.settings.proposal_bytes_max
+            if size_bytes > limit_bytes:
+                detail = too_large(size_bytes, limit_bytes)
+                return m.MalformedProposal(detail, proposal.proposal_id, proposal.writer_id)
+        return proposal
 
 
 def _clock_ms(proposal: m.Proposal) -> int:
