@@ -6,13 +6,12 @@ same reading of statistics as that of SERIALIZABLE reads (rules.md 12.14, 12.24)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, LiteralString, TypeAlias
 
 from psycopg import sql
 
-from commitlog.domain.deciding.proofs import is_vacuous
+from commitlog.domain.deciding.proofs import Readings, has_zone, is_vacuous, readings
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.definitions import Column, TableDefinition
@@ -22,7 +21,6 @@ _NUMBER = r"^-?\d+(\.\d+)?([eE][-+]?\d+)?$"
 _DAY = r"^\d{4}-\d{2}-\d{2}"
 _MOMENT = r"^\d{4}-\d{2}-\d{2} .*\d\+00$"
 """A moment as the log's writers store it; other clients store those of their own zone, which do not sort as text."""
-_ZONED = re.compile(r":\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)$")
 _AS_TEXT = frozenset({"varchar", "date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
 Proof: TypeAlias = "tuple[sql.Composable, list[Any]]"
 """A condition, and its parameters."""
@@ -39,6 +37,10 @@ _BY_PARTITION = sql.SQL("""
     AND ({})""")
 _OF_NO_BUCKET = sql.SQL("v.partition_value IS NULL OR v.partition_value <> ALL(%s)")
 _AS_NUMBER = sql.SQL("(CASE WHEN {bound} ~ {form} THEN {bound}::numeric {operator} %s::numeric ELSE false END)")
+_AS_FLOAT32 = sql.SQL("""
+    (CASE WHEN {bound} ~ {form} AND ({bound}::numeric = 0 OR abs({bound}::numeric) BETWEEN 1e-37 AND 3e38)
+        THEN {bound}::float4::float8 {operator} %s::float8 ELSE false END)""")
+"""A bound that is written short stands for the value that is nearest to it."""
 _AS_BOOLEAN = sql.SQL("({bound} IN ('true', 'false') AND ({bound} = 'true') {operator} (%s = 'true'))")
 _OF_TEXT = sql.SQL('({bound} COLLATE "C" {operator} %s COLLATE "C")')
 _OF_DAY = sql.SQL("({bound} ~ {form} AND {compared})")
@@ -100,17 +102,13 @@ def _by_buckets(definition: TableDefinition, column: Column, predicate: Predicat
     """Rows with a value that is asked for are in its bucket: none of them is in the files of another."""
     asked = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
     is_zoned = column.type.name == "timestamptz"
-    if predicate.op not in (FilterOp.EQ, FilterOp.IN) or (is_zoned and not all(map(_has_zone, asked))):
+    if predicate.op not in (FilterOp.EQ, FilterOp.IN) or (is_zoned and not all(map(has_zone, asked))):
         return
     for key in definition.partition_by:
         if key.column_id == column.column_id and key.buckets is not None:
             found = {bucket_of(column.type, each, key.buckets) for each in asked}
             if None not in found:
                 yield _BY_PARTITION.format(_OF_NO_BUCKET), [key.transform, column.column_id, [*map(str, found)]]
-
-
-def _has_zone(value: Scalar) -> bool:
-    return isinstance(value, str) and _ZONED.search(value) is not None
 
 
 def _outside(
@@ -169,12 +167,12 @@ class _Side:
 
     def below(self, literal: Scalar, *, or_equal: bool = False) -> Proof | None:
         """The literal is below (or at) the lower bound."""
-        text = self._literal(literal)
+        text = self._literal(literal, is_least=False)
         return None if text is None else (self._compared(self.low, ">=" if or_equal else ">"), [text])
 
     def above(self, literal: Scalar, *, or_equal: bool = False) -> Proof | None:
         """The literal is above (or at) the upper bound, which must not be the beginning of a longer text."""
-        text = self._literal(literal)
+        text = self._literal(literal, is_least=True)
         if text is None:
             return None
         proof = self._compared(self.high, "<=" if or_equal else "<")
@@ -189,6 +187,8 @@ class _Side:
 
     def _compared(self, bound: sql.Composable, operator: LiteralString) -> sql.Composable:
         name = self.column.type.name
+        if name == "float32":
+            return _AS_FLOAT32.format(bound=bound, form=_NUMBER, operator=sql.SQL(operator))
         if name in INTEGER_BITS or name in FLOATS or name == "decimal":
             return _AS_NUMBER.format(bound=bound, form=_NUMBER, operator=sql.SQL(operator))
         if name == "boolean":
@@ -197,8 +197,8 @@ class _Side:
         form = _MOMENT if name == "timestamptz" else _DAY
         return as_text if name == "varchar" else _OF_DAY.format(bound=bound, form=form, compared=as_text)
 
-    def _literal(self, value: Scalar) -> str | None:
-        """The literal as DuckLake writes a bound; None when it proves nothing."""
+    def _literal(self, value: Scalar, *, is_least: bool) -> str | None:
+        """The literal as DuckLake writes a bound, as its least or greatest reading; None when it proves nothing."""
         data_type = self.column.type
         name = data_type.name
         numeric = name in INTEGER_BITS or name in FLOATS or name == "decimal"
@@ -206,12 +206,20 @@ class _Side:
             return None
         if isinstance(value, bool) != (name == "boolean"):
             return None
-        if name == "timestamptz" and not _has_zone(value):
+        if name == "timestamptz" and not has_zone(value):
             # Whose zone is meant, the reader says who looks at the rows.
             return None
+        if name in FLOATS and not isinstance(value, str):
+            return _number_text(readings(data_type, value), is_least=is_least)
         if numeric and not isinstance(value, str):
             return str(value) if value == value and abs(value) != float("inf") else None
         try:
             return value_text(data_type, canonical_value(data_type, value))
         except ValueError:
             return None
+
+
+def _number_text(found: Readings | None, *, is_least: bool) -> str | None:
+    if found is None or float("inf") in (found.greatest, -found.least):  # type: ignore[operator]
+        return None
+    return str(found.least if is_least else found.greatest)

@@ -17,6 +17,7 @@ from commitlog.domain.model import Append, DataFile, FilterOp, Predicate
 VALUES: dict[str, list[Any]] = {
     "i": [-3, 0, 1, 2, 5, 10, 11],
     "f": [-1.5, 0.0, 2, 2.5, 1e300],
+    "r": [-0.1, 0.1, 0.10000000149011612, 2, 2.5, 1e37],
     "s": ["", "A", "a", "ab", "b", "Ünder", "longer than eight", "longer than eight bytes"],
     "d": ["2023-12-31", "2024-01-01", "2024-02-29", "2024-03-01"],
     "n": ["-1.50", "0.00", "2.25", "9.99", "10.00"],
@@ -25,7 +26,7 @@ VALUES: dict[str, list[Any]] = {
     "z": ["2024-01-01 00:00:00+00", "2024-01-01 00:00:00.25+00", "2024-01-01 00:00:00.5+00", "2024-01-01 12:00:00+00"],
     "p": ["", "x", "y", "z"],
 }
-TYPES = ("int64", "float64", "varchar", "date", "decimal(9,2)", "boolean", "timestamp", "timestamptz", "varchar")
+TYPES = ("int64", "float64", "float32", "varchar", "date", "decimal(9,2)", "boolean", "timestamp", "timestamptz", "varchar")
 COLUMNS = [{"name": name, "type": kind} for name, kind in zip(VALUES, TYPES, strict=True)]
 
 
@@ -41,7 +42,7 @@ def some_file(rng: random.Random, number: int) -> dict[str, Any]:
                 "max": rng.choice([values[high], values[high], None]) if nulls != 10 else None,
                 "null_count": nulls,
                 "value_count": None if nulls is None else 10 - nulls,
-                "contains_nan": rng.choice([False, None, True]) if column == "f" else None,
+                "contains_nan": rng.choice([False, None, True]) if column in "fr" else None,
             }
         )
     partition = rng.choice([None, [None], ["x"], ["y"]])

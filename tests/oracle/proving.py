@@ -10,6 +10,8 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+import numpy as np
+
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.types import fold
@@ -46,6 +48,13 @@ def point(kind: str, value: Any) -> Point | None:
     return None
 
 
+def held(kind: str, found: Point | None) -> Point | None:
+    """What a column holds that a point stands for: the nearest float."""
+    if found is None or len(found) != 2 or not kind.startswith("float"):
+        return found
+    return (0, float(np.float32(found[1]) if kind == "float32" else found[1]))
+
+
 def stored_point(kind: str, value: Any) -> Point | None:
     """A partition value on the line, which may be written as the text that the catalog stores; None for what is none.
 
@@ -71,9 +80,11 @@ def _proves(table: TableDefinition, file: m.DataFile, predicate: m.Predicate) ->
     kind, op = column.type.name, predicate.op
     literals = list(predicate.value) if isinstance(predicate.value, tuple) else [predicate.value]
     points = [point(kind, literal) for literal in literals]
+    # Some readers round a literal to the column's type before they compare.
+    readings = [points, [None if each is None else held(kind, each) for each in points]]
     if op is m.FilterOp.IN and not literals:
         return True
-    if op is m.FilterOp.BETWEEN and None not in points and points[0] > points[1]:  # type: ignore[operator]
+    if op is m.FilterOp.BETWEEN and None not in points and all(low > high for low, high in readings):  # type: ignore[operator]
         return True
     for key, value in zip(table.partition_by, file.partition_values or (), strict=False):
         if key.column_id != column.column_id or key.transform != "identity":
@@ -84,17 +95,18 @@ def _proves(table: TableDefinition, file: m.DataFile, predicate: m.Predicate) ->
         elif op in (m.FilterOp.IS_NULL, m.FilterOp.IS_NOT_NULL):
             proved = op is m.FilterOp.IS_NULL
         else:
-            proved = found is not None and found == found and len(found) == 2 and not _MATCHES[op](found, points)
+            known = found is not None and found == found and len(found) == 2
+            proved = known and not any(_MATCHES[op](held(kind, found), each) for each in readings)  # type: ignore[arg-type]
         if proved:
             return True
     for known in file.statistics if isinstance(file.statistics, tuple) else ():
-        if fold(known.column) == fold(column.name) and _statistics_prove(kind, file, known, op, points):
+        if fold(known.column) == fold(column.name) and _statistics_prove(kind, file, known, op, readings):
             return True
     return False
 
 
 def _statistics_prove(
-    kind: str, file: m.DataFile, known: m.ColumnStatistics, op: m.FilterOp, points: list[Point | None]
+    kind: str, file: m.DataFile, known: m.ColumnStatistics, op: m.FilterOp, readings: list[list[Point | None]]
 ) -> bool:
     may_be_null = known.null_count != 0
     may_be_value = known.value_count != 0 and known.null_count != file.record_count
@@ -104,14 +116,15 @@ def _statistics_prove(
         return True
     if op is m.FilterOp.IS_NOT_NULL:
         return False
-    low, high = point(kind, known.min), point(kind, known.max)
+    low, high = (held(kind, found) for found in (point(kind, known.min), point(kind, known.max)))
     if kind.startswith("float") and known.contains_nan is not False:
         high = None
+    points = [held(kind, each) for each in readings[0]]
     line: list[Point] = [BELOW, *(p for p in (low, high, *points) if p is not None), ABOVE]
     could_be = [p for p in line if (low is None or p >= low) and (high is None or p <= high or _longer(kind, p, high))]
     if kind == "varchar" and high is not None and len(high[1].encode()) >= CUT_FROM:
         could_be.append((0, high[1] + "\U0010ffff"))
-    return not any(_MATCHES[op](p, points) for p in could_be)
+    return not any(_MATCHES[op](p, each) for p in could_be for each in readings)
 
 
 def _longer(kind: str, found: Point, high: Point) -> bool:

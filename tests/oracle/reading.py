@@ -50,6 +50,7 @@ def read_conflicts(oracle: Oracle, read: m.Read, index: int, base: int, found: R
             table.definition.column(predicate.column)
     _files_known(oracle, read, table, base)
     wide = oracle.beyond_window(base)
+    holding = set(read.files or ())
     for at, event in since:
         if event.id != table.id:
             continue
@@ -61,10 +62,12 @@ def read_conflicts(oracle: Oracle, read: m.Read, index: int, base: int, found: R
             proof = known and no_row_matches(now.definition, event.file, read.filter)
             if not proof:
                 found("TABLE_APPENDED", at, read=index, id=table.id)
+        if event.kind == "COMPACT" and event.file_id in holding:
+            holding |= set(event.moved_to)
         if event.kind == "DELETE":
             if read.files is None or wide:
                 found("TABLE_DELETED_FROM", at, read=index, id=table.id)
-            elif event.file_id in read.files:
+            elif event.file_id in holding:
                 found("TABLE_DELETED_FROM", at, read=index, id=table.id, file_id=event.file_id)
 
 

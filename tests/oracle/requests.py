@@ -138,6 +138,11 @@ class Requests:
             return self.rng.choice(list(tables[0].live_files))
         return self.rng.randrange(self.state.next_file_id + 1)
 
+    def file_read(self) -> int:
+        """A file that is live, or one that was compacted lately, which an old base held."""
+        moved = [data_file_id for data_file_id, history in self.state.file_history.items() if history.moved_to]
+        return self.rng.choice(moved) if moved and self.rng.random() < 0.4 else self.live_file()
+
     def path(self) -> str:
         """A path of its own; now and then one that came already, or that could lead elsewhere."""
         self.paths += 1
@@ -362,5 +367,5 @@ class Requests:
             columns = [c for c in columns if c in values.TYPES] if made["table"] == PLAIN else ["id"]
             made["filter"] = [values.predicate(rng, rng.choice(columns)) for _ in range(rng.choice((1, 1, 2)))]
         if rng.random() < 0.5 and made["table"] == PLAIN:
-            made["files"] = [self.live_file()]
+            made["files"] = [self.file_read()]
         return made

@@ -10,13 +10,13 @@ import random
 from typing import Any
 
 TYPES = {
-    "id": "int64", "d": "date", "s": "varchar", "r": "float64", "n": "decimal(4,1)", "b": "boolean", "w": "timestamp",
+    "id": "int64", "d": "date", "s": "varchar", "r": "float32", "n": "decimal(4,1)", "b": "boolean", "w": "timestamp",
 }  # fmt: skip
 VALUES: dict[str, tuple[Any, ...]] = {
     "id": (0, 1, 2, 3, 4, 5),
     "d": ("2024-01-31", "2024-02-01", "2024-02-02", "2024-02-29"),
     "s": ("a", "abcdefg", "abcdefgh", "abcdefghij", "abcdefgi", "b", "bc"),
-    "r": (-1.5, 0, 0.5, 1, 2.5),
+    "r": (-1.5, 0, 0.1, 0.10000000149011612, 2.5),
     "n": ("-3", 1, "1.0", "1.5", 2.5, "10.0"),
     "b": (False, True),
     "w": ("2024-01-31", "2024-01-31T12:00:00", "2024-01-31 12:00:00.5", "2024-02-01 00:00:00"),

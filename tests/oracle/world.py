@@ -69,6 +69,7 @@ class Event:
     benign: bool = False
     file: m.DataFile | None = None
     refers_to: tuple[int, ...] = ()
+    moved_to: tuple[int, ...] = ()
 
 
 @dataclass
@@ -150,14 +151,14 @@ def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
                 events.append(Event("ALTER", entry.schema_id, fold(entry.name), entry.id, benign=benign))
             case m.Append() | m.Compact():
                 entry = world.entries[effect.object_id]
-                for file_id in change.replaced if isinstance(change, m.Compact) else ():
-                    del entry.files[file_id]
-                    events.append(Event("COMPACT", id=entry.id, file_id=file_id))
-                for file in change.files:
-                    file_id = next(files)
+                made_ids = [next(files) for _ in change.files]
+                for file_id, file in zip(made_ids, change.files, strict=True):
                     entry.files[file_id] = File(file.record_count, file)
                     if isinstance(change, m.Append):
                         events.append(Event("APPEND", id=entry.id, file_id=file_id, file=file))
+                for file_id in change.replaced if isinstance(change, m.Compact) else ():
+                    del entry.files[file_id]
+                    events.append(Event("COMPACT", id=entry.id, file_id=file_id, moved_to=tuple(made_ids)))
             case m.Delete():
                 entry = world.entries[effect.object_id]
                 for each in change.positions:

@@ -23,6 +23,7 @@ FILES = 40
 VALUES: dict[str, Sequence[Any]] = {
     "int64": (-1, 0, 1, 2, 2**60, 2**60 + 1),
     "float64": (float("-inf"), -0.0, 0.5, 2, float("inf"), float("nan")),
+    "float32": (-1e300, -0.1, 0.1, 0.10000000149011612, 0.5, 1e39),
     "varchar": ("", "a", "a\0", "abcdefg", "abcdefgh", "abcdefgh\0", "abcdefghi", "abcdefgh\U0010ffff\U0010ffff", "abcdefgi"),
     "decimal(9,2)": (-1, 0, "0.50", 0.5, "2", float("nan")),
     "boolean": (False, True),

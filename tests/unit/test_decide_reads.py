@@ -115,6 +115,55 @@ def test_reads_that_never_could_be_then_invalid_under_serializable_only(log: Dec
         log.commit(append(table="u"), reads=[read])
 
 
+def test_listed_files_when_compacted_and_deleted_from_after_that_then_conflict(log: DecidedLog) -> None:
+    base = log.head
+    log.commit(compact([0], 10))
+    assert serializable(log, read_table(files=[0]), base=base) == []
+    log.commit(delete({1: [3]}))
+    assert serializable(log, read_table(files=[0]), base=base) == []
+    moved = log.head
+    log.commit(compact([2], 10))
+    newest = log.state.next_file_id - 1
+    log.commit(delete({newest: [3]}))
+    read = {"isolation": "SERIALIZABLE", "reads": [read_table(files=[0])]}
+    refused = log.refused("CONFLICT", append(table="u"), base=base, **read)
+    assert [(str(each.kind), each.object.data_file_id) for each in refused.conflicts] == [("TABLE_DELETED_FROM", newest)]
+    assert serializable(log, read_table(files=[2]), base=moved) == [f"TABLE_DELETED_FROM@{log.head}"]
+    log.commit(delete_whole(newest))
+    assert serializable(log, read_table(files=[0]), base=base) == [f"TABLE_DELETED_FROM@{log.head}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound", "op", "literal", "is_proof"),
+    [
+        ("float32", 0.10000000149011612, "=", 0.1, False),
+        ("float32", 0.10000000149011612, "<=", 0.1, False),
+        ("float32", 0.10000000149011612, "<", 0.1, True),
+        ("float32", 0.10000000149011612, ">", 0.1, False),
+        ("float32", 0.10000000149011612, "in", [0.1], False),
+        ("float32", 0.10000000149011612, "between", [0.1, 0.1], False),
+        ("float32", 0.1, "=", 0.10000000149011612, False),
+        ("float32", 0.1, "=", 0.100000002, False),
+        ("float32", 0.1, "=", 0.1001, True),
+        ("float32", 5.0, ">", 5, True),
+        ("float32", 3.0e38, "<", 1e300, False),
+        ("float64", 0.10000000149011612, "=", 0.1, True),
+        ("float64", 2**53, ">=", 2**53 + 1, False),
+        ("timestamptz", "2024-01-31 10:00:00+00", ">", "2024-01-31 10:30:00", False),
+        ("timestamptz", "2024-01-31 10:00:00+00", ">", "2024-01-31 10:30:00+00", True),
+    ],
+)
+def test_filter_when_readers_may_read_its_literal_in_two_ways_then_both_have_to_prove(
+    log: DecidedLog, kind: str, bound: Any, op: str, literal: Any, is_proof: bool
+) -> None:
+    log.commit(create_table("x", f"c {kind}"))
+    base = log.head
+    told = {"column": "c", "min": bound, "max": bound, "null_count": 0, "contains_nan": False}
+    log.commit(append(data_file(statistics=[told]), table="x"))
+    found = serializable(log, read_table("x", ("c", op, literal)), base=base)
+    assert found == ([] if is_proof else [f"TABLE_APPENDED@{base + 1}"])
+
+
 def test_names_then_creation_and_drop_are_caught(log: DecidedLog) -> None:
     def name(schema: str, name: str | None) -> dict[str, Any]:
         return {"kind": "NAME", "schema": schema, "name": name}

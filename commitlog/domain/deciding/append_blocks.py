@@ -16,12 +16,12 @@ from typing import Any, TypeAlias
 from commitlog.domain.deciding.proofs import (
     Bound,
     Held,
-    comparable,
     excludes,
     held_by_partition,
     held_by_statistics,
     is_vacuous,
     may_be_cut,
+    readings,
     statistics_of,
 )
 from commitlog.domain.deciding.rules import StatisticsDecoder
@@ -108,20 +108,22 @@ class _Question:
 def _ranges(column: Column, predicate: Predicate) -> list[_Range]:
     """The values that satisfy a predicate; none for one that asks for NULL."""
     given = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
-    values = [comparable(column.type, value) for value in given]
+    values = [readings(column.type, value) for value in given]
+    firsts = [None if value is None else value.least for value in values]
+    lasts = [None if value is None else value.greatest for value in values]
     match predicate.op:
         case FilterOp.EQ | FilterOp.IN:
-            return [_Range(value, value) for value in values]
+            return [_Range(first, last) for first, last in zip(firsts, lasts, strict=True)]
         case FilterOp.BETWEEN:
-            return [_Range(values[0], values[1])]
+            return [_Range(firsts[0], lasts[1])]
         case FilterOp.LT:
-            return [_Range(None, values[0], without_last=True)]
+            return [_Range(None, lasts[0], without_last=True)]
         case FilterOp.LE:
-            return [_Range(None, values[0])]
+            return [_Range(None, lasts[0])]
         case FilterOp.GT:
-            return [_Range(values[0], None, without_first=True)]
+            return [_Range(firsts[0], None, without_first=True)]
         case FilterOp.GE:
-            return [_Range(values[0], None)]
+            return [_Range(firsts[0], None)]
         case _:
             return []
 

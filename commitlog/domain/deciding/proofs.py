@@ -6,6 +6,7 @@ the file can match. Whatever is missing, of another type or possibly cut short p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
@@ -14,10 +15,19 @@ from typing import NamedTuple, TypeAlias
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model import ColumnStatistics, DataFile, FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, fold
+from commitlog.domain.model.types import (
+    FLOATS,
+    INTEGER_BITS,
+    TIMESTAMPS,
+    ColumnType,
+    canonical_value,
+    fold,
+    nearest_float,
+)
 
 _COMPARED_AS_TEXT = frozenset({"varchar", "uuid"})
 _COMPARED_AS_TIME = frozenset({"date", "time", *TIMESTAMPS})
+_ZONED = re.compile(r":\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)$")
 _CUT_LENGTH_MIN = 8
 """No known writer cuts text bounds shorter than this many bytes; a longer maximum may be a prefix of the real one."""
 
@@ -44,6 +54,8 @@ def excludes(
 
 class Bound(NamedTuple):
     """A smallest or greatest value; ``order`` as values of the column are compared, ``given`` as the file's writer told it.
+
+    Of a float column, ``order`` is the value of the column that is nearest to what was told.
 
     exact: whether it is a value of the column for sure, not the beginning of one.
     """
@@ -108,15 +120,21 @@ def _point(data_type: ColumnType, given: Scalar) -> Bound | None:
             value = canonical_value(data_type, given)
         except ValueError:
             return None
-    order = comparable(data_type, value) if isinstance(value, bool | int | float | str | Decimal) else None
+    order = _held(data_type, value) if isinstance(value, bool | int | float | str | Decimal) else None
     if order is None:
         return None
     return Bound(order, value if isinstance(value, bool | int | float | str) else given, exact=True)
 
 
 def _bound(data_type: ColumnType, given: Scalar) -> Bound | None:
-    order = comparable(data_type, given)
+    order = _held(data_type, given)
     return None if order is None else Bound(order, given, exact=False)
+
+
+def _held(data_type: ColumnType, told: Scalar | Decimal) -> Comparable | None:
+    """A value that a column can hold."""
+    value = comparable(data_type, told)
+    return nearest_float(data_type, value) if data_type.name in FLOATS and isinstance(value, int | float) else value
 
 
 # --- what that proves -------------------------------------------------------------------------------------------------
@@ -128,8 +146,8 @@ def is_vacuous(data_type: ColumnType, predicate: Predicate) -> bool:
         return predicate.value == ()
     if predicate.op is FilterOp.BETWEEN:
         assert isinstance(predicate.value, tuple)
-        low, high = (comparable(data_type, value) for value in predicate.value)
-        return low is not None and high is not None and high < low  # type: ignore[operator]
+        low, high = readings(data_type, predicate.value[0]), readings(data_type, predicate.value[1])
+        return low is not None and high is not None and high.greatest < low.least  # type: ignore[operator]
     return False
 
 
@@ -158,38 +176,38 @@ def _range_excludes(
     op, value = predicate.op, predicate.value
     if op is FilterOp.IN:
         assert isinstance(value, tuple)
-        literals = [comparable(data_type, item) for item in value]
+        literals = [readings(data_type, item) for item in value]
         return all(_below(lit, low) or _above(lit, high, exact) for lit in literals)
     if op is FilterOp.BETWEEN:
         assert isinstance(value, tuple)
-        first, last = comparable(data_type, value[0]), comparable(data_type, value[1])
+        first, last = readings(data_type, value[0]), readings(data_type, value[1])
         return _below(last, low) or _above(first, high, exact)
     assert not isinstance(value, tuple)
-    literal = comparable(data_type, value)
+    literal = readings(data_type, value)
     match op:
         case FilterOp.EQ:
             return _below(literal, low) or _above(literal, high, exact)
         case FilterOp.LT:
-            return _below(literal, low) or (literal is not None and literal == low)
+            return _below(literal, low) or (literal is not None and literal.greatest == low)
         case FilterOp.LE:
             return _below(literal, low)
         case FilterOp.GT:
             return _above(literal, high, exact) or (
-                literal is not None and literal == high and (exact or not may_be_cut(high))
+                literal is not None and literal.least == high and (exact or not may_be_cut(high))
             )
         case _:
             assert op is FilterOp.GE, "what asks for NULL is no range"
             return _above(literal, high, exact)
 
 
-def _below(literal: Comparable | None, low: Comparable | None) -> bool:
-    return literal is not None and low is not None and literal < low  # type: ignore[operator]
+def _below(literal: Readings | None, low: Comparable | None) -> bool:
+    return literal is not None and low is not None and literal.greatest < low  # type: ignore[operator]
 
 
-def _above(literal: Comparable | None, high: Comparable | None, exact: bool) -> bool:
-    if literal is None or high is None or not literal > high:  # type: ignore[operator]
+def _above(literal: Readings | None, high: Comparable | None, exact: bool) -> bool:
+    if literal is None or high is None or not literal.least > high:  # type: ignore[operator]
         return False
-    return exact or not (may_be_cut(high) and isinstance(literal, str) and literal.startswith(str(high)))
+    return exact or not (may_be_cut(high) and isinstance(literal.least, str) and literal.least.startswith(str(high)))
 
 
 def may_be_cut(high: Comparable | None) -> bool:
@@ -221,6 +239,29 @@ def comparable(data_type: ColumnType, value: Scalar | Decimal) -> Comparable | N
         except ValueError:
             return None
     return None
+
+
+class Readings(NamedTuple):
+    """A literal as readers compare it: beside a float column some round it to the column's type first."""
+
+    least: Comparable
+    greatest: Comparable
+
+
+def readings(data_type: ColumnType, literal: Scalar) -> Readings | None:
+    """A filter's literal; None when it proves nothing, as a time without a zone, which is another one to each reader."""
+    as_given = comparable(data_type, literal)
+    if as_given is None or (data_type.name == "timestamptz" and not has_zone(literal)):
+        return None
+    if data_type.name in FLOATS and isinstance(as_given, int | float):
+        rounded = nearest_float(data_type, as_given)
+        return Readings(min(as_given, rounded), max(as_given, rounded))
+    return Readings(as_given, as_given)
+
+
+def has_zone(value: Scalar) -> bool:
+    """Whether a time names its zone."""
+    return isinstance(value, str) and _ZONED.search(value) is not None
 
 
 def _is_decimal(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from commitlog.domain import model as m
@@ -116,12 +116,27 @@ def _delete_hits(state: SequencerState, table: TableState, read: m.TableRead, ba
     if read.files is None or base < state.index_floor:
         yield Hit(m.ConflictKind.TABLE_DELETED_FROM, last, object_of(table))
         return
-    for data_file_id in dict.fromkeys(read.files):
+    for data_file_id in _holding_since(state, read.files, base):
         history = state.file_history.get(data_file_id)
         if history is not None and history.last_delete() > base:
             yield Hit(
                 m.ConflictKind.TABLE_DELETED_FROM, history.last_delete(), object_of(table, data_file_id=data_file_id)
             )
+
+
+def _holding_since(state: SequencerState, data_file_ids: Sequence[int], base: int) -> Sequence[int]:
+    """Files, and those that compactions since the base have moved their rows to."""
+    found = dict.fromkeys(data_file_ids)
+    waiting = list(found)
+    while waiting:
+        history = state.file_history.get(waiting.pop())
+        if history is None or history.compacted_at is None or history.compacted_at <= base:
+            continue
+        for moved_to in history.moved_to:
+            if moved_to not in found:
+                found[moved_to] = None
+                waiting.append(moved_to)
+    return list(found)
 
 
 # --- NAME -------------------------------------------------------------------------------------------------------------

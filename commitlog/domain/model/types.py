@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -229,6 +231,18 @@ def _float(value: RowValue, _: ColumnType) -> float:
 
 
 _FLOAT32_MAX = 3.4028235677973366e38
+_FLOAT32 = struct.Struct("<f")
+
+
+def nearest_float(data_type: ColumnType, value: float) -> float:
+    """The value of a float column that is nearest to a number; infinity beyond its range."""
+    number = float(value) if abs(value) <= sys.float_info.max else math.copysign(math.inf, value)
+    if data_type.name != "float32" or not math.isfinite(number):
+        return number
+    if abs(number) >= _FLOAT32_MAX:
+        return math.copysign(math.inf, number)
+    nearest: float = _FLOAT32.unpack(_FLOAT32.pack(number))[0]
+    return nearest
 
 
 def _float32(value: RowValue, data_type: ColumnType) -> float:

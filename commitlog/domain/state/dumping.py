@@ -238,6 +238,7 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
                 h.table_id,
                 h.compacted_at,
                 h.ended_at,
+                list(h.moved_to),
                 [[d.snapshot_id, _bits(d.rows), d.every_row] for d in h.deletes],
             ]
             for f, h in sorted(state.file_history.items())
@@ -388,9 +389,13 @@ def _load_files(state: s.SequencerState, plain: dict[str, Plain]) -> None:
         state.record_counts.put_chunk(number, chunk)
     for data_file_id, filed, inlined in plain["deletes"]:
         state.deletes[data_file_id] = FileDeletes(_unbits(filed), _unbits(inlined))
-    for data_file_id, table_id, compacted_at, ended_at, deletes in plain["file_history"]:
+    for data_file_id, table_id, compacted_at, ended_at, moved_to, deletes in plain["file_history"]:
         state.file_history[data_file_id] = FileHistory(
-            table_id, [RowsDeleted(at, _unbits(rows), every) for at, rows, every in deletes], compacted_at, ended_at
+            table_id,
+            [RowsDeleted(at, _unbits(rows), every) for at, rows, every in deletes],
+            compacted_at,
+            ended_at,
+            tuple(moved_to),
         )
 
 

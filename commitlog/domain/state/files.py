@@ -93,17 +93,24 @@ class FileHistory:
     """What happened to a file within the window; forgotten when the last of it has left.
 
     deletes: oldest first. compacted_at, ended_at: the snapshot, None while the file is live; a whole-file delete ends it too.
+    moved_to: the files that its compaction made, in some of which its rows are since.
     """
 
-    __slots__ = ("compacted_at", "deletes", "ended_at", "table_id")
+    __slots__ = ("compacted_at", "deletes", "ended_at", "moved_to", "table_id")
 
     def __init__(
-        self, table_id: int, deletes: list[RowsDeleted], compacted_at: int | None = None, ended_at: int | None = None
+        self,
+        table_id: int,
+        deletes: list[RowsDeleted],
+        compacted_at: int | None = None,
+        ended_at: int | None = None,
+        moved_to: tuple[int, ...] = (),
     ) -> None:
         self.table_id = table_id
         self.deletes = deletes
         self.compacted_at = compacted_at
         self.ended_at = ended_at
+        self.moved_to = moved_to
 
     def last_delete(self) -> int:
         """Snapshot of the last delete within the window, -1 if none."""

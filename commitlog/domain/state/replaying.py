@@ -333,12 +333,12 @@ class _Replay:
 
     def compact(self, change: m.Compact, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
+        moved_to = tuple([self.add_file(table, file) for file in change.files])
         for data_file_id in change.replaced:
             history = self.history(table, data_file_id)
             history.compacted_at = self.snapshot_id
+            history.moved_to = moved_to
             self.end_file(table, data_file_id, history)
-        for file in change.files:
-            self.add_file(table, file)
         self.touch(table, change.kind)
 
     # --- rows ---------------------------------------------------------------------------------------------------------
