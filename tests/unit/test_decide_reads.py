@@ -127,7 +127,9 @@ def test_listed_files_when_compacted_and_deleted_from_after_that_then_conflict(l
     log.commit(delete({newest: [3]}))
     read = {"isolation": "SERIALIZABLE", "reads": [read_table(files=[0])]}
     refused = log.refused("CONFLICT", append(table="u"), base=base, **read)
-    assert [(str(each.kind), each.object.data_file_id) for each in refused.conflicts] == [("TABLE_DELETED_FROM", newest)]
+    assert [(str(each.kind), each.object.data_file_id) for each in refused.conflicts] == [
+        ("TABLE_DELETED_FROM", newest)
+    ]
     assert serializable(log, read_table(files=[2]), base=moved) == [f"TABLE_DELETED_FROM@{log.head}"]
     log.commit(delete_whole(newest))
     assert serializable(log, read_table(files=[0]), base=base) == [f"TABLE_DELETED_FROM@{log.head}"]
