@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 import psycopg
 import pyarrow as pa
@@ -78,6 +80,53 @@ def test_compaction_then_rows_and_row_ids_stay(lake: Lake) -> None:
     assert lake.rows("SELECT id FROM t AT (VERSION => 3)") == [(1,), (2,), (3,), (4,), (5,)]
     assert [f for (f,) in lake.rows("SELECT data_file FROM ducklake_list_files('lake', 't')")] == [file["path"]]
     assert compacted == 5
+
+
+BY_A, BY_B = ({"column": name, "transform": "identity"} for name in "ab")
+SWAPPED = [{"op": "RENAME_COLUMN", "name": old, "new_name": new} for old, new in (("a", "x"), ("b", "a"), ("x", "b"))]
+
+
+@pytest.mark.parametrize(
+    "alterations",
+    [
+        [{"op": "SET_PARTITION_BY", "partition_by": [BY_A, BY_B]}],
+        [{"op": "SET_PARTITION_BY", "partition_by": [{"column": "b", "transform": "bucket(4)"}]}],
+        [{"op": "SET_PARTITION_BY", "partition_by": []}],
+        [{"op": "SET_PARTITION_BY", "partition_by": []}, *SWAPPED],
+        [{"op": "SET_TYPE", "name": "b", "type": "int64"}],
+        [
+            {"op": "DROP_COLUMN", "name": "c"},
+            {"op": "ADD_COLUMN", "column": {"name": "c", "type": "varchar", "default": "z"}},
+        ],
+        [{"op": "SET_COMMENT", "name": None, "comment": "a table"}],
+    ],
+)
+def test_compaction_beside_an_alteration_then_each_row_is_found_as_before(
+    lake: Lake, alterations: list[dict[str, Any]]
+) -> None:
+    types = {"a": pa.int64(), "b": pa.int32(), "c": pa.int64()}
+    lake.commit(create_table("t", "a int64, b int32, c int64", partition_by=[BY_A]))
+    rows = [{"a": 1, "b": 1000 + number, "c": number} for number in range(8)]
+    for part in (rows[:4], rows[4:]):
+        lake.commit(change("APPEND", files=[{**lake.write("t", part, types), "partition_values": [1]}]))
+    base = lake.log.head
+    made = {**lake.write("t", rows, types), "partition_values": [1]}
+    lake.commit(change("ALTER_TABLE", alterations=alterations))
+    questions = [
+        "SELECT * FROM t",
+        *(f"SELECT count(*) FROM t WHERE {name} = {number}" for name in "ab" for number in (1, *range(1000, 1008))),
+        *(f"SELECT min({name}), max({name}) FROM t" for name in "ab"),
+    ]
+
+    def answers() -> list[list[tuple[Any, ...]]]:
+        with lake.reader() as connection:
+            return [sorted(connection.execute(each).fetchall(), key=repr) for each in questions]
+
+    before = answers()
+    assert len(before[0]) == 8
+    lake.commit(change("COMPACT", replaced=[0, 1], files=[made]), base=base)
+    assert answers() == before
+    assert [f for (f,) in lake.rows("SELECT data_file FROM ducklake_list_files('lake', 't')")] == [made["path"]]
 
 
 def test_schema_changes_then_old_files_read_as_they_should(lake: Lake) -> None:

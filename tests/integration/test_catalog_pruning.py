@@ -26,7 +26,10 @@ VALUES: dict[str, list[Any]] = {
     "z": ["2024-01-01 00:00:00+00", "2024-01-01 00:00:00.25+00", "2024-01-01 00:00:00.5+00", "2024-01-01 12:00:00+00"],
     "p": ["", "x", "y", "z"],
 }
-TYPES = "int64 float64 float32 varchar date decimal(9,2) boolean timestamp timestamptz varchar".split()
+TYPES = [
+    *("int64", "float64", "float32", "varchar", "date"),
+    *("decimal(9,2)", "boolean", "timestamp", "timestamptz", "varchar"),
+]
 COLUMNS = [{"name": name, "type": kind} for name, kind in zip(VALUES, TYPES, strict=True)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from psycopg import sql
@@ -31,6 +31,12 @@ _END_STORED = sql.SQL("""
     UPDATE {} AS f SET end_snapshot = e.snapshot_id
     FROM unnest(%s::bigint[], %s::bigint[]) AS e(data_file_id, snapshot_id)
     WHERE f.data_file_id = e.data_file_id AND f.end_snapshot IS NULL AND f.begin_snapshot < e.snapshot_id""")
+_COLUMNS_AT = sql.SQL("""
+    SELECT column_id, column_name FROM ducklake_column
+    WHERE table_id = %s AND begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)""")
+_PARTITION_AT = sql.SQL("""
+    SELECT partition_id FROM ducklake_partition_info
+    WHERE table_id = %s AND begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)""")
 _BYTES_OF = sql.SQL(
     "SELECT coalesce(sum(file_size_bytes), 0)::bigint FROM ducklake_data_file WHERE data_file_id = ANY(%s)"
 )
@@ -62,8 +68,18 @@ class FileProjection:
         self._ended: dict[str, dict[int, int]] = {table: {} for table in _DATA_FILE_ID}
         self._awaits_copy = False
 
-    def add(self, table_id: int, ids: FileIds, file: m.DataFile, snapshot_id: int) -> None:
-        """Add a data file; without ``row_id_start`` its rows carry their ids themselves and were counted before."""
+    def add(
+        self,
+        table_id: int,
+        ids: FileIds,
+        file: m.DataFile,
+        snapshot_id: int,
+        written_for: TableDefinition | None = None,
+    ) -> None:
+        """Add a data file; without ``row_id_start`` its rows carry their ids themselves and were counted before.
+
+        written_for: its table as its writer knew it, where that may be another than it is by now.
+        """
         data_file_id, mapping_id, row_id_start = ids.data_file_id, ids.mapping_id, ids.row_id_start
         known = self.tracker.table(table_id)
         definition = known.definition
@@ -93,8 +109,8 @@ class FileProjection:
             for index, text in _partition_rows(definition, file.partition_values):
                 self.buffer.add("ducklake_file_partition_value", (data_file_id, table_id, index, text))
         if file.name_mapping is not None and mapping_id is not None:
-            self._add_mapping(definition, mapping_id, file.name_mapping)
-        self._add_statistics(known, data_file_id, file)
+            self._add_mapping(written_for or definition, mapping_id, file.name_mapping)
+        self._add_statistics(known, data_file_id, file, written_for)
         statistics = known.statistics
         statistics.file_size_bytes += file.file_size_bytes
         statistics.record_count += file.record_count if row_id_start is not None else 0
@@ -126,15 +142,18 @@ class FileProjection:
         for child in mapped.children:
             self._add_mapped(target.children, mapping_id, child, number, counter)
 
-    def _add_statistics(self, known: KnownTable, data_file_id: int, file: m.DataFile) -> None:
+    def _add_statistics(
+        self, known: KnownTable, data_file_id: int, file: m.DataFile, written_for: TableDefinition | None
+    ) -> None:
         told: set[int] = set()
         rows: list[tuple[Any, ...]] = []
         table_id = known.definition.table_id
         if not known.leaves:
             known.leaves = named_leaves(known.definition)
         leaves = known.leaves
+        named = leaves if written_for is None else named_leaves(written_for)
         for entry in expand(file.statistics, self.decode):
-            leaf = leaves.get(entry.column) or leaves.get(fold(entry.column))
+            leaf = named.get(entry.column) or named.get(fold(entry.column))
             if leaf is None or leaf.column_id in told:
                 continue
             told.add(leaf.column_id)
@@ -219,15 +238,43 @@ class FileProjection:
                 statement = _END_STORED.format(sql.Identifier(table))
                 self.buffer.execute(statement, (list(ended), list(ended.values())))
 
-    def replace(self, table_id: int, change: m.Compact, files: Sequence[FileIds], snapshot_id: int) -> None:
-        """A compaction: the replaced files end, the new ones carry their rows' ids (as rewrite_data_files writes it)."""
+    def replace(
+        self, table_id: int, change: m.Compact, files: Sequence[FileIds], snapshot_id: int, base_snapshot_id: int
+    ) -> None:
+        """A compaction: the replaced files end, the new ones carry their rows' ids (as rewrite_data_files writes it).
+
+        Its table may have been altered since its base: columns are then those of its names at the base, and what the
+        partition values meant nobody knows.
+        """
         known = self.tracker.table(table_id)
         row = self.buffer.execute(_BYTES_OF, (list(change.replaced),)).fetchone()
         known.statistics.file_size_bytes -= row[0] if row else 0
         known.dirty = True
         self.end(change.replaced, snapshot_id)
+        written_for, is_partitioned_as_then = known.definition, True
+        if base_snapshot_id < snapshot_id - 1:
+            written_for, is_partitioned_as_then = self._at_base(known.definition, base_snapshot_id)
         for file, ids in zip(change.files, files, strict=True):
-            self.add(table_id, ids, file, snapshot_id)
+            made = file if is_partitioned_as_then else file.replace(partition_values=None)
+            self.add(table_id, ids, made, snapshot_id, written_for)
+
+    def _at_base(self, definition: TableDefinition, base_snapshot_id: int) -> tuple[TableDefinition, bool]:
+        """A table with the names that its columns had at a base, and whether it was partitioned as it is by now."""
+        at_base = (definition.table_id, base_snapshot_id, base_snapshot_id)
+        names = dict(self.buffer.execute(_COLUMNS_AT, at_base).fetchall())
+        row = self.buffer.execute(_PARTITION_AT, at_base).fetchone()
+        partition_id = None if row is None else row[0]
+        return definition.replace(columns=_as_named(definition.columns, names)), partition_id == definition.partition_id
+
+
+def _as_named(columns: Sequence[Column], names: Mapping[int, str]) -> tuple[Column, ...]:
+    """Columns by other names, without those that have none."""
+    named = []
+    for column in columns:
+        children = _as_named(column.children, names)
+        if column.column_id in names and bool(children) == bool(column.children):
+            named.append(column.replace(name=names[column.column_id], children=children))
+    return tuple(named)
 
 
 def _counts(entry: m.ColumnStatistics, record_count: int) -> tuple[int | None, int | None]:

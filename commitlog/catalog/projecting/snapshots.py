@@ -284,7 +284,8 @@ class _ChangesetProjection:
 
     def compact(self, change: m.Compact, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
-        self.files.replace(effect.object_id, change, self.given.files, self.snapshot_id)
+        base = self.proposal.base_snapshot_id
+        self.files.replace(effect.object_id, change, self.given.files, self.snapshot_id, base)
         self.note(f"rewrite_delete:{effect.object_id}")
 
     def row(self, change: m.InsertRow | m.UpdateRow | m.DeleteRow, effect: m.Effect, index: int) -> None:

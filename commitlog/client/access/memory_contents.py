@@ -138,8 +138,11 @@ class MemoryContents:
             given = assigned.of(change, effect)
             if isinstance(change, m.Append | m.Compact | m.Flush):
                 assert effect.object_id is not None
+                # A compaction commits beside alterations of its table, which its writer knew as it was at the base.
+                known_at = proposal.base_snapshot_id if isinstance(change, m.Compact) else snapshot_id
+                then = self.definition_at(effect.object_id, known_at)
                 for file, ids in zip(change.files, given.files, strict=True):
-                    self._add_file(effect.object_id, file, ids, proposal, snapshot_id)
+                    self._add_file(effect.object_id, file, ids, proposal, snapshot_id, then)
                 self._end_replaced(effect.object_id, change, snapshot_id)
             elif isinstance(change, m.Delete):
                 self._delete(change, snapshot_id)
@@ -149,9 +152,10 @@ class MemoryContents:
         for effect, image in moves(outcome):
             self._change_row(effect, image, snapshot_id)
 
-    def _add_file(self, table_id: int, file: m.DataFile, ids: FileIds, by: m.Proposal, snapshot_id: int) -> None:
+    def _add_file(
+        self, table_id: int, file: m.DataFile, ids: FileIds, by: m.Proposal, snapshot_id: int, then: TableDefinition
+    ) -> None:
         live = LiveFile(ids.data_file_id, file.path, by.proposal_id, by.writer_id, by.writer_seq)
-        then = self.definition_at(table_id, snapshot_id)
         self._files[ids.data_file_id] = _File(live, table_id, file, ids.row_id_start, snapshot_id, then)
 
     def _end_replaced(self, table_id: int, change: m.Append | m.Compact | m.Flush, snapshot_id: int) -> None:

@@ -83,6 +83,9 @@ def compact(plan: Plan, change: m.Compact, index: int) -> Planned:
         else:
             certain = False
     made = check_data_files(plan, table, change.files)
+    if plan.names.definition(table) is None:
+        # It commits beside an alteration, after which nobody knows what the partition values of its files mean.
+        plan.bounds.count_bucket_values(table.definition.unknown_buckets(None) * len(change.files))
     for file in change.files:
         plan.ids.data_file(file, None)
     if certain and made != live_rows:

@@ -38,6 +38,7 @@ def check_data_files(plan: Plan, table: TableState, files: tuple[m.DataFile, ...
 def check_data_file(plan: Plan, table: TableState, file: m.DataFile) -> None:
     """Check what a new data file says of itself, and of the table's columns."""
     check_file(plan, table, file)
+    _check_told(file)
     definition = plan.names.definition(table)
     if definition is not None:
         _check_columns(definition, file)
@@ -88,14 +89,19 @@ def _look_closely_at_path(plan: Plan, table: TableState, file: m.DataFile | m.De
         )
 
 
-def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
+def _check_told(file: m.DataFile) -> None:
+    """Check what a file tells of columns, whatever its table's are."""
     if isinstance(file.statistics, tuple):
         for column in file.statistics:
             _check_statistics(file, column)
+    for mapped in file.name_mapping or ():
+        check_text(mapped.source_name, f"a source name of file {quoted(file.path)}")
+
+
+def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
     if file.partition_values is not None:
         _check_partition_values(table, file, file.partition_values)
     for mapped in file.name_mapping or ():
-        check_text(mapped.source_name, f"a source name of file {quoted(file.path)}")
         table.column(mapped.column)
 
 
