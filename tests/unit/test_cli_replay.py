@@ -61,16 +61,17 @@ def test_replay_when_the_last_line_has_no_newline_then_is_decided() -> None:
 
 def test_replay_when_a_line_takes_more_bytes_than_the_log_takes_then_malformed_and_its_id_may_come_again() -> None:
     configure = {"kind": "CONFIGURE", "settings": {"proposal_bytes_max": 2000}}
-    found = outcomes(
-        given=line(1, create())
-        + line(2, configure, base=1)
-        + line(3, append("a"), base=2, message="x" * 2000)
-        + line(3, append("a"), base=2, message="x" * 1000)
-    )
-    assert [each["verdict"] for each in found] == ["COMMITTED", "COMMITTED", "REJECTED", "COMMITTED"]
+    lines = [
+        line(1, create()),
+        line(2, configure, base=1),
+        line(3, append("a"), base=2, message="x" * 2000),
+        line(3, append("a"), base=2, message="x" * 1000),
+    ]
+    found = list(cli_replay.outcomes_of(iter(lines)))
+    assert [str(each.verdict) for each in found] == ["COMMITTED", "COMMITTED", "REJECTED", "COMMITTED"]
     refused = found[2]
-    assert (refused["reason"], refused["proposal_id"], refused["writer_id"]) == ("MALFORMED", FIRST_ID.format(3), "w")
-    assert "bytes, the log's limit is 2,000" in refused["detail"]
+    assert (refused.reason, refused.writer_id, refused.proposal_id) == ("MALFORMED", "w", found[3].proposal_id)
+    assert "bytes, the log's limit is 2,000" in str(refused.detail)
 
 
 @pytest.mark.parametrize("broken", ["decide", "replay"])

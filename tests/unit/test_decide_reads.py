@@ -131,6 +131,7 @@ def test_listed_files_when_compacted_and_deleted_from_after_that_then_conflict(l
         ("TABLE_DELETED_FROM", newest)
     ]
     assert serializable(log, read_table(files=[2]), base=moved) == [f"TABLE_DELETED_FROM@{log.head}"]
+    assert serializable(log, read_table(files=[2, newest]), base=moved) == [f"TABLE_DELETED_FROM@{log.head}"]
     log.commit(delete_whole(newest))
     assert serializable(log, read_table(files=[0]), base=base) == [f"TABLE_DELETED_FROM@{log.head}"]
 

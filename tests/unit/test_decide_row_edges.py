@@ -76,6 +76,47 @@ def test_a_key_that_is_none_then_invalid_and_the_text_says_why(log: DecidedLog, 
     assert why in str(log.refused("INVALID", request_).detail)
 
 
+@pytest.mark.parametrize(
+    ("kind", "first", "same"),
+    [
+        ("blob", "a\\xff", "\\x61\\xFF"),
+        ("timestamp", "2024-01-01 00:00:00.5", "2024-01-01T00:00:00.500000000"),
+        ("timestamptz", "2024-01-01 00:00:00Z", "2024-01-01 01:00:00+01"),
+        ("time", "01:00", "01:00:00.000"),
+    ],
+)
+def test_a_key_unique_value_or_reference_written_in_two_ways_then_it_is_one(kind: str, first: str, same: str) -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", f"id {kind}, u {kind}", unique=[["u"]]))
+    refers = [{"columns": ["id"], "ref_schema": "main", "ref_table": "k", "ref_columns": ["id"]}]
+    log.commit(keyed_table("c", f"id {kind}, v {kind}", foreign_keys=refers))
+    log.commit(insert(id=first, u=first))
+    assert "already has a row" in str(log.refused("INVALID", insert(id=same)).detail)
+    other = {"blob": "z", "time": "02:00"}.get(kind, "2025-01-01 00:00:00Z" if kind == "timestamptz" else "2025-01-01")
+    assert "UNIQUE" in str(log.refused("INVALID", insert(id=other, u=same)).detail)
+    log.commit(insert("c", id=same))
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad", "digits"),
+    [
+        ("timestamp_s", "2024-01-01 00:00:01.000", "2024-01-01 00:00:00.4", 0),
+        ("timestamp_ms", "2024-01-01 00:00:00.123000", "2024-01-01 00:00:00.1234", 3),
+        ("timestamp", "2024-01-01 00:00:00.123456000", "2024-01-01 00:00:00.1234561", 6),
+        ("timestamptz", "2024-01-01 00:00:00.123456Z", "2024-01-01 00:00:00.0000001Z", 6),
+        ("time", "12:00:00.123456", "12:00:00.1234561", 6),
+        ("timestamp_ns", "2024-01-01 00:00:00.123456789", None, 9),
+    ],
+)
+def test_a_time_finer_than_its_column_then_invalid(kind: str, good: str, bad: str | None, digits: int) -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", f"id {kind}, v varchar"))
+    log.commit(insert(id=good))
+    if bad is not None:
+        told = str(log.refused("INVALID", insert(id=bad)).detail)
+        assert f"more than the {digits} digits of a second that " in told
+
+
 def test_a_replicated_update_of_a_key_that_is_not_there_yet_then_as_an_update_before_its_insert(
     log: DecidedLog,
 ) -> None:

@@ -20,6 +20,11 @@ from commitlog.domain.model.definitions import PartitionKey
         ("list(map(varchar, varchar))", [{"{}": "{x}"}], [{"}": "x"}]),
         ("list(map(varchar, int64))", [{"{": 1}], [{"}": 1}]),
         ("struct(l list(int64))", {"l": [1]}, None),
+        ("list(json)", ["1", {"a": "]"}, None], None),
+        ("list(struct(a json))", [{"a": {"b": "x"}}], [{"a": {"b": "}{}"}}]),
+        ("list(list(json))", [["1", {"a": "}"}]], None),
+        ("struct(a struct(b list(json)))", {"a": {"b": [1, "[]"]}}, {"a": {"b": ['"}"']}}),
+        ("list(struct(a blob))", [{"a": "x"}, {"a": None}], [{"a": "\\x7D"}]),
     ],
 )
 def test_text_in_nested_values_then_only_what_a_stock_reader_can_read(kind: str, good: Any, bad: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import struct
@@ -10,7 +9,16 @@ from decimal import Decimal
 from typing import Any
 
 from commitlog.domain.model import RowValue
-from commitlog.domain.model.types import INTEGER_BITS, TIMESTAMPS, ColumnType, canonical_value, value_text
+from commitlog.domain.model.nested_text import json_list_text, json_text
+from commitlog.domain.model.types import (
+    INTEGER_BITS,
+    TIMESTAMPS,
+    ColumnType,
+    blob_bytes,
+    canonical_value,
+    is_json_list,
+    value_text,
+)
 
 _COLUMNS = {
     "boolean": "boolean", "int8": "smallint", "int16": "smallint", "int32": "integer", "int64": "bigint",
@@ -41,11 +49,11 @@ def to_rows_table(data_type: ColumnType, value: RowValue) -> Any:
         case "varchar":
             return str(value).encode()
         case "json":
-            return (value if isinstance(value, str) else json.dumps(value)).encode()
+            return json_text(value).encode()
         case "blob":
             return blob_bytes(str(value))
         case "struct" | "list" | "map":
-            return literal(data_type, value)
+            return _nested(data_type, value)
         case "boolean" | "float64":
             return canonical_value(data_type, value)
         case "float32":
@@ -88,17 +96,20 @@ def _time_with_zone(data_type: ColumnType, text: str) -> str:
     return value_text(data_type, canonical_value(data_type, text)) + "+00"
 
 
-def blob_bytes(text: str) -> bytes:
-    """The bytes of a blob in DuckDB's text form: ``\\xAA`` for what is not printable."""
-    parts = re.split(r"\\x([0-9A-Fa-f]{2})", text)
-    return b"".join(bytes.fromhex(part) if index % 2 else part.encode() for index, part in enumerate(parts))
+def _nested(data_type: ColumnType, value: RowValue) -> str:
+    """A nested value, as DuckDB's text form of structs, lists and maps has it."""
+    if isinstance(value, list) and is_json_list(data_type):
+        return json_list_text(value)
+    return literal(data_type, value)
 
 
 def literal(data_type: ColumnType, value: RowValue) -> str:
-    """A value inside a nested one, as DuckDB's text form of structs, lists and maps has it."""
+    """A value inside a nested one."""
     if value is None:
         return "NULL"
     if data_type.name == "list" and isinstance(value, list):
+        if is_json_list(data_type):
+            return _quoted(json_list_text(value))
         return "[" + ", ".join(literal(data_type.fields[0][1], item) for item in value) + "]"
     if data_type.name == "struct" and isinstance(value, dict):
         by_name = {name.lower(): item for name, item in value.items()}
@@ -107,7 +118,11 @@ def literal(data_type: ColumnType, value: RowValue) -> str:
     if data_type.name == "map" and isinstance(value, dict):
         key, inner = data_type.fields[0][1], data_type.fields[1][1]
         return "{" + ", ".join(f"{literal(key, k)}={literal(inner, v)}" for k, v in value.items()) + "}"
-    if isinstance(value, str) and data_type.name in ("varchar", "json", "blob"):
+    if data_type.name == "json":
+        return _quoted(json_text(value))
+    if data_type.name == "blob":
+        return _quoted(str(canonical_value(data_type, value)))
+    if isinstance(value, str) and data_type.name in ("varchar", "geometry", "variant"):
         return _quoted(value)
     return _text(data_type, value)
 

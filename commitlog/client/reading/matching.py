@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from commitlog.client.reading.stored_rows import blob_bytes
+from commitlog.client.reading.stored_rows import bytes_of
 from commitlog.client.tables.arrow_schemas import arrow_type
 from commitlog.client.tables.filters import Excluded
 from commitlog.domain.model import FilterOp, Predicate, Scalar
@@ -124,7 +124,7 @@ def _compared(column: Column, value: Scalar) -> Any:
             f"the filter on column {column.name} ({column.type}): the value {value!r} {error}"
         ) from None
     if column.type.name == "blob":
-        return blob_bytes(str(value))
+        return bytes_of(str(value))
     if column.type.name in TIMESTAMPS or column.type.name == "time":
         return _moment(column, canonical)
     return canonical

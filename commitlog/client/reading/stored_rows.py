@@ -13,7 +13,7 @@ import pyarrow as pa
 from commitlog.client.tables.arrow_schemas import arrow_schema
 from commitlog.client.tables.nested_literals import parse_nested
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import ColumnType
+from commitlog.domain.model.types import ColumnType, blob_bytes
 
 _ZONE = re.compile(r"[+-]\d{2}(:?\d{2})?(:?\d{2})?$")
 _PART = re.compile(r"([+-]?\d+) ?([a-zA-Z]+)")
@@ -84,7 +84,7 @@ def _value(data_type: ColumnType, value: Any) -> Any:
             pairs = value.items() if isinstance(value, Mapping) else value
             return [(_value(inner[0], key), _value(inner[1], item)) for key, item in pairs]
         case "blob":
-            return blob_bytes(value)
+            return bytes_of(value)
         case "interval":
             return _interval(value)
         case "timetz" | "time":
@@ -94,12 +94,9 @@ def _value(data_type: ColumnType, value: Any) -> Any:
     return bytes(value).decode() if isinstance(value, bytes | memoryview) else str(value)
 
 
-def blob_bytes(value: Any) -> bytes:
-    """The bytes of a blob, which may be in DuckDB's text form: ``\\\\xAA`` for what is not printable."""
-    if not isinstance(value, str):
-        return bytes(value)
-    parts = re.split(r"\\x([0-9A-Fa-f]{2})", value)
-    return b"".join(bytes.fromhex(part) if index % 2 else part.encode() for index, part in enumerate(parts))
+def bytes_of(value: Any) -> bytes:
+    """The bytes of a blob, which may be in DuckDB's text form."""
+    return blob_bytes(value) if isinstance(value, str) else bytes(value)
 
 
 def _interval(text: str) -> pa.MonthDayNano:

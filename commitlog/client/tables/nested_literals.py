@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -36,6 +37,8 @@ class _Reader:
             self.at += 4
             return None
         match data_type.name:
+            case "list" if inner[0].name == "json":
+                return [None if each is None else json.dumps(each) for each in self._json_list()]
             case "list":
                 return self._items("[", "]", lambda: self.value(inner[0]))
             case "struct":
@@ -43,6 +46,13 @@ class _Reader:
             case "map":
                 return self._items("{", "}", lambda: self._entry(inner[0], inner[1]))
         return self._flat()
+
+    def _json_list(self) -> list[Any]:
+        """JSON's own text, in quotes where it is inside of something else."""
+        if not self.text.startswith("[", self.at):
+            return list(json.loads(self._flat()))
+        found, self.at = json.JSONDecoder().raw_decode(self.text, self.at)
+        return list(found)
 
     def _field(self, data_type: ColumnType) -> tuple[str, Any]:
         name = self._flat()

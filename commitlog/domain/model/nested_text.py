@@ -7,8 +7,11 @@ which no such bracket comes before its opening one, and hardly any other.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 from commitlog.domain.model import RowValue
-from commitlog.domain.model.types import NESTED, ColumnType, fold
+from commitlog.domain.model.types import NESTED, ColumnType, canonical_value, fold, is_json_list
 
 _OPENING = {"]": "[", "}": "{"}
 
@@ -20,13 +23,14 @@ def check_nested_text(
 
     The value must be one of its type already.
     """
-    if data_type.name in NESTED:
+    if data_type.name in NESTED and not is_json_list(data_type):
         if depth:
             closing |= {"]" if data_type.name == "list" else "}"}
         _check_inside(data_type, value, closing, depth + 1)
-    elif isinstance(value, str) and closing:
+    elif closing and value is not None:
+        text = _text(data_type, value)
         for bracket in sorted(closing):
-            if _closes_early(value, bracket):
+            if _closes_early(text, bracket):
                 raise ValueError(f"has {bracket} in a text nested twice, which DuckDB cannot read outside of files")
 
 
@@ -40,6 +44,26 @@ def _check_inside(data_type: ColumnType, value: RowValue, closing: frozenset[str
             if data_type.name == "map":
                 check_nested_text(by_name["key"], name, closing, depth)
             check_nested_text(by_name["value" if data_type.name == "map" else fold(name)], item, closing, depth)
+
+
+def json_text(value: RowValue) -> str:
+    """The text of a JSON value, which may be that text already."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def json_list_text(values: Sequence[RowValue]) -> str:
+    """A list of JSON values, of which DuckDB takes nothing but JSON's own text."""
+    return "[" + ", ".join("null" if each is None else json_text(each) for each in values) + "]"
+
+
+def _text(data_type: ColumnType, value: RowValue) -> str:
+    """What stands in quotes for a value inside a nested one; empty for what no quotes are needed for."""
+    if isinstance(value, list) and is_json_list(data_type):
+        return json_list_text(value)
+    if data_type.name == "json":
+        return json_text(value)
+    found = canonical_value(data_type, value) if data_type.name == "blob" else value
+    return found if isinstance(found, str) else ""
 
 
 def _closes_early(text: str, closing: str) -> bool:

@@ -8,7 +8,7 @@ from commitlog.domain.model import InvalidCode, RowValue
 from commitlog.domain.model.defining import default_value
 from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.model.nested_text import check_nested_text
-from commitlog.domain.model.types import canonical_value, check_json_type, fold
+from commitlog.domain.model.types import canonical_value, check_json_type, check_second_digits, fold
 from commitlog.errors import InvalidChangeError
 
 
@@ -47,6 +47,7 @@ def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[st
             if column.name in given:
                 check_json_type(column.type, value)
             canonical_value(column.type, value)
+            check_second_digits(column.type, value)
             check_nested_text(column.type, value)
         except ValueError as error:
             shown = str(value) if len(str(value)) <= 60 else str(value)[:57] + "..."

@@ -6,6 +6,7 @@ The names are those of the DuckLake 1.0 specification ("Data Types"). Nested typ
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
@@ -19,6 +20,7 @@ from uuid import UUID
 
 from commitlog.domain.model import RowValue
 from commitlog.domain.model.record import Remade
+from commitlog.domain.model.well_known_text import check_geometry
 
 INTEGER_BITS = {
     "int8": (True, 8), "int16": (True, 16), "int32": (True, 32), "int64": (True, 64), "int128": (True, 128),
@@ -179,6 +181,11 @@ def fold(name: str) -> str:
     return name.lower() if name.isascii() else name.translate(_FOLD)
 
 
+def is_json_list(data_type: ColumnType) -> bool:
+    """Whether a list's elements are JSON."""
+    return data_type.name == "list" and data_type.fields[0][1].name == "json"
+
+
 def is_keyable(data_type: ColumnType) -> bool:
     """Whether equality of values is exact enough for a primary key, a UNIQUE constraint or a reference."""
     return data_type.name not in _UNKEYABLE
@@ -314,6 +321,41 @@ def _text(value: RowValue, _: ColumnType) -> str:
     return value
 
 
+_ESCAPED = re.compile(r"\\x([0-9A-Fa-f]{2})")
+_AS_IT_IS = frozenset(range(32, 127)) - frozenset(b"\\'\"")
+
+
+def blob_bytes(text: str) -> bytes:
+    """The bytes of a blob in DuckDB's text form: ``\\xAA`` for what is not printable."""
+    parts = _ESCAPED.split(text)
+    return b"".join(bytes.fromhex(part) if index % 2 else part.encode() for index, part in enumerate(parts))
+
+
+def _blob(value: RowValue, data_type: ColumnType) -> str:
+    """Each byte in the one way in which DuckDB writes it."""
+    return "".join(chr(byte) if byte in _AS_IT_IS else f"\\x{byte:02X}" for byte in blob_bytes(_text(value, data_type)))
+
+
+def _geometry(value: RowValue, data_type: ColumnType) -> str:
+    text = _text(value, data_type)
+    check_geometry(text)
+    return text
+
+
+def _json(value: RowValue, _: ColumnType) -> RowValue:
+    """Text is JSON's own; all else is what JSON is made of."""
+    if isinstance(value, str):
+        try:
+            json.dumps(json.loads(value, parse_constant=_no_constant), ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            raise ValueError("is no JSON text") from None
+    return value
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(name)
+
+
 def _uuid(value: RowValue, _: ColumnType) -> str:
     try:
         return str(UUID(_text(value, _)))
@@ -425,8 +467,8 @@ def _map(value: RowValue, data_type: ColumnType) -> object:
 
 
 _READERS: dict[str, Callable[[RowValue, ColumnType], object]] = {
-    "boolean": _boolean, "decimal": _decimal, "varchar": _text, "blob": _text, "uuid": _uuid, "json": _anything,
-    "date": _date, "time": _time, "timetz": _time, "interval": _interval, "variant": _anything, "geometry": _text,
+    "boolean": _boolean, "decimal": _decimal, "varchar": _text, "blob": _blob, "uuid": _uuid, "json": _json,
+    "date": _date, "time": _time, "timetz": _time, "interval": _interval, "variant": _anything, "geometry": _geometry,
     "struct": _struct, "list": _list, "map": _map,
     **dict.fromkeys(INTEGER_BITS, _integer), "float32": _float32, "float64": _float, **dict.fromkeys(TIMESTAMPS, _timestamp),
 }  # fmt: skip
@@ -452,6 +494,21 @@ def check_json_type(data_type: ColumnType, value: RowValue) -> None:
         raise ValueError(f"is text, not {'true or false' if data_type.name == 'boolean' else 'a number'}")
     if data_type.name in FLOATS and value.lower() not in _NUMBER_WORDS:
         raise ValueError("is text, not a number")
+
+
+_SECOND_DIGITS = {
+    "timestamp_s": 0, "timestamp_ms": 3, "timestamp": 6, "timestamptz": 6, "time": 6, "timetz": 6,
+}  # fmt: skip
+
+
+def check_second_digits(data_type: ColumnType, value: RowValue) -> None:
+    """Raise ValueError for a time that is finer than a column of the type can hold; it must be a time already."""
+    digits = _SECOND_DIGITS.get(data_type.name)
+    if digits is not None and value is not None:
+        nanoseconds = canonical_value(data_type, value)
+        assert isinstance(nanoseconds, int)
+        if nanoseconds % 10 ** (9 - digits):
+            raise ValueError(f"has more than the {digits} digits of a second that {data_type.catalog_name} holds")
 
 
 def value_text(data_type: ColumnType, value: object) -> str:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
-from commitlog.client.reading.stored_rows import blob_bytes
+from commitlog.client.reading.stored_rows import bytes_of
 from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import Predicate
@@ -165,5 +165,5 @@ def _values(column: Column, rows: Sequence[Mapping[int, Any]]) -> pa.Array:
     key = column.column_id
     if column.type.name == "blob":
         given = [row.get(key) for row in rows]
-        return pa.array([None if each is None else blob_bytes(each) for each in given], pa.binary())
+        return pa.array([None if each is None else bytes_of(each) for each in given], pa.binary())
     return pa.array([as_text(row.get(key, column.initial_default)) for row in rows], pa.string())
