@@ -26,6 +26,7 @@ REPLICAS = 3
 """Of each partition, where there are brokers enough."""
 VISIBLE_TIMEOUT_S = 30.0
 FENCED, FENCED_PAUSE_S = "brokers are currently fenced", 0.2
+HEARD_TIMEOUT_S, HEARD_PAUSE_S = 1.0, 0.005
 RECEIPTS_KEPT_MS = 60 * 60 * 1000
 HEARTBEATS_KEPT_MS = 10 * 60 * 1000
 
@@ -187,7 +188,11 @@ def _check_settings(topic: str, wanted: Mapping[str, str], found: Mapping[str, s
 
 
 def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
-    """Lets the topics take proposals of a size that CONFIGURE has raised; never takes room away."""
+    """Lets the topics take proposals of a size that CONFIGURE has raised; never takes room away.
+
+    Whoever is answered then proposes as much: a broker is waited for that has not heard of it yet, but no longer than a standby
+    waits for a sequencer.
+    """
     admin = make_admin(settings)
     names = topics_of(settings.log)
     wanted = {
@@ -195,19 +200,26 @@ def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
         for name, (_, config) in wanted_topics(settings.log, 1, proposal_bytes_max).items()
         if name != names.control
     }
-    changes = []
-    for name, found in described(settings, admin, wanted).items():
-        actual = int(found["max.message.bytes"] or 0)
-        if actual < wanted[name]:
-            changes.append(_raised(name, wanted[name]))
-    if changes:
-        answered(
-            settings,
-            lambda: [
-                future.result()
-                for future in admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S).values()
-            ],
-        )
+    narrow = _too_narrow(settings, admin, wanted)
+    if not narrow:
+        return
+    changes = [_raised(name, wanted[name]) for name in narrow]
+    answered(
+        settings,
+        lambda: [
+            future.result()
+            for future in admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S).values()
+        ],
+    )
+    deadline = settings.machine.now_s() + HEARD_TIMEOUT_S
+    while _too_narrow(settings, admin, wanted) and settings.machine.now_s() < deadline:
+        settings.machine.sleep(HEARD_PAUSE_S)
+
+
+def _too_narrow(settings: Settings, admin: AdminClient, wanted: Mapping[str, int]) -> list[str]:
+    """The topics that do not take messages of so many bytes."""
+    found = described(settings, admin, wanted)
+    return [name for name, size in wanted.items() if int(found[name]["max.message.bytes"] or 0) < size]
 
 
 def described(settings: Settings, admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
