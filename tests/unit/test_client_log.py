@@ -429,6 +429,30 @@ def test_explain_when_too_late_then_says_until_when_it_was_asked_for() -> None:
     assert "it was to be decided before 2023-11-14 22:13:20 UTC (decide_before_ms)" in story
 
 
+def test_files_when_compacted_beside_an_alteration_then_their_statistics_go_by_the_names_of_the_base() -> None:
+    log = InMemoryCommitLog()
+
+    def commit(base: int, change: m.Change) -> None:
+        receipt = log.submit(m.Proposal(new_proposal_id(), "w", base, (change,)))
+        assert receipt.verdict is m.Verdict.COMMITTED, receipt.detail
+
+    def file(path: str) -> m.DataFile:
+        told = (m.ColumnStatistics("a", 1, 1, 0, 1), m.ColumnStatistics("b", 2, 2, 0, 1))
+        return m.DataFile(path, 1, 100, statistics=told)
+
+    commit(0, m.CreateTable("main", "t", (m.ColumnSpec("a", "int64"), m.ColumnSpec("b", "int64"))))
+    commit(1, m.Append("main", "t", (file("first.parquet"),)))
+    renamed = [("a", "x"), ("b", "a"), ("x", "b")]
+    steps = tuple(m.Alteration(m.AlterOp.RENAME_COLUMN, name=old, new_name=new) for old, new in renamed)
+    commit(2, m.AlterTable("main", "t", steps))
+    commit(2, m.Compact("main", "t", (0,), (file("second.parquet"),)))
+    contents = log._access.contents()
+    table = contents.table_at("main", "t", 4)
+    assert table is not None
+    asked = m.Predicate("a", m.FilterOp.EQ, 2)
+    assert [each.path.rpartition("/")[2] for each in contents.files_at(table, 4, where=[asked])] == ["second.parquet"]
+
+
 def test_submit_when_invalid_then_answer_repeat_and_story_have_the_code(log: InMemoryCommitLog) -> None:
     proposal = m.Proposal(new_proposal_id(), "w", 0, (m.DropTable("main", "gone"),))
     first, again = log.submit(proposal), log.submit(proposal)
