@@ -55,6 +55,20 @@ def decide_some(settings: Settings, ids: Ids, start: int, count: int) -> None:
             assert publisher.submit(proposal(ids, base, change, writer_seq=base)).snapshot_id == base + 1
 
 
+def decide_until_told(settings: Settings, ids: Ids, start: int, count: int) -> int:
+    """Decides so many, and more until the log says that more is told than before; the number of the next.
+
+    What was told is known when the receipts are acknowledged, perhaps only after further decisions.
+    """
+    before = told(settings)
+    decide_some(settings, ids, start, count)
+    decided = start + count
+    while told(settings) == before:
+        decide_some(settings, ids, decided, 2)
+        decided += 2
+    return decided
+
+
 def told(settings: Settings) -> int:
     """The last outcome that the log says to be told: where a checkpoint made now lies."""
     return all_records(settings)[-1].told
@@ -93,33 +107,29 @@ def first_offset(settings: Settings, partition: int) -> int:
 
 
 def test_checkpoint_when_loaded_then_the_state_is_the_replayed_one(settings: Settings, ids: Ids) -> None:
-    decide_some(settings, ids, 0, 5)
+    decided = decide_until_told(settings, ids, 0, 5)
     at = told(settings)
-    assert 0 < at < 5
+    assert 0 < at < decided
     path = checkpoint_now(settings)
-    decide_some(settings, ids, 5, 3)
+    decide_some(settings, ids, decided, 3)
     start, state = loaded(settings, with_checkpoints=True)
     assert (start, state) == (at, loaded(settings, with_checkpoints=False)[1])
     assert path.name.split("-")[1:3] == [f"{at:020d}", "r1"]
 
 
 def test_sequencer_when_it_starts_from_a_checkpoint_then_decides_as_ever(settings: Settings, ids: Ids) -> None:
-    decide_some(settings, ids, 0, 4)
+    decided = decide_until_told(settings, ids, 0, 4)
     checkpoint_now(settings)
-    decide_some(settings, ids, 4, 3)
-    assert [outcome.seq for outcome in all_outcomes(settings)] == list(range(1, 8))
+    decide_some(settings, ids, decided, 3)
+    assert [outcome.seq for outcome in all_outcomes(settings)] == list(range(1, decided + 4))
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut", "empty", "other rules"])
 def test_checkpoint_when_broken_then_the_one_before_is_taken(settings: Settings, ids: Ids, damage: str) -> None:
-    decide_some(settings, ids, 0, 2)
+    decided = decide_until_told(settings, ids, 0, 2)
     before = told(settings)
     checkpoint_now(settings)
-    decided = 2
-    while told(settings) == before:
-        # What was told is known when the receipts are acknowledged, perhaps after the next decision.
-        decide_some(settings, ids, decided, 2)
-        decided += 2
+    decide_until_told(settings, ids, decided, 1)
     newest = checkpoint_now(settings)
     assert loaded(settings, with_checkpoints=True)[0] == told(settings)
     opened = next(load_checkpoints(settings))
@@ -171,8 +181,9 @@ def test_checkpoint_when_it_does_not_fit_the_log_then_skipped(settings: Settings
 
 def test_checkpoint_when_there_are_many_then_three_are_kept(settings: Settings, ids: Ids) -> None:
     made: list[int] = []
-    for start in range(5):
-        decide_some(settings, ids, start, 1)
+    decided = 0
+    for _ in range(5):
+        decided = decide_until_told(settings, ids, decided, 1)
         checkpoint_now(settings)
         made.append(told(settings))
     names = sorted(path.name for path in checkpoint_dir_of(settings).iterdir())
@@ -196,21 +207,21 @@ def test_checkpoint_when_the_process_dies_while_writing_then_there_is_none(
 
 def test_proposals_when_decided_then_trimmed_and_undecided_ones_stay(settings: Settings, ids: Ids) -> None:
     partition = partition_for("w1", 2)
-    decide_some(settings, ids, 0, 4)
-    waiting = [encode_proposal(proposal(ids, 4, append(f"late{i}"))) for i in range(3)]
+    decided = decide_until_told(settings, ids, 0, 4)
+    waiting = [encode_proposal(proposal(ids, decided, append(f"late{i}"))) for i in range(3)]
     write_raw(settings, topics_of(settings.log).proposals, *waiting, partition=partition)
     assert first_offset(settings, partition) == 0
     at = told(settings)
     checkpoint_now(settings)
     assert first_offset(settings, partition) == at > 0
-    decide_some(settings, ids, 7, 1)
+    decide_some(settings, ids, decided + 3, 1)
     outcomes = all_outcomes(settings)
-    assert [outcome.source.offset for outcome in outcomes] == list(range(8))
+    assert [outcome.source.offset for outcome in outcomes] == list(range(decided + 4))
     assert {outcome.verdict for outcome in outcomes} == {m.Verdict.COMMITTED}
 
 
 def test_checkpointer_when_enough_was_decided_then_writes_one(settings: Settings, ids: Ids) -> None:
-    decide_some(settings, ids, 0, 3)
+    decide_until_told(settings, ids, 0, 3)
     at = told(settings)
     checkpointer = Checkpointer(settings, every_outcomes=at, every_s=3600)
 
@@ -228,28 +239,28 @@ def test_checkpointer_when_enough_was_decided_then_writes_one(settings: Settings
 def test_state_after_when_asked_for_any_outcome_then_as_it_was_with_and_without_checkpoints(
     settings: Settings, ids: Ids
 ) -> None:
-    decide_some(settings, ids, 0, 6)
+    decided = decide_until_told(settings, ids, 0, 6)
     genesis, *outcomes = (record.value for record in all_records(settings))
     assert isinstance(genesis, m.Genesis)
     state = new_state(genesis)
     expected = [state_hash(state)] + [
         state_hash(replay(state, each)) for each in outcomes if isinstance(each, m.Outcome)
     ]
-    found = [state_hash(state_after(settings, seq, outcomes_max=100)) for seq in range(7)]
+    found = [state_hash(state_after(settings, seq, outcomes_max=100)) for seq in range(decided + 1)]
     assert found == expected
     at = told(settings)
     checkpoint_now(settings)
-    decide_some(settings, ids, 6, 2)
+    decide_some(settings, ids, decided, 2)
     assert state_hash(state_after(settings, 3, outcomes_max=100)) == expected[3]
     assert state_hash(state_after(settings, at, outcomes_max=0)) == expected[at]
 
 
 def test_state_after_when_too_many_outcomes_would_be_replayed_then_says_so(settings: Settings, ids: Ids) -> None:
-    decide_some(settings, ids, 0, 4)
-    with pytest.raises(HistoryUnavailableError, match=r"4 outcomes would have to be replayed, which is more than 3"):
-        state_after(settings, 4, outcomes_max=3)
+    last = decide_until_told(settings, ids, 0, 4)
+    with pytest.raises(HistoryUnavailableError, match=rf"{last} outcomes would have .*, which is more than {last - 1}"):
+        state_after(settings, last, outcomes_max=last - 1)
     checkpoint_now(settings)
-    assert state_after(settings, 4, outcomes_max=3).next_seq == 5
+    assert state_after(settings, last, outcomes_max=last - 1).next_seq == last + 1
 
 
 def test_state_after_when_the_beginning_is_gone_then_says_so(settings: Settings, ids: Ids) -> None:
@@ -264,7 +275,7 @@ def test_state_after_when_the_beginning_is_gone_then_says_so(settings: Settings,
 def test_checkpointer_when_the_disk_is_full_then_it_goes_on_and_leaves_nothing_there(
     settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decide_some(settings, ids, 0, 3)
+    decide_until_told(settings, ids, 0, 3)
     monkeypatch.setattr(checkpoint, "FAILED_PAUSE_S", 0.0)
     is_full, tried = True, threading.Event()
 
