@@ -230,7 +230,11 @@ def test_backup_when_restored_into_an_empty_broker_and_database_then_the_log_goe
     save_checkpoint(small)
     run(small, "backup", "--to", str(archive), "--range", RANGE)
     decide(small, 5)
-    noted = run(small, "backup", "--to", str(archive), "--range", RANGE).output.split()[-1]
+    assert "the archive at" in str(run(small, "backup", "--to", str(archive), "--range", "3", code=1).exception)
+    noted = run(small, "backup", "--to", str(archive)).output.split()[-1]
+    assert (
+        f"the next range of {RANGE} snapshots is not closed yet" in run(small, "archive", "--to", str(archive)).output
+    )
     expected = catalog_of(small)
     # A broker that has nothing of the log: here, its topics are deleted.
     delete_topics(small, *topics_of(small.log)[:5])

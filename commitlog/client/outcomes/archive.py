@@ -58,7 +58,7 @@ def archive(
     settings: Settings,
     to: str,
     *,
-    range_snapshots: int = RANGE_SNAPSHOTS,
+    range_snapshots: int | None = None,
     on_range: Callable[[ArchivedRange], None] = lambda _: None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[ArchivedRange]:
@@ -67,7 +67,7 @@ def archive(
     Args:
         settings: which log.
         to: a folder, or an object store's URL.
-        range_snapshots: how many snapshots a file covers; an archive keeps the number that it began with.
+        range_snapshots: how many snapshots a file covers; None is as many as the archive began with, 100,000 in a new one.
         on_range: told after every file.
         on_progress: told how many records of the log are read, and how many there are.
 
@@ -77,19 +77,22 @@ def archive(
     """
     files = _Files(to)
     done = files.names()
-    after = files.position(done[-1], range_snapshots) if done else None
+    length = files.range_snapshots(range_snapshots)
+    after = files.position(done[-1]) if done else None
     written: list[ArchivedRange] = []
     with ResultsReader(settings, after=after) as reader:
-        for first, records in _closed(reader, range_snapshots, len(done), on_progress):
+        for first, records in _closed(reader, length, len(done), on_progress):
             assert reader.position is not None
-            made = files.write(reader.position.log_id, first, range_snapshots, records)
+            made = files.write(reader.position.log_id, first, length, records)
             written.append(made)
             on_range(made)
     return written
 
 
-def back_up(settings: Settings, to: str, *, range_snapshots: int = RANGE_SNAPSHOTS) -> LogPosition:
+def back_up(settings: Settings, to: str, *, range_snapshots: int | None = None) -> LogPosition:
     """Bring an archive up to now, and write what comes after its last closed range beside it; gives the last outcome of it.
+
+    ``range_snapshots`` is that of `archive`.
 
     Raises:
         ConfigurationError: the archive holds ranges of another length, or the log is empty.
@@ -116,7 +119,12 @@ def archived_position(to: str) -> LogPosition | None:
     """The last outcome that an archive holds; None when it is empty."""
     files = _Files(to)
     names = files.names()
-    return files.position(names[-1], None) if names else None
+    return files.position(names[-1]) if names else None
+
+
+def range_of(to: str) -> int:
+    """How many snapshots a file of an archive covers, and will where it has none yet."""
+    return _Files(to).range_snapshots(None)
 
 
 class ArchivedRecord(NamedTuple):
@@ -130,7 +138,7 @@ class ArchivedRecord(NamedTuple):
 def archived_ends(to: str) -> list[LogPosition]:
     """The last outcome of each closed range."""
     files = _Files(to)
-    return [files.position(name, None) for name in files.names()]
+    return [files.position(name) for name in files.names()]
 
 
 def archived_records(to: str, *, with_end: bool = False) -> Iterator[ArchivedRecord]:
@@ -242,19 +250,30 @@ class _Files:
         name, names = f"{_END}/outcomes.parquet", self.names()
         if self._filesystem.get_file_info(f"{self._folder}/{name}").type is not fs.FileType.File:
             return []
-        begins = int(pq.read_schema(f"{self._folder}/{name}", filesystem=self._filesystem).metadata[_AFTER])
-        closed = self.position(names[-1], None).seq if names else -1
+        begins = int(self._metadata(name)[_AFTER])
+        closed = self.position(names[-1]).seq if names else -1
         return [name] if begins == closed else []
 
-    def position(self, name: str, range_snapshots: int | None) -> LogPosition:
-        metadata = pq.read_schema(f"{self._folder}/{name}", filesystem=self._filesystem).metadata
-        length = int(metadata[_RANGE])
-        if range_snapshots is not None and length != range_snapshots:
+    def range_snapshots(self, asked: int | None) -> int:
+        """How many snapshots each file has, which is what is asked for only where there is none yet."""
+        names = self.names()
+        if not names:
+            return asked or RANGE_SNAPSHOTS
+        length = int(self._metadata(names[0])[_RANGE])
+        if asked not in (None, length):
             raise ConfigurationError(
-                f"the archive at {self._to} has ranges of {length} snapshots: go on with that number"
+                f"the archive at {self._to} has ranges of {length} snapshots: go on with that number, or without any"
             )
-        log_id, seq, epoch, digest, offset = json.loads(metadata[_POSITION])
+        return length
+
+    def position(self, name: str) -> LogPosition:
+        """The last outcome that a file holds."""
+        log_id, seq, epoch, digest, offset = json.loads(self._metadata(name)[_POSITION])
         return LogPosition(bytes.fromhex(log_id), seq, epoch, bytes.fromhex(digest), offset)
+
+    def _metadata(self, name: str) -> dict[bytes, bytes]:
+        metadata: dict[bytes, bytes] = pq.read_schema(f"{self._folder}/{name}", filesystem=self._filesystem).metadata
+        return metadata
 
     def batches(self, name: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of a file, some at a time."""
@@ -273,7 +292,7 @@ class _Files:
     def write_end(self, records: list[ResultRecord]) -> None:
         """Write what comes after the closed ranges, in the place of what was there."""
         names = self.names()
-        after = self.position(names[-1], None).seq if names else -1
+        after = self.position(names[-1]).seq if names else -1
         self._write(f"{_END}/outcomes.parquet", records, {_AFTER: str(after).encode()})
 
     def _write(self, name: str, records: list[ResultRecord], metadata: dict[bytes, bytes]) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 
 import click
 
-from commitlog.client.outcomes.archive import RANGE_SNAPSHOTS, ArchivedRange, archive
+from commitlog.client.outcomes.archive import RANGE_SNAPSHOTS, ArchivedRange, archive, range_of
 from commitlog.config import Settings
 from commitlog.ops.cli.ages import read_age_ms
 from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
@@ -18,17 +18,18 @@ def _age_ms(_: click.Context, __: click.Parameter, text: str | None) -> int | No
     return None if text is None else read_age_ms(text)
 
 
-@click.command("archive")
-@click.option("--to", required=True, metavar="DIR", help="A folder, or an object store's URL.")
-@click.option(
+range_option = click.option(
     "--range",
     "range_snapshots",
     type=click.IntRange(1),
-    default=RANGE_SNAPSHOTS,
-    show_default=True,
     metavar="N",
-    help="Snapshots in a file; an archive keeps the number it began with.",
+    help=f"Snapshots in a file; an archive keeps the number it began with. [default: {RANGE_SNAPSHOTS}]",
 )
+
+
+@click.command("archive")
+@click.option("--to", required=True, metavar="DIR", help="A folder, or an object store's URL.")
+@range_option
 @click.option(
     "--trim", "trims", is_flag=True, help="Then delete from Kafka what is archived and needed by nobody known."
 )
@@ -41,7 +42,7 @@ def _age_ms(_: click.Context, __: click.Parameter, text: str | None) -> int | No
 @json_option
 @settings_options
 def archive_command(
-    settings: Settings, to: str, range_snapshots: int, trims: bool, keep: int | None, as_json: bool
+    settings: Settings, to: str, range_snapshots: int | None, trims: bool, keep: int | None, as_json: bool
 ) -> None:
     """Write the log's closed ranges as Parquet files. Started again, it goes on where it was.
 
@@ -67,7 +68,7 @@ def archive_command(
             on_progress=lambda done, total: show("archiving", done, total),
         )
     if not made and not as_json:
-        click.echo(f"nothing to add: the next range is closed when {range_snapshots:,} more snapshots are there")
+        click.echo(f"nothing to add: the next range of {range_snapshots or range_of(to):,} snapshots is not closed yet")
     if trims:
         _trim(settings, to, read_age_ms(KEEP) if keep is None else keep, as_json)
 
@@ -87,10 +88,10 @@ def _trim(settings: Settings, to: str, keep_ms: int, as_json: bool) -> None:
 
 @click.command("backup")
 @click.option("--to", required=True, metavar="DIR", help="A folder, or an object store's URL; that of the archive.")
-@click.option("--range", "range_snapshots", type=click.IntRange(1), default=RANGE_SNAPSHOTS, hidden=True)
+@range_option
 @json_option
 @settings_options
-def backup_command(settings: Settings, to: str, range_snapshots: int, as_json: bool) -> None:
+def backup_command(settings: Settings, to: str, range_snapshots: int | None, as_json: bool) -> None:
     """Write all that the log holds up to now: its archive, and what comes after the last closed range.
 
     The catalog is made anew from it, so it needs no backup. The data files are not copied. See docs/retention.md.
