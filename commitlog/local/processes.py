@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import socket
 import subprocess
 import time
@@ -20,6 +21,8 @@ import psutil
 from commitlog.errors import LocalRuntimeError
 
 HOST = "127.0.0.1"
+_PORTS = range(20_000, 32_768)
+"""None that systems give to outgoing connections: one of those would have the port before its server has started."""
 
 
 class DirectoryLock:
@@ -70,9 +73,10 @@ def free_port(*preferred: int) -> int:
     for port in preferred:
         if port and _can_listen(port):
             return port
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    chance = random.SystemRandom()
+    while not _can_listen(port := chance.choice(_PORTS)):
+        pass
+    return port
 
 
 def _can_listen(port: int) -> bool:

@@ -60,9 +60,13 @@ def test_free_port_when_the_preferred_one_is_taken_then_gives_another() -> None:
         taken.listen(1)
         port = taken.getsockname()[1]
         assert is_listening(port)
-        assert free_port(port) not in {0, port}
+        assert free_port(port) != port
     assert free_port(0, port) == port
     assert not is_listening(port)
+
+
+def test_free_port_when_any_will_do_then_none_that_an_outgoing_connection_could_take() -> None:
+    assert all(1_024 < free_port() < 32_768 for _ in range(100)), "Linux gives those from 32,768 on, others higher ones"
 
 
 def test_stop_processes_when_one_ignores_the_signal_then_kills_it() -> None:
