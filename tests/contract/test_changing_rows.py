@@ -62,6 +62,21 @@ def test_delete_when_statistics_prove_whole_files_then_only_others_are_read(log:
     assert ids(log, many) == []
 
 
+@pytest.mark.parametrize(
+    ("where", "matching"),
+    [("f > 0.1", []), ("f < 0.1", []), ("f = 0.1", [1, 2]), ("f <= 0.1", [1, 2]), ("f > '0.0999'", [1, 2])],
+)
+def test_filter_when_a_decimal_is_beside_a_rounded_column_then_rows_are_what_counts(
+    log: CommitLog, table: str, where: str, matching: list[int]
+) -> None:
+    log.append(table, pa.table({"id": [1, 2], "f": pa.array([0.1, 0.1], pa.float32())}), create=True)
+    log.wait_for_snapshot()
+    assert log.table(table).scan(columns=["id"], where=where).to_arrow()["id"].to_pylist() == matching
+    outcome = log.table(table).delete(where)
+    assert (outcome is not None) is bool(matching)
+    assert ids(log, table) == ([] if matching else [1, 2])
+
+
 def test_delete_when_rows_were_deleted_before_then_the_rest_of_a_file_is_all_of_it(log: CommitLog, many: str) -> None:
     log.table(many).delete("id in (1, 2)")
     outcome = log.table(many).delete("v is null")
