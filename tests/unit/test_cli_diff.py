@@ -99,3 +99,12 @@ def test_tables_when_listed_then_their_columns_and_files_at_the_snapshot(cli: Cl
     (told,) = cli.json("tables", "--at", "3")
     columns = [{"name": "id", "type": "int64"}, {"name": "v", "type": "varchar"}]
     assert told == {"table": "main.t", "columns": columns, "files": 0}
+
+
+def test_diff_when_rows_hold_what_json_has_no_form_of_then_it_is_as_the_log_writes_it(cli: CliLog) -> None:
+    with cli.log.transaction() as tx:
+        tx.create_table("u", {"id": "int64", "f": "float64", "b": "blob"}, primary_key=["id"])
+        tx.insert_row("u", {"id": 1, "f": float("-inf"), "b": b"\xffa"})
+    _, came = cli.json("diff", "4", "--rows")
+    assert came["row"] == {"id": 1, "f": "-inf", "b": "\\xFFa"}
+    assert cli.lines("diff", "4", "--rows")[-1].split() == ["+", "1", "-inf", "\\xFFa"]

@@ -331,9 +331,13 @@ def blob_bytes(text: str) -> bytes:
     return b"".join(bytes.fromhex(part) if index % 2 else part.encode() for index, part in enumerate(parts))
 
 
+def blob_text(data: bytes) -> str:
+    """A blob's text form: each byte in the one way in which DuckDB writes it."""
+    return "".join(chr(byte) if byte in _AS_IT_IS else f"\\x{byte:02X}" for byte in data)
+
+
 def _blob(value: RowValue, data_type: ColumnType) -> str:
-    """Each byte in the one way in which DuckDB writes it."""
-    return "".join(chr(byte) if byte in _AS_IT_IS else f"\\x{byte:02X}" for byte in blob_bytes(_text(value, data_type)))
+    return blob_text(blob_bytes(_text(value, data_type)))
 
 
 def _geometry(value: RowValue, data_type: ColumnType) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from commitlog.config import Settings
+from commitlog.domain.model.types import blob_text
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import Catalog
@@ -101,9 +103,36 @@ def reading_log(settings: Settings) -> Iterator[CommitLog]:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on one line, at once; moments as ``json_time`` writes them."""
-    click.echo(json.dumps(value, default=lambda other: json_time(other) if isinstance(other, datetime) else str(other)))
+    """One JSON object on one line, at once; see ``json_text``."""
+    click.echo(json_text(value))
     sys.stdout.flush()
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON: moments as ``json_time`` writes them, blobs as DuckDB does, and what is no finite number as a text,
+    nan, inf or -inf, as rows in the log have it."""
+    return json.dumps(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str | int) else str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return blob_text(value)
+    return json_time(value) if isinstance(value, datetime) else str(value)
+
+
+def cell_text(value: object) -> str:
+    """A value in a table or in CSV: blobs as DuckDB writes them, lists and structs as JSON."""
+    if isinstance(value, bytes):
+        return blob_text(value)
+    return json_text(value) if isinstance(value, list | dict) else str(value)
 
 
 def json_time(moment: datetime) -> str:
@@ -129,7 +158,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
         # A narrow terminal has longer columns, and nothing that is left out.
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text("" if cell is None else _obeyed_by_none(str(cell)), style=_style(cell)) for cell in row))
+        table.add_row(
+            *(Text("" if cell is None else _obeyed_by_none(cell_text(cell)), style=_style(cell)) for cell in row)
+        )
     Console(width=shown_width(), highlight=False).print(table)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import re
 import sys
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import count
 
 import click
 
@@ -14,7 +16,7 @@ from commitlog.client.tables.names import TableName, quote_part
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
 from commitlog.ops.cli.ages import read_snapshot
-from commitlog.ops.cli.options import current_catalog, json_option, print_json, print_table, settings_options
+from commitlog.ops.cli.options import cell_text, current_catalog, json_option, print_json, print_table, settings_options
 
 _OF_ITS_OWN = re.compile(r"\n\s*Did you mean \"pg_.*", re.DOTALL)
 _SHOWN_MAX = 10
@@ -53,12 +55,24 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
             except duckdb.Error as error:
                 raise InvalidRequestError(f"DuckDB says: {error}") from None
     if as_json:
+        names = _told_apart(columns)
         for row in rows:
-            print_json(dict(zip(columns, row, strict=True)))
+            print_json(dict(zip(names, row, strict=True)))
     elif as_csv:
-        csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
+        texts = [["" if each is None else cell_text(each) for each in row] for row in rows]
+        csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *texts])
     else:
         print_table(columns, [["NULL" if each is None else each for each in row] for row in rows])
+
+
+def _told_apart(names: Sequence[str]) -> Sequence[str]:
+    """The names, of which one that was there before has a number behind it, as DuckDB gives one to a column of a subquery."""
+    found: list[str] = []
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(1))
+        free = (each for each in numbered if each not in names and each not in found)
+        found.append(next(free) if name in found else name)
+    return found
 
 
 def _not_there(said: str, catalog: Catalog, snapshot_id: int | None) -> str:

@@ -1,0 +1,57 @@
+"""`commitlog sql`: the forms in which answers are printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from commitlog.client.reading.duckdb_client import open_duckdb
+from commitlog.ops.cli import cli
+
+Sql = Callable[..., Result]
+
+FLOATS = "SELECT 1.5::DOUBLE AS f, 'nan'::DOUBLE AS n, ['inf'::FLOAT, '-inf'::FLOAT] AS i"
+BLOBS = r"SELECT '\xFFa'::BLOB AS b, ['\x00'::BLOB] AS l, {'d': DATE '2026-03-01'} AS s, NULL AS z"
+
+
+@pytest.fixture
+def sql(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sql:
+    """The command on a DuckDB without a lake."""
+    monkeypatch.setattr("commitlog.ops.cli.sql.current_catalog", lambda _: nullcontext())
+    monkeypatch.setattr("commitlog.client.reading.duckdb_client.open_lake", lambda *_: open_duckdb())
+    monkeypatch.setenv("COMMITLOG_HOME", str(tmp_path))
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, ["sql", *arguments], catch_exceptions=False)
+
+    return run
+
+
+def no_constant(name: str) -> Any:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def of_json(done: Result) -> Any:
+    return json.loads(done.stdout, parse_constant=no_constant)
+
+
+def test_sql_when_numbers_are_not_finite_then_json_has_them_as_the_texts_of_the_log(sql: Sql) -> None:
+    assert of_json(sql(FLOATS, "--json")) == {"f": 1.5, "n": "nan", "i": ["inf", "-inf"]}
+    assert of_json(sql("SELECT MAP {'nan'::DOUBLE: 1, 2.5: 2} AS m", "--json")) == {"m": {"nan": 1, "2.5": 2}}
+
+
+def test_sql_when_there_are_blobs_then_they_are_as_duckdb_writes_them(sql: Sql) -> None:
+    assert of_json(sql(BLOBS, "--json")) == {"b": "\\xFFa", "l": ["\\x00"], "s": {"d": "2026-03-01"}, "z": None}
+    assert sql(BLOBS, "--csv").stdout == 'b,l,s,z\n\\xFFa,"[""\\\\x00""]","{""d"": ""2026-03-01""}",\n'
+    assert sql(BLOBS).stdout.splitlines()[1].split("  ")[0] == "\\xFFa"
+
+
+def test_sql_when_columns_have_one_name_then_json_numbers_them(sql: Sql) -> None:
+    assert of_json(sql("SELECT 1 AS a, 2 AS a, 3 AS a, 4 AS a_1", "--json")) == {"a": 1, "a_2": 2, "a_3": 3, "a_1": 4}
+    assert sql("SELECT 1 AS a, 2 AS a", "--csv").stdout == "a,a\n1,2\n"
