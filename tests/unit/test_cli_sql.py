@@ -55,3 +55,10 @@ def test_sql_when_there_are_blobs_then_they_are_as_duckdb_writes_them(sql: Sql) 
 def test_sql_when_columns_have_one_name_then_json_numbers_them(sql: Sql) -> None:
     assert of_json(sql("SELECT 1 AS a, 2 AS a, 3 AS a, 4 AS a_1", "--json")) == {"a": 1, "a_2": 2, "a_3": 3, "a_1": 4}
     assert sql("SELECT 1 AS a, 2 AS a", "--csv").stdout == "a,a\n1,2\n"
+
+
+@pytest.mark.parametrize("query", ["", " ;", "-- nothing"])
+def test_sql_when_the_query_has_no_statement_then_says_so(sql: Sql, query: str) -> None:
+    done = sql("--", query)
+    assert done.exit_code == 2
+    assert "QUERY has no statement in it: give one" in done.stderr

@@ -48,6 +48,8 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
 
             try:
                 answer = connection.execute(query)
+                if answer is None:
+                    raise click.UsageError("QUERY has no statement in it: give one, such as 'SELECT 1'")
                 columns = [column[0] for column in answer.description or ()]
                 rows = answer.fetchall()
             except duckdb.CatalogException as error:
