@@ -90,6 +90,11 @@ def test_tail_when_filtered_then_only_those(cli: CliLog) -> None:
     assert "give one of them" in cli.run("tail", "--after", "1", "--since", "1h", code=2).stderr
 
 
+@pytest.mark.parametrize("command", ["log", "tail"])
+def test_since_when_it_is_no_moment_then_a_wrong_command_line(cli: CliLog, command: str) -> None:
+    assert "'nope' is no moment: give one such as" in cli.run(command, "--since", "nope", code=2).stderr
+
+
 def test_tail_when_followed_then_each_change_is_told(cli: CliLog) -> None:
     with cli.log.transaction(message="x", writer_id="w") as tx:
         tx.create_table("v", {"id": "int64"})

@@ -67,3 +67,11 @@ def test_outcome_and_explain_when_asked_then_lines_without_a_head_also_by_the_se
     assert cli.lines("explain", "1") == cli.lines("explain", answer["proposal_id"])
     with pytest.raises(InvalidRequestError, match="no outcome 2: the log ends at 1"):
         cli.run("explain", "2")
+
+
+def test_explain_when_the_id_was_never_seen_then_the_exit_code_of_outcome(cli: CliLog) -> None:
+    unseen = "01934f3e-7c00-7000-8000-000000000001"
+    cli.run("outcome", unseen, code=4)
+    assert "was never seen" in cli.run("explain", unseen, code=4).stdout
+    (told,) = cli.json("explain", unseen, code=4)
+    assert told["proposal_id"] == unseen

@@ -20,6 +20,16 @@ def read_age_ms(text: str) -> int:
     return int(text[:-1]) * AGE_MS[text[-1]]
 
 
+def read_moment(text: str) -> datetime:
+    """A moment, or how long ago it was."""
+    try:
+        return as_moment("a moment", text)
+    except InvalidRequestError:
+        raise click.BadParameter(
+            f"{text!r} is no moment: give one such as 2026-03-02T04:05, 12h, 7d or yesterday"
+        ) from None
+
+
 def read_snapshot(text: str) -> int | datetime:
     """A snapshot by its id, or by a moment at which it was the newest."""
     if text.isdecimal():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC
+from datetime import UTC, datetime
 from textwrap import fill
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from commitlog.client.outcomes.graph import GraphRow, graph_rows
 from commitlog.client.tables.names import parse_table_name
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
+from commitlog.ops.cli.ages import read_moment
 from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options, shown_width
 from commitlog.ops.cli.outcomes import entry_to_json, shown_outcome
 
@@ -38,7 +39,7 @@ def filter_options(command: F) -> F:
     )
     for option in (
         click.option("--verdict", type=verdicts, help="Only these."),
-        click.option("--since", metavar="TIME", help=since_help),
+        click.option("--since", type=read_moment, metavar="TIME", help=since_help),
         click.option("--writer", metavar="WRITER", help="Only what this writer has sent."),
         click.option("--table", metavar="TABLE", help="What changed it, or was refused a change of it."),
     ):
@@ -64,7 +65,7 @@ def log_command(
     head_hash: bool,
     table: str | None,
     writer: str | None,
-    since: str | None,
+    since: datetime | None,
     verdict: str | None,
     as_json: bool,
 ) -> None:
@@ -163,7 +164,7 @@ def tail_command(
     no_follow: bool,
     table: str | None,
     writer: str | None,
-    since: str | None,
+    since: datetime | None,
     verdict: str | None,
     as_json: bool,
 ) -> None:

@@ -149,14 +149,18 @@ def explain_command(settings: Settings, asked: bytes | int, as_json: bool) -> No
 
     After a refusal for a conflict the log is replayed up to it, and the proposal decided again under variations - a newer
     base, narrower reads, a finer granularity, another policy or isolation - to say which would have let it through.
+
+    The exit code is 4 when it is not decided or was never seen.
     """
     with CommitLog.connect(settings=settings) as log:
         proposal_id = _of_seq(log, asked) if isinstance(asked, int) else asked
-        story = log.explain(proposal_id)
+        told = log.explanation(proposal_id)
     if as_json:
-        print_json({"proposal_id": format_id(proposal_id), "story": story.splitlines()})
+        print_json({"proposal_id": format_id(proposal_id), "story": str(told).splitlines()})
     else:
-        click.echo(story)
+        click.echo(str(told))
+    if told.status.outcome is None:
+        sys.exit(EXIT_UNKNOWN)
 
 
 def _parsed_id(text: str) -> bytes:
