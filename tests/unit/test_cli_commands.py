@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -93,6 +94,17 @@ def test_status_when_nothing_runs_then_not_well(tmp_path: Path) -> None:
 def test_down_when_nothing_runs_then_says_so(tmp_path: Path) -> None:
     done = run("down", "--json", home=tmp_path / "home")
     assert (done.returncode, json.loads(done.stdout)) == (0, {"stopped": False})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "closed"),
+    [("down --json", ">&-"), ("config show", ">&-"), ("replay -", "<&-"), ("config show", "<&- >&- 2>&-")],
+)
+def test_command_when_a_stream_is_closed_then_does_its_work(tmp_path: Path, arguments: str, closed: str) -> None:
+    given = {**os.environ, "COMMITLOG_HOME": str(tmp_path / "home")}
+    line = f'"{sys.executable}" -c "{MAIN}" {arguments} {closed}'
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, env=given, cwd=tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
 
 
 @pytest.mark.parametrize(

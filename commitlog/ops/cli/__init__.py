@@ -6,6 +6,7 @@ Arrow, and a missing extra stops only the commands that need it.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -155,6 +156,7 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point: one clear line and an exit code for what goes wrong, a traceback only with --debug."""
+    _open_closed_streams()
     debug, arguments = _without_debug(sys.argv[1:])
     try:
         code = cli.main(arguments, prog_name="commitlog", standalone_mode=False)
@@ -174,6 +176,13 @@ def main() -> None:
         click.echo(f"error: {_plain(error)}", err=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_closed_streams() -> None:
+    """What the caller has closed (``>&-``), and Python has as None, takes everything and gives nothing."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def exit_code(error: CommitLogError) -> int:
