@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from io import BufferedReader
+from itertools import islice
+from json import JSONDecoder
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +26,10 @@ BLOCK_BYTES = 16 * 2**20
 """How much of a CSV file or of JSON lines is read at a time."""
 _FORMATS = {".csv": "CSV", ".tsv": "CSV", ".parquet": "Parquet", ".jsonl": "JSON", ".ndjson": "JSON", ".json": "JSON"}
 _ZONE = r"[T ][\d:.]+(Z|[+-]\d\d(:?\d\d)?)$"
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
+_EXACT_MAX = float(2**53)
+"""Up to here a float64 holds each whole number."""
+_WHOLE_EXACTLY = JSONDecoder(parse_int=Decimal)
 _JSON_TYPES = (
     pa.types.is_integer,
     pa.types.is_floating,
@@ -46,6 +55,38 @@ class TextForm:
     texts: Sequence[str] = ()
 
 
+@dataclass(slots=True)
+class _Digits:
+    """The numbers of a column as its file writes them.
+
+    Attributes:
+        are_whole: all of them are digits alone, without a point or an exponent.
+        low, high: the bounds of those that are.
+        rounded: one of them that a float64 does not hold.
+    """
+
+    are_whole: bool = True
+    low: Decimal = Decimal(0)
+    high: Decimal = Decimal(0)
+    rounded: Decimal | None = None
+
+    def add(self, number: object) -> None:
+        if not isinstance(number, Decimal):
+            self.are_whole = False
+            return
+        self.low, self.high = min(self.low, number), max(self.high, number)
+        if number != float(number):
+            self.rounded = number
+
+    def exact_type(self) -> pa.DataType | None:
+        """The type that holds all of them, where they are whole and there is one."""
+        if not self.are_whole:
+            return None
+        if self.low >= 0 and self.high < 2**64:
+            return pa.uint64()
+        return pa.decimal128(38, 0) if max(-self.low, self.high) < 10**38 else None
+
+
 class RowFiles:
     """Files with the same columns, whose rows are those of one load.
 
@@ -57,7 +98,8 @@ class RowFiles:
         on_progress: is called with the path that is read, and how many rows have been.
 
     Raises:
-        DataFileError: a file is missing, is not what its ending says, or has other columns than the first.
+        DataFileError: a file is missing, is not what its ending says, has other columns than the first, or numbers of whose
+            digits a column that no table has yet would lose some.
         InvalidRequestError: the ending of a path tells nothing, or a column of texts is not there.
     """
 
@@ -74,6 +116,8 @@ class RowFiles:
         self._names = names
         self._on_progress = on_progress
         self.row_count = 0
+        self._is_created = table is None
+        self._known_digits: dict[tuple[Path, str], _Digits] = {}
         known = {} if table is None else {fold(column.name): column for column in table.columns}
         for path in paths:
             _format(path)
@@ -85,6 +129,7 @@ class RowFiles:
         is_json = _format(first) == "JSON"
         if table is None:
             types |= self._times(first, types)
+            types |= self._large_numbers(first, types)
         read = self._open(first, types).schema
         self.schema = pa.schema([_wanted(field, types.get(field.name), is_json=is_json) for field in read])
         self._types = types if table is not None else dict(zip(self.schema.names, self.schema.types, strict=True))
@@ -110,6 +155,65 @@ class RowFiles:
         found = {name: (_zoned if form == "JSON" else _whole_microseconds)(rows.column(name)) for name in times}
         return {name: kind for name, kind in found.items() if kind is not None}
 
+    def _large_numbers(self, path: Path, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+        """The columns of whole numbers beyond an int64, which Arrow rounds to floats."""
+        found = {}
+        for rows in islice(self._open(path, types), 1):
+            for field in self._perhaps_rounded(path, rows):
+                kind = self._digits(path, field.name).exact_type()
+                if kind is not None and pa.types.is_floating(field.type):
+                    found[field.name] = kind
+                else:
+                    self._check_digits(path, field)
+        return found
+
+    def _perhaps_rounded(self, path: Path, rows: pa.RecordBatch) -> Sequence[pa.Field]:
+        if _format(path) == "Parquet":
+            return ()
+        try:
+            # Of a list of numbers that begins with NULL Arrow's reader of JSON makes one that is longer than its values.
+            rows.validate()
+        except pa.ArrowInvalid as error:
+            raise self._unreadable(path, error) from None
+        return [field for field, values in zip(rows.schema, rows.columns, strict=True) if _has_large(values)]
+
+    def _check_digits(self, path: Path, field: pa.Field) -> None:
+        rounded = self._digits(path, field.name).rounded
+        if rounded is None:
+            return
+        if pa.types.is_nested(field.type):
+            remedy = "write it as a text in the file"
+        else:
+            remedy = "create the table first, with a type that holds it, such as decimal(38,2)"
+            if _format(path) == "CSV":
+                remedy += f", or take it as a text: --text {field.name}"
+        raise DataFileError(
+            f"{self._name(path)} has {rounded} in the column {field.name}, of which a float64 would lose digits: {remedy}"
+        )
+
+    def _digits(self, path: Path, name: str) -> _Digits:
+        found = self._known_digits.get((path, name))
+        if found is None:
+            found = self._known_digits[path, name] = _Digits()
+            try:
+                for number in self._numbers(path, name):
+                    found.add(number)
+            except (pa.ArrowException, OSError, ValueError) as error:
+                raise self._unreadable(path, error) from None
+        return found
+
+    def _numbers(self, path: Path, name: str) -> Iterator[object]:
+        """The values of a column, nested ones too; those that are digits alone as what they are exactly."""
+        if _format(path) == "CSV":
+            for batch in self._csv(path, {name: pa.string()}, [name]):
+                for text in batch.column(name).drop_null().to_pylist():
+                    yield Decimal(text) if _WHOLE.fullmatch(text) else text
+            return
+        with pa.input_stream(path) as stream:
+            for line in BufferedReader(stream):
+                if line.strip():
+                    yield from _flat(_WHOLE_EXACTLY.decode(line.decode()).get(name))
+
     def reader(self) -> pa.RecordBatchReader:
         """The rows of all files."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
@@ -130,6 +234,9 @@ class RowFiles:
                 f"{self._name(path)} has the columns {', '.join(batch.schema.names[:20])}, and "
                 f"{self._name(self._paths[0])} has {', '.join(self.schema.names[:20])}: load them one by one"
             )
+        if self._is_created:
+            for field in self._perhaps_rounded(path, batch):
+                self._check_digits(path, field)
         return batch.select(self.schema.names).cast(self.schema)
 
     def _open(self, path: Path, types: Mapping[str, pa.DataType]) -> Any:
@@ -155,13 +262,14 @@ class RowFiles:
             f"{self._name(path)} cannot be read as {_format(path)}: {str(error).splitlines()[0]}{hint}"
         )
 
-    def _csv(self, path: Path, types: Mapping[str, pa.DataType]) -> Any:
+    def _csv(self, path: Path, types: Mapping[str, pa.DataType], only: Sequence[str] = ()) -> Any:
         return csv.open_csv(
             path,
             read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
             parse_options=csv.ParseOptions(delimiter=self._form.delimiter or _separator(path), newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=dict(types),
+                include_columns=list(only),
                 null_values=list(self._form.nulls),
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
@@ -179,6 +287,24 @@ def _json(path: Path, types: Mapping[str, pa.DataType]) -> Any:
         read_options=json.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=json.ParseOptions(explicit_schema=known if len(known) else None),
     )
+
+
+def _has_large(values: pa.Array) -> bool:
+    """Whether floats may be whole numbers that were rounded."""
+    if pa.types.is_struct(values.type):
+        return any(_has_large(each) for each in values.flatten())
+    if pa.types.is_list(values.type):
+        return _has_large(values.flatten())
+    return pa.types.is_floating(values.type) and bool(pc.any(pc.greater_equal(pc.abs(values), _EXACT_MAX)).as_py())
+
+
+def _flat(value: object) -> Iterator[object]:
+    """What a value of JSON is made of, without the NULLs."""
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _flat(each)
+    elif value is not None:
+        yield value
 
 
 def _zoned(texts: pa.Array) -> pa.DataType | None:

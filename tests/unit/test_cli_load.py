@@ -188,6 +188,7 @@ def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load:
         (["t", "rows.csv", "--partition-by", "day"], InvalidRequestError, "--create"),
         (["t", "rows.csv", "--create", "--key", ""], InvalidRequestError, "key"),
         (["t", "-", "--create"], DataFileError, "^standard input cannot be read as CSV"),
+        (["t", "nulls.jsonl", "--create"], DataFileError, "nulls.jsonl cannot be read as JSON"),
         (["t", "rows.csv", "--create", "--delimiter", "::"], InvalidRequestError, "--delimiter is one character"),
         (
             ["t", "rows.csv", "--create", "--text", "nmae"],
@@ -207,6 +208,7 @@ def test_load_when_it_cannot_be_then_says_why_and_leaves_nothing(
     write(tmp_path / "rows.csv", CSV)
     write(tmp_path / "other.csv", "x\n1\n")
     write(tmp_path / "bad.csv", "a,b\n1,2\n1,2,3\n")
+    write(tmp_path / "nulls.jsonl", '{"x": [null, 0.5]}\n')
     for name in ("bad.parquet", "bad.jsonl"):
         write(tmp_path / name, "{nothing")
     done = load(*arguments)
@@ -241,3 +243,66 @@ def test_load_when_the_file_has_times_then_they_are_as_it_has_them(
         assert found == [datetime(2026, 3, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, 3, 30, tzinfo=UTC)]
     # Once created, the table says what its files' times are.
     assert load("main.t", path).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (["12345678901234567890", "7"], "uint64"),
+        (["18446744073709551616", "0"], "decimal(38,0)"),
+        (["12345678901234567890", "-7"], "decimal(38,0)"),
+        (["-12345678901234567890123456789012345678", "0"], "decimal(38,0)"),
+        (["1.989e30", "5e-11"], "float64"),
+        (["1.5e20", "100000000000000000000"], "float64"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_load_when_a_created_column_has_large_numbers_then_no_digit_is_lost(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path, ending: str, written: list[str], expected: str
+) -> None:
+    lines = ["n", *written] if ending == "csv" else [f'{{"n": {each}}}' for each in written]
+    done = load("t", write(tmp_path / f"rows.{ending}", "\n".join(lines) + "\n"), "--create")
+    assert done.exit_code == 0, done.exception
+    assert done.stdout.splitlines()[-1] == f"created with the columns n {expected}"
+    exact: type[Any] = Decimal if expected != "float64" else float
+    assert sorted(row["n"] for row in rows(log, "t")) == sorted(exact(each) for each in written)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "remedy"),
+    [
+        ("a.csv", ["n,m", "1.5,", "12345678901234567890,"], "--text n"),
+        ("a.csv", ["n,m", f"{'9' * 39},"], "--text n"),
+        ("a.csv", ["n", "1.5", *["0.5"] * 30, "9007199254740993"], "--text n"),
+        ("a.jsonl", ['{"n": 0.5}', '{"n": 9007199254740993}'], r"such as decimal\(38,2\)$"),
+        ("a.jsonl", ['{"n": {"x": [0.5, 18446744073709551617, null], "y": "1"}}'], "write it as a text in the file"),
+    ],
+)
+def test_load_when_no_type_for_a_created_column_keeps_all_digits_then_refused(
+    log: InMemoryCommitLog,
+    load: Load,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    lines: list[str],
+    remedy: str,
+) -> None:
+    # Blocks so small that a number after many others is not among the rows that tell the types.
+    monkeypatch.setattr("commitlog.ops.row_files.BLOCK_BYTES", 64)
+    path = write(tmp_path / name, "\n".join(lines) + "\n")
+    with pytest.raises(DataFileError, match=rf"{name} has \d+ in the column n, .* lose digits: .*{remedy}"):
+        raise load("t", path, "--create").exception or AssertionError
+    assert log.outcomes == ()
+    if name == "a.csv":
+        assert load("t", path, "--create", "--text", "n").exit_code == 0
+
+
+def test_load_when_only_the_second_file_has_numbers_that_would_lose_digits_then_refused(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path
+) -> None:
+    first, second = write(tmp_path / "a.csv", "n\n1.5\n"), write(tmp_path / "b.csv", "n\n9007199254740993\n")
+    with pytest.raises(DataFileError, match=r"b\.csv has 9007199254740993 in the column n"):
+        raise load("t", first, second, "--create").exception or AssertionError
+    with log.transaction() as tx:
+        tx.create_table("t", {"n": "float64"})
+    assert load("t", first, second).exit_code == 0
