@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from commitlog.client.arguments import checked_count
@@ -47,18 +48,24 @@ def commit_after_conflicts(
     """What the first attempt gives that is not refused for a conflict; see ``CommitLog.run``."""
     for remaining in range(attempts - 1, -1, -1):
         transaction = log.transaction(**options)
-        try:
+        with _given_up_on_failure(transaction):
             fn(transaction)
-        except BaseException:
-            transaction.discard()
-            raise
-        try:
-            return commit(transaction)
-        except ProposalRejectedError as error:
-            if remaining == 0 or error.outcome.reason not in _RETRIED:
-                raise
-            log.see(getattr(error.outcome, "head_snapshot_id", None))
+            try:
+                return commit(transaction)
+            except ProposalRejectedError as error:
+                if remaining == 0 or error.outcome.reason not in _RETRIED:
+                    raise
+                log.see(getattr(error.outcome, "head_snapshot_id", None))
     raise AssertionError("the last attempt returns or raises")
+
+
+@contextmanager
+def _given_up_on_failure(transaction: Transaction) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        transaction.discard()
+        raise
 
 
 def append_at_known(
@@ -68,8 +75,9 @@ def append_at_known(
     if known is not None and options.get("proposal_id") is None:
         transaction = log.transaction(base_snapshot_id=known.snapshot_id, **options)
         try:
-            appended.put(transaction)
-            return commit_if_any(transaction)
+            with _given_up_on_failure(transaction):
+                appended.put(transaction)
+                return commit_if_any(transaction)
         except DataFileError:
             # It may fit the table as it is now.
             if appended.is_written:

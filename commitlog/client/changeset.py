@@ -356,7 +356,14 @@ class Changeset(TablesInSight):
         self._check_open()
         self._reads.append(read)
 
+    def _check_kept(self) -> None:
+        if self._is_given_up:
+            raise InvalidRequestError(
+                "the transaction was given up, and what was written for it is removed: begin another one"
+            )
+
     def _check_open(self) -> None:
+        self._check_kept()
         if self._is_answered or self._sent is not None:
             raise InvalidRequestError(
                 "the transaction has been sent: what is added now would be in no commit; begin another one"

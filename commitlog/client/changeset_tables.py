@@ -78,6 +78,7 @@ class TablesInSight:
         self._at_base: dict[TableName, TableAt | None] = {}
         self._sent: m.Proposal | None = None
         self._is_answered = False
+        self._is_given_up = False
 
     @property
     def base_snapshot_id(self) -> int:

@@ -325,7 +325,7 @@ class CommitLog(ReadableLog):
         """Send a proposal as it is and wait for its answer, whichever it is.
 
         Raises:
-            OutcomeUnknownError: no answer in time.
+            OutcomeUnknownError: no answer in time; or it was answered before, and the first answer cannot be looked up now.
             KeyReusedError: its id, or its ``writer_seq``, was answered before, for another write.
             ProposalTooLargeError: it is over the log's limit; nothing was sent.
         """

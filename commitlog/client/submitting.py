@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from commitlog.client.access.log_access import LogAccess, OutcomeState, PendingAnswer
 from commitlog.client.access.unanswered import UnansweredProposals, waits_its_turn
@@ -152,9 +153,10 @@ class Submissions:
     def _repeated(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
         try:
             first = self._first(proposal, receipt)
-        except CommitLogError:
+        except CommitLogError as error:
             if receipt.same_content is not True:
-                raise
+                # It was sent, and may have been committed: no other error says that.
+                raise OutcomeUnknownError(UUID(bytes=proposal.proposal_id)) from error
             first = None
         if first is not None and first.proposal is not None:
             check_repeat(first.proposal, proposal, snapshot_id=first.snapshot_id)

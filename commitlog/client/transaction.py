@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from types import TracebackType
+from typing import cast
 from uuid import UUID
 
 from commitlog.client.changeset import Changeset
@@ -14,10 +15,11 @@ from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain import model as m
 from commitlog.errors import (
+    CommitLogError,
     InvalidRequestError,
     KeyReusedError,
+    OutcomeUnknownError,
     ProposalRejectedError,
-    ProposalTooLargeError,
 )
 from commitlog.observing.tracing import entered
 
@@ -33,6 +35,7 @@ class Transaction(Changeset):
         self._span: AbstractContextManager[object] | None = None
 
     def __enter__(self) -> Transaction:
+        self._check_kept()
         self._span = entered("transaction", writer_id=self._options.writer_id)
         return self
 
@@ -40,9 +43,10 @@ class Transaction(Changeset):
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if error_type is None and not self._is_answered:
-                self.commit()
-            else:
+            try:
+                if error_type is None and not self._is_answered:
+                    self.commit()
+            finally:
                 self.discard()
         except BaseException as failure:
             self._leave_span(failure)
@@ -102,7 +106,10 @@ class Transaction(Changeset):
         )
 
     def commit(self) -> SubmittedOutcome:
-        """Send the proposal and wait for its answer, once; after an unknown outcome, again.
+        """Send the proposal and wait for its answer, once; after an unknown outcome, or when nothing was sent, again.
+
+        What was written for it is removed when it is refused; when nothing was sent it stays until `discard`, which the end
+        of a ``with`` block is, too.
 
         Raises:
             ProposalRejectedError: it was refused; ``conflicts`` say what it met.
@@ -110,8 +117,9 @@ class Transaction(Changeset):
             KeyReusedError: its id, or its ``writer_seq``, was answered before, for another write.
             ProposalTooLargeError: it is over the log's limit; nothing was sent.
             InvalidRequestError: there is nothing to commit, it is over another limit, or the transaction has been
-                committed or refused; nothing was sent.
+                committed, refused or given up; nothing was sent.
         """
+        self._check_kept()
         if self._is_answered:
             raise InvalidRequestError(
                 "the transaction has been committed or refused: its answer is final; begin another one"
@@ -120,29 +128,37 @@ class Transaction(Changeset):
             self._written.remove()
             self._is_answered = True
             return self._first
-        proposal = self.proposal() if self._sent is None else self._sent
+        before = self._sent
+        # Whatever interrupts it, it may have been sent: under its id there is to be no other.
+        self._sent = self.proposal() if before is None else before
         try:
-            with self._written:
-                outcome = self._log.commit(proposal, timeout_ms=self._options.timeout_ms)
-            self._outcome = self._written.answered(outcome)
-        except (InvalidRequestError, ProposalTooLargeError):
-            raise
-        except (ProposalRejectedError, KeyReusedError):
+            self._outcome = self._log.commit(self._sent, timeout_ms=self._options.timeout_ms)
+        except KeyReusedError as error:
             self._is_answered = True
+            self._written.keep_listed(error.first)
             raise
-        except BaseException:
-            # It may have been sent: under its id there is to be no other.
-            self._sent = proposal
+        except ProposalRejectedError as error:
+            self._is_answered = True
+            # The log forgets what it has answered: another answer than the first says nothing of an earlier sending.
+            if before is None or cast("SubmittedOutcome", error.outcome).is_repeat:
+                self._written.remove()
+            raise
+        except OutcomeUnknownError:
+            raise
+        except CommitLogError:
+            # All others say that nothing was sent.
+            self._sent = before
             raise
         self._is_answered = True
-        return self._outcome
+        return self._written.answered(self._outcome)
 
     def hand_over(self) -> m.Proposal:
         """The proposal, for somebody else to send; the transaction takes no change and no commit any more.
 
         Raises:
-            InvalidRequestError: it has been sent, or handed over.
+            InvalidRequestError: it has been sent, handed over or given up.
         """
+        self._check_kept()
         if self._is_answered or self._sent is not None:
             raise InvalidRequestError("the transaction has been sent already; begin another one")
         self._is_answered = True
@@ -154,8 +170,9 @@ class Transaction(Changeset):
             span.__exit__(None if error is None else type(error), error, None if error is None else error.__traceback__)
 
     def discard(self) -> None:
-        """Give it up: files that it has written are removed, unless it has been sent."""
+        """Give it up for good: files that it has written are removed. One that may have been sent stays as it is."""
         if not self._is_answered and self._sent is None:
+            self._is_given_up = True
             self._written.remove()
 
     def remove_unless_committed(self, table: str, folder: str, paths: Iterable[str]) -> None:

@@ -56,6 +56,7 @@ class SparkTransaction:
             writer_seq=None if key is None else key.writer_seq,
             writer_epoch=None if key is None else key.epoch,
         )
+        self._has_ended = False
         self._paths: list[str] = []
         self._table_paths: dict[str, str] = {}
         self._changed: dict[str, int] = {}
@@ -78,11 +79,17 @@ class SparkTransaction:
         return self._transaction.base_snapshot_id
 
     def __enter__(self) -> SparkTransaction:
+        if self._has_ended:
+            raise InvalidRequestError(
+                "the transaction's block has ended: begin another one, and compute its writes in that; with a key nothing is "
+                "committed twice"
+            )
         return self
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._has_ended = True
         if error_type is not None:
             remove_files(self._paths)
         elif self._transaction.changes:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import commitlog.spark
-from commitlog.errors import InvalidRequestError, ProposalTooLargeError
+from commitlog.errors import InvalidRequestError, OutcomeUnknownError, ProposalTooLargeError
 from commitlog.spark import create_views, outcomes, stream_into, transaction, verify
 from commitlog.spark.changing import matching, row_replacement
 from commitlog.spark.changing.source_size import is_kept_small
@@ -52,6 +52,29 @@ def test_spark_job_when_the_log_is_in_memory_then_does_what_it_does_on_a_real_on
     create_views(spark, log=log)
     assert spark.table("people").count() == 5
     assert log.outcomes[-1].verdict == "COMMITTED"
+
+
+@pytest.mark.parametrize("is_unknown", [False, True])
+def test_transaction_when_its_block_has_ended_then_it_cannot_be_begun_again(
+    spark: SparkSession, tmp_path: Path, is_unknown: bool
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    commitlog.spark.table(spark, TABLE, log=log).append(rows(spark, 1), create=True)
+    tx = transaction(log)
+    if is_unknown:
+        log.lose_next_answer()
+
+    def end() -> None:
+        with tx:
+            tx.append(rows(spark, 2), TABLE)
+            if not is_unknown:
+                raise ZeroDivisionError
+
+    with pytest.raises((OutcomeUnknownError, ZeroDivisionError)):
+        end()
+    with pytest.raises(InvalidRequestError, match="begin another one"), tx:
+        pass
+    assert ids_of(commitlog.spark.table(spark, TABLE, log=log).read()) == ([1, 2] if is_unknown else [1])
 
 
 def test_merge_when_one_of_its_writes_fails_then_the_files_of_the_other_are_gone_too(

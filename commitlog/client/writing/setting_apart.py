@@ -112,14 +112,13 @@ def _set_apart(log: RewrittenLog, scattered: ScatteredRowsError) -> None:
         )
         try:
             _rewrite(transaction, scattered, files)
-        except BaseException:
-            transaction.discard()
-            raise
-        try:
             transaction.commit()
         except ProposalRejectedError as error:
             if error.outcome.reason is not Reason.CONFLICT:
                 raise
+        except BaseException:
+            transaction.discard()
+            raise
 
 
 def _rewrite(transaction: Rewriting, scattered: ScatteredRowsError, files: Sequence[CatalogFile]) -> None:

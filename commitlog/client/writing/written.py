@@ -32,24 +32,26 @@ class WrittenFiles:
         self._paths, self._sources = [], []
 
     def __enter__(self) -> None:
-        """The commit is asked for within; after a refusal, or when nothing was sent, the files are gone."""
+        """New proposals alone name the files within; after a refusal, or when nothing was sent, they are gone."""
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, KeyReusedError):
-            self._keep_listed(error.first)
-            self._paths, self._sources = [], []
+            self.keep_listed(error.first)
         elif isinstance(error, CommitLogError) and not isinstance(error, OutcomeUnknownError):
             self.remove()
 
     def answered(self, outcome: SubmittedOutcome) -> SubmittedOutcome:
         """Let go of the files that the commit names; a repeat's other ones are removed."""
+        sources = self._sources
         if outcome.is_repeat:
-            self._keep_listed(outcome.first)
-        remove_files(self._sources)
+            self.keep_listed(outcome.first)
         self._paths, self._sources = [], []
+        remove_files(sources)
         return outcome
 
-    def _keep_listed(self, first: Proposal | None) -> None:
+    def keep_listed(self, first: Proposal | None) -> None:
+        """Let go of the files that the first proposal of a key names, and remove the others."""
         remove_files(unlisted(self._folders, self._paths, first))
+        self._paths, self._sources = [], []

@@ -1,0 +1,222 @@
+"""What becomes of a transaction and its files, on the log in memory: they stay while a commit may name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commitlog.client import Transaction
+from commitlog.errors import (
+    CatalogUnavailableError,
+    CommitLogError,
+    InvalidRequestError,
+    LogUnavailableError,
+    OutcomeUnknownError,
+    ProposalRejectedError,
+    ProposalTooLargeError,
+)
+from commitlog.testing import InMemoryCommitLog
+
+ROWS = [{"id": 1}, {"id": 2}]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> InMemoryCommitLog:
+    """A log with an empty table t."""
+    made = InMemoryCommitLog(data_path=tmp_path / "lake")
+    with made.transaction() as tx:
+        tx.create_table("t", {"id": "int64"})
+    return made
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Callable[[], list[Path]]:
+    """The files of the lake by now."""
+    return lambda: sorted((tmp_path / "lake").rglob("*.parquet"))
+
+
+def appending(log: InMemoryCommitLog, **options: Any) -> Transaction:
+    tx = log.transaction(**options)
+    tx.append("t", ROWS)
+    return tx
+
+
+def rows(log: InMemoryCommitLog) -> list[Any]:
+    found: list[Any] = log.table("t").scan().to_arrow().to_pylist()
+    return found
+
+
+@pytest.fixture
+def away(log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The broker does not answer, until this is undone."""
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise LogUnavailableError("k:1")
+
+    monkeypatch.setattr(log._memory, "send", fails)
+    return monkeypatch
+
+
+# --- what may be, or may become, committed ----------------------------------------------------------------------------
+
+
+def test_commit_when_nothing_was_sent_then_done_again_it_commits_what_was_written(
+    log: InMemoryCommitLog, away: pytest.MonkeyPatch
+) -> None:
+    tx = appending(log)
+    with pytest.raises(LogUnavailableError):
+        tx.commit()
+    away.undo()
+    assert tx.commit().committed
+    assert rows(log) == ROWS
+
+
+def test_commit_when_it_is_unknown_and_then_nothing_can_be_sent_then_the_files_stay(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    tx = appending(log)
+    log.lose_next_answer()
+    with pytest.raises(OutcomeUnknownError):
+        tx.commit()
+    request.getfixturevalue("away")
+    with pytest.raises(LogUnavailableError):
+        tx.commit()
+    tx.discard()
+    assert rows(log) == ROWS
+    monkeypatch.undo()
+    assert tx.commit().is_repeat
+    assert rows(log) == ROWS
+
+
+def test_commit_when_it_is_unknown_and_its_id_has_expired_then_the_files_stay(tmp_path: Path) -> None:
+    now = [1_800_000_000_000]
+    log = InMemoryCommitLog(
+        data_path=tmp_path, clock_ms=lambda: now[0], duplicate_window_outcomes=1, duplicate_window_ms=60_000
+    )
+    log.append("t", [{"id": 0}], create=True)
+    tx = appending(log)
+    log.lose_next_answer()
+    with pytest.raises(OutcomeUnknownError):
+        tx.commit()
+    for _ in range(3):
+        now[0] += 10_000_000
+        log.append("t", [{"id": 3}])
+    with pytest.raises(ProposalRejectedError, match="PROPOSAL_EXPIRED"):
+        tx.commit()
+    assert len(rows(log)) == 6
+
+
+def test_commit_when_it_is_unknown_and_was_refused_then_the_files_are_gone(
+    log: InMemoryCommitLog, files: Callable[[], list[Path]]
+) -> None:
+    tx = appending(log, decide_before_ms=1)
+    log.lose_next_answer()
+    with pytest.raises(OutcomeUnknownError):
+        tx.commit()
+    assert files()
+    with pytest.raises(ProposalRejectedError, match="TOO_LATE"):
+        tx.commit()
+    assert not files()
+
+
+def test_commit_when_the_first_answer_cannot_be_looked_up_then_unknown_and_the_files_stay(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch, files: Callable[[], list[Path]]
+) -> None:
+    log.append("t", [{"id": 0}], writer_id="w", writer_seq=1)
+
+    def fails(seq: int) -> None:
+        raise CatalogUnavailableError("p:1")
+
+    monkeypatch.setattr(log._memory, "outcome_at", fails)
+    tx = appending(log, writer_id="w", writer_seq=1)
+    with pytest.raises(OutcomeUnknownError):
+        tx.commit()
+    assert len(files()) == 2
+
+
+# --- what is given up -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        Transaction.commit,
+        Transaction.hand_over,
+        Transaction.__enter__,
+        lambda tx: tx.append("t", ROWS),
+        lambda tx: tx.read("t"),
+    ],
+)
+def test_transaction_when_its_block_has_failed_then_it_says_that_it_was_given_up(
+    log: InMemoryCommitLog, files: Callable[[], list[Path]], use: Callable[[Transaction], object]
+) -> None:
+    tx = log.transaction()
+
+    def fails() -> None:
+        with tx:
+            tx.append("t", ROWS)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert not files()
+    with pytest.raises(
+        InvalidRequestError, match="given up, and what was written for it is removed: begin another one"
+    ):
+        use(tx)
+
+
+def test_transaction_when_nothing_was_sent_at_the_end_of_its_block_then_its_files_are_gone(
+    log: InMemoryCommitLog, away: pytest.MonkeyPatch, files: Callable[[], list[Path]]
+) -> None:
+    tx = log.transaction()
+    with pytest.raises(LogUnavailableError), tx:
+        tx.append("t", ROWS)
+    assert not files()
+    away.undo()
+    with pytest.raises(InvalidRequestError, match="given up"):
+        tx.commit()
+
+
+def test_transaction_when_its_block_ends_unknown_then_it_can_be_sent_again(log: InMemoryCommitLog) -> None:
+    tx = log.transaction()
+    log.lose_next_answer()
+    with pytest.raises(OutcomeUnknownError), tx:
+        tx.append("t", ROWS)
+    assert tx.commit().is_repeat
+    assert rows(log) == ROWS
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda log, _: log.run(lambda tx: tx.append("t", ROWS)),
+        lambda log, _: log.append("t", ROWS),
+        lambda log, outside: log.append("t", files=[outside]),
+        lambda log, _: log.table("t").overwrite(ROWS, where=True),
+    ],
+)
+@pytest.mark.parametrize("error", [LogUnavailableError("k:1"), ProposalTooLargeError(2, 1)])
+def test_write_when_nothing_was_sent_then_its_files_are_gone(
+    log: InMemoryCommitLog,
+    monkeypatch: pytest.MonkeyPatch,
+    files: Callable[[], list[Path]],
+    tmp_path: Path,
+    write: Callable[[InMemoryCommitLog, Path], object],
+    error: CommitLogError,
+) -> None:
+    outside = tmp_path / "outside.parquet"
+    pq.write_table(pa.Table.from_pylist(ROWS), outside)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(log._memory, "send", fails)
+    with pytest.raises(type(error)):
+        write(log, outside)
+    assert not files()
