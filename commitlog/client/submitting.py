@@ -94,16 +94,22 @@ class Submissions:
                 numbered.discard(first.writer_id)
             return self._awaited(first, pending, timeout_s)
 
-        for each in proposed:
-            proposal = _handed_over(each)
-            encoded = self._encoded(proposal)
-            while waiting and (len(waiting) >= in_flight_max or _follows(proposal, numbered)):
-                yield first_answer()
-            waiting.append((proposal, self._sent(proposal, encoded, timeout_s)))
-            if waits_its_turn(proposal):
-                numbered.add(proposal.writer_id)
+        failure: Exception | None = None
+        try:
+            for each in proposed:
+                proposal = _handed_over(each)
+                encoded = self._encoded(proposal)
+                while waiting and (len(waiting) >= in_flight_max or _follows(proposal, numbered)):
+                    yield first_answer()
+                waiting.append((proposal, self._sent(proposal, encoded, timeout_s)))
+                if waits_its_turn(proposal):
+                    numbered.add(proposal.writer_id)
+        except Exception as error:
+            failure = error
         while waiting:
             yield first_answer()
+        if failure is not None:
+            raise failure
 
     def _sent(self, proposal: m.Proposal, encoded: bytes, timeout_s: float) -> PendingAnswer:
         """A proposal on its way, in a span where this process traces."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from making import KEYED, create
@@ -57,6 +59,32 @@ def test_publish_many_when_numbered_then_each_writers_are_decided_in_their_order
     for writer in range(3):
         seqs = [seq for name, seq in decided if name == f"{table}-{writer}" and seq is not None]
         assert all(before < after for before, after in pairwise(seqs))
+
+
+@pytest.mark.parametrize("wrong", ["too large", "no proposal", "sent already", "raises"])
+def test_publish_many_when_one_cannot_be_sent_then_those_before_are_answered_first(
+    log: CommitLog, table: str, wrong: str
+) -> None:
+    create(log, table)
+    first = log.transaction(writer_id=f"{table}-0")
+    first.append(table, [a_file(0)])
+    [second, third] = proposals(log, table, 2)
+
+    def source() -> Iterator[Any]:
+        yield first
+        yield second
+        if wrong == "raises":
+            raise ZeroDivisionError
+        if wrong == "too large":
+            yield third.replace(extra="x" * log.settings.proposal_bytes_max)
+        yield "a proposal" if wrong == "no proposal" else first
+        pytest.fail("it went on")
+
+    answers: list[Any] = []
+    with pytest.raises((ProposalTooLargeError, InvalidRequestError, ZeroDivisionError)):
+        answers.extend(log.publish_many(source()))
+    assert [each.committed for each in answers] == [True, True]
+    assert len(in_log(log, table)) == 2
 
 
 def test_transaction_when_handed_over_then_commits_nothing_itself(log: CommitLog, table: str) -> None:
