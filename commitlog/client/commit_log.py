@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+from weakref import WeakSet
 
 from commitlog.client.access.log_access import LogAccess
 from commitlog.client.arguments import (
@@ -67,11 +68,15 @@ class CommitLog(ReadableLog):
         self, access: LogAccess, *, writer_id: str | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> None:
         super().__init__(access, timeout_ms)
-        self._submissions = Submissions(access, self.see)
+        self._given_name = checked_text_or_none("writer_id", writer_id)
+        self._begin_in_process()
+        _logs.add(self)
+
+    def _begin_in_process(self) -> None:
+        """What is each process's own: where one was forked, a thread of its parent's may have held any lock."""
+        self._submissions = Submissions(self._access, self.see)
         self.new_files = NewFiles()
-        given = checked_text_or_none("writer_id", writer_id)
-        self._has_name = bool(given)
-        self.writer_id = given or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.writer_id = self._given_name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(writer_id={self.writer_id!r})"
@@ -361,6 +366,8 @@ class CommitLog(ReadableLog):
 
         Those with a ``writer_seq`` wait for the one before of their writer, but for what a link brings.
 
+        Where one cannot be sent, or ``proposed`` itself raises, the answers of those before it come first, and then the error.
+
         Args:
             proposed: proposals, or transactions, which are not committed otherwise.
             in_flight_max: how many are sent ahead.
@@ -433,7 +440,7 @@ class CommitLog(ReadableLog):
         """Who writes: a repeat is known by its id in the partition where the first was decided, which is its writer's."""
         if given is not None:
             return checked_text("writer_id", given)
-        if proposal_id is None or self._has_name:
+        if proposal_id is None or self._given_name:
             return self.writer_id
         if is_numbered:
             raise InvalidRequestError(
@@ -462,3 +469,14 @@ def _isolation(given: str | m.Isolation) -> m.Isolation:
         return m.Isolation(given.upper())
     except (ValueError, AttributeError):
         raise InvalidRequestError(f"isolation is 'snapshot' or 'serializable', not {given!r}") from None
+
+
+_logs: WeakSet[CommitLog] = WeakSet()
+
+
+def _begin_all_in_process() -> None:
+    for log in list(_logs):
+        log._begin_in_process()
+
+
+os.register_at_fork(after_in_child=_begin_all_in_process)

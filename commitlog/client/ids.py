@@ -26,6 +26,14 @@ def new_proposal_id() -> bytes:
     return id_at(tick >> _COUNTER_BITS, tick & 0xFFF, int.from_bytes(os.urandom(8), "big"))
 
 
+def _begin_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
+
+
 def uuid7() -> UUID:
     """A new UUID version 7, such as proposals have; those of one process are in the order in which they were made."""
     return UUID(bytes=new_proposal_id())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import signal
 import subprocess
 import sys
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from typing import Any
 import pytest
 
 import commitlog
-from commitlog.client import CommitLog, OutcomeState
+from commitlog.client import CommitLog, OutcomeState, ids
 from commitlog.client.access.unanswered import UnansweredProposals
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.limits import check_limits
@@ -244,6 +247,55 @@ def test_turn_when_two_threads_have_one_writer_then_one_after_the_other() -> Non
         entered.append(1)
     thread.join()
     assert entered == [1, 2]
+
+
+def test_log_when_forked_while_a_thread_waits_for_an_answer_then_the_child_commits_by_another_name(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unnamed, numbered = CommitLog(log._memory), {"writer_id": "w", "base_snapshot_id": 1}
+    sending, answered, parent, send = threading.Event(), threading.Event(), os.getpid(), log._memory.send
+
+    def slow(*given: Any, **options: Any) -> Any:
+        if os.getpid() == parent:
+            sending.set()
+            answered.wait()
+        return send(*given, **options)
+
+    monkeypatch.setattr(log._memory, "send", slow)
+
+    def commit(number: int) -> bool:
+        with unnamed.transaction(**numbered, writer_seq=number, timeout_ms=500) as tx:
+            tx.append("t", [FILE.replace(path=f"{number}.parquet")])
+        return tx.outcome.committed
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(commit, 1)
+        sending.wait()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                assert commit(2)
+                assert str(os.getpid()) in unnamed.writer_id
+                assert log.writer_id == "test"
+                status = 0
+            finally:
+                os._exit(status)
+        status = os.waitpid(child, 0)[1]
+        answered.set()
+        assert first.result()
+    assert status == 0
+
+
+def test_new_proposal_id_when_forked_while_a_thread_makes_one_then_the_child_makes_others() -> None:
+    with ids._lock:
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(5)
+            ids.new_proposal_id()
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
