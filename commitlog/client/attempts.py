@@ -46,6 +46,9 @@ def commit_after_conflicts(
     options: Mapping[str, Any],
 ) -> T:
     """What the first attempt gives that is not refused for a conflict; see ``CommitLog.run``."""
+    if options.get("proposal_id") is not None:
+        # Under one id there is one verdict.
+        attempts = 1
     for remaining in range(attempts - 1, -1, -1):
         transaction = log.transaction(**options)
         with _given_up_on_failure(transaction):

@@ -186,7 +186,7 @@ class CommitLog(ReadableLog):
             fn: reads what it needs at ``tx.base_snapshot_id`` and makes its changes; it may be called several times.
             key: names this commit: when it has been made under this name before, ``fn`` is not called, and the answer is the
                 first one.
-            attempts: how often it is called at most.
+            attempts: how often it is called at most; once if ``proposal_id`` is given.
             options: see ``transaction``.
 
         Raises:
@@ -253,7 +253,6 @@ class CommitLog(ReadableLog):
                 )
         given, bring_by = rows_or_files(data, files), checked_outside(outside)
         check_attempts(attempts)
-        attempts = attempts if options.get("proposal_id") is None else 1
         keys = partition_specs(partition_by)
         if not checked_flag("create", create) and keys:
             raise InvalidRequestError("partition_by is for a table that is created: add create=True")
@@ -298,7 +297,7 @@ class CommitLog(ReadableLog):
             change: reads what it needs at the transaction's base and puts its changes in; it may be called several times.
             key: names this write to this table, such as ``load:1``: when it has been committed under this name before,
                 nothing is read or written, and the answer is the first one.
-            attempts: how often it is computed at most.
+            attempts: how often it is computed at most; once if ``proposal_id`` is given.
             options: see ``transaction``; the isolation is SERIALIZABLE unless it is given.
 
         Returns:

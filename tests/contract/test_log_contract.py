@@ -10,6 +10,7 @@ import pytest
 from making import ANYWHERE, KEYED, ROWS, append, create, parquet, rejected
 
 from commitlog.client import CommitLog, OutcomeState, Transaction
+from commitlog.client.ids import uuid7
 from commitlog.domain.model import ConflictKind, Reason, Verdict
 from commitlog.errors import (
     DataFileError,
@@ -184,6 +185,24 @@ def test_run_when_the_first_attempt_conflicts_then_is_called_on_the_new_head(
     assert outcome.committed
     assert len(bases) == 2
     assert bases[1] > bases[0]
+
+
+def test_run_when_it_has_an_id_of_its_own_then_a_conflict_is_its_one_verdict(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    file = append(log, table, tmp_path)
+    calls: list[int] = []
+
+    def delete_one(tx: Transaction) -> None:
+        calls.append(1)
+        with log.transaction() as other:
+            other.delete(table, {file: [len(calls)]})
+        tx.delete(table, {file: [0]})
+
+    with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+        log.run(delete_one, proposal_id=uuid7())
+    assert len(calls) == 1
 
 
 def test_run_when_the_request_is_invalid_then_is_not_tried_again(log: CommitLog, table: str) -> None:
