@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import threading
 from functools import partial
-from queue import SimpleQueue
 from types import TracebackType
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -90,8 +89,7 @@ class Publisher:
         )
         self._lock = threading.Lock()
         # The consumer belongs to the one who reads; a call from another thread would wait for it to be idle.
-        self._to_read: SimpleQueue[tuple[int, int]] = SimpleQueue()
-        self._listening: set[int] = set()
+        self._starts: dict[int, int] = {}
         self._heard_to: dict[int, int] = {}
         self._is_interrupted = False
         self._deliveries_heard_at = 0.0
@@ -136,7 +134,7 @@ class Publisher:
             self._wait_for_room(given_s)
         self._answers.expect(pending)
         try:
-            if partition not in self._listening:
+            if partition not in self._starts:
                 self._listen_to(partition, given_s)
             self._send(pending, encoded, writer_id.encode("utf-8"), given_s, traceparent)
         except BaseException:
@@ -198,9 +196,7 @@ class Publisher:
         admin, timeout_s = make_admin(self._settings), _patience_s(timeout_s)
         end = end_offset(self._settings, admin, self._topics.receipts, partition, timeout_s=timeout_s)
         with self._lock:
-            if partition not in self._listening:
-                self._listening.add(partition)
-                self._to_read.put((partition, end))
+            self._starts.setdefault(partition, end)
 
     def _send(
         self, pending: PendingProposal, encoded: bytes, key: bytes, timeout_s: float, traceparent: str | None
@@ -319,14 +315,14 @@ class Publisher:
         return bool(messages)
 
     def _begin_reading(self) -> None:
-        while not self._to_read.empty():
-            partition, offset = self._to_read.get()
-            self._reader.add(partition, offset)
-            self._heard_to[partition] = offset
+        if len(self._heard_to) < len(self._starts):
+            for partition, offset in list(self._starts.items()):
+                if partition not in self._heard_to:
+                    self._heard_to[partition] = offset
+                    self._reader.add(partition, offset)
         if self._is_interrupted:
-            # What Kafka had given out by then may have come to nobody.
-            for partition, offset in self._heard_to.items():
-                self._reader.move(partition, offset)
+            # What Kafka had given out by then may have come to nobody, and some partitions may be read no more.
+            self._reader.start(self._heard_to)
             self._is_interrupted = False
 
     def _hear_deliveries(self) -> None:

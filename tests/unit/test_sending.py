@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,7 +10,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from commitlog.config import Settings
+from commitlog.domain.model import Genesis
 from commitlog.errors import OutcomeUnknownError
+from commitlog.log import publisher as publishing
 from commitlog.log import sending
 from commitlog.log.answers import Answers, PendingProposal
 from commitlog.log.publisher import Publisher
@@ -99,3 +101,56 @@ def test_publisher_when_a_producer_says_nothing_of_what_it_keeps_then_another_on
     publisher._give_up_overdue(200.0)
     sender.send(b"v", b"k", 0, lambda *_: None, timeout_s=1)
     assert len(made) == 2
+
+
+class InterruptedReader:
+    """Reads partitions; the program is interrupted where the test says so, and what was assigned is then gone."""
+
+    def __init__(self) -> None:
+        self.at: dict[int, int] = {}
+        self.interrupts = 0
+
+    def add(self, partition: int, offset: int) -> None:
+        self._may_be_interrupted()
+        self.at[partition] = offset
+
+    def move(self, partition: int, offset: int) -> None:
+        del self.at[partition]
+        self.add(partition, offset)
+
+    def start(self, starts: Mapping[int, int]) -> None:
+        self.at.clear()
+        self._may_be_interrupted()
+        self.at.update(starts)
+
+    def read(self, records_max: int, timeout_s: float) -> list[Any]:
+        self._may_be_interrupted()
+        return []
+
+    def _may_be_interrupted(self) -> None:
+        if self.interrupts:
+            self.interrupts -= 1
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_publisher_when_interrupted_while_it_begins_to_read_then_it_reads_all_partitions_later(
+    monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    reader = InterruptedReader()
+    monkeypatch.setattr(publishing, "Senders", lambda *_, **__: SimpleNamespace(all=[], waits=lambda _: None))
+    monkeypatch.setattr(publishing, "TopicReader", lambda *_, **__: reader)
+    monkeypatch.setattr(publishing, "make_admin", lambda _: None)
+    monkeypatch.setattr(publishing, "end_offset", lambda *_, **__: 5)
+    monkeypatch.setattr(Publisher, "_look_now_and_then", lambda _: None)
+    publisher = Publisher(Settings.load(environment={}), genesis=cast(Genesis, SimpleNamespace()))
+    for partition in range(2):
+        publisher._listen_to(partition, 1.0)
+    if not is_new:
+        publisher._read(0)
+    reader.interrupts = 2
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            publisher._read(0)
+    publisher._read(0)
+    assert reader.at == {0: 5, 1: 5}

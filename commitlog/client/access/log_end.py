@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -29,7 +30,7 @@ class LogEnd:
         # Not one that reads: the broker answers a connection's requests in turn, and a fetch waits for records.
         self._consumer: Consumer | None = None
         self._is_in_doubt = False
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self._asked_at_s = float("-inf")
         self._end = 0
 
@@ -40,19 +41,21 @@ class LogEnd:
             LogUnavailableError: no broker has answered.
         """
         called_at_s = time.monotonic()
-        if not self._turn.acquire(timeout=REQUEST_TIMEOUT_S):
-            detail = "others have asked before, and had no answer"
-            raise LogUnavailableError(
-                self._settings.bootstrap_servers, waited_ms=int(REQUEST_TIMEOUT_S * 1000), detail=detail
-            )
         try:
+            if not self._turn.acquire(timeout=REQUEST_TIMEOUT_S):
+                detail = "others have asked before, and had no answer"
+                raise LogUnavailableError(
+                    self._settings.bootstrap_servers, waited_ms=int(REQUEST_TIMEOUT_S * 1000), detail=detail
+                )
             if self._asked_at_s <= called_at_s:
                 asked_at_s = time.monotonic()
                 self._end = answered(self._settings, self._ask)
                 self._asked_at_s = asked_at_s
             return self._end
         finally:
-            self._turn.release()
+            # Only the lock knows whether this thread has it, where it was interrupted while it waited.
+            with suppress(RuntimeError):
+                self._turn.release()
 
     def close(self) -> None:
         """Let go of the connection."""
