@@ -65,7 +65,7 @@ class ReadableLog:
         self.close()
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Let go of connections; what is closed already stays closed."""
         self._access.close()
 
     @property

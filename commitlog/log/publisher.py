@@ -163,7 +163,9 @@ class Publisher:
             sender.flush(timeout_s)
 
     def close(self) -> None:
-        """Waits until everything is sent, not until it is answered."""
+        """Waits until everything is sent, not until it is answered. Closed again, it stays closed."""
+        if self._is_closing:
+            return
         self.flush(self._settings.receipts_timeout_ms / 1000)
         self._senders.stop_making()
         self._is_closing = True

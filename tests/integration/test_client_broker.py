@@ -280,6 +280,18 @@ def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log:
         lookup.close()
 
 
+def test_log_when_it_is_closed_again_then_nothing_happens(made: Settings, log: CommitLog) -> None:
+    ids = Ids(seed_of("closed"))
+    with serving(made):
+        assert log.submit(proposal(ids, 0, create_table())).committed
+        project(made)
+        log.dry_run(proposal(ids, 1, create_table("u")))
+        for _ in range(2):
+            log.close()
+    with pytest.raises(LogUnavailableError, match="closed"):
+        log.submit(proposal(ids, 2, create_table("u")))
+
+
 def test_log_when_the_process_forks_then_the_child_connects_anew_and_the_parent_goes_on(
     made: Settings, log: CommitLog
 ) -> None:
