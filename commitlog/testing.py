@@ -44,6 +44,7 @@ from commitlog.errors import (
     ConfigurationError,
     InvalidChangeError,
     InvalidRequestError,
+    LogUnavailableError,
     OutcomeNotFoundError,
     OutcomeUnknownError,
     SnapshotNotFoundError,
@@ -191,6 +192,8 @@ class _InMemoryAccess:
         self, proposal: m.Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None
     ) -> _Answered:
         with self._changed:
+            if self._closed:
+                raise LogUnavailableError("memory", detail="the log was closed")
             outcome = self._decided(Incoming(0, self._offset, None, encoded))
             self._offset += 1
             self._remember(outcome)

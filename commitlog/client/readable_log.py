@@ -111,7 +111,7 @@ class ReadableLog:
 
         Args:
             after_seq: the ``seq`` of the last outcome that is known already; 0 starts at the beginning.
-            follow: wait for outcomes to come, for ever; else stop at the end of the log as it is now.
+            follow: wait for outcomes to come, until the log is closed; else stop at the end of the log as it is now.
             tables: only what changed one of these tables, or was refused a change of one; None is all.
             from_snapshot: instead of ``after_seq``, the snapshot whose state is known already.
             group: under this name the position is kept, by Kafka: each outcome that is asked for says that those before it are

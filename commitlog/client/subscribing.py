@@ -41,6 +41,8 @@ class Subscription(Iterator[Outcome]):
             raise StopIteration
         self._store()
         for outcome in self._outcomes:
+            if self._is_closed:
+                break
             self._given = outcome.seq
             if self._is_asked(outcome):
                 return outcome

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -60,6 +62,20 @@ def test_subscribe_when_handling_fails_then_the_outcome_comes_again(log: CommitL
     again.close()
     assert list(again) == []
     assert seqs(log.subscribe(start, follow=False, group=group)) == [start + 2, start + 3]
+
+
+def test_subscribe_when_closed_by_another_thread_then_what_comes_next_is_not_given_out(
+    log: CommitLog, table: str, start: int
+) -> None:
+    outcomes = log.subscribe(start)
+    assert [next(outcomes).seq for _ in range(3)] == [start + 1, start + 2, start + 3]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, outcomes, None)
+        # So that it does wait.
+        time.sleep(0.5)
+        outcomes.close()
+        comment(log, table, "three")
+        assert waiting.result(60) is None
 
 
 def test_subscribe_when_asked_for_tables_then_what_changed_them_or_was_refused_for_them(

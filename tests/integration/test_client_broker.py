@@ -280,14 +280,19 @@ def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log:
         lookup.close()
 
 
-def test_log_when_it_is_closed_again_then_nothing_happens(made: Settings, log: CommitLog) -> None:
+def test_log_when_it_is_closed_then_subscriptions_end_and_closing_again_is_nothing(
+    made: Settings, log: CommitLog
+) -> None:
     ids = Ids(seed_of("closed"))
     with serving(made):
         assert log.submit(proposal(ids, 0, create_table())).committed
         project(made)
         log.dry_run(proposal(ids, 1, create_table("u")))
+        outcomes = log.subscribe()
+        assert next(outcomes).seq == 1
         for _ in range(2):
             log.close()
+        assert list(outcomes) == []
     with pytest.raises(LogUnavailableError, match="closed"):
         log.submit(proposal(ids, 2, create_table("u")))
 

@@ -220,3 +220,11 @@ def test_write_when_nothing_was_sent_then_its_files_are_gone(
     with pytest.raises(type(error)):
         write(log, outside)
     assert not files()
+
+
+def test_log_in_memory_when_it_is_closed_then_commits_nothing_as_a_real_one(log: InMemoryCommitLog) -> None:
+    tx = appending(log)
+    log.close()
+    with pytest.raises(LogUnavailableError, match="closed"):
+        tx.commit()
+    assert not rows(log)

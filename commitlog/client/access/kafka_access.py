@@ -126,6 +126,7 @@ class KafkaAccess:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._handlers = InstalledHandlers()
+        self._is_closed = False
         self._begin_unconnected()
         assert self._connections.genesis
         _accesses.add(self)
@@ -167,6 +168,7 @@ class KafkaAccess:
         return self._connections.genesis.settings
 
     def close(self) -> None:
+        self._is_closed = True
         if self._connected is not None:
             self._connected.close()
         if self._replica is not None:
@@ -363,7 +365,7 @@ class KafkaAccess:
         with ResultsReader(self._settings, after=after) as reader:
             for records in reader.read_to_end():
                 yield [record.value for record in records if isinstance(record.value, Outcome)]
-            while follow:
+            while follow and not self._is_closed:
                 yield [record.value for record in reader.read() if isinstance(record.value, Outcome)]
 
     def _position_of(self, seq: int) -> LogPosition:

@@ -252,8 +252,8 @@ class LogAccess(Protocol):
         ...
 
     def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Sequence[Outcome]]:
-        """Outcomes in order, from the one after a seq, as many at once as are there; with ``follow`` also those to come, for
-        ever, and none now and then while none come.
+        """Outcomes in order, from the one after a seq, as many at once as are there; with ``follow`` also those to come, until
+        the log is closed, and none now and then while none come.
 
         Raises:
             OutcomeNotFoundError: the log does not reach so far.
