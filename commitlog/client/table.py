@@ -316,7 +316,8 @@ class Table:
         return None if outcome is None else written.answered(outcome)
 
     def insert(self, rows: Any, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
-        """Insert rows of a keyed table: one as a dict, or several in any form that ``append`` takes.
+        """Insert rows of a keyed table: one as a dict, or several in any form that ``append`` takes; columns that a row does not
+        give have their defaults.
 
         Raises:
             ProposalRejectedError: a row of the same key is there, or another constraint does not hold.

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -236,6 +237,51 @@ def test_upsert_when_some_keys_are_there_then_only_given_columns_change(log: Com
     assert again is not None
     assert (again.is_repeat, again.snapshot_id) == (True, first.snapshot_id)
     assert table.upsert([]) is None
+
+
+@pytest.fixture
+def uneven(log: CommitLog, table: str) -> str:
+    """A keyed table with a default and a map."""
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64", "m": "map(varchar, int32)", "l": "list(int32)"}, primary_key=["id"])
+    with log.transaction() as tx:
+        tx.alter(table).add_column("d", "int32", default="7")
+    return table
+
+
+def test_insert_when_rows_give_different_columns_then_the_others_have_their_defaults(
+    log: CommitLog, uneven: str
+) -> None:
+    table = log.table(uneven)
+    table.insert([{"id": 1, "m": {"k": 1}}, {"id": 2, "m": {"l": 2}, "d": 9}])
+    table.insert({"id": each} for each in (3, 4))
+    table.insert({"id": [5, 6], "m": [{"k": 1}, {"l": 2}], "l": [np.array([1]), {2}]})
+    table.insert(pa.table({"id": [8], "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32()))}))
+    table.insert({"id": 9, "l": [1, 2]})
+    assert list(rows(log, uneven)) == [
+        (1, [("k", 1)], None, 7),
+        (2, [("l", 2)], None, 9),
+        (3, None, None, 7),
+        (4, None, None, 7),
+        (5, [("k", 1)], [1], 7),
+        (6, [("l", 2)], [2], 7),
+        (8, [("k", 1)], None, 7),
+        (9, None, [1, 2], 7),
+    ]
+    with pytest.raises(InvalidRequestError, match="a list of rows has dicts only, not 2"):
+        table.insert([{"id": 10}, 2])
+    with pytest.raises(InvalidRequestError, match="different numbers of values: id 2, d 1"):
+        table.insert({"id": [10, 11], "d": [1]})
+
+
+def test_upsert_when_rows_give_different_columns_then_each_keeps_its_others(log: CommitLog, uneven: str) -> None:
+    table = log.table(uneven)
+    table.insert([{"id": 1, "m": {"k": 1}, "d": 1}, {"id": 2, "l": [2]}])
+    then = log.head_snapshot_id()
+    table.upsert([{"id": 1, "d": 10}, {"id": 2, "l": []}, {"id": 3}])
+    assert list(rows(log, uneven)) == [(1, [("k", 1)], None, 10), (2, None, [], 7), (3, None, None, 7)]
+    table.restore(then)
+    assert list(rows(log, uneven)) == [(1, [("k", 1)], None, 1), (2, None, [2], 7)]
 
 
 def test_upsert_when_it_cannot_be_then_says_why(log: CommitLog, keyed: str) -> None:

@@ -31,7 +31,7 @@ def row_value(value: Any) -> RowValue:
         return _interval_text(*value)
     if isinstance(value, Mapping):
         return {str(key): row_value(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | set) or (hasattr(value, "dtype") and getattr(value, "ndim", 0)):
         return [row_value(item) for item in value]
     return scalar(value)
 
@@ -56,12 +56,13 @@ def scalar(value: Any) -> Scalar:
         return value.isoformat()
     if isinstance(value, UUID):
         return str(value)
-    if isinstance(value, bytes):
-        return "".join(f"\\x{byte:02X}" for byte in value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "".join(f"\\x{byte:02X}" for byte in bytes(value))
     if isinstance(value, timedelta):
         return f"{value.days} days {value.seconds + value.microseconds / 1e6} seconds"
     if hasattr(value, "item") and hasattr(value, "dtype"):
-        return scalar(value.item())
+        # NumPy's times of nanoseconds are mere numbers to Python.
+        return scalar(str(value) if value.dtype.kind == "M" else value.item())
     raise InvalidRequestError(
         f"a row holds no {type(value).__name__}: give plain Python values, such as str, int, date, Decimal"
     )

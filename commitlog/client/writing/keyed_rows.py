@@ -11,7 +11,7 @@ from commitlog.client.arguments import shown
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_value, scalar
-from commitlog.client.writing.rows import PlainRows, RowData, rows_of
+from commitlog.client.writing.rows import PlainRows, RowData, checked_row, given_rows
 from commitlog.client.writing.targets import RowTransaction
 from commitlog.domain.model import FilterOp, Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
@@ -27,14 +27,18 @@ def plain_rows(data: RowData | Mapping[str, Any], changes_max: int) -> list[dict
     Raises:
         InvalidRequestError: it is none of them, or there are more than ``changes_max``, which one commit takes.
     """
-    if isinstance(data, Mapping) and not any(_is_column(each) for each in data.values()):
+    if isinstance(data, Mapping) and not (data and all(_is_column(each) for each in data.values())):
         return [dict(data)]
-    rows = rows_of(data)
-    arrow = rows.arrow(None) if isinstance(rows, PlainRows) else rows
+    given = given_rows(data)
+    if isinstance(given, PlainRows):
+        given = given.one_by_one()
+    if isinstance(given, list):
+        check_row_count(len(given), changes_max)
+        return [dict(checked_row(each)) for each in given]
     found: list[dict[str, Any]] = []
-    for piece in arrow.pieces:
+    for piece in given.pieces:
         check_row_count(len(found) + piece.num_rows, changes_max)
-        found += piece.to_pylist()
+        found += piece.to_pylist(maps_as_pydicts="strict")
     return found
 
 
@@ -52,7 +56,7 @@ def check_row_count(count: int, changes_max: int) -> None:
 
 
 def _is_column(values: Any) -> bool:
-    return not isinstance(values, str | bytes | Mapping) and hasattr(values, "__len__")
+    return not isinstance(values, str | bytes | bytearray | memoryview | Mapping) and hasattr(values, "__len__")
 
 
 class Upsert:
@@ -115,7 +119,9 @@ class Upsert:
         values = list({scalar(row[first]): None for row in wanted.values()})
         for start in range(0, len(values), _LOOKED_UP_AT_ONCE):
             asked = Predicate(first, FilterOp.IN, tuple(values[start : start + _LOOKED_UP_AT_ONCE]))
-            for row in Scan(self._contents, self._name, at, where=[asked]).to_arrow().to_pylist():
+            for row in (
+                Scan(self._contents, self._name, at, where=[asked]).to_arrow().to_pylist(maps_as_pydicts="strict")
+            ):
                 yield _key_of(definition, row), row
 
 

@@ -66,7 +66,7 @@ class Restoration:
         if not since.num_rows:
             return
         kinds = since[CHANGE].to_pylist()
-        rows = since.drop_columns([ROW_ID, CHANGE]).to_pylist()
+        rows = since.drop_columns([ROW_ID, CHANGE]).to_pylist(maps_as_pydicts="strict")
         there = [row for row, kind in zip(rows, kinds, strict=True) if kind in (INSERT, AFTER)]
         wanted = [row for row, kind in zip(rows, kinds, strict=True) if kind in (DELETE, BEFORE)]
         transaction.read(str(self._name))

@@ -50,11 +50,25 @@ class PlainRows:
 
         kinds = {} if table is None else {fold(column.name): column for column in table.columns}
         arrays = {name: _array(name, values, kinds.get(fold(name))) for name, values in self.columns.items()}
-        if len({len(array) for array in arrays.values()}) > 1:
-            counts = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
-            raise InvalidRequestError(f"the columns have different numbers of values: {counts}")
+        _check_lengths(arrays)
         rows = pa.table(arrays)
         return Rows(rows.schema, iter((rows,)))
+
+    def one_by_one(self) -> list[dict[str, Any]]:
+        """Each as a dict; values that are Python's own stay as they are.
+
+        Raises:
+            DataFileError: a column's values are of no one type.
+            InvalidRequestError: the columns are of different lengths.
+        """
+        columns = {
+            name: values
+            if isinstance(values, list | tuple)
+            else _array(name, values, None).to_pylist(maps_as_pydicts="strict")
+            for name, values in self.columns.items()
+        }
+        _check_lengths(columns)
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def rows_or_files(data: RowData | None, files: Files | None) -> Rows | PlainRows | tuple[str | Path | DataFile, ...]:
@@ -75,6 +89,16 @@ def rows_or_files(data: RowData | None, files: Files | None) -> Rows | PlainRows
 
 def rows_of(data: RowData) -> Rows | PlainRows:
     """Rows from what a program gives.
+
+    Raises:
+        InvalidRequestError: it is none of the forms in which rows come.
+    """
+    given = given_rows(data)
+    return PlainRows(_columns_of_rows(given)) if isinstance(given, list) else given
+
+
+def given_rows(data: RowData) -> Rows | PlainRows | list[Any]:
+    """The same, but rows that come one by one, each with columns of its own, are left as they are; only the first is looked at.
 
     Raises:
         InvalidRequestError: it is none of the forms in which rows come.
@@ -151,7 +175,7 @@ def _is_index_kept(frame: Any) -> bool:
     return False
 
 
-def _rows_of_items(data: Iterable[Any]) -> Rows | PlainRows:
+def _rows_of_items(data: Iterable[Any]) -> Rows | PlainRows | list[Any]:
     import pyarrow as pa
 
     items = iter(data)
@@ -159,7 +183,7 @@ def _rows_of_items(data: Iterable[Any]) -> Rows | PlainRows:
     if isinstance(first, pa.RecordBatch | pa.Table):
         return Rows(first.schema, _as_tables(chain((first,), items), first.schema))
     if isinstance(first, Mapping):
-        return PlainRows(_columns_of_rows([first, *items]))
+        return [first, *items]
     if first is None and isinstance(data, Sequence):
         return PlainRows({})
     raise _no_rows(data if first is None else first)
@@ -186,12 +210,21 @@ def _columns_of_rows(rows: Sequence[Any]) -> dict[str, list[Any]]:
     """The columns of rows as dicts; what a row does not have is NULL in it."""
     names: dict[str, None] = {}
     for row in rows:
-        if not isinstance(row, Mapping):
-            raise InvalidRequestError(f"a list of rows has dicts only, not {shown(row)}")
-        names |= dict.fromkeys(row)
+        names |= dict.fromkeys(checked_row(row))
     for name in names:
         _check_name(name)
     return {name: [row.get(name) for row in rows] for name in names}
+
+
+def checked_row(row: Any) -> Mapping[str, Any]:
+    """One of a list's rows.
+
+    Raises:
+        InvalidRequestError: it is no dict.
+    """
+    if not isinstance(row, Mapping):
+        raise InvalidRequestError(f"a list of rows has dicts only, not {shown(row)}")
+    return row
 
 
 def _checked_columns(columns: Mapping[Any, Any]) -> Mapping[str, Any]:
@@ -202,6 +235,12 @@ def _checked_columns(columns: Mapping[Any, Any]) -> Mapping[str, Any]:
                 f"a dict has columns, each a list of values, and {name!r} has {shown(values)}; rows are a list of dicts"
             )
     return columns
+
+
+def _check_lengths(columns: Mapping[str, Any]) -> None:
+    if len({len(values) for values in columns.values()}) > 1:
+        counts = ", ".join(f"{name} {len(values)}" for name, values in columns.items())
+        raise InvalidRequestError(f"the columns have different numbers of values: {counts}")
 
 
 def _check_name(name: Any) -> None:
