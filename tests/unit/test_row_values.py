@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -12,11 +15,13 @@ from commitlog.domain.model.types import canonical_value, parse_type
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ((14, 3, 0), "14 months 3 days 0:00:00.000000"),
-        ((0, -1, 14_706_000_001_000), "0 months -1 days 4:05:06.000001"),
-        ((0, 0, -90_000_000_000_999), "0 months 0 days -25:00:00.000000"),
+        (pa.MonthDayNano((14, 3, 0)), "14 months 3 days 0:00:00.000000"),
+        (pa.MonthDayNano((0, -1, 14_706_000_001_000)), "0 months -1 days 4:05:06.000001"),
+        (pa.MonthDayNano((0, 0, -90_000_000_000_999)), "0 months 0 days -25:00:00.000000"),
+        (timedelta(hours=25, microseconds=1), "0 months 1 days 1:00:00.000001"),
+        (timedelta(microseconds=-1), "0 months -1 days 23:59:59.999999"),
     ],
 )
-def test_an_interval_of_arrows_is_told_in_words_that_a_row_takes(given: tuple[int, int, int], told: str) -> None:
-    assert row_value(pa.MonthDayNano(given)) == told
+def test_interval_when_it_is_arrows_or_pythons_then_told_in_words_that_a_row_takes(given: Any, told: str) -> None:
+    assert row_value(given) == told
     assert canonical_value(parse_type("interval"), told)

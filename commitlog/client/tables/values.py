@@ -59,7 +59,7 @@ def scalar(value: Any) -> Scalar:
     if isinstance(value, bytes | bytearray | memoryview):
         return "".join(f"\\x{byte:02X}" for byte in bytes(value))
     if isinstance(value, timedelta):
-        return f"{value.days} days {value.seconds + value.microseconds / 1e6} seconds"
+        return _interval_text(0, value.days, (value.seconds * 10**6 + value.microseconds) * 1000)
     if hasattr(value, "item") and hasattr(value, "dtype"):
         # NumPy's times of nanoseconds are mere numbers to Python.
         return scalar(str(value) if value.dtype.kind == "M" else value.item())
