@@ -316,8 +316,9 @@ class Table:
         return None if outcome is None else written.answered(outcome)
 
     def insert(self, rows: Any, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
-        """Insert rows of a keyed table: one as a dict, or several in any form that ``append`` takes; columns that a row does not
-        give have their defaults.
+        """Insert rows of a keyed table: one as a dict, or several in any form that ``append`` takes.
+
+        Columns that a row does not give have their defaults.
 
         Raises:
             ProposalRejectedError: a row of the same key is there, or another constraint does not hold.
@@ -370,7 +371,7 @@ class Table:
 
         Raises:
             DataFileError: the table has no primary key.
-            InvalidRequestError: a row lacks a column of the key, or two rows have the same one.
+            InvalidRequestError: a row lacks a column of the key or gives one twice, or two rows have the same key.
         """
         from commitlog.client.writing.keyed_rows import Upsert, plain_rows
 

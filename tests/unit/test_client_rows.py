@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+import math
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,56 @@ def test_append_when_days_come_as_midnights_then_they_are_dates_and_other_times_
         log.append("t", pd.DataFrame({"id": [3], "day": pd.to_datetime(["2026-03-01 12:00"])}))
 
 
+TO_THE_NANOSECOND = pd.Timestamp("2026-01-01 00:00:00.123456789")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [{"at": TO_THE_NANOSECOND}, {"at": None}],
+        {"at": [TO_THE_NANOSECOND, None]},
+        pd.DataFrame({"at": [TO_THE_NANOSECOND, None]}),
+    ],
+    ids=["rows", "columns", "frame"],
+)
+def test_append_when_times_have_nanoseconds_then_they_keep_them_or_are_refused(tmp_path: Path, data: Any) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"at": "timestamp_ns"})
+        tx.create_table("coarse", {"at": "timestamp"})
+    log.append("t", data)
+    log.append("created", data, create=True)
+    for name in ("t", "created"):
+        assert log.table(name).scan().to_arrow()["at"].to_pylist() == [TO_THE_NANOSECOND, None]
+    with pytest.raises(DataFileError, match=r"column at .*would lose data"):
+        log.append("coarse", data)
+
+
+def test_append_when_times_of_two_kinds_have_no_type_in_common_then_says_so(tmp_path: Path) -> None:
+    t = InMemoryCommitLog(data_path=tmp_path).table("t")
+    with pytest.raises(DataFileError, match=r"column at: .*out of bounds for nanosecond resolution"):
+        t.append([{"at": TO_THE_NANOSECOND}, {"at": datetime(3000, 1, 1)}], create=True)
+
+
+def test_append_when_a_number_is_beyond_float32_then_refused_and_infinities_are_taken(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"f": "float32"})
+    log.append("t", {"f": [math.inf, None, 0.5]})
+    assert log.table("t").scan().to_arrow()["f"].to_pylist() == [math.inf, None, 0.5]
+    with pytest.raises(DataFileError, match=r"column f \(float32\): the value 1e\+300 is out of range"):
+        log.append("t", [{"f": -math.inf}, {"f": 1e300}])
+
+
+def test_append_when_a_column_of_polars_holds_objects_then_refused(tmp_path: Path) -> None:
+    t = InMemoryCommitLog(data_path=tmp_path).table("t")
+    series = pl.Series([object()], dtype=pl.Object)
+    with pytest.raises(DataFileError, match="that Arrow has no type for: a holds Python objects: leave it out"):
+        t.append(pl.DataFrame({"a": series}), create=True)
+    with pytest.raises(DataFileError, match="column a: Could not convert <object"):
+        t.append({"a": series}, create=True)
+
+
 def test_append_when_a_frame_has_categories_then_they_are_texts(tmp_path: Path) -> None:
     kinds = pl.Series(["a", None, "b"], dtype=pl.Enum(["a", "b"]))
     t = InMemoryCommitLog(data_path=tmp_path).table("t")
@@ -108,6 +159,16 @@ def test_upsert_when_a_key_is_of_another_type_then_says_which(tmp_path: Path) ->
         tx.create_table("t", {"id": "int64"}, primary_key=["id"])
     with pytest.raises(InvalidRequestError, match=r"column id \(int64\): the value 'x' is no integer"):
         log.table("t").upsert({"id": "x"})
+
+
+def test_upsert_when_a_row_gives_a_column_twice_or_one_without_a_name_then_refused(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64"}, primary_key=["id"])
+    with pytest.raises(InvalidRequestError, match="a row gives a column twice: id, ID"):
+        log.table("t").upsert({"id": 1, "ID": 2})
+    with pytest.raises(InvalidRequestError, match="the name of a column must be a text, not 1"):
+        log.table("t").upsert([{1: 1}])
 
 
 def test_name_when_it_is_that_of_another_library_then_says_what_does_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from commitlog.client.access.contents import Contents
-from commitlog.client.arguments import shown
+from commitlog.client.arguments import checked_text, shown
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_value, scalar
@@ -79,7 +79,7 @@ class Upsert:
         Raises:
             TableNotFoundError: there is none of that name.
             DataFileError: the table has no key.
-            InvalidRequestError: a row lacks a column of the key, or two rows have the same one.
+            InvalidRequestError: a row lacks a column of the key or gives one twice, or two rows have the same key.
         """
         found = self._contents.table_at(self._name.schema, self._name.name, transaction.base_snapshot_id)
         if found is None:
@@ -103,7 +103,11 @@ class Upsert:
         """The rows by their keys, columns called as the table calls them."""
         wanted: dict[tuple[Any, ...], dict[str, Any]] = {}
         for given in self._rows:
-            row = {definition.column(name).name: value for name, value in given.items()}
+            row = {
+                definition.column(checked_text("the name of a column", name)).name: each for name, each in given.items()
+            }
+            if len(row) < len(given):
+                raise InvalidRequestError(f"a row gives a column twice: {', '.join(given)}")
             key = _key_of(definition, row)
             if key in wanted:
                 raise InvalidRequestError(

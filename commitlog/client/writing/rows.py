@@ -142,6 +142,13 @@ def _reader_of(data: Any) -> pa.RecordBatchReader:
     """
     import pyarrow as pa
 
+    if type(data).__module__.partition(".")[0] == "polars" and hasattr(data, "columns"):
+        for name in data.columns:
+            if _holds_objects(data[name]):
+                raise DataFileError(
+                    f"the frame has a column that Arrow has no type for: {name} holds Python objects: leave it out, or give it "
+                    "one type, as by .map_elements(..., return_dtype=...)"
+                )
     try:
         return pa.RecordBatchReader.from_stream(data)
     except pa.ArrowInvalid as error:
@@ -151,6 +158,11 @@ def _reader_of(data: Any) -> pa.RecordBatchReader:
             ) from None
         hint = " (.to_frame() makes rows of one column)" if hasattr(data, "to_frame") else ""
         raise InvalidRequestError(f"rows are {FORMS}, not a single column, {type(data).__name__}{hint}") from None
+
+
+def _holds_objects(series: Any) -> bool:
+    """Whether it is a series of Polars' of which Arrow would be given nothing but where its values are in memory."""
+    return str(getattr(series, "dtype", None)) == "Object"
 
 
 def _is_index_kept(frame: Any) -> bool:
@@ -261,14 +273,43 @@ def _array(name: str, values: Any, column: Any) -> pa.Array:
     kind = None if column is None else file_schema([column]).field(0).type
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if hasattr(values, "__arrow_c_stream__"):
+    if hasattr(values, "__arrow_c_stream__") and not _holds_objects(values):
         return pa.chunked_array(values)
     try:
         array = pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         return _typed(name, values, kind, error)
     # Python has one kind of float only.
-    return array.cast(kind) if kind == pa.float32() and array.type == pa.float64() else array
+    if kind == pa.float32() and array.type == pa.float64():
+        return _narrowed(name, array)
+    return _whole_times(name, values, array) if pa.types.is_timestamp(array.type) and array.type.unit == "us" else array
+
+
+def _narrowed(name: str, array: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    narrow = array.cast(pa.float32())
+    beyond = array.filter(pc.xor(pc.is_inf(narrow), pc.is_inf(array)))
+    if len(beyond):
+        raise DataFileError(
+            f"column {name} (float32): the value {beyond[0]} is out of range for it: make the column a float64"
+        )
+    return narrow
+
+
+def _whole_times(name: str, values: Any, array: pa.Array) -> pa.Array:
+    """The times with their nanoseconds, which pandas' have and Arrow looks for in none but NumPy's."""
+    import pyarrow as pa
+
+    if not any(hasattr(each, "nanosecond") for each in set(map(type, values))):
+        return array
+    if not any(getattr(each, "nanosecond", 0) for each in values):
+        return array
+    try:
+        return pa.array(values, pa.timestamp("ns", array.type.tz))
+    except pa.ArrowInvalid as error:
+        raise DataFileError(f"column {name}: {error}") from None
 
 
 def _typed(name: str, values: Any, kind: pa.DataType | None, error: Exception) -> pa.Array:
