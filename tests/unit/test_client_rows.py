@@ -8,8 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from commitlog.client.tables.others_names import OF_SCANS, OF_TABLES
@@ -119,6 +121,54 @@ def test_append_when_a_column_of_polars_holds_objects_then_refused(tmp_path: Pat
         t.append({"a": series}, create=True)
 
 
+def test_rows_when_they_have_what_is_missing_to_pandas_then_it_is_null(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    columns = {"id": "int64", "at": "timestamptz", "n": "int32", "f": "float64"}
+    at = pd.Timestamp("2026-01-01", tz="UTC")
+    rows = [
+        {"id": 1, "at": pd.NaT, "n": pd.NA},
+        {"id": 2, "at": at, "n": 2, "f": math.inf},
+        {"id": 3, "at": None},
+    ]
+    with log.transaction() as tx:
+        tx.create_table("plain", columns)
+        tx.create_table("keyed", columns, primary_key=["id"])
+    log.append("plain", rows)
+    log.table("keyed").insert(rows)
+    log.table("keyed").upsert(rows[0])
+    for name in ("plain", "keyed"):
+        assert sorted(tuple(row.values()) for row in log.table(name).scan().to_arrow().to_pylist()) == [
+            (1, None, None, None),
+            (2, at, 2, math.inf),
+            (3, None, None, None),
+        ]
+
+
+def test_append_when_numbers_are_beyond_int64_then_as_the_column_takes_them(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"u": "uint64"})
+        tx.create_table("keyed", {"id": "int128"}, primary_key=["id"])
+    log.append("t", [{"u": 2**64 - 1}, {"u": None}, {"u": np.uint64(3)}])
+    assert log.table("t").scan().to_arrow()["u"].to_pylist() == [2**64 - 1, None, 3]
+    log.table("keyed").insert({"id": [2**100]})
+    assert log.table("keyed").scan().to_arrow()["id"].to_pylist() == [2**100]
+    for number, create in ((2**64, False), (2**63, True)):
+        with pytest.raises(DataFileError, match=r"out of range: it needs a column such as uint64"):
+            log.append(f"t{create or ''}", {"u": [number]}, create=create)
+    with pytest.raises(DataFileError, match=r"column u \(uint64\)"):
+        log.append("t", {"u": [2**64 - 1, 1.5]})
+
+
+@pytest.mark.parametrize("kind", [pa.list_view, pa.large_list_view])
+def test_append_when_lists_come_as_views_then_they_are_lists(tmp_path: Path, kind: Any) -> None:
+    t = InMemoryCommitLog(data_path=tmp_path).table("t")
+    values = [[{"a": 1, "b": "x"}], None, [], [{"a": 2, "b": None}, {"a": 3, "b": "y"}]]
+    inner = pa.struct([("b", pa.string()), ("a", pa.int32())])
+    t.append(pa.table({"l": pa.array([[], *values], kind(inner)).slice(1)}), create=True)
+    assert t.scan().to_arrow()["l"].to_pylist() == values
+
+
 def test_append_when_a_frame_has_categories_then_they_are_texts(tmp_path: Path) -> None:
     kinds = pl.Series(["a", None, "b"], dtype=pl.Enum(["a", "b"]))
     t = InMemoryCommitLog(data_path=tmp_path).table("t")
@@ -147,8 +197,13 @@ def test_rows_when_they_have_no_type_or_are_one_column_then_says_which_and_what_
     with pytest.raises(DataFileError, match=r"a column that Arrow has no type for: .*i128.*: cast it"):
         rows_of(pl.DataFrame({"id": pl.Series([1], dtype=pl.Int128)}))
     t = InMemoryCommitLog(data_path=tmp_path).table("t")
+    with pytest.raises(DataFileError, match="the frame has more than one column id: call"):
+        rows_of(pd.concat([FRAME, FRAME[["id"]]], axis="columns"))
+    with pytest.raises(InvalidRequestError, match="not None"):
+        rows_of([None])
     t.append(FRAME, create=True)
     assert t.append([]) is None
+    assert t.append(row for row in ()) is None
     with pytest.raises(InvalidChangeError, match="needs at least one column"):
         InMemoryCommitLog(data_path=tmp_path).table("t").append([], create=True)
 

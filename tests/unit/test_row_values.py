@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -25,3 +26,11 @@ from commitlog.domain.model.types import canonical_value, parse_type
 def test_interval_when_it_is_arrows_or_pythons_then_told_in_words_that_a_row_takes(given: Any, told: str) -> None:
     assert row_value(given) == told
     assert canonical_value(parse_type("interval"), told)
+
+
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_row_value_when_it_is_numpys_then_as_python_has_it(unit: str) -> None:
+    assert row_value(np.array([["2026-01-01T12:00:00", "NaT"]], f"M8[{unit}]")) == [
+        [str(np.datetime64("2026-01-01T12:00:00", unit)), None]
+    ]
+    assert row_value({"n": np.int32(1), "f": np.float32(0.5)}) == {"n": 1, "f": 0.5}

@@ -62,6 +62,8 @@ def conformed(array: pa.Array, column: Column, data_type: pa.DataType, find: Fin
         keys = inner(array.keys, column.children[0], data_type.key_type)
         items = inner(array.items, column.children[1], data_type.item_type)
         return pa.MapArray.from_arrays(_offsets(array), keys, items, type=data_type, mask=array.is_null())
+    if pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type):
+        array = _lists(array)
     if pa.types.is_list(data_type) and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         values = inner(array.values, column.children[0], data_type.value_type)
         return pa.ListArray.from_arrays(_offsets(array), values, type=data_type, mask=array.is_null())
@@ -125,6 +127,12 @@ def missing(column: Column, count: int, data_type: pa.DataType, *, is_read: bool
     text = column.initial_default if is_read else column.default
     value = None if text is None else default_value(column.type, text)
     return pa.array([value] * count).cast(data_type)
+
+
+def _lists(array: pa.Array) -> pa.Array:
+    """Views of lists as lists, for which Arrow's own cast makes arrays that are not valid."""
+    ends = np.cumsum(pc.list_value_length(array).fill_null(0).to_numpy(), dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(np.insert(ends, 0, 0)), array.flatten(), mask=array.is_null())
 
 
 def _offsets(array: pa.Array) -> pa.Array:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from commitlog.client.tables.values import is_missing
 from commitlog.domain.model.types import ColumnType
 
 
@@ -19,7 +20,7 @@ def _holds_naive(value: Any) -> bool:
         return any(_holds_naive(inner) for each in value.items() for inner in each)
     if isinstance(value, list | tuple):
         return any(_holds_naive(item) for item in value)
-    return isinstance(value, datetime) and value.tzinfo is None
+    return isinstance(value, datetime) and not is_missing(value) and value.tzinfo is None
 
 
 def takes_zoned(data_type: ColumnType, value: Any) -> bool:

@@ -13,6 +13,13 @@ from commitlog.client.arguments import checked_mapping, checked_text
 from commitlog.domain.model import BIGINT_MAX, BIGINT_MIN, RowValue, Scalar
 from commitlog.errors import InvalidRequestError
 
+_MISSING = frozenset({"NaTType", "NAType"})
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is what pandas has for NULL; its NaT calls itself a datetime."""
+    return type(value).__name__ in _MISSING
+
 
 def row_of(values: Mapping[str, Any]) -> dict[str, RowValue]:
     """A row image, or a key, from Python values by column name."""
@@ -48,6 +55,8 @@ def scalar(value: Any) -> Scalar:
         return int(value) if BIGINT_MIN <= value <= BIGINT_MAX else str(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
+    if is_missing(value):
+        return None
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, datetime):
@@ -62,7 +71,8 @@ def scalar(value: Any) -> Scalar:
         return _interval_text(0, value.days, (value.seconds * 10**6 + value.microseconds) * 1000)
     if hasattr(value, "item") and hasattr(value, "dtype"):
         # NumPy's times of nanoseconds are mere numbers to Python.
-        return scalar(str(value) if value.dtype.kind == "M" else value.item())
+        plain = str(value) if value.dtype.kind == "M" else value.item()
+        return None if plain == "NaT" else scalar(plain)
     raise InvalidRequestError(
         f"a row holds no {type(value).__name__}: give plain Python values, such as str, int, date, Decimal"
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from commitlog.client.arguments import shown
 from commitlog.client.files.given_files import Files, checked_files
+from commitlog.client.tables.values import is_missing
 from commitlog.domain.model import DataFile
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidRequestError
@@ -124,6 +126,9 @@ def given_rows(data: RowData) -> Rows | PlainRows | list[Any]:
 def _of_pandas(frame: Any) -> pa.Table:
     import pyarrow as pa
 
+    if not frame.columns.is_unique:
+        twice = ", ".join({str(name): None for name in frame.columns[frame.columns.duplicated()]})
+        raise DataFileError(f"the frame has more than one column {twice}: call .rename(...), or leave one out")
     try:
         return pa.Table.from_pandas(frame, preserve_index=_is_index_kept(frame))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
@@ -191,14 +196,13 @@ def _rows_of_items(data: Iterable[Any]) -> Rows | PlainRows | list[Any]:
     import pyarrow as pa
 
     items = iter(data)
-    first = next(items, None)
-    if isinstance(first, pa.RecordBatch | pa.Table):
-        return Rows(first.schema, _as_tables(chain((first,), items), first.schema))
-    if isinstance(first, Mapping):
-        return [first, *items]
-    if first is None and isinstance(data, Sequence):
-        return PlainRows({})
-    raise _no_rows(data if first is None else first)
+    for first in items:
+        if isinstance(first, pa.RecordBatch | pa.Table):
+            return Rows(first.schema, _as_tables(chain((first,), items), first.schema))
+        if isinstance(first, Mapping):
+            return [first, *items]
+        raise _no_rows(first)
+    return PlainRows({})
 
 
 def _as_tables(batches: Iterator[Any], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -277,7 +281,9 @@ def _array(name: str, values: Any, column: Any) -> pa.Array:
         return pa.chunked_array(values)
     try:
         array = pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except (ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        if any(is_missing(each) for each in values):
+            return _array(name, [None if is_missing(each) else each for each in values], column)
         return _typed(name, values, kind, error)
     # Python has one kind of float only.
     if kind == pa.float32() and array.type == pa.float64():
@@ -316,9 +322,16 @@ def _typed(name: str, values: Any, kind: pa.DataType | None, error: Exception) -
     """Values whose type Arrow cannot tell, as the table's; never floats as integers, which Arrow would cut."""
     import pyarrow as pa
 
-    if kind is not None and not pa.types.is_integer(kind):
+    if kind is not None and (
+        not pa.types.is_integer(kind) or all(isinstance(each, Integral | None) for each in values)
+    ):
         try:
             return pa.array(values, kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as typed:
+        except (ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as typed:
             error = typed
-    raise DataFileError(f"column {name}{'' if kind is None else f' ({kind})'}: {error}") from None
+    why = (
+        "a whole number is out of range: it needs a column such as uint64 or decimal(38,0)"
+        if isinstance(error, OverflowError)
+        else error
+    )
+    raise DataFileError(f"column {name}{'' if kind is None else f' ({kind})'}: {why}") from None
