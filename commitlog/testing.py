@@ -107,15 +107,14 @@ class _InMemoryAccess:
         clock_ms: Callable[[], int],
         handlers: Mapping[str, RowHandler],
     ) -> None:
-        self._data_path = data_path
         self._clock_ms = clock_ms
         self._changed = threading.Condition()
         self._handlers = handlers
-        self._genesis = m.Genesis(_LOG_ID, settings=settings, data_path=data_path)
+        self._genesis = m.Genesis(_LOG_ID, created_at_ms=clock_ms(), settings=settings, data_path=data_path)
         self._undecidable: dict[m.Position, Exception] = {}
         self.outcomes: list[m.Outcome] = []
         self._decider = self._new_decider()
-        self._contents = MemoryCatalog(lambda: self._state, self.new_table_path, self._changed)
+        self._contents = MemoryCatalog(lambda: self._state, self._genesis, self._changed)
         self._offset = 0
         self._closed = False
         self._positions: dict[str, int] = {}
@@ -176,8 +175,8 @@ class _InMemoryAccess:
             "DuckDB about what to_arrow() gives"
         )
 
-    def new_table_path(self, schema: str, table: str) -> str:
-        return f"{self._data_path}/{schema}/{table}"
+    def new_table_path(self, schema: str, table: str) -> str | None:
+        return self._contents.new_table_path(schema, table)
 
     def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:
         return self._contents.live_files(table_id, paths)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import LiteralString, NamedTuple
-from uuid import UUID, uuid5
 
 import psycopg
 from psycopg import sql
@@ -18,6 +17,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS
+from commitlog.catalog.folders import object_uuid
 from commitlog.catalog.guard import install_guard
 from commitlog.catalog.tables import DUCKLAKE, OWN, OWN_SCHEMA, READERS_INDEXES, ROWS_OUTSIDE_FILES, VIEWS
 from commitlog.catalog.writing import Connection
@@ -40,11 +40,6 @@ _FIRST_EXPIRY = sql.SQL("INSERT INTO {own}.expiry VALUES (1, NULL, NULL)")
 _VERSION = sql.SQL("SELECT version, prepared FROM {own}.catalog_version")
 _SET_VERSION = sql.SQL("UPDATE {own}.catalog_version SET {column} = %s")
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
-
-
-def object_uuid(log_id: bytes, kind: str, object_id: int) -> UUID:
-    """The uuid of a schema, table or view: made of the log and the id, so that a rebuilt catalog has the same."""
-    return uuid5(UUID(bytes=log_id), f"{kind}/{object_id}")
 
 
 def catalog_exists(conn: Connection, *, own: str = OWN_SCHEMA) -> bool:

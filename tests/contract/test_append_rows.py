@@ -122,6 +122,36 @@ def test_append_when_the_table_is_not_there_then_created_if_asked_for(log: Commi
     assert rows_in(log, table) == sorted(PLAIN * 2, key=lambda row: row["id"])
 
 
+@pytest.mark.parametrize("name", ["{} x", "é_{}", "../../{}"])
+def test_append_when_the_folder_of_a_new_table_is_not_known_then_after_a_commit_of_its_own(
+    log: CommitLog, table: str, name: str
+) -> None:
+    odd = f'main."{name.format(table)}"'
+    with pytest.raises(DataFileError, match=r"is not known yet: create it, and its schema, by a commit of their own"):
+        log.append(odd, PLAIN, create=True)
+    with log.transaction() as tx:
+        tx.create_table(odd, ROWS.schema)
+        with pytest.raises(DataFileError, match="is not known yet"):
+            tx.append(odd, PLAIN)
+    log.append(odd, PLAIN)
+    assert rows_in(log, odd) == PLAIN
+    assert folder_of(log, odd).resolve().parent == folder_of(log, odd).parent.resolve()
+    assert folder_of(log, odd).parent.name == "main"
+
+
+def test_append_when_its_schema_is_created_with_the_table_then_says_that_the_folder_is_not_known(
+    log: CommitLog, table: str
+) -> None:
+    with log.transaction() as tx:
+        tx.create_schema(table)
+        tx.create_table(f"{table}.t", ROWS.schema)
+        with pytest.raises(DataFileError, match="is not known yet"):
+            tx.append(f"{table}.t", PLAIN)
+    log.append(f"{table}.t", PLAIN)
+    assert rows_in(log, f"{table}.t") == PLAIN
+    assert folder_of(log, f"{table}.t").parent.name == table
+
+
 def test_append_when_a_reader_gives_batches_then_they_stream_into_one_file(log: CommitLog, table: str) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, 1000, 10):

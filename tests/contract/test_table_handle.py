@@ -17,7 +17,13 @@ from contract.making import ANYWHERE, KEYED, ROWS, append, create
 from commitlog.client import CommitLog
 from commitlog.client.reading import frames
 from commitlog.client.reading.scan import Scan
-from commitlog.errors import DataFileError, InvalidRequestError, SnapshotNotFoundError, TableNotFoundError
+from commitlog.errors import (
+    DataFileError,
+    InvalidRequestError,
+    MomentNotFoundError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+)
 from commitlog.testing import InMemoryCommitLog
 
 
@@ -195,8 +201,8 @@ def test_scan_when_asked_as_of_a_moment_then_what_was_the_newest_then(
     handle = log.table(table)
     assert handle.scan(timestamp=made).snapshot_id == log.head_snapshot_id()
     assert handle.scan(timestamp=made.isoformat()).count() == 3
-    with pytest.raises(SnapshotNotFoundError, match="no snapshot of 1969-01-01 00:00:00 UTC: the log began at "):
-        handle.scan(timestamp="1969-01-01")
+    with pytest.raises(MomentNotFoundError, match="no snapshot of 1999-01-01 00:00:00 UTC: the log began at 20"):
+        handle.scan(timestamp="1999-01-01")
     for to_come in ({"timestamp": "2999-01-01"}, {"snapshot": "2999-01-01"}):
         with pytest.raises(InvalidRequestError, match="must be a moment that has passed: 2999-01-01T00:00:00"):
             handle.scan(**to_come)
@@ -314,14 +320,16 @@ def test_scan_when_a_row_is_in_no_file_then_its_values_are_of_the_types_that_duc
         tx.create_table(table, TYPED, primary_key=["id"])
         tx.insert_row(table, VALUES)
         tx.insert_row(table, {"id": 2})
+        tx.insert_row(table, {"id": 3, "j": {"a": True, "b": [None, 1.5]}})
     found = log.table(table).scan().to_arrow()
     assert found.schema == log.table(table).schema
-    one, none = found.sort_by("id").drop_columns(["f", "ns", "iv"]).to_pylist()
+    one, none, other = found.sort_by("id").drop_columns(["f", "ns", "iv"]).to_pylist()
     assert one == {
         **{name: value for name, value in VALUES.items() if name not in ("f", "ns", "iv")},
         "big": Decimal(2**100), "u64": 2**64 - 1, "u": str(UUID(int=7)), "m": [("k", 1), ("l", None)],
     }  # fmt: skip
     assert set(none.values()) == {2, None}
+    assert other["j"] == '{"a": true, "b": [null, 1.5]}'
     assert found["iv"].to_pylist()[0] == pa.MonthDayNano([12, 2, 11045 * 10**9])
     assert found["ns"].cast(pa.int64()).to_pylist()[0] % 10**9 == 123456789
     assert log.table(table).scan(where="f > 5 and u = '00000000-0000-0000-0000-000000000007'").count() == 1

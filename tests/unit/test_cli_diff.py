@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from itertools import chain
+
 import pytest
 from cli_logs import CliLog
 
@@ -9,10 +12,15 @@ from commitlog.errors import InvalidRequestError
 from commitlog.testing import InMemoryCommitLog
 
 
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch) -> CliLog:
-    """A keyed table: two rows come, one of them changes and the other goes; then the table goes."""
-    log = InMemoryCommitLog(writer_id="w")
+    """A keyed table of a log of two hours: two rows come, one of them changes and the other goes; then the table goes."""
+    clock = chain((now_ms() - 7_200_000,), iter(now_ms, None))
+    log = InMemoryCommitLog(writer_id="w", clock_ms=lambda: next(clock))
     with log.transaction() as tx:
         tx.create_table("t", {"id": "int64", "v": "varchar"}, primary_key=["id"])
     log.table("t").insert([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}])

@@ -22,7 +22,7 @@ START = "2096-10-02T07:06:40.678000Z"
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch) -> CliLog:
     """A log whose outcomes are an hour apart: a table, two writers that overtake a third, who is refused."""
-    clock = iter(range(START_MS, START_MS + 10**9, 3_600_000))
+    clock = iter(range(START_MS - 3_600_000, START_MS + 10**9, 3_600_000))
     log = InMemoryCommitLog(clock_ms=lambda: next(clock))
     with log.transaction(writer_id="ddl") as tx:
         tx.create_table("t", {"id": "int64"})

@@ -72,8 +72,8 @@ ROOMS = {
     ),
     "client.access": Room(
         _names(
-            f"client.arguments client.tables client.files domain log {CATALOG_READERS} catalog.projecting.given_ids "
-            "errors config"
+            f"client.arguments client.tables client.files domain log {CATALOG_READERS} catalog.folders "
+            "catalog.projecting.given_ids errors config"
         )
     ),
     "client.reading": Room(

@@ -6,13 +6,12 @@ definition before and after, so that a row never begins and ends in one snapshot
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from psycopg import sql
 
+from commitlog.catalog.folders import object_uuid, path_of
 from commitlog.catalog.guard import guard_statement
-from commitlog.catalog.migrations import object_uuid
 from commitlog.catalog.projecting.row_values import rows_table_column
 from commitlog.catalog.projecting.tracking import Tracker
 from commitlog.catalog.writing import CopyBuffer
@@ -284,11 +283,6 @@ class ObjectProjection:
     def drop_view(self, view_id: int) -> None:
         self._end("view", "view_id", view_id)
         self.buffer.execute(_FORGET_NEVER_SEEN_VIEW, (view_id,))
-
-
-def path_of(name: str, fallback: str) -> str:
-    """The folder of a schema or table: its name where that is plain, else its uuid."""
-    return f"{name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else fallback}/"
 
 
 def _column_rows(definition: TableDefinition) -> dict[int, ColumnRow]:

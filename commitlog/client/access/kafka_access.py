@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from weakref import WeakSet
 
 from commitlog.catalog.connecting import catalog_url
+from commitlog.catalog.folders import is_plain
 from commitlog.catalog.queries import Catalog, Shown
 from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.watching import CatalogWatch
@@ -49,7 +49,6 @@ from commitlog.log.trims import last_trim, position_of
 
 REPLAYED_OUTCOMES_MAX = 2_000_000
 _POLL_S = 0.05
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class _Connections:
@@ -252,7 +251,7 @@ class KafkaAccess:
     def new_table_path(self, schema: str, table: str) -> str | None:
         """The projector names the folder of a plain name by it; of others nobody knows it before."""
         catalog = self.catalog()
-        if not _PLAIN_NAME.fullmatch(table):
+        if not is_plain(table):
             return None
         path = catalog.schema_path(schema, catalog.head_snapshot_id())
         return None if path is None else f"{path}{table}/"

@@ -21,17 +21,17 @@ class MemoryCatalog(MemoryContents):
 
     Args:
         state: the log's state by now.
-        table_path: the folder of a table, by its schema and first name.
+        genesis: what it began with.
         lock: held while the log changes; one thread may take it again.
     """
 
     def __init__(
         self,
         state: Callable[[], SequencerState],
-        table_path: Callable[[str, str], str],
+        genesis: m.Genesis,
         lock: AbstractContextManager[Any],
     ) -> None:
-        super().__init__(state, table_path, lock)
+        super().__init__(state, genesis, lock)
         # Of each log its own, for rows of one are not those of another.
         self._log_id = uuid4().bytes
         self._last: m.Outcome | None = None

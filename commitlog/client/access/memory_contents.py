@@ -11,6 +11,7 @@ from typing import Any
 
 from pyroaring import BitMap64, FrozenBitMap64
 
+from commitlog.catalog.folders import is_plain, object_uuid, path_of
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
 from commitlog.catalog.projecting.given_ids import AssignedIds, FileIds
 from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
@@ -27,13 +28,10 @@ from commitlog.domain.model.definitions import Column, TableDefinition, partitio
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.types import fold
-from commitlog.domain.state.index import SequencerState, TableState
+from commitlog.domain.state.index import SchemaState, SequencerState, TableState
 from commitlog.domain.state.sites import moves
 from commitlog.errors import MomentNotFoundError, SnapshotNotFoundError
 from commitlog.log.codec import decode_statistics
-
-_FIRST = CatalogSnapshot(0, datetime.fromtimestamp(0, UTC), None, (), None, None, None)
-"""What a log begins with."""
 
 
 @dataclass(slots=True)
@@ -74,20 +72,21 @@ class MemoryContents:
 
     Args:
         state: the log's state by now.
-        table_path: the folder of a table, by its schema and first name.
+        genesis: what it began with.
         lock: held while the log changes; one thread may take it again.
     """
 
     def __init__(
         self,
         state: Callable[[], SequencerState],
-        table_path: Callable[[str, str], str],
+        genesis: m.Genesis,
         lock: AbstractContextManager[Any],
     ) -> None:
         self._state = state
-        self._table_path = table_path
+        self._genesis = genesis
         self._lock = lock
-        self._snapshots = [(_FIRST, frozenset[int]())]
+        began = datetime.fromtimestamp(genesis.created_at_ms / 1000, UTC)
+        self._snapshots = [(CatalogSnapshot(0, began, None, (), None, None, None), frozenset[int]())]
         self._history = MemoryHistory()
         self._views = MemoryViews()
         self._held = HeldRows()
@@ -294,7 +293,18 @@ class MemoryContents:
                 return None
             first = self._definitions[entry.table_id][0][1]
             definition = self.definition_at(entry.table_id, snapshot_id)
-            return CatalogTable(definition, holder.name, self._table_path(holder.name, first.name) + "/")
+            folder = path_of(first.name, str(object_uuid(self._genesis.log_id, "table", entry.table_id)))
+            return CatalogTable(definition, holder.name, self._schema_path(holder) + folder)
+
+    def new_table_path(self, schema: str, table: str) -> str | None:
+        """Where the files of a table will be that does not exist yet; None where a real log does not know it either."""
+        state = self._state()
+        holder = state.schema_at(fold(schema), state.head_snapshot_id)
+        return None if holder is None or not is_plain(table) else self._schema_path(holder) + table + "/"
+
+    def _schema_path(self, schema: SchemaState) -> str:
+        folder = path_of(schema.name, str(object_uuid(self._genesis.log_id, "schema", schema.schema_id)))
+        return f"{self._genesis.data_path}/{folder}"
 
     def files_at(
         self, table: CatalogTable, snapshot_id: int, *, after: int = -1, where: Iterable[m.Predicate] = ()

@@ -13,6 +13,7 @@ import pyarrow as pa
 from commitlog.client.tables.arrow_schemas import arrow_schema
 from commitlog.client.tables.nested_literals import parse_nested
 from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.nested_text import json_text
 from commitlog.domain.model.types import ColumnType, blob_bytes
 
 _ZONE = re.compile(r"[+-]\d{2}(:?\d{2})?(:?\d{2})?$")
@@ -87,6 +88,8 @@ def _value(data_type: ColumnType, value: Any) -> Any:
             return bytes_of(value)
         case "interval":
             return _interval(value)
+        case "json" if isinstance(value, list | dict):
+            return json_text(value)
         case "timetz" | "time":
             return time.fromisoformat(_ZONE.sub("", str(value)))
     if isinstance(value, bool):

@@ -38,7 +38,7 @@ def row_value(value: Any) -> RowValue:
         return _interval_text(*value)
     if isinstance(value, Mapping):
         return {str(key): row_value(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple | set) or (hasattr(value, "dtype") and getattr(value, "ndim", 0)):
+    if isinstance(value, list | tuple | set) or (hasattr(value, "dtype") and value.ndim > 0):
         return [row_value(item) for item in value]
     return scalar(value)
 
