@@ -264,6 +264,7 @@ def test_alter_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCom
         (lambda log, tx: tx.create_view("v", "SELECT 1; SELECT 2"), "must be one query"),
         (lambda log, tx: tx.insert_row("k", {"id": 1, "AT": dt.datetime(2024, 1, 1)}), "AT of table main.k is a timestamptz"),
         (lambda log, tx: tx.insert_row("k", {"id": 1, "many": {"at": [dt.datetime(2024, 1, 1)]}}), "without a zone"),
+        (lambda log, tx: tx.insert_row("k", {"id": 1, "many": {"at": [np.datetime64("2024-01-01")]}}), "without a zone"),
     ],
 )  # fmt: skip
 def test_call_when_wrong_then_one_clear_sentence(log: InMemoryCommitLog, call: Any, says: str) -> None:

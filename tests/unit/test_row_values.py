@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -33,4 +34,5 @@ def test_row_value_when_it_is_numpys_then_as_python_has_it(unit: str) -> None:
     assert row_value(np.array([["2026-01-01T12:00:00", "NaT"]], f"M8[{unit}]")) == [
         [str(np.datetime64("2026-01-01T12:00:00", unit)), None]
     ]
+    assert row_value(pl.Series([1, 2])) == [1, 2]
     assert row_value({"n": np.int32(1), "f": np.float32(0.5)}) == {"n": 1, "f": 0.5}

@@ -11,7 +11,7 @@ from commitlog.domain.model.types import ColumnType
 
 
 def naive_times(values: Mapping[str, Any]) -> list[str]:
-    """The columns of a row whose values hold a datetime without a zone."""
+    """The columns of a row whose values hold a time without a zone."""
     return [name for name, value in values.items() if _holds_naive(value)]
 
 
@@ -20,13 +20,20 @@ def _holds_naive(value: Any) -> bool:
         return any(_holds_naive(inner) for each in value.items() for inner in each)
     if isinstance(value, list | tuple):
         return any(_holds_naive(item) for item in value)
-    return isinstance(value, datetime) and not is_missing(value) and value.tzinfo is None
+    return _is_naive(value)
+
+
+def _is_naive(value: Any) -> bool:
+    """Also NumPy's times, none of which has a zone."""
+    if isinstance(value, datetime):
+        return not is_missing(value) and value.tzinfo is None
+    return type(value).__name__ == "datetime64"
 
 
 def takes_zoned(data_type: ColumnType, value: Any) -> bool:
-    """Whether a datetime without a zone in the value stands where the type wants one with a zone."""
-    if isinstance(value, datetime):
-        return value.tzinfo is None and data_type.name == "timestamptz"
+    """Whether a time without a zone in the value stands where the type wants one with a zone."""
+    if _is_naive(value):
+        return data_type.name == "timestamptz"
     inner = [inner for _, inner in data_type.fields]
     if isinstance(value, Mapping) and data_type.name == "struct":
         by_name = dict(data_type.fields)

@@ -38,7 +38,7 @@ def row_value(value: Any) -> RowValue:
         return _interval_text(*value)
     if isinstance(value, Mapping):
         return {str(key): row_value(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple | set) or (hasattr(value, "dtype") and value.ndim > 0):
+    if isinstance(value, list | tuple | set) or (hasattr(value, "dtype") and getattr(value, "ndim", 1) != 0):
         return [row_value(item) for item in value]
     return scalar(value)
 
@@ -71,7 +71,7 @@ def scalar(value: Any) -> Scalar:
         return _interval_text(0, value.days, (value.seconds * 10**6 + value.microseconds) * 1000)
     if hasattr(value, "item") and hasattr(value, "dtype"):
         # NumPy's times of nanoseconds are mere numbers to Python.
-        plain = str(value) if value.dtype.kind == "M" else value.item()
+        plain = str(value) if getattr(value.dtype, "kind", None) == "M" else value.item()
         return None if plain == "NaT" else scalar(plain)
     raise InvalidRequestError(
         f"a row holds no {type(value).__name__}: give plain Python values, such as str, int, date, Decimal"

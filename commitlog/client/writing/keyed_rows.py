@@ -11,7 +11,7 @@ from commitlog.client.arguments import checked_text, shown
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_value, scalar
-from commitlog.client.writing.rows import PlainRows, RowData, checked_row, given_rows
+from commitlog.client.writing.rows import PlainRows, RowData, given_rows, no_dict
 from commitlog.client.writing.targets import RowTransaction
 from commitlog.domain.model import FilterOp, Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
@@ -34,7 +34,10 @@ def plain_rows(data: RowData | Mapping[str, Any], changes_max: int) -> list[dict
         given = given.one_by_one()
     if isinstance(given, list):
         check_row_count(len(given), changes_max)
-        return [dict(checked_row(each)) for each in given]
+        for row in given:
+            if not isinstance(row, Mapping):
+                raise no_dict(row)
+        return [dict(row) for row in given]
     found: list[dict[str, Any]] = []
     for piece in given.pieces:
         check_row_count(len(found) + piece.num_rows, changes_max)

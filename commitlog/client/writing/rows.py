@@ -226,21 +226,17 @@ def _columns_of_rows(rows: Sequence[Any]) -> dict[str, list[Any]]:
     """The columns of rows as dicts; what a row does not have is NULL in it."""
     names: dict[str, None] = {}
     for row in rows:
-        names |= dict.fromkeys(checked_row(row))
+        if not isinstance(row, Mapping):
+            raise no_dict(row)
+        names |= dict.fromkeys(row)
     for name in names:
         _check_name(name)
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def checked_row(row: Any) -> Mapping[str, Any]:
-    """One of a list's rows.
-
-    Raises:
-        InvalidRequestError: it is no dict.
-    """
-    if not isinstance(row, Mapping):
-        raise InvalidRequestError(f"a list of rows has dicts only, not {shown(row)}")
-    return row
+def no_dict(row: Any) -> InvalidRequestError:
+    """What is wrong with a list of rows of which one is no dict."""
+    return InvalidRequestError(f"a list of rows has dicts only, not {shown(row)}")
 
 
 def _checked_columns(columns: Mapping[Any, Any]) -> Mapping[str, Any]:
