@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from commitlog.client.arguments import checked_count
@@ -51,7 +50,7 @@ def commit_after_conflicts(
         attempts = 1
     for remaining in range(attempts - 1, -1, -1):
         transaction = log.transaction(**options)
-        with _given_up_on_failure(transaction):
+        try:
             fn(transaction)
             try:
                 return commit(transaction)
@@ -59,16 +58,10 @@ def commit_after_conflicts(
                 if remaining == 0 or error.outcome.reason not in _RETRIED:
                     raise
                 log.see(getattr(error.outcome, "head_snapshot_id", None))
+        except BaseException:
+            transaction.discard()
+            raise
     raise AssertionError("the last attempt returns or raises")
-
-
-@contextmanager
-def _given_up_on_failure(transaction: Transaction) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        transaction.discard()
-        raise
 
 
 def append_at_known(
@@ -78,17 +71,20 @@ def append_at_known(
     if known is not None and options.get("proposal_id") is None:
         transaction = log.transaction(base_snapshot_id=known.snapshot_id, **options)
         try:
-            with _given_up_on_failure(transaction):
-                appended.put(transaction)
-                return commit_if_any(transaction)
+            appended.put(transaction)
+            return commit_if_any(transaction)
         except DataFileError:
             # It may fit the table as it is now.
+            transaction.discard()
             if appended.is_written:
                 raise
         except ProposalRejectedError as error:
             if attempts == 1 or error.outcome.reason not in _RETRIED:
                 raise
             attempts -= 1
+        except BaseException:
+            transaction.discard()
+            raise
     return commit_after_conflicts(log, appended.put, commit_if_any, attempts, options)
 
 
