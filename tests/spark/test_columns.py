@@ -61,13 +61,13 @@ def test_scan_schema_when_columns_nest_then_carries_their_field_ids() -> None:
 
 
 def test_scan_schema_when_a_column_was_added_with_a_default_then_carries_it_as_sql() -> None:
-    column = build_column(ColumnSpec("c", "varchar"), 3, initial_default="it's")
+    column = build_column(ColumnSpec("c", "varchar"), 3).replace(initial_default="it's")
     assert scan_schema([column])["c"].metadata["EXISTS_DEFAULT"] == "CAST('it\\'s' AS STRING)"
 
 
 @pytest.mark.parametrize("name", ["decimal(38,0)", "blob"])
 def test_scan_schema_when_spark_takes_no_such_default_then_says_so(name: str) -> None:
-    column = build_column(ColumnSpec("c", name), 3, initial_default="1")
+    column = build_column(ColumnSpec("c", name), 3).replace(initial_default="1")
     with pytest.raises(DataFileError, match="column c was added with a default"):
         scan_schema([column])
 

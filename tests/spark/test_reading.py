@@ -166,7 +166,7 @@ def test_dataframe_when_a_column_was_renamed_and_its_name_used_again_then_filter
 ) -> None:
     old = file(1, write(tmp_path / "old.parquet", [1, 2, 3]))
     renamed = build_column(ColumnSpec("label", "varchar"), 2)
-    reused = build_column(ColumnSpec("name", "varchar"), 3, initial_default="none")
+    reused = build_column(ColumnSpec("name", "varchar"), 3).replace(initial_default="none")
     of = scan((ID, renamed, reused), old, names={"name": frozenset({2, 3}), "label": frozenset({2})})
     assert ids(spark, of, "label = 'n2'") == [2]
     assert ids(spark, of, "name = 'none'") == [1, 2, 3]
@@ -175,7 +175,7 @@ def test_dataframe_when_a_column_was_renamed_and_its_name_used_again_then_filter
 def test_dataframe_when_a_column_was_added_with_a_default_then_old_files_show_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    added = build_column(ColumnSpec("region", "varchar"), 3, initial_default="eu")
+    added = build_column(ColumnSpec("region", "varchar"), 3).replace(initial_default="eu")
     of = scan((ID, added), file(1, write(tmp_path / "old.parquet", [1, 2])))
     assert [row.region for row in dataframe(spark, of).collect()] == ["eu", "eu"]
 

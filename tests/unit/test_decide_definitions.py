@@ -55,6 +55,11 @@ def test_a_definition_that_cannot_be_then_invalid_and_the_text_says_why(
         (alter("RENAME_COLUMN", name="id", new_name="id"), "already has that name"),
         (alter("ADD_COLUMN", column={"name": "l", "type": "int64[]", "default": "[1]"}), "default of a nested type"),
         (alter("SET_DEFAULT", name="id", default="1.5"), "the default '1.5' is no integer"),
+        (alter("ADD_COLUMN", column={"name": "l", "type": "json", "default": "nope"}), "is no JSON text"),
+        (
+            alter("ADD_COLUMN", column={"name": "l", "type": "timestamp", "default": "2024-01-01 00:00:00.1234567"}),
+            "the default '2024-01-01 00:00:00.1234567' has more than the 6 digits of a second",
+        ),
         (alter("SET_NULLABLE", "p", name="ID", nullable=True), "in the primary key and cannot be NULL"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from commitlog.domain.model import Alteration, AlterOp, InvalidCode
-from commitlog.domain.model.defining import build_column, check_default, check_property, column_type, partition_keys
+from commitlog.domain.model.defining import build_column, check_property, column_type, default_text, partition_keys
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition, no_such_column, quoted
 from commitlog.domain.model.types import can_widen, fold
 from commitlog.errors import InvalidChangeError
@@ -102,7 +102,8 @@ def _add_column(altering: _Altering, step: Alteration) -> None:
             InvalidCode.COLUMN_EXISTS,
             f"table {quoted(altering.table.name)} already has a column {quoted(step.column.name)}",
         )
-    column = build_column(step.column, altering.next_column_id, initial_default=step.column.default)
+    column = build_column(step.column, altering.next_column_id)
+    column = column.replace(initial_default=column.default)
     altering.next_column_id += sum(1 for _ in column.walk())
     altering.columns[column.column_id] = column
     altering.ids[folded] = column.column_id
@@ -150,7 +151,6 @@ def _set_type(altering: _Altering, step: Alteration) -> None:
             InvalidCode.TYPE_NOT_WIDENED,
             f"column {quoted(column.name)} is {column.type} and cannot be widened to {data_type}",
         )
-    check_default(column.name, data_type, column.default)
     altering.columns[column.column_id] = column.replace(type=data_type)
 
 
@@ -166,8 +166,8 @@ def _set_nullable(altering: _Altering, step: Alteration) -> None:
 
 def _set_default(altering: _Altering, step: Alteration) -> None:
     column = altering.column(step.name)
-    check_default(column.name, column.type, step.default)
-    altering.columns[column.column_id] = column.replace(default=step.default)
+    default = default_text(column.name, column.type, step.default)
+    altering.columns[column.column_id] = column.replace(default=default)
 
 
 def _set_partition_by(altering: _Altering, step: Alteration) -> None:

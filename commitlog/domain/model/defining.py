@@ -36,9 +36,12 @@ from commitlog.domain.model.types import (
     TIMESTAMPS,
     ColumnType,
     canonical_value,
+    check_second_digits,
     fold,
     is_keyable,
     parse_type,
+    timetz_text,
+    value_text,
 )
 from commitlog.errors import InvalidChangeError
 
@@ -62,20 +65,25 @@ def column_type(text: str) -> ColumnType:
         raise InvalidChangeError(InvalidCode.TYPE_UNKNOWN, str(error)) from None
 
 
-def check_default(name: str, data_type: ColumnType, default: str | None) -> None:
-    """Raise InvalidChangeError unless a default can be a value of the type."""
+def default_text(name: str, data_type: ColumnType, default: str | None) -> str | None:
+    """The one text of a default that every reader takes; raise InvalidChangeError unless it can be a value of the type.
+
+    Who cannot cast the default of one column can open none of the lake's tables.
+    """
     if default is None:
-        return
+        return None
     if data_type.name in NESTED:
         raise InvalidChangeError(
             InvalidCode.DEFAULT_INVALID, f"column {quoted(name)}: a default of a nested type is not supported"
         )
     try:
-        default_value(data_type, default)
+        canonical = canonical_value(data_type, default)
+        check_second_digits(data_type, default)
     except ValueError as error:
         raise InvalidChangeError(
             InvalidCode.DEFAULT_INVALID, f"column {quoted(name)}: the default {default!r} {error}"
         ) from None
+    return timetz_text(default) if data_type.name == "timetz" else value_text(data_type, canonical)
 
 
 def default_value(data_type: ColumnType, default: str) -> RowValue:
@@ -93,12 +101,12 @@ def default_value(data_type: ColumnType, default: str) -> RowValue:
     return value
 
 
-def build_column(spec: ColumnSpec, column_id: int, *, initial_default: str | None = None) -> Column:
+def build_column(spec: ColumnSpec, column_id: int) -> Column:
     """Give ``spec`` and its nested fields ids from ``column_id`` on, depth first."""
     data_type = column_type(spec.type)
-    check_default(spec.name, data_type, spec.default)
+    default = default_text(spec.name, data_type, spec.default)
     column, _ = _with_ids(spec.name, data_type, column_id)
-    return column.replace(nullable=spec.nullable, default=spec.default, initial_default=initial_default)
+    return column.replace(nullable=spec.nullable, default=default)
 
 
 def _with_ids(name: str, data_type: ColumnType, column_id: int) -> tuple[Column, int]:

@@ -224,13 +224,14 @@ def _integer(value: RowValue, data_type: ColumnType) -> int:
     return value
 
 
+_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _FLOAT_WORDS = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "-inf": -math.inf, "-infinity": -math.inf}
 
 
 def _float(value: RowValue, _: ColumnType) -> float:
     if isinstance(value, str) and value.lower() in _FLOAT_WORDS:
         return _FLOAT_WORDS[value.lower()]
-    if isinstance(value, str) and re.fullmatch(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", value):
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("is no number")
@@ -297,7 +298,8 @@ _EXACT = Context(prec=_DIGITS_MAX, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def _decimal(value: RowValue, data_type: ColumnType) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    is_number = _NUMBER.fullmatch(value) is not None if isinstance(value, str) else isinstance(value, int | float)
+    if not is_number or isinstance(value, bool):
         raise ValueError("is no decimal number")
     try:
         number = Decimal(str(value))
@@ -337,7 +339,10 @@ def blob_text(data: bytes) -> str:
 
 
 def _blob(value: RowValue, data_type: ColumnType) -> str:
-    return blob_text(blob_bytes(_text(value, data_type)))
+    text = _text(value, data_type)
+    if not text.isascii() or "\\" in _ESCAPED.sub("", text):
+        raise ValueError("is no blob: a byte that is not ASCII is \\x and two hex digits, a backslash \\x5C")
+    return blob_text(blob_bytes(text))
 
 
 def _geometry(value: RowValue, data_type: ColumnType) -> str:
@@ -414,11 +419,21 @@ def _time(value: RowValue, data_type: ColumnType) -> int:
     return _clock_ns(text) - offset
 
 
+def timetz_text(text: str) -> str:
+    """A time of day with its zone, UTC where it has none, in a form that every reader takes."""
+    clock, offset = _zone_ns(text)
+    hours, minutes = divmod(abs(offset) // 60_000_000_000, 60)
+    return f"{_clock_text(_clock_ns(clock))}{'-' if offset < 0 else '+'}{hours:02}:{minutes:02}"
+
+
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
 _FIRST_NS = (date.min.toordinal() - _EPOCH) * 86_400_000_000_000
 _LAST_NS = (date.max.toordinal() + 1 - _EPOCH) * 86_400_000_000_000 - 1
+_FIRST_TIMESTAMP_NS = (date(1677, 9, 22).toordinal() - _EPOCH) * 86_400_000_000_000
+_LAST_TIMESTAMP_NS = 2**63 - 2
+"""What DuckDB reads from text as a timestamp_ns (measured): no time of the day on which its 64 bits begin, nor their last."""
 
 
 def _timestamp(value: RowValue, data_type: ColumnType) -> int:
@@ -433,6 +448,8 @@ def _timestamp(value: RowValue, data_type: ColumnType) -> int:
     nanoseconds = days * 86_400_000_000_000 + (_clock_ns(clock) if clock else 0) - offset
     if not _FIRST_NS <= nanoseconds <= _LAST_NS:
         raise ValueError("is not within the years 1 to 9999")
+    if data_type.name == "timestamp_ns" and not _FIRST_TIMESTAMP_NS <= nanoseconds <= _LAST_TIMESTAMP_NS:
+        raise ValueError("is not within 1677-09-22 and 2262-04-11 23:47:16.854775806, as a timestamp_ns has to be")
     return nanoseconds
 
 
