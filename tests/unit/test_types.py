@@ -148,6 +148,7 @@ def test_a_value_then_one_form_in_which_it_is_compared(kind: str, value: Any, ca
         ("struct(a int64)", {"b": 1}, "no struct field 'b'"),
         ("struct(a int64)", {"a": "x"}, "is no integer"),
         ("list(int64)", {"a": 1}, "is no list"),
+        ("list(timestamp_ns)", ["9999-12-31"], "not within 1677-09-22 and"),
         ("map(varchar, int64)", [1], "is no map"),
         ("map(int64, int64)", {"x": 1}, "is no integer"),
         ("map(int64, varchar)", {"1": "a", "01": "b"}, "one map key twice"),

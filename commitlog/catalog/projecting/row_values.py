@@ -17,6 +17,7 @@ from commitlog.domain.model.types import (
     blob_bytes,
     canonical_value,
     is_json_list,
+    timetz_text,
     value_text,
 )
 
@@ -30,7 +31,6 @@ _COLUMNS = {
 
 _PART = r"[+-]?\d{1,9} ?(years?|mons?|months?|weeks?|days?|hours?|minutes?|mins?|seconds?|secs?|milliseconds?|microseconds?)"
 _INTERVAL = re.compile(rf"({_PART}( |$))*([+-]?\d{{1,8}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}})?)?)?", re.IGNORECASE)
-_ZONE = re.compile(r"[+-](\d{2})(?::?(\d{2}))?$")
 
 
 def rows_table_column(data_type: ColumnType) -> str:
@@ -60,8 +60,6 @@ def to_rows_table(data_type: ColumnType, value: RowValue) -> Any:
             return _float32(canonical_value(data_type, value))
         case "interval":
             return value if _INTERVAL.fullmatch(str(value).strip()) else None
-        case "timetz":
-            return _time_with_zone(data_type, str(value))
     return _text(data_type, value)
 
 
@@ -69,6 +67,8 @@ def _text(data_type: ColumnType, value: RowValue) -> str:
     if data_type.name == "decimal":
         # As it was given: a canonical decimal is rounded to the digits of Python's context.
         return format(Decimal(str(value)), "f")
+    if data_type.name == "timetz":
+        return timetz_text(str(value))
     if (
         data_type.name in INTEGER_BITS
         or data_type.name in TIMESTAMPS
@@ -86,14 +86,6 @@ def _float32(value: Any) -> float:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
         return math.copysign(math.inf, value)
-
-
-def _time_with_zone(data_type: ColumnType, text: str) -> str:
-    """PostgreSQL takes zones up to 15:59; a time in a stranger one is told in UTC."""
-    zone = _ZONE.search(text)
-    if zone is None or (int(zone[1]) <= 15 and int(zone[2] or 0) <= 59):
-        return text
-    return value_text(data_type, canonical_value(data_type, text)) + "+00"
 
 
 def _nested(data_type: ColumnType, value: RowValue) -> str:
