@@ -60,6 +60,8 @@ def test_a_text_that_is_no_type_then_an_error_that_shows_it(text: str) -> None:
         ("float32", 0.5, 0.5),
         ("decimal(9,2)", "1.50", Decimal("1.5")),
         ("decimal(9,2)", 100, Decimal(100)),
+        ("decimal(4,4)", 0, Decimal(0)),
+        ("decimal(4,4)", "-0.00000", Decimal(0)),
         ("varchar", "x", "x"),
         ("uuid", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
         ("date", "2024-01-31", date(2024, 1, 31)),

@@ -309,7 +309,7 @@ def _decimal(value: RowValue, data_type: ColumnType) -> Decimal:
         raise ValueError("is no finite decimal number of a length that fits")
     digits = number.normalize(_EXACT).as_tuple()
     assert isinstance(digits.exponent, int)
-    if (
+    if number and (
         -digits.exponent > data_type.scale
         or len(digits.digits) + digits.exponent > data_type.precision - data_type.scale
     ):
