@@ -187,6 +187,26 @@ def test_append_when_the_table_is_partitioned_then_a_file_for_each_partition(log
     assert len(rows_in(log, table)) == 4
 
 
+@pytest.mark.parametrize(
+    ("data_type", "values", "told"),
+    [
+        ("uuid", [UUID(int=7), None, UUID(int=8), UUID(int=7)], [str(UUID(int=7)), str(UUID(int=8)), None]),
+        ("uint64", pa.array([2**63, 2**64 - 1, None, 1], pa.uint64()), [1, str(2**64 - 1), str(2**63), None]),
+    ],
+)
+def test_append_when_partitioned_by_what_json_or_arrow_has_no_type_for_then_a_file_for_each_partition(
+    log: CommitLog, table: str, data_type: str, values: Any, told: list[Any]
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64", "p": data_type}, partition_by=["p"])
+    outcome = log.append(table, {"id": [0, 1, 2, 3], "p": values})
+    assert outcome is not None
+    files = appended_by(log, outcome.snapshot_id)
+    assert sorted((file.partition_values[0] for file in files), key=str) == told
+    found = log.table(table).scan().to_arrow().sort_by("id")["p"].to_pylist()
+    assert found == [str(each) if isinstance(each, UUID) else each for each in pa.array(values).to_pylist()]
+
+
 @pytest.mark.parametrize("times", [1, 50])
 def test_append_when_floats_hold_nan_then_the_log_is_told(log: CommitLog, table: str, times: int) -> None:
     outcome = log.append(table, {"id": [1.5, math.nan, None] * times, "w": [1.0, 2.0, 3.0] * times}, create=True)

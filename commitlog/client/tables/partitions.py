@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from commitlog.client.arguments import checked_items
-from commitlog.domain.model import ColumnStatistics, PartitionSpec, Scalar
+from commitlog.domain.model import BIGINT_MAX, ColumnStatistics, PartitionSpec, Scalar
 from commitlog.domain.model.buckets import BUCKETED
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model.texts import check_text
@@ -93,7 +93,7 @@ def partition_value(key: PartitionKey, data_type: ColumnType, text: str) -> Scal
         ValueError: the text is none of the type.
     """
     if key.transform != "identity" or data_type.name in INTEGER_BITS:
-        return int(text)
+        return text if abs(int(text)) > BIGINT_MAX else int(text)
     if data_type.name == "boolean":
         return text == "true"
     value: Any = canonical_value(data_type, text)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,6 +86,9 @@ def _coded(keys: list[tuple[pa.Array, list[_Value]]]) -> tuple[pa.Array, list[li
 def _values(given: pa.ChunkedArray, index: int, key: PartitionKey, column: Column) -> tuple[pa.Array, list[_Value]]:
     """Which of its values the key has in each row, and these values."""
     whole = given.combine_chunks() if given.num_chunks != 1 else given.chunk(0)
+    if isinstance(whole, pa.ExtensionArray):
+        # UUIDs: Arrow encodes nothing but their bytes.
+        whole = whole.storage
     # Buckets are told later, of each value once.
     encoded = _PARTS.get(key.transform, lambda same: same)(whole).dictionary_encode()
     values = [_value(index, key, column, each.as_py()) for each in encoded.dictionary]
@@ -109,7 +113,9 @@ def _value(index: int, key: PartitionKey, column: Column, value: Any) -> _Value:
     elif key.transform != "identity":
         text = str(value)
     else:
-        plain = value if isinstance(value, bool | int) else str(value)
+        plain = (
+            value if isinstance(value, bool | int) else str(UUID(bytes=value) if isinstance(value, bytes) else value)
+        )
         text = value_text(column.type, canonical_value(column.type, plain))
     shown = f"v{text}" if is_plain(text) else "h" + hashlib.sha256(text.encode()).hexdigest()
     told = partition_value(key, column.type, text)
