@@ -94,3 +94,14 @@ def test_append_when_told_wrongly_what_becomes_of_files_then_says_so(log: Commit
         log.append(table, files=[outside], outside="steal")
     with pytest.raises(InvalidRequestError, match="is for files="):
         log.append(table, ROWS, outside="copy", create=True)
+
+
+def test_append_when_a_file_has_finer_times_than_the_column_then_a_filter_finds_them_as_they_are_read(
+    log: CommitLog, table: str, outside: Path
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"at": "timestamp"})
+    pq.write_table(pa.table({"at": pa.array([1_456_789, 1_456_999], pa.timestamp("ns"))}), outside)
+    log.append(table, files=[outside], outside="copy")
+    for asked, count in (("=", 2), ("<=", 2), (">", 0)):
+        assert log.table(table).scan(where=[("at", asked, "1970-01-01 00:00:00.001456")]).count() == count

@@ -278,6 +278,24 @@ def test_statistics_when_read_from_a_footer_then_exact_or_none(
     assert found.contains_nan is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "unit", "low", "high"),
+    [
+        ("timestamp", "ns", "1969-12-31 23:59:59.999998", "1970-01-01 00:00:00.000002"),
+        ("timestamp_s", "us", "1969-12-31 23:59:59", "1970-01-01 00:00:01"),
+        ("timestamp_ns", "us", "1969-12-31 23:59:59.998001", "1970-01-01 00:00:00.001001"),
+        ("timestamp_ms", "s", "1969-12-31 23:26:41", "1970-01-01 00:16:41"),
+    ],
+)
+def test_statistics_when_a_file_has_finer_times_than_the_column_then_bounds_are_around_what_readers_make_of_them(
+    tmp_path: Path, kind: str, unit: str, low: str, high: str
+) -> None:
+    data = pa.table({"c": pa.array([-1999, 1001], pa.timestamp(unit))})
+    file = described(tmp_path, data, table(ColumnSpec("c", kind)))
+    assert isinstance(file.statistics, tuple)
+    assert [(each.min, each.max) for each in file.statistics] == [(low, high)]
+
+
 def test_statistics_when_there_are_row_groups_then_over_all_in_the_value_domain(tmp_path: Path) -> None:
     found = statistics_of(tmp_path, pa.array([9, 8, 10, 11, None, None]), row_group_size=2)
     assert (found.min, found.max, found.null_count) == (8, 11, 2)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from commitlog.domain.model import BIGINT_MAX, ColumnStatistics, Scalar
 from commitlog.domain.model.definitions import STATISTICS_COLUMNS, STATISTICS_COLUMNS_DEFAULT, Column, TableDefinition
-from commitlog.domain.model.types import TIMESTAMPS, ColumnType, value_text
+from commitlog.domain.model.types import SECOND_DIGITS, TIMESTAMPS, ColumnType, value_text
 
 TEXT_BYTES_MAX = 256
 """Longer text is no bound: cut, it would not be exact, and whole, it would fill the proposal."""
@@ -119,6 +119,19 @@ def _raw(convert: Callable[[int], Bound | None]) -> BoundsReader:
     return lambda statistics: (convert(statistics.min_raw), convert(statistics.max_raw))
 
 
+def _times(factor: int, unit: int) -> BoundsReader:
+    """Bounds in units of ``factor`` nanoseconds, widened to whole ones of ``unit``, the column's: readers cut or round."""
+
+    def read(statistics: Any) -> tuple[int | None, int | None]:
+        low, high = statistics.min_raw, statistics.max_raw
+        return (
+            low * factor // unit * unit if isinstance(low, int) else None,
+            -(-high * factor // unit) * unit if isinstance(high, int) else None,
+        )
+
+    return read
+
+
 def bounds_reader(data_type: ColumnType, found: pa.DataType) -> BoundsReader | None:
     """How bounds of the Arrow type in a file become values of the table's type; None where they prove nothing."""
     if pa.types.is_dictionary(found):
@@ -138,8 +151,7 @@ def bounds_reader(data_type: ColumnType, found: pa.DataType) -> BoundsReader | N
     if pa.types.is_date32(found):
         return _raw(_date)
     if pa.types.is_timestamp(found) or (pa.types.is_time(found) and data_type.name == "time"):
-        factor = _NANOSECONDS[found.unit]
-        return _raw(lambda value: value * factor if isinstance(value, int) else None)
+        return _times(_NANOSECONDS[found.unit], 10 ** (9 - SECOND_DIGITS.get(data_type.name, 9)))
     return None
 
 

@@ -517,14 +517,15 @@ def check_json_type(data_type: ColumnType, value: RowValue) -> None:
         raise ValueError("is text, not a number")
 
 
-_SECOND_DIGITS = {
+SECOND_DIGITS = {
     "timestamp_s": 0, "timestamp_ms": 3, "timestamp": 6, "timestamptz": 6, "time": 6, "timetz": 6,
 }  # fmt: skip
+"""How many digits of a second a column of the type holds; of a timestamp_ns all nine."""
 
 
 def check_second_digits(data_type: ColumnType, value: RowValue) -> None:
     """Raise ValueError for a time that is finer than a column of the type can hold; it must be a time already."""
-    digits = _SECOND_DIGITS.get(data_type.name)
+    digits = SECOND_DIGITS.get(data_type.name)
     if digits is not None and value is not None:
         nanoseconds = canonical_value(data_type, value)
         assert isinstance(nanoseconds, int)
