@@ -216,9 +216,11 @@ class _Side:
         if numeric and not isinstance(value, str):
             return str(value) if value == value and abs(value) != float("inf") else None
         try:
-            return value_text(data_type, canonical_value(data_type, value))
+            text = value_text(data_type, canonical_value(data_type, value))
         except ValueError:
             return None
+        # PostgreSQL takes no text with NUL.
+        return None if "\0" in text else text
 
 
 def _number(text: str) -> float | None:

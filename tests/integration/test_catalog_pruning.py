@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,16 @@ def test_files_when_a_moment_is_asked_for_then_its_zone_counts_and_without_one_n
     lake.conn.commit()
     assert kept(FilterOp.LT, "2024-01-01 00:00:00Z") == "2"
     catalog.close()
+
+
+def test_files_when_text_with_nul_is_asked_for_then_it_proves_nothing(lake: Lake) -> None:
+    lake.commit(change("CREATE_TABLE", columns=[{"name": "s", "type": "varchar"}]))
+    statistics = [{"column": "s", "min": "b", "max": "c", "null_count": 0, "value_count": 1}]
+    file = {"path": "f.parquet", "record_count": 1, "file_size_bytes": 100, "statistics": statistics}
+    head = lake.commit(change("APPEND", files=[file]))
+    with closing(Catalog(lake.database_url)) as catalog:
+        table = catalog.table_at("main", "t", head)
+        assert table is not None
+        for literal, count in (("a", 0), ("a\0", 1)):
+            where = (Predicate("s", FilterOp.EQ, literal),)
+            assert len(list(catalog.files_at(table, head, where=where))) == count
