@@ -7,6 +7,7 @@ copied into the table's folder there. What takes rows away again is brought by n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from commitlog.client import CommitLog
@@ -64,7 +65,7 @@ class _Saying:
         self._named_before: dict[_Name, _Name] = {}
         self._altered: dict[_Name, list[m.Alteration]] = {}
         self._left_out: set[_Name] = set()
-        self._copies = 0
+        self._copies: Counter[_Name] = Counter()
 
     def changes(self) -> Iterator[m.Change]:
         for index, change in enumerate(self._forwarded.changes):
@@ -146,8 +147,9 @@ class _Saying:
     def _copied(self, change: m.Append, file: m.DataFile, place: str, folder: str) -> str:
         """The name of a file's copy, which is there."""
         made = self._forwarded.replicated
-        copy = lasting_name(made.node, made.tick, *_name(change), self._copies)
-        self._copies += 1
+        # Of each table by itself: another site may have left another table of the snapshot where it is.
+        copy = lasting_name(made.node, made.tick, *_name(change), self._copies[_name(change)])
+        self._copies[_name(change)] += 1
         self._sites.target.access.claim_data_path()
         try:
             copy_whole(place, f"{folder}/{copy}", file.file_size_bytes)

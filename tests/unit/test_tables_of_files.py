@@ -158,6 +158,31 @@ def test_link_when_a_third_site_is_beyond_then_files_are_passed_on(
     assert bring(a, c).brought == 0
 
 
+def test_link_when_a_snapshot_came_through_a_site_that_left_a_table_out_then_the_same_files_have_the_same_names(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.u", COLUMNS)
+    c = site("c")
+    bring(a, b)
+    bring(a, c)
+    append(a, 1, table="main.u")
+    bring(a, c)
+    leave_out(c)
+    with a.transaction() as tx:
+        tx.append("main.t", [{"id": 2, "v": "x"}])
+        tx.append("main.u", [{"id": 3, "v": "x"}])
+        tx.append("main.u", [{"id": 4, "v": "x"}])
+    bring(a, c)
+
+    def the_makers_own_link_is_faster(_: LinkProgress) -> None:
+        if ids(b, "main.u") == [1]:
+            bring(a, b)
+
+    Link(c, b).run(follow=False, told=the_makers_own_link_is_faster)
+    assert ids(a, "main.u") == ids(b, "main.u") == ids(c, "main.u") == [1, 3, 4]
+
+
 def test_link_when_it_died_after_the_copy_then_takes_the_file_that_is_there(
     a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,17 +383,18 @@ def test_link_when_the_source_says_other_files_under_its_last_snapshot_then_it_w
         bring(restored, b)
 
 
-def test_copy_when_the_same_is_there_or_half_of_it_then_it_is_whole(tmp_path: Path) -> None:
+def test_copy_when_the_same_is_there_then_it_stays_and_another_file_is_not_overwritten(tmp_path: Path) -> None:
     place, path = tmp_path / "a.parquet", tmp_path / "b" / lasting_name("a", 1)
     place.write_bytes(b"content")
     copy_whole(str(place), str(path), 7)
     made = path.stat().st_ino
     copy_whole(str(place), str(path), 7)
     assert path.stat().st_ino == made
-    for half in (b"con", b"c0ntent"):
-        path.write_bytes(half)
-        copy_whole(str(place), str(path), 7)
-        assert path.read_bytes() == b"content"
+    for other in (b"con", b"c0ntent"):
+        path.write_bytes(other)
+        with pytest.raises(DataFileError, match=r"is no copy of .* remove it if no snapshot of the table names it"):
+            copy_whole(str(place), str(path), 7)
+        assert path.read_bytes() == other
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
@@ -438,4 +464,4 @@ def test_copy_when_the_store_is_no_folder_then_is_written_under_its_name_at_once
     with pytest.raises(DataFileError, match="it is another file now"):
         copy_whole(str(place), "mock://lake/c.parquet", 8)
     with pytest.raises(DataFileError, match="does not exist any more"):
-        copy_whole("mock://lake/c.parquet", str(back), 8)
+        copy_whole("mock://lake/c.parquet", str(tmp_path / "none.parquet"), 8)

@@ -33,7 +33,7 @@ def copy_whole(place: str, path: str, size_bytes: int) -> None:
         size_bytes: how large it must be.
 
     Raises:
-        DataFileError: it is not there, is another one than it was, or cannot be copied.
+        DataFileError: it is not there, is another one than it was, cannot be copied, or another file has the copy's name.
     """
     try:
         _copy(place, path, size_bytes)
@@ -48,8 +48,12 @@ def _copy(place: str, path: str, size_bytes: int) -> None:
 
     (source, inner), (target, there) = filesystem_of(place), filesystem_of(path)
     found = target.get_file_info(there)
-    if found.size == size_bytes and _hash_of(target, there) == _hash_of(source, inner):
-        return
+    if found.type is not fs.FileType.NotFound:
+        if found.size == size_bytes and _hash_of(target, there) == _hash_of(source, inner):
+            return
+        raise DataFileError(
+            f"{path} is there, and is no copy of {place}: remove it if no snapshot of the table names it; it is not overwritten"
+        )
     # A local file has its name when it is whole, as an object has: another link may bring the same one.
     is_local = isinstance(target, fs.LocalFileSystem)
     aside = f"{os.path.dirname(there)}/{new_name()}.parquet" if is_local else there
