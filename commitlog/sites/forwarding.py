@@ -127,24 +127,30 @@ class Source:
         return Forwarded(outcome.snapshot_id, outcome.decided_at_ms, came, proposal.changes, proposal, 0, of_files)
 
     def _tell(self, outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> Forwarded | None:
-        told: list[m.Change] = []
+        told: list[tuple[m.Change, bool]] = []
         left_out = 0
-        of_files: set[int] = set()
+        displaced: dict[tuple[int, str], m.DeleteRow] = {}
         settled = {each.change: each for each in outcome.resolutions if each.policy != SITES}
         for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
             if effect.skipped or change.kind in _MAINTENANCE or proposal.writer_id == JOIN:
                 continue
             definition = self._forwarded_table(effect)
-            if _is_of_files(definition, change):
-                of_files.add(len(told))
+            is_of_files = _is_of_files(definition, change)
             if isinstance(change, (m.CreateSchema, m.DropSchema)):
-                told.append(change)
+                told.append((change, is_of_files))
             elif definition is None:
                 left_out += 1
             elif is_row_change(change):
-                told += self._rows(outcome, definition, change, effect, settled.get(index))
+                for each in self._rows(outcome, definition, change, effect, settled.get(index)):
+                    if isinstance(each, m.InsertRow) and displaced:
+                        place = definition.table_id, given_key(definition, _key(definition, each.row))
+                        if (end := displaced.pop(place, None)) is not None:
+                            told.remove((end, False))  # A snapshot changes a row once: the new one supersedes it.
+                    elif isinstance(each, m.DeleteRow) and isinstance(change, m.InsertRow):
+                        displaced[definition.table_id, given_key(definition, each.key)] = each
+                    told.append((each, is_of_files))
             else:
-                told.append(change)
+                told.append((change, is_of_files))
         if not told:
             nothing = m.Replicated(self.node.name, snapshot_id, ())
             return Forwarded(snapshot_id, outcome.decided_at_ms, nothing, (), proposal, left_out)
@@ -152,7 +158,9 @@ class Source:
         digest = (own, *(self._digest[name] for name in sorted(self._digest)))
         self._next_tick = snapshot_id + 1
         made = m.Replicated(self.node.name, snapshot_id, digest)
-        return Forwarded(snapshot_id, outcome.decided_at_ms, made, tuple(told), proposal, left_out, frozenset(of_files))
+        changes = tuple(change for change, _ in told)
+        of_files = frozenset(index for index, (_, is_of_files) in enumerate(told) if is_of_files)
+        return Forwarded(snapshot_id, outcome.decided_at_ms, made, changes, proposal, left_out, of_files)
 
     def _rows(
         self,

@@ -256,6 +256,29 @@ def test_link_when_an_insert_displaced_another_row_then_brings_the_end_of_that_t
     assert [str(each.kind) for each in last_changes(b)] == ["DELETE_ROW", "INSERT_ROW"]
 
 
+def test_link_when_the_key_of_a_displaced_row_is_used_again_in_the_same_snapshot_then_brings_that_row_alone(
+    b: InMemoryCommitLog,
+) -> None:
+    source = site("c")
+    with source.transaction() as tx:
+        tx.create_table(
+            "main.l", KEYED, primary_key=["id"], unique=[["w"]], properties={"on_conflict": "LAST_UPDATE_WINS"}
+        )
+    late = source.transaction()
+    for each in (row(1, "x", "same"), row(4, "x", "another")):
+        with source.transaction() as tx:
+            tx.insert_row("main.l", each)
+    late.insert_row("main.l", row(2, "y", "same"))
+    late.insert_row("main.l", row(3, "y", "another"))
+    late.insert_row("main.l", row(1, "z"))
+    late.commit()
+    bring(source, b)
+    assert [str(each.kind) for each in last_changes(b)] == ["INSERT_ROW", "DELETE_ROW", "INSERT_ROW", "INSERT_ROW"]
+    expected = [row(1, "z"), row(2, "y", "same"), row(3, "y", "another")]
+    for log in (source, b):
+        assert sorted(log.table("main.l").scan().to_arrow().to_pylist(), key=lambda each: each["id"]) == expected
+
+
 def test_link_when_a_handler_settled_a_row_then_brings_what_it_said(b: InMemoryCommitLog) -> None:
     source = site("c", handlers={"join": lambda _, mine, theirs: {**mine, "v": mine["v"] + theirs["v"]}})
     with source.transaction() as tx:
