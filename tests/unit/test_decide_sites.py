@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from deciding import DecidedLog, create_table, delete_row, insert, keyed_table, update
+from deciding import DecidedLog, change, create_table, delete_row, insert, keyed_table, update
 from deciding_sites import KEYED, C, brought, log_of_node_a, node, row_of, settled, value_of
 
 from commitlog.domain.model import Row
@@ -112,6 +112,27 @@ def test_insert_when_both_sites_made_the_row_then_one_stands_and_keeps_its_id(lo
     outcome = brought(log, insert(id=1, v="z1"), by={"node": "z", "priority": 0}, tick=1)
     assert settled(outcome) == ["INSERT_INSERT APPLIED"]
     assert outcome.effects[0].row_id == outcome.effects[0].ended_row_id == 0
+    log.check_replay()
+
+
+def test_ids_when_rows_come_beside_files_and_rows_without_a_key_then_are_told_in_the_order_of_the_changes(
+    log: DecidedLog,
+) -> None:
+    log.commit(create_table("t"))
+    log.commit(create_table("n", "id int64"))
+    outcome = brought(
+        log,
+        insert(id=2, v="b", w="x"),
+        insert(id=3, v="held back", w="x"),
+        change("APPEND", "t", files=[{"path": "f", "record_count": 5, "file_size_bytes": 1}]),
+        insert("n", id=1),
+        update(1, v="b", w="y"),
+        insert(id=4, v="b"),
+        tick=7,
+        a=5,
+    )
+    assert [each.row_id for each in outcome.effects] == [1, None, None, 0, 0, 2]
+    assert outcome.assigned.row_id_starts == (1, 0, 0, 2)
     log.check_replay()
 
 

@@ -8,6 +8,8 @@ from commitlog.domain.model.values import is_bigint
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.errors import InvalidChangeError
 
+_NOT_GIVEN = -1
+
 
 class GivenIds:
     """Counters that start at the state's, and what has been given from them; the state's own do not move.
@@ -96,10 +98,18 @@ class GivenIds:
         self._next_row_ids[table.table_id] = start + count
         return start
 
-    def row(self, table: TableState) -> int:
+    def row_later(self) -> int:
+        """Where the id of a single row is told if it is given one, which is known after all changes were looked at."""
+        self._row_id_starts.append(_NOT_GIVEN)
+        return len(self._row_id_starts) - 1
+
+    def row(self, table: TableState, told_at: int | None = None) -> int:
         """Give a single row its id."""
         row_id = self.rows(table, 1)
-        self._row_id_starts.append(row_id)
+        if told_at is None:
+            self._row_id_starts.append(row_id)
+        else:
+            self._row_id_starts[told_at] = row_id
         return row_id
 
     def assigned(self, *, schema_version: int, writer_epoch: int | None) -> Assigned:
@@ -114,7 +124,7 @@ class GivenIds:
             mapping_ids=tuple(others.get("mapping_ids", ())),
             data_file_ids=tuple(self._data_file_ids),
             delete_file_ids=tuple(others.get("delete_file_ids", ())),
-            row_id_starts=tuple(self._row_id_starts),
+            row_id_starts=tuple([each for each in self._row_id_starts if each != _NOT_GIVEN]),
             schema_version=schema_version,
             writer_epoch=writer_epoch,
         )

@@ -22,12 +22,14 @@ from commitlog.domain.state.sites import Arrival
 class Arriving(NamedTuple):
     """A row whose version becomes another by what a link brings.
 
-    change: the index of what brings it. claim: what it asks for from then on; None: it is gone.
+    change: the index of what brings it. claim: what it asks for from then on; None: it is gone. id_told_at: where its id is
+    told if it is given one.
     """
 
     place: Place
     change: int
     claim: Claim | None
+    id_told_at: int
 
 
 class Plan:

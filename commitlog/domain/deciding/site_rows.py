@@ -124,7 +124,8 @@ class ArrivingRow:
         if settled.met:
             self._tell(key, before, settled)
         if not settled.stays:
-            self.plan.arriving.append(Arriving((self.table.table_id, key), self.index, self._claim(settled)))
+            place, claim = (self.table.table_id, key), self._claim(settled)
+            self.plan.arriving.append(Arriving(place, self.index, claim, self.plan.ids.row_later()))
         return m.Effect(self.table.table_id, skipped=settled.stays)
 
     def _image_before(self, key: str, before: RowVersion) -> m.Row | None:

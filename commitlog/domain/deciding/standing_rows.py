@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Hit, object_of
-from commitlog.domain.deciding.plan import Plan
+from commitlog.domain.deciding.plan import Arriving, Plan
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.model.row_images import conformed_row
 from commitlog.domain.state.claims import Claim, Claims, Place
@@ -33,8 +33,8 @@ def settle_arrivals(plan: Plan) -> None:
     for each in plan.arriving:
         standing.claims.renew(each.place, each.claim)
     others = [place for place in standing.settle() if place not in causes]
-    for place, index in causes.items():  # In the order of the changes, as ids are given.
-        plan.effects[index] = standing.arrive(place)
+    for each in plan.arriving:  # In the order of the changes, as ids are given.
+        plan.effects[each.change] = standing.arrive(each)
     for place in others:
         standing.move(place)
     _check_told(plan)
@@ -195,8 +195,9 @@ class _Standing:
 
     # --- what is told -------------------------------------------------------------------------------------------------
 
-    def arrive(self, place: Place) -> m.Effect:
+    def arrive(self, arriving: Arriving) -> m.Effect:
         """The effect of a row change that came, and what is told of it."""
+        place = arriving.place
         table, rows = self.table(place)
         key, claim, before = place[1], self.claims.of(place), rows.live.get(place[1])
         ended = None if before is None else before.row_id
@@ -205,7 +206,7 @@ class _Standing:
                 self._tell(m.ResolutionAction.RELEASED, place)
             if claim is None:
                 return m.Effect(table.table_id, ended_row_id=ended)
-            row_id = self.plan.ids.row(table) if ended is None else ended
+            row_id = self.plan.ids.row(table, arriving.id_told_at) if ended is None else ended
             self.plan.ids.inlined_rows(table)
             return m.Effect(table.table_id, ended_row_id=ended, row_id=row_id)
         self._tell(m.ResolutionAction.HELD, place, proposed=claim.version.image)
