@@ -8,13 +8,15 @@ another site are is for ``tables_of_files`` to say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from commitlog.domain import model as m
+from commitlog.domain.model.altering import alter
 from commitlog.domain.model.defining import define
 from commitlog.domain.model.definitions import REPLICATED, TableDefinition
 from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.row_images import default_in_row
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.row_keys import RowChange, given_key, time_us_of
 from commitlog.domain.state.sites import SITES, Arrival, is_row_change, made_at
@@ -76,40 +78,47 @@ class Source:
         proposal = outcome.proposal
         if outcome.verdict is not m.Verdict.COMMITTED or proposal is None or outcome.snapshot_id is None:
             return None
-        for change, effect in zip(proposal.changes, outcome.effects, strict=True):
-            if isinstance(change, m.CreateTable) and not effect.skipped:
-                self._add_table(change, effect)
+        pairs = list(zip(proposal.changes, outcome.effects, strict=True))
+        tables = [self._table_of(change, effect) for change, effect in pairs]
         if proposal.replicated is not None:
-            forwarded = self._pass_on(outcome, proposal, proposal.replicated)
+            forwarded = self._pass_on(outcome, proposal, proposal.replicated, tables)
         else:
-            forwarded = self._tell(outcome, proposal, outcome.snapshot_id)
-        for change, effect in zip(proposal.changes, outcome.effects, strict=True):
+            forwarded = self._tell(outcome, proposal, outcome.snapshot_id, tables)
+        for change, effect in pairs:
             if isinstance(change, m.AlterTable) and not effect.skipped:
-                self._note_properties(change, effect)
+                self._alter(change, effect, of_properties=True)
         return forwarded
+
+    def _table_of(self, change: m.Change, effect: m.Effect) -> TableDefinition | None:
+        """The table that a change is about, as it is from then on; None where that is no table, or one that links leave where
+        it is."""
+        if isinstance(change, m.CreateTable) and not effect.skipped:
+            self._add_table(change, effect)
+        elif isinstance(change, m.AlterTable) and not effect.skipped:
+            self._alter(change, effect, of_properties=False)
+        table = None if effect.object_id is None else self._tables.get(effect.object_id)
+        return None if table is None or table.properties.get(REPLICATED) == "false" else table
 
     def _add_table(self, change: m.CreateTable, effect: m.Effect) -> None:
         assert effect.object_id is not None
         plain = change.replace(foreign_keys=(), partition_by=())
         self._tables[effect.object_id] = define(plain, table_id=effect.object_id, schema_id=0, partition_id=None)
 
-    def _note_properties(self, change: m.AlterTable, effect: m.Effect) -> None:
-        """From the next snapshot on it counts what a table says of itself."""
+    def _alter(self, change: m.AlterTable, effect: m.Effect, *, of_properties: bool) -> None:
+        """What a table says of itself counts from the next snapshot on, its columns do at once."""
         assert effect.object_id is not None
-        table = self._tables[effect.object_id]
-        properties = dict(table.properties)
-        for step in change.alterations:
-            if step.op is m.AlterOp.SET_PROPERTY:
-                assert step.key is not None
-                properties[step.key] = step.value or ""
-        self._tables[effect.object_id] = table.replace(properties=properties)
+        steps = tuple(step for step in change.alterations if (step.op is m.AlterOp.SET_PROPERTY) is of_properties)
+        self._tables[effect.object_id] = alter(
+            self._tables[effect.object_id], steps, partition_ids=tuple(range(len(steps)))
+        )
 
-    def _forwarded_table(self, effect: m.Effect) -> TableDefinition | None:
-        """The table that a change is about; None where that is no table, or one that links leave where it is."""
-        table = None if effect.object_id is None else self._tables.get(effect.object_id)
-        return None if table is None or table.properties.get(REPLICATED) == "false" else table
-
-    def _pass_on(self, outcome: m.Outcome, proposal: m.Proposal, replicated: m.Replicated) -> Forwarded | None:
+    def _pass_on(
+        self,
+        outcome: m.Outcome,
+        proposal: m.Proposal,
+        replicated: m.Replicated,
+        tables: Sequence[TableDefinition | None],
+    ) -> Forwarded | None:
         """What came from another node; what was here already when it came was passed on before."""
         known = self._digest.get(replicated.node)
         if replicated.node == self.node.name or (known is not None and replicated.tick < known.tick):
@@ -118,15 +127,19 @@ class Source:
         if proposal.writer_id == JOIN or proposal.changes == HAS_ALL:
             return None  # It names not what it was made with; whoever told it tells others what that was.
         assert outcome.snapshot_id is not None
-        pairs = enumerate(zip(proposal.changes, outcome.effects, strict=True))
-        of_files = frozenset(
-            index for index, (change, effect) in pairs if _is_of_files(self._forwarded_table(effect), change)
-        )
+        pairs = enumerate(zip(proposal.changes, tables, strict=True))
+        of_files = frozenset(index for index, (change, table) in pairs if _is_of_files(table, change))
         # What it displaced here is this log's own.
         came = replicated.replace(displaced=())
         return Forwarded(outcome.snapshot_id, outcome.decided_at_ms, came, proposal.changes, proposal, 0, of_files)
 
-    def _tell(self, outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> Forwarded | None:
+    def _tell(
+        self,
+        outcome: m.Outcome,
+        proposal: m.Proposal,
+        snapshot_id: int,
+        tables: Sequence[TableDefinition | None],
+    ) -> Forwarded:
         told: list[tuple[m.Change, bool]] = []
         left_out = 0
         displaced: dict[tuple[int, str], m.DeleteRow] = {}
@@ -134,7 +147,7 @@ class Source:
         for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
             if effect.skipped or change.kind in _MAINTENANCE or proposal.writer_id == JOIN:
                 continue
-            definition = self._forwarded_table(effect)
+            definition = tables[index]
             is_of_files = _is_of_files(definition, change)
             if isinstance(change, (m.CreateSchema, m.DropSchema)):
                 told.append((change, is_of_files))
@@ -177,6 +190,7 @@ class Source:
         image: m.Row | None = None
         if effect.row_id is not None:
             image = settled.row if settled is not None and settled.row is not None else _image(change)
+            image = None if image is None else _with_defaults(definition, image)
         ended = None if effect.ended_row_id is None else _ended_key(definition, change, settled)
         goes_on = ended is not None and image is not None and _same_key(definition, ended, image)
         if ended is None and isinstance(change, m.DeleteRow):
@@ -197,6 +211,18 @@ def _is_of_files(table: TableDefinition | None, change: m.Change) -> bool:
 
 def _image(change: RowChange) -> m.Row | None:
     return None if isinstance(change, m.DeleteRow) else change.row
+
+
+def _with_defaults(definition: TableDefinition, image: m.Row) -> m.Row:
+    """An image that says what the columns it lacks got here: elsewhere it reads as if these had been added since."""
+    given = {fold(name) for name in image}
+    lacking = (column for column in definition.columns if fold(column.name) not in given)
+    defaults = {
+        column.name: None if column.default is None else default_in_row(column.type, column.default)
+        for column in lacking
+        if column.default != column.initial_default
+    }
+    return {**image, **defaults}
 
 
 def _ended_key(definition: TableDefinition, change: RowChange, settled: m.Resolution | None) -> m.Row:

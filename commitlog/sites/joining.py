@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
 
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import REPLICATED, TableDefinition
@@ -79,15 +80,21 @@ def _definitions(state: SequencerState) -> Iterator[m.Change]:
             yield m.CreateSchema(schema.name)
     for table in replicated_tables(state):
         columns, gone = _columns(table.definition)
-        yield _creation(state, table, columns)
-        steps = [*(m.Alteration(m.AlterOp.DROP_COLUMN, name=name) for name in gone), *_comments(table.definition)]
+        # Only a column that is added has a default in rows that are older.
+        created = tuple(takewhile(lambda column: column.default is None, columns))
+        yield _creation(state, table, created)
+        steps = [
+            *(m.Alteration(m.AlterOp.ADD_COLUMN, column=column) for column in columns[len(created) :]),
+            *(m.Alteration(m.AlterOp.DROP_COLUMN, name=name) for name in gone),
+            *_options(table.definition),
+        ]
         if steps:
             yield m.AlterTable(table.schema.name, table.name, tuple(steps))
 
 
 def _columns(definition: TableDefinition) -> tuple[tuple[m.ColumnSpec, ...], tuple[str, ...]]:
-    """The columns of a new table so that each gets the number that it has here, by which files name it; and the names of those
-    that stand for columns which were dropped."""
+    """The columns of a new table, with the defaults of older rows, so that each gets the number that it has here, by which
+    files name it; and the names of those that stand for columns which were dropped."""
     made: list[m.ColumnSpec] = []
     gone: list[str] = []
     names, next_id = set(definition.by_name), 1
@@ -102,7 +109,7 @@ def _columns(definition: TableDefinition) -> tuple[tuple[m.ColumnSpec, ...], tup
 
     for each in definition.columns:
         pass_over(each.column_id)
-        made.append(m.ColumnSpec(each.name, str(each.type), each.nullable, each.default))
+        made.append(m.ColumnSpec(each.name, str(each.type), each.nullable, each.initial_default))
         next_id = each.column_id + sum(1 for _ in each.walk())
     pass_over(definition.next_column_id)
     return tuple(made), tuple(gone)
@@ -125,10 +132,6 @@ def _creation(state: SequencerState, table: TableState, columns: tuple[m.ColumnS
             )
             for each in definition.foreign_keys
         ),
-        partition_by=tuple(
-            m.PartitionSpec(definition.column_by_id(each.column_id).name, each.transform)
-            for each in definition.partition_by
-        ),
         properties=definition.properties,
     )
 
@@ -137,7 +140,16 @@ def _names(definition: TableDefinition, column_ids: Iterable[int]) -> tuple[str,
     return tuple(definition.column_by_id(column_id).name for column_id in column_ids)
 
 
-def _comments(definition: TableDefinition) -> Iterator[m.Alteration]:
+def _options(definition: TableDefinition) -> Iterator[m.Alteration]:
+    """What a table says beside its columns' names and types: the defaults of new rows, its partitioning, comments."""
+    for column in definition.columns:
+        if column.default != column.initial_default:
+            yield m.Alteration(m.AlterOp.SET_DEFAULT, name=column.name, default=column.default)
+    if definition.partition_by:
+        names = _names(definition, (each.column_id for each in definition.partition_by))
+        keys = zip(names, definition.partition_by, strict=True)
+        partition_by = tuple(m.PartitionSpec(name, key.transform) for name, key in keys)
+        yield m.Alteration(m.AlterOp.SET_PARTITION_BY, partition_by=partition_by)
     if definition.comment is not None:
         yield m.Alteration(m.AlterOp.SET_COMMENT, comment=definition.comment)
     for column in definition.columns:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deciding import alter, change, create_table, delete, delete_row, insert, keyed_table, update
+from deciding_sites import brought, node
 from lakes import TYPES, Lake, some
 
 from commitlog.catalog.queries import Catalog, Shown
@@ -51,6 +52,18 @@ def test_row_changes_beside_an_append_then_row_ids_do_not_overlap(lake: Lake) ->
     lake.commit(update(7, v="kk"), insert(id=8, v="l"), change("APPEND", files=[file]))
     assert lake.rows("SELECT rowid, id FROM t WHERE id = 6") == [(5, 6)]
     assert lake.rows("SELECT rowid, id, v FROM k") == [(0, 7, "kk"), (1, 8, "l")]
+
+
+def test_rows_of_another_site_when_they_lack_a_column_then_have_what_older_rows_have(lake: Lake) -> None:
+    lake.commit(keyed_table("k", "id int64 not null, w varchar", unique=[["w"]]))
+    lake.commit(node("a", 1))
+    lake.commit(insert(id=1, w="same"))
+    brought(lake.log, insert(id=2, w="same"), tick=1)
+    lake.commit(alter("ADD_COLUMN", "k", column={"name": "n", "type": "int64", "default": "5"}))
+    lake.commit(alter("SET_DEFAULT", "k", name="n", default="6"))
+    brought(lake.log, insert(id=3, w="b"), tick=2)
+    lake.commit(delete_row(1), insert(id=4))
+    assert lake.rows("SELECT * FROM k ORDER BY id") == [(2, "same", 5), (3, "b", 5), (4, None, 6)]
 
 
 def test_rows_updated_or_deleted_then_extremes_are_those_of_live_rows(lake: Lake) -> None:

@@ -326,6 +326,7 @@ def test_held_row_when_the_table_is_altered_then_stands_in_its_new_form(log: Dec
             ],
         )
     )
+    log.commit(change("ALTER_TABLE", "k", alterations=[{"op": "SET_DEFAULT", "name": "n", "default": "6"}]))
     log.commit(delete_row(1))
     assert row_of(log, 2) == {"id": 2, "w": "x", "n": 5}
     log.check_replay()

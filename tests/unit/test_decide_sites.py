@@ -136,6 +136,20 @@ def test_ids_when_rows_come_beside_files_and_rows_without_a_key_then_are_told_in
     log.check_replay()
 
 
+def test_row_when_it_was_made_before_a_column_then_has_what_older_rows_have(log: DecidedLog) -> None:
+    column = {"name": "n", "type": "int64", "nullable": False, "default": "5"}
+    log.commit(change("ALTER_TABLE", "k", alterations=[{"op": "ADD_COLUMN", "column": column}]))
+    log.commit(change("ALTER_TABLE", "k", alterations=[{"op": "SET_DEFAULT", "name": "n", "default": "6"}]))
+    brought(log, update(1, v="b7", w="x"), insert(id=2, v="b", w="y"), tick=7, a=5)
+    assert row_of(log, 1) == {"id": 1, "v": "b7", "w": "x", "n": 5}
+    log.commit(insert(id=3))
+    assert [row_of(log, key) for key in (2, 3)] == [
+        {"id": 2, "v": "b", "w": "y", "n": 5},
+        {"id": 3, "v": None, "w": None, "n": 6},
+    ]
+    log.check_replay()
+
+
 def test_snapshot_when_it_comes_again_then_nothing_of_it_is_done(log: DecidedLog) -> None:
     brought(log, update(1, v="b7", w="x"), tick=7, a=5)
     log.commit(update(1, v="a7", w="x"))

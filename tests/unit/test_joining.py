@@ -140,6 +140,48 @@ def test_join_when_what_a_row_was_has_left_the_window_then_its_image_is_what_rea
     assert told.definition.comment == "those who came early"
 
 
+def test_join_when_columns_were_added_then_rows_that_know_nothing_of_them_are_the_same_at_all_sites(
+    tmp_path: Path,
+) -> None:
+    logs = [InMemoryCommitLog(data_path=tmp_path / name) for name in "abc"]
+    for name, log in zip("abc", logs, strict=True):
+        with log.transaction() as tx:
+            tx.configure(node_name=name)
+    a, b, late = logs
+    with a.transaction() as tx:
+        tx.create_table("main.k", {"id": "int64", "gone": "varchar"}, primary_key=["id"])
+        tx.create_table("main.t", {"id": "int64", "gone": "varchar"})
+        tx.insert_row("main.k", {"id": 1})
+    converge([a, b])
+    with b.transaction() as tx:
+        tx.insert_row("main.k", {"id": 2})
+        tx.append("main.t", [{"id": 2}])
+    for table in ("main.k", "main.t"):
+        with a.transaction() as tx:
+            tx.alter(table).set_default("gone", "x").add_column("n", "int64", nullable=False, default=5)
+            tx.alter(table).add_column("w", "varchar")
+        with a.transaction() as tx:
+            tx.alter(table).drop_column("gone").set_default("n", 6).set_default("w", "y").set_partition_by(["n"])
+    Join(a, late).run()
+    definitions = [log.table(table).definition for table in ("main.k", "main.t") for log in (a, late)]
+    assert [each.columns for each in definitions[::2]] == [each.columns for each in definitions[1::2]]
+    assert all(each.partition_by for each in definitions)
+    with late.transaction() as tx:
+        tx.insert_row("main.k", {"id": 3})
+    converge(logs)
+    assert (
+        rows(a)
+        == rows(b)
+        == rows(late)
+        == [
+            {"id": 1, "n": 5, "w": None},
+            {"id": 2, "n": 5, "w": None},
+            {"id": 3, "n": 6, "w": "y"},
+        ]
+    )
+    assert rows(a, "main.t") == rows(b, "main.t") == rows(late, "main.t") == [{"id": 2, "n": 5, "w": None}]
+
+
 def test_join_when_it_dies_in_between_then_goes_on_as_of_the_same_snapshot(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:

@@ -176,6 +176,63 @@ def test_link_when_definitions_change_then_brings_them(a: InMemoryCommitLog, b: 
     assert not any(each.name == "s" and each.dropped_at is None for each in b._memory._state.schemas.values())
 
 
+@pytest.mark.parametrize("keyed", [True, False])
+def test_links_when_a_default_changes_at_one_site_then_rows_have_that_of_the_site_that_made_them(keyed: bool) -> None:
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table("main.d", {"id": "int64", "v": "varchar"}, primary_key=["id"] if keyed else [])
+    with a.transaction() as tx:
+        tx.alter("main.d").set_default("v", "first")
+    bring(a, b)
+    with b.transaction() as tx:
+        tx.alter("main.d").set_default("v", "second").add_column("w", "varchar", default="of older rows")
+    with b.transaction() as tx:
+        tx.alter("main.d").set_default("w", None)
+        tx.insert_row("main.d", {"id": 3})
+    with a.transaction() as tx:
+        tx.insert_row("main.d", {"id": 1})
+    with a.transaction() as tx:
+        tx.insert_row("main.d", {"ID": 2, "V": None})
+    for source, target in ((a, b), (b, a), (a, b)):
+        bring(source, target)
+    expected = [("first", "of older rows"), (None, "of older rows"), ("second", None)]
+    for log in (a, b):
+        found = sorted(log.table("main.d").scan().to_arrow().to_pylist(), key=lambda each: each["id"])
+        assert [(each["v"], each["w"]) for each in found] == expected
+
+
+def test_link_when_a_default_is_no_number_that_json_holds_then_says_it_as_text() -> None:
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table("main.d", {"id": "int64", "f": "float64", "u": "uint64"}, primary_key=["id"])
+    with a.transaction() as tx:
+        tx.alter("main.d").set_default("f", "nan").set_default("u", str(2**64 - 1))
+        tx.insert_row("main.d", {"id": 1})
+    bring(a, b)
+    [told] = last_changes(b)[1:]
+    assert isinstance(told, m.InsertRow)
+    assert told.row == {"id": 1, "f": "nan", "u": "18446744073709551615"}
+    assert bring(a, b).brought == 0
+
+
+def test_link_when_a_key_column_is_widened_then_brings_keys_of_the_new_type() -> None:
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table("main.k", {"id": "int32", "v": "varchar"}, primary_key=["id"], partition_by=["v"])
+    with a.transaction() as tx:
+        tx.alter("main.k").set_type("id", "int64")
+        tx.insert_row("main.k", {"id": 5_000_000_000})
+    with a.transaction() as tx:
+        tx.update_row("main.k", {"id": 5_000_000_000}, {"id": 5_000_000_000, "v": "x"})
+    bring(a, b)
+    assert rows(b) == {"5000000000": "x"}
+    with a.transaction() as tx:
+        tx.alter("main.k").set_partition_by(["id"]).drop_column("v").add_column("v", "varchar")
+        tx.update_row("main.k", {"id": 5_000_000_000}, {"id": 5_000_000_000, "v": "y"})
+    bring(a, b)
+    assert rows(b) == {"5000000000": "y"}
+
+
 def test_link_when_a_key_changes_then_says_the_end_of_the_old_row_and_a_new_one(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:

@@ -35,20 +35,24 @@ class RowProjection:
         self._waiting: dict[tuple[int, int], list[Any]] = {}
         self._ended: dict[int, dict[int, int]] = {}
 
-    def change(self, table_id: int, effect: m.Effect, image: m.Row | None, snapshot_id: int) -> None:
-        """End the row that the effect names, start the one it names with ``image``."""
+    def change(
+        self, table_id: int, effect: m.Effect, image: m.Row | None, snapshot_id: int, *, made_before: bool
+    ) -> None:
+        """End the row that the effect names, start the one it names with ``image``, which may lack columns that were
+        added since it was made (``made_before``)."""
         known = self.tracker.table(table_id)
         if effect.ended_row_id is not None:
             self._end_row(known, effect.ended_row_id, snapshot_id)
         if effect.row_id is not None:
             assert image is not None
-            self._start_row(known, effect.row_id, image, snapshot_id)
+            self._start_row(
+                known, effect.row_id, complete_row(known.definition, image, made_before=made_before), snapshot_id
+            )
 
-    def _start_row(self, known: KnownTable, row_id: int, image: m.Row, snapshot_id: int) -> None:
+    def _start_row(self, known: KnownTable, row_id: int, full: m.Row, snapshot_id: int) -> None:
         definition = known.definition
         problem = inlining_problem(definition)
         assert problem is None, f"table {definition.table_id} takes no rows outside of files: {problem}"
-        full = complete_row(definition, image)
         values = [to_rows_table(column.type, full[column.name]) for column in definition.columns]
         row = [row_id, snapshot_id, None, *values]
         self._await_copy()

@@ -184,7 +184,7 @@ class _ChangesetProjection:
         if outcome.resolutions:
             for effect, image in moves(outcome):
                 if effect.object_id not in doomed:
-                    self.change_row(effect, image)
+                    self.change_row(effect, image, made_before=True)
         for entry in self.objects.finish():
             self.changes_made[entry] = None
         self.buffer.add(
@@ -292,12 +292,14 @@ class _ChangesetProjection:
         if self.handled is None:
             resolutions = self.outcome.resolutions
             self.handled = {r.change: r.row for r in resolutions if r.action is m.ResolutionAction.HANDLED}
-        self.change_row(effect, self.handled.get(index, None if isinstance(change, m.DeleteRow) else change.row))
+        image = self.handled.get(index, None if isinstance(change, m.DeleteRow) else change.row)
+        self.change_row(effect, image, made_before=self.proposal.replicated is not None)
 
-    def change_row(self, effect: m.Effect, image: m.Row | None) -> None:
-        """End the row that the effect names, start the one it names with ``image``."""
+    def change_row(self, effect: m.Effect, image: m.Row | None, *, made_before: bool) -> None:
+        """End the row that the effect names, start the one it names with ``image``, which may lack columns that were added
+        since it was made (``made_before``)."""
         assert effect.object_id is not None
-        self.rows.change(effect.object_id, effect, image, self.snapshot_id)
+        self.rows.change(effect.object_id, effect, image, self.snapshot_id, made_before=made_before)
         if effect.row_id is not None:
             self.note(f"inlined_insert:{effect.object_id}")
         if effect.ended_row_id is not None:

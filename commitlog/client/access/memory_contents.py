@@ -147,9 +147,10 @@ class MemoryContents:
                 self._delete(change, snapshot_id)
             elif isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow):
                 asked = None if isinstance(change, m.DeleteRow) else change.row
-                self._change_row(effect, images.get(index, asked), snapshot_id)
+                came = proposal.replicated is not None
+                self._change_row(effect, images.get(index, asked), snapshot_id, made_before=came)
         for effect, image in moves(outcome):
-            self._change_row(effect, image, snapshot_id)
+            self._change_row(effect, image, snapshot_id, made_before=True)
 
     def _add_file(
         self, table_id: int, file: m.DataFile, ids: FileIds, by: m.Proposal, snapshot_id: int, then: TableDefinition
@@ -174,14 +175,14 @@ class MemoryContents:
         for data_file_id in change.whole_files:
             self._files[data_file_id].until = snapshot_id
 
-    def _change_row(self, effect: m.Effect, image: m.Row | None, snapshot_id: int) -> None:
+    def _change_row(self, effect: m.Effect, image: m.Row | None, snapshot_id: int, *, made_before: bool) -> None:
         assert effect.object_id is not None
         if effect.ended_row_id is not None:
             self._end_row(effect.object_id, effect.ended_row_id, snapshot_id)
         if effect.row_id is not None:
             assert image is not None
             definition = self.definition_at(effect.object_id, snapshot_id)
-            row = complete_row(definition, image)
+            row = complete_row(definition, image, made_before=made_before)
             values = {column.column_id: row[column.name] for column in definition.columns}
             self._rows[effect.object_id].append(_Row(effect.row_id, values, snapshot_id))
 

@@ -388,6 +388,6 @@ class RowCheck:
 
 def full_row(plan: Plan, definition: TableDefinition, row: m.Row) -> m.Row:
     """The full image of a row, which the catalog can hold; raises InvalidChangeError."""
-    full = complete_row(definition, row)
+    full = complete_row(definition, row, made_before=plan.arrival is not None)
     check_row_width(definition, full, plan.state.settings.inlined_row_bytes_max)
     return full

@@ -132,7 +132,7 @@ class ArrivingRow:
         return before.image or self.arrival.displaced(self.definition, key)
 
     def _check_key_stays(self, change: m.UpdateRow) -> None:
-        image = complete_row(self.definition, change.row)
+        image = complete_row(self.definition, change.row, made_before=True)
         if key_of(self.definition, image) != given_key(self.definition, change.key):
             raise InvalidChangeError(
                 m.InvalidCode.VALUE_INVALID,

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 
 from commitlog.domain.model import InvalidCode, RowValue
 from commitlog.domain.model.defining import default_value
 from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.model.nested_text import check_nested_text
-from commitlog.domain.model.types import canonical_value, check_json_type, check_second_digits, fold
+from commitlog.domain.model.types import ColumnType, canonical_value, check_json_type, check_second_digits, fold
+from commitlog.domain.model.values import is_bigint
 from commitlog.errors import InvalidChangeError
 
 
 def conformed_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[str, RowValue]:
     """The full image of a row that was made before the table was altered: without columns that are gone."""
     names = {fold(column.name) for column in table.columns}
-    return complete_row(table, {name: value for name, value in row.items() if fold(name) in names})
+    return complete_row(table, {name: value for name, value in row.items() if fold(name) in names}, made_before=True)
 
 
-def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[str, RowValue]:
+def default_in_row(data_type: ColumnType, default: str) -> RowValue:
+    """The value of a default as a row holds it: integers beyond 64 bits, and what is no number in JSON, as text."""
+    value = default_value(data_type, default)
+    if isinstance(value, int) and not is_bigint(value):
+        return default
+    return default if isinstance(value, float) and not isfinite(value) else value
+
+
+def complete_row(
+    table: TableDefinition, row: Mapping[str, RowValue], *, made_before: bool = False
+) -> dict[str, RowValue]:
     """Return the full image under the table's own column names: missing columns are NULL or their default.
+
+    made_before: what it lacks was added after it was made, so that it reads as in any older row (``initial_default``).
 
     Raises InvalidChangeError for an unknown column, one given twice, a value of another type, or NULL where none may be.
     """
@@ -36,8 +50,9 @@ def complete_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[st
     full: dict[str, RowValue] = {}
     for column in table.columns:
         value = given.get(column.name)
-        if column.name not in given and column.default is not None:
-            value = default_value(column.type, column.default)
+        default = column.initial_default if made_before else column.default
+        if column.name not in given and default is not None:
+            value = default_in_row(column.type, default)
         if value is None and not column.nullable:
             raise InvalidChangeError(
                 InvalidCode.NULL_NOT_ALLOWED,

@@ -452,8 +452,12 @@ class _Replay:
         """The image that stands after a row change."""
         if index in self.images:
             image = self.images[index]
-            return None if image is None else complete_row(table.definition, image)
-        return None if isinstance(change, m.DeleteRow) else complete_row(table.definition, change.row)
+            return None if image is None else self.complete(table, image)
+        return None if isinstance(change, m.DeleteRow) else self.complete(table, change.row)
+
+    def complete(self, table: TableState, image: m.Row) -> m.Row:
+        """The full image; what another site's lacks was added here since it was made."""
+        return complete_row(table.definition, image, made_before=self.arrival is not None)
 
     def find_key(self, table: TableState, rows: KeyedRows, change: RowChange, row_id: int) -> str:
         """The key of the row that a change ended: the one it names, or one that it met through a UNIQUE value."""
@@ -461,7 +465,7 @@ class _Replay:
         if not isinstance(change, m.InsertRow):
             candidates.append(given_key(table.definition, change.key))
         if not isinstance(change, m.DeleteRow):
-            image = complete_row(table.definition, change.row)
+            image = self.complete(table, change.row)
             candidates.append(key_of(table.definition, image))
             for holders, value in zip(rows.unique, unique_values(table.definition, image), strict=True):
                 if value is not None and value in holders:

@@ -149,7 +149,7 @@ class Arrival:
         if isinstance(change, DeleteRow):
             key, coming = given_key(definition, change.key), SiteVersion(change.origin, True, None, change.moves)
         else:
-            image = complete_row(definition, change.row)
+            image = complete_row(definition, change.row, made_before=True)
             key, coming = key_of(definition, image), SiteVersion(change.origin, False, image, identity=change.identity)
         return key, settle(state.node, rows, key, coming, self.digest, self.displaced(definition, key))
 
@@ -157,7 +157,7 @@ class Arrival:
         """A row whose values have left the window, as the link has read it; None where it says nothing of it."""
         for each in self.replicated.displaced:
             if each.table_id == definition.table_id:
-                image = complete_row(definition, each.row)
+                image = complete_row(definition, each.row, made_before=True)
                 if key_of(definition, image) == key:
                     return image
         return None
