@@ -52,7 +52,7 @@ class Forwarded(NamedTuple):
 
     def displacing(self, rows: tuple[m.DisplacedRow, ...]) -> Forwarded:
         """The same, for a target that does not remember some rows."""
-        return self._replace(replicated=self.replicated.replace(displaced=(*self.replicated.displaced, *rows)))
+        return self._replace(replicated=self.replicated.replace(displaced=rows))
 
 
 class Source:

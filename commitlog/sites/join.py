@@ -15,16 +15,17 @@ from uuid import uuid4
 
 from commitlog.client import CommitLog
 from commitlog.client.ids import id_at
+from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_of
 from commitlog.domain.state.sites import is_row_change
-from commitlog.errors import CommitLogError, ConfigurationError, LinkStoppedError
+from commitlog.errors import ConfigurationError, LinkStoppedError
 from commitlog.sites.beginning import JoinProgress, begun_join, decided_at_ms, next_tick_after, node_of, writer_id_of
 from commitlog.sites.joining import JOIN, Said, replicated_tables, told_to_joiner
-from commitlog.sites.link import IN_FLIGHT_MAX
+from commitlog.sites.proposing import propose_ahead, propose_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,28 +119,38 @@ class Join:
         return {key_of(table.definition, image): image for image in map(row_of, rows)}
 
     def _bring(self, together: Iterable[tuple[int, Said]], writer_id: str) -> None:
-        base = self._target.wait_for_snapshot()
-        proposals = [self._proposal(writer_id, number, base, said) for number, said in together]
-        answers = self._target.publish_many(proposals, in_flight_max=IN_FLIGHT_MAX)
-        for proposal, answer in zip(proposals, answers, strict=True):
-            if isinstance(answer, CommitLogError):
-                raise answer
-            if not answer.committed:
-                raise LinkStoppedError(self._node.name, self.progress.target, self.progress.snapshot_id, answer)
-            self.progress.told += sum(is_row_change(change) for change in proposal.changes)
+        left, base = list(together), self._target.wait_for_snapshot()
+        while left:
+            left = propose_ahead(self._target, left, lambda each: self._proposal(writer_id, each, base), self._note)
+            if left:
+                self._bring_alone(left.pop(0), writer_id, base)
 
-    def _proposal(self, writer_id: str, writer_seq: int, base: int, said: Said) -> m.Proposal:
+    def _bring_alone(self, each: tuple[int, Said], writer_id: str, base: int) -> None:
+        answer = propose_alone(
+            self._target, lambda base, displaced: self._proposal(writer_id, each, base, displaced), base
+        )
+        if not answer.committed:
+            raise LinkStoppedError(self._node.name, self.progress.target, self.progress.snapshot_id, answer)
+        self._note(each, answer)
+
+    def _note(self, each: tuple[int, Said], _: SubmittedOutcome) -> None:
+        self.progress.told += sum(is_row_change(change) for change in each[1][1])
+
+    def _proposal(
+        self, writer_id: str, each: tuple[int, Said], base: int, displaced: tuple[m.DisplacedRow, ...] = ()
+    ) -> m.Proposal:
+        writer_seq, (replicated, changes) = each
         return m.Proposal(
             proposal_id=uuid4().bytes,
             writer_id=writer_id,
             writer_epoch=self._epochs[writer_id],
             writer_seq=writer_seq,
             base_snapshot_id=base,
-            changes=said[1],
+            changes=changes,
             created_at_ms=time.time_ns() // 1_000_000,
             message=self._message,
             extra=self._extra,
-            replicated=said[0],
+            replicated=None if replicated is None else replicated.replace(displaced=displaced),
         )
 
     @property

@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from uuid import uuid4
 
 from commitlog.client import CommitLog
@@ -21,7 +20,6 @@ from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import (
-    CommitLogError,
     ConfigurationError,
     FencedError,
     LinkStoppedError,
@@ -29,14 +27,11 @@ from commitlog.errors import (
     SiteAwayTooLongError,
 )
 from commitlog.sites.beginning import Last, check_joined, decided_at_ms, node_of, writer_id_of
-from commitlog.sites.displaced import displaced_rows
 from commitlog.sites.forwarding import Forwarded, Source
+from commitlog.sites.proposing import propose_ahead, propose_alone
 from commitlog.sites.tables_of_files import TablesOfFiles
 
 _OF_TABLES = (m.CreateTable, m.DropTable, m.RenameTable, m.AlterTable, m.Append, m.InsertRow, m.UpdateRow, m.DeleteRow)
-
-IN_FLIGHT_MAX = 500
-"""Snapshots that are proposed ahead of the answer that came last."""
 
 
 @dataclass(slots=True)
@@ -179,48 +174,21 @@ class Link:
             if not self._is_under_way:
                 self._bring_alone(left.pop(0))
                 self._is_under_way = True
-            left = self._brought_ahead(left)
+            left = propose_ahead(self._target, left, lambda each: self._proposal(each, self._base), self._note)
             if left:
                 self._bring_alone(left.pop(0))
 
-    def _brought_ahead(self, run: Sequence[Forwarded]) -> list[Forwarded]:
-        """Send them without waiting for each one's answer, until one is refused; what was not taken."""
-        refused: list[Forwarded] = []
-        sent = (self._proposal(each) for each in takewhile(lambda _: not refused, run))
-        answered = 0
-        for forwarded, answer in zip(run, self._target.publish_many(sent, in_flight_max=IN_FLIGHT_MAX), strict=False):
-            answered += 1
-            if isinstance(answer, CommitLogError):
-                raise answer
-            if answer.committed:
-                self._note(forwarded, answer)
-            else:
-                self._check_fenced(answer)
-                refused.append(forwarded)
-        return [*refused, *run[answered:]]
-
     def _bring_alone(self, forwarded: Forwarded) -> None:
-        answer, is_first = self._target.submit(self._proposal(forwarded)), True
-        while not answer.committed:
-            # Only what the target changed since the base can have been in the way, or what it remembers no longer.
-            head = self._target.wait_for_snapshot()
-            known = forwarded.replicated.displaced
-            displaced = tuple(row for row in displaced_rows(self._target, answer, head) if row not in known)
-            if not displaced and not (is_first and head > self._base):
-                break
-            self._base, is_first = head, False
-            forwarded = forwarded.displacing(displaced)
-            answer = self._target.submit(self._proposal(forwarded))
-        self._check_fenced(answer)
+        answer = propose_alone(
+            self._target, lambda base, displaced: self._proposal(forwarded.displacing(displaced), base), self._base
+        )
+        if answer.reason is m.Reason.WRITER_FENCED:
+            raise FencedError(f"another link from {self.progress.source} to {self.progress.target} has begun")
         if not answer.committed:
             is_told = bool(answer.conflicts) or answer.invalid_code == m.InvalidCode.DIGEST_AHEAD
             there = () if is_told else tuple(last_changes(self._target, forwarded.changes))
             raise LinkStoppedError(self.progress.source, self.progress.target, forwarded.snapshot_id, answer, there)
         self._note(forwarded, answer)
-
-    def _check_fenced(self, answer: SubmittedOutcome) -> None:
-        if answer.reason is m.Reason.WRITER_FENCED:
-            raise FencedError(f"another link from {self.progress.source} to {self.progress.target} has begun")
 
     def _note(self, forwarded: Forwarded, answer: SubmittedOutcome) -> None:
         """The target has taken it over."""
@@ -233,15 +201,15 @@ class Link:
         progress.row_changes += sum(is_row_change(change) for change in forwarded.changes)
         self._told(progress)
 
-    def _proposal(self, forwarded: Forwarded) -> m.Proposal:
+    def _proposal(self, forwarded: Forwarded, base: int) -> m.Proposal:
         made = forwarded.proposal
         return m.Proposal(
             proposal_id=uuid4().bytes,
             writer_id=self._writer_id,
             writer_epoch=self._epoch,
             writer_seq=forwarded.snapshot_id,
-            base_snapshot_id=self._base,
-            changes=self._tables_of_files.said_there(forwarded, self._base),
+            base_snapshot_id=base,
+            changes=self._tables_of_files.said_there(forwarded, base),
             created_at_ms=time.time_ns() // 1_000_000,
             author=made.author,
             message=made.message,

@@ -182,6 +182,28 @@ def test_join_when_columns_were_added_then_rows_that_know_nothing_of_them_are_th
     assert rows(a, "main.t") == rows(b, "main.t") == rows(late, "main.t") == [{"id": 2, "n": 5, "w": None}]
 
 
+def test_join_when_more_than_the_window_lies_between_two_rivals_then_is_told_both() -> None:
+    logs = [InMemoryCommitLog(window_snapshots=3) for _ in "abc"]
+    for priority, (name, log) in enumerate(zip("abc", logs, strict=True), start=1):
+        with log.transaction() as tx:
+            tx.configure(node_name=name, node_priority=priority)
+    a, b, late = logs
+    with a.transaction() as tx:
+        tx.create_table("main.k", KEYED, primary_key=["id"])
+    converge([a, b])
+    put(a, row(0, "a"))
+    put(b, row(0, "b"))
+    converge([a, b])
+    for number in range(1, 6):
+        put(b, row(number, "b"))
+    assert Join(b, late).run().told == 7
+    assert rows(late) == rows(b)
+    assert rivals_of(late, "0") == rivals_of(b, "0") == {("b", 5)}
+    change(late, row(0, "c"))
+    converge(logs)
+    assert rows(a) == rows(b) == rows(late)
+
+
 def test_join_when_it_dies_in_between_then_goes_on_as_of_the_same_snapshot(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:

@@ -1,0 +1,66 @@
+"""How snapshots are proposed to another site: many ahead of the answers, and one that was refused alone, once more.
+
+What of them names the one before in its digest is refused without it; so what a site has taken over has no gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import TypeVar
+
+from commitlog.client import CommitLog
+from commitlog.client.outcomes.submitted import SubmittedOutcome
+from commitlog.domain import model as m
+from commitlog.errors import CommitLogError
+from commitlog.sites.displaced import displaced_rows
+
+IN_FLIGHT_MAX = 500
+"""Snapshots that are proposed ahead of the answer that came last."""
+
+_Each = TypeVar("_Each")
+
+
+def propose_ahead(
+    target: CommitLog,
+    run: Sequence[_Each],
+    proposal: Callable[[_Each], m.Proposal],
+    taken: Callable[[_Each, SubmittedOutcome], None],
+) -> list[_Each]:
+    """Send them without waiting for each one's answer, until one is refused; what was not taken.
+
+    Raises:
+        CommitLogError: one was not decided.
+    """
+    refused: list[_Each] = []
+    sent = (proposal(each) for each in takewhile(lambda _: not refused, run))
+    answered = 0
+    for each, answer in zip(run, target.publish_many(sent, in_flight_max=IN_FLIGHT_MAX), strict=False):
+        answered += 1
+        if isinstance(answer, CommitLogError):
+            raise answer
+        if answer.committed:
+            taken(each, answer)
+        else:
+            refused.append(each)
+    return [*refused, *run[answered:]]
+
+
+def propose_alone(
+    target: CommitLog, proposal: Callable[[int, tuple[m.DisplacedRow, ...]], m.Proposal], base: int
+) -> SubmittedOutcome:
+    """Send one from a base, and once more where that can help: the last answer.
+
+    Only what the target changed since the base can have been in the way, or what it remembers no longer: ``proposal`` is given
+    what readers see of that.
+    """
+    displaced: tuple[m.DisplacedRow, ...] = ()
+    answer, is_first = target.submit(proposal(base, displaced)), True
+    while not answer.committed:
+        head = target.wait_for_snapshot()
+        more = tuple(row for row in displaced_rows(target, answer, head) if row not in displaced)
+        if not more and not (is_first and head > base):
+            break
+        base, is_first, displaced = head, False, displaced + more
+        answer = target.submit(proposal(base, displaced))
+    return answer
