@@ -269,19 +269,30 @@ class LinkStoppedError(CommitLogError):
         source: the node whose change it is.
         target: the node that refuses it.
         snapshot_id: the source's snapshot.
-        outcome: the answer, with its reason and every conflict.
+        outcome: the answer, with its reason and every conflict; what is too large for the target is not sent.
         there: what the target did last to the tables that the change names, where there is no conflict to tell of it.
     """
 
     def __init__(
-        self, source: str, target: str, snapshot_id: int, outcome: RejectedOutcome, there: Sequence[str] = ()
+        self,
+        source: str,
+        target: str,
+        snapshot_id: int,
+        outcome: RejectedOutcome | ProposalTooLargeError,
+        there: Sequence[str] = (),
     ) -> None:
         self.source, self.target, self.snapshot_id, self.outcome = source, target, snapshot_id, outcome
-        reason = getattr(outcome.reason, "value", outcome.reason)
-        met = "".join(f"; at {target} {each}" for each in there)
+        if isinstance(outcome, ProposalTooLargeError):
+            why = (
+                f"with where its rows were made, and what they displace, it takes {outcome.size_bytes:,} bytes, and the limit "
+                f"of {target} is {outcome.limit_bytes:,}. Raise proposal_bytes_max of that log (a CONFIGURE change)"
+            )
+        else:
+            reason = getattr(outcome.reason, "value", outcome.reason)
+            met = "".join(f"; at {target} {each}" for each in there)
+            why = f"{reason}{_because(outcome.detail or '')}{met}. Change one of the two sides so that it can stand"
         super().__init__(
-            f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {reason}"
-            f"{_because(outcome.detail or '')}{met}. Change one of the two sides so that it can stand, and begin the link "
+            f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {why}, and begin the link "
             "again: it goes on with this snapshot"
         )
 

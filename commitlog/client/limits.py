@@ -11,7 +11,7 @@ _WITH_FILES = (m.Append, m.Compact, m.Flush)
 
 
 def check_limits(proposal: m.Proposal, settings: m.LogSettings, size_bytes: int) -> None:
-    """Check what the log would refuse for its size alone.
+    """Check what the log would refuse for its size alone; of what a link brings, which nobody can split, its bytes.
 
     Raises:
         ProposalTooLargeError: the encoded proposal is over `proposal_bytes_max`.
@@ -19,6 +19,8 @@ def check_limits(proposal: m.Proposal, settings: m.LogSettings, size_bytes: int)
     """
     if size_bytes > settings.proposal_bytes_max:
         raise ProposalTooLargeError(size_bytes, settings.proposal_bytes_max)
+    if proposal.replicated is not None:
+        return
     for count, what, limit in _counts(proposal, settings):
         if count > limit:
             raise InvalidRequestError(

@@ -22,7 +22,7 @@ from commitlog.domain import model as m
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_of
 from commitlog.domain.state.sites import is_row_change
-from commitlog.errors import ConfigurationError, LinkStoppedError
+from commitlog.errors import ConfigurationError, LinkStoppedError, ProposalTooLargeError
 from commitlog.sites.beginning import JoinProgress, begun_join, decided_at_ms, next_tick_after, node_of, writer_id_of
 from commitlog.sites.joining import JOIN, Said, replicated_tables, told_to_joiner
 from commitlog.sites.proposing import propose_ahead, propose_alone
@@ -120,18 +120,24 @@ class Join:
 
     def _bring(self, together: Iterable[tuple[int, Said]], writer_id: str) -> None:
         left, base = list(together), self._target.wait_for_snapshot()
-        while left:
-            left = propose_ahead(self._target, left, lambda each: self._proposal(writer_id, each, base), self._note)
-            if left:
-                self._bring_alone(left.pop(0), writer_id, base)
+        try:
+            while left:
+                left = propose_ahead(self._target, left, lambda each: self._proposal(writer_id, each, base), self._note)
+                if left:
+                    self._bring_alone(left.pop(0), writer_id, base)
+        except ProposalTooLargeError as error:
+            raise self._stopped(error) from error
 
     def _bring_alone(self, each: tuple[int, Said], writer_id: str, base: int) -> None:
         answer = propose_alone(
             self._target, lambda base, displaced: self._proposal(writer_id, each, base, displaced), base
         )
         if not answer.committed:
-            raise LinkStoppedError(self._node.name, self.progress.target, self.progress.snapshot_id, answer)
+            raise self._stopped(answer)
         self._note(each, answer)
+
+    def _stopped(self, why: SubmittedOutcome | ProposalTooLargeError) -> LinkStoppedError:
+        return LinkStoppedError(self._node.name, self.progress.target, self.progress.snapshot_id, why)
 
     def _note(self, each: tuple[int, Said], _: SubmittedOutcome) -> None:
         self.progress.told += sum(is_row_change(change) for change in each[1][1])

@@ -23,6 +23,7 @@ from commitlog.errors import (
     ConfigurationError,
     FencedError,
     LinkStoppedError,
+    ProposalTooLargeError,
     ResultsTrimmedError,
     SiteAwayTooLongError,
 )
@@ -104,6 +105,7 @@ class Link:
             self.progress.seq, self.progress.decided_at_ms = at
             self.progress.snapshot_id = last.snapshot_id
         self._is_under_way = False
+        self._proposed_id = self.progress.snapshot_id
         nodes = (source_node.name, self._target_node.name)
         self._tables_of_files = TablesOfFiles(source, target, nodes, self._has_file)
         self._told: Callable[[LinkProgress], None] = lambda _: None
@@ -122,7 +124,12 @@ class Link:
         self._told = told
         for outcomes in self._outcomes(follow):
             for run in in_runs(self._news_of(outcomes), self.progress.source):
-                self._bring(run)
+                try:
+                    self._bring(run)
+                except ProposalTooLargeError as error:
+                    raise LinkStoppedError(
+                        self.progress.source, self.progress.target, self._proposed_id, error
+                    ) from error
             if outcomes:
                 self.progress.seq, self.progress.decided_at_ms = outcomes[-1].seq, outcomes[-1].decided_at_ms
                 self.progress.snapshot_id = outcomes[-1].head_snapshot_id
@@ -203,6 +210,7 @@ class Link:
 
     def _proposal(self, forwarded: Forwarded, base: int) -> m.Proposal:
         made = forwarded.proposal
+        self._proposed_id = forwarded.snapshot_id
         return m.Proposal(
             proposal_id=uuid4().bytes,
             writer_id=self._writer_id,

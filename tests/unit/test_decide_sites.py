@@ -150,6 +150,13 @@ def test_row_when_it_was_made_before_a_column_then_has_what_older_rows_have(log:
     log.check_replay()
 
 
+def test_changes_when_a_link_brings_them_then_may_be_more_than_own_ones() -> None:
+    log = log_of_node_a(changes_max=1)
+    assert brought(log, insert(id=2), insert(id=3), tick=1).snapshot_id is not None
+    assert log.propose(insert(id=4), insert(id=5)).invalid_code == "TOO_MANY_CHANGES"
+    log.check_replay()
+
+
 def test_snapshot_when_it_comes_again_then_nothing_of_it_is_done(log: DecidedLog) -> None:
     brought(log, update(1, v="b7", w="x"), tick=7, a=5)
     log.commit(update(1, v="a7", w="x"))

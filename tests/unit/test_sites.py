@@ -356,6 +356,44 @@ def test_link_when_a_handler_settled_a_row_then_brings_what_it_said(b: InMemoryC
     assert change.row["v"] == "xy"
 
 
+def test_link_when_rows_get_other_keys_then_the_count_of_changes_is_not_limited() -> None:
+    source, target = site("c", changes_max=2), site("d", changes_max=2)
+    with source.transaction() as tx:
+        tx.create_table("main.k", KEYED, primary_key=["id"])
+        tx.insert_row("main.k", row(1, "x"))
+    with source.transaction() as tx:
+        tx.insert_row("main.k", row(2, "y"))
+    with source.transaction() as tx:
+        tx.update_row("main.k", {"id": 1}, row(3, "x"))
+        tx.update_row("main.k", {"id": 2}, row(4, "y"))
+    bring(source, target)
+    assert len(last_changes(target)) == 4
+    late = site("e", changes_max=2)
+    Join(source, late).run()
+    assert rows(target) == rows(late) == {"3": "x", "4": "y"}
+
+
+@pytest.mark.parametrize("by", ["link", "join"])
+def test_link_when_a_snapshot_is_too_large_there_then_names_the_setting_and_goes_on_once_it_is_raised(by: str) -> None:
+    source, target = site("c"), site("d", proposal_bytes_max=2_000)
+    with source.transaction() as tx:
+        tx.create_table("main.k", KEYED, primary_key=["id"])
+    for each in (row(1, "x"), row(2, "x" * 3_000), row(3, "x")):
+        with source.transaction() as tx:
+            tx.insert_row("main.k", each)
+    stops_at = 4 if by == "link" else source.head_snapshot_id()
+    for _ in range(2):
+        with pytest.raises(
+            LinkStoppedError, match=rf"{stops_at} of c: .* limit of d is 2,000. Raise proposal_bytes_max"
+        ):
+            bring(source, target) if by == "link" else Join(source, target).run()
+        assert list(rows(target)) == ["1"]
+    with target.transaction() as tx:
+        tx.configure(proposal_bytes_max=10_000)
+    bring(source, target) if by == "link" else Join(source, target).run()
+    assert list(rows(target)) == ["1", "2", "3"]
+
+
 def test_link_when_the_other_site_has_another_table_of_that_name_then_stops_and_goes_on_once_that_is_mended(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:

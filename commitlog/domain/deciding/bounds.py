@@ -41,7 +41,7 @@ class Bounds:
         self._files += count
         if self._files > self._settings.files_max:
             raise InvalidChangeError(
-                InvalidCode.TOO_MANY_FILES, f"{self._files} files are more than {self._settings.files_max}"
+                InvalidCode.TOO_MANY_FILES, f"{self._files} files are more than {self._settings.files_max} (files_max)"
             )
 
     def count_positions(self, count: int) -> None:

@@ -69,7 +69,8 @@ def check_form(state: SequencerState, proposal: m.Proposal, source: m.Position, 
             m.InvalidCode.PARTITION_WRONG,
             f"writer {proposal.writer_id!r} belongs to partition {expected}, not {source.partition}",
         )
-    if len(proposal.changes) > settings.changes_max:
+    # What a link brings was within the limit of the site that made it, and may be twice as many changes here.
+    if proposal.replicated is None and len(proposal.changes) > settings.changes_max:
         raise InvalidChangeError(
             m.InvalidCode.TOO_MANY_CHANGES, f"{len(proposal.changes)} changes are more than {settings.changes_max}"
         )

@@ -36,7 +36,8 @@ def check_name(name: str, what: str, length_max: int) -> None:
         raise InvalidChangeError(InvalidCode.NAME_EMPTY, f"the {what} name is empty")
     if len(name) > length_max:
         raise InvalidChangeError(
-            InvalidCode.NAME_TOO_LONG, f"the {what} name {quoted(name)} is longer than {length_max} characters"
+            InvalidCode.NAME_TOO_LONG,
+            f"the {what} name {quoted(name)} is longer than {length_max} characters (name_length_max)",
         )
     if not (name.isascii() and name.isprintable()):
         check_text(name, f"the {what} name")
