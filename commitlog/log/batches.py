@@ -14,6 +14,7 @@ from typing import Final
 from commitlog.domain.deciding.answers import receipt_for, refuse_internal
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.rules import HandlersByName, RowHandler, Rules
+from commitlog.domain.deciding.shortening import shortenings
 from commitlog.domain.model import MalformedProposal, Outcome, Position, Proposal, Reason, Receipt, Verdict
 from commitlog.domain.model.malformed import too_large
 from commitlog.domain.model.record import new_named
@@ -173,9 +174,11 @@ class Decider:
 
     def _fitting(self, outcome: Outcome, told: int) -> tuple[Outcome, bytes]:
         encoded = self._encoded(outcome, told)
+        shorter = shortenings(self.state, outcome)
         while len(encoded) > _FITTING_BYTES_MIN and len(encoded) > self._outcome_bytes_max():
-            outcome = shortened(outcome)
-            encoded = self._encoded(outcome, told)
+            fitting = next(shorter, None)
+            assert fitting is not None, f"outcome {outcome.seq} does not fit its topic"
+            outcome, encoded = fitting, self._encoded(fitting, told)
         return outcome, encoded
 
     def _replay(self, outcome: Outcome) -> None:
@@ -240,18 +243,6 @@ class Decider:
 def goes_to_dead_letters(outcome: Outcome) -> bool:
     """Whether the proposal's bytes are kept in the dead letters, because the outcome does not hold them."""
     return outcome.reason in _IN_DEAD_LETTERS
-
-
-def shortened(outcome: Outcome) -> Outcome:
-    """An outcome too large for the topic, without something that is only there to be looked at.
-
-    First the row images, then half of the conflicts at a time; ``conflict_count`` stays.
-    """
-    if any(each.committed_row is not None or each.proposed_row is not None for each in outcome.resolutions):
-        resolutions = tuple(each.replace(committed_row=None, proposed_row=None) for each in outcome.resolutions)
-        return outcome.replace(resolutions=resolutions)
-    assert outcome.conflicts, f"outcome {outcome.seq} does not fit its topic"
-    return outcome.replace(conflicts=outcome.conflicts[: len(outcome.conflicts) // 2])
 
 
 def packed_receipts(receipts: list[Receipt], *, log_id: bytes, partition: int) -> list[bytes]:

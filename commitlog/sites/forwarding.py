@@ -226,12 +226,12 @@ def _with_defaults(definition: TableDefinition, image: m.Row) -> m.Row:
 
 
 def _ended_key(definition: TableDefinition, change: RowChange, settled: m.Resolution | None) -> m.Row:
-    """The key of the row that a change ended: the one it names; of an insert that of the row it met."""
+    """The key of the row that a change ended: the one it names; of an insert that of the row it met, its own where a shortened
+    outcome tells none."""
     if not isinstance(change, m.InsertRow):
         return change.key
     assert settled is not None
-    assert settled.committed_row is not None
-    return _key(definition, settled.committed_row)
+    return _key(definition, change.row if settled.committed_row is None else settled.committed_row)
 
 
 def _key(definition: TableDefinition, image: Mapping[str, m.RowValue]) -> m.Row:

@@ -8,8 +8,8 @@ import pytest
 from deciding import DecidedLog, change, delete_row, insert, keyed_table, update
 from deciding_sites import C, brought, log_of_node_a, node, row_of, settled, value_of
 
+from commitlog.domain.deciding.shortening import shortenings
 from commitlog.domain.model import Row
-from commitlog.log.batches import shortened
 from commitlog.log.codec import encode_outcome
 from commitlog.log.topic_settings import outcome_bytes_max
 
@@ -400,7 +400,7 @@ def test_parent_when_it_ends_with_more_children_than_an_outcome_tells_then_a_con
     again = brought(log, delete_row(1), tick=3)
     assert again.snapshot_id is not None
     assert settled(again) == ["UPDATE_DELETE APPLIED", *["FOREIGN_KEY HELD"] * 10]
-    encoded = encode_outcome(shortened(again), log_id=bytes(16), prev_hash=bytes(32), told=0)
+    encoded = encode_outcome(next(shortenings(log.state, again)), log_id=bytes(16), prev_hash=bytes(32), told=0)
     assert len(encoded) < outcome_bytes_max(4096)
     log.check_replay()
 

@@ -339,6 +339,23 @@ def test_link_when_the_key_of_a_displaced_row_is_used_again_in_the_same_snapshot
         assert sorted(log.table("main.l").scan().to_arrow().to_pylist(), key=lambda each: each["id"]) == expected
 
 
+def test_link_when_the_outcome_was_shortened_then_brings_which_rows_were_ended_all_the_same() -> None:
+    a, b = site("a", 1, proposal_bytes_max=100_000), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table(
+            "main.k", KEYED, primary_key=["id"], unique=[["w"]], properties={"on_conflict": "LAST_UPDATE_WINS"}
+        )
+    bring(a, b)
+    base = a.head_snapshot_id()
+    for number in range(4):
+        change(a, ("insert", row(number, "x" * 90_000, str(number))))
+    change(a, *(("insert", row(number, "late")) for number in (0, 1)), ("insert", row(9, "late", "2")), base=base)
+    told = a.outcomes[-1].resolutions
+    assert [each.committed_row for each in told] == [None, None, {"id": 2}]
+    bring(a, b)
+    assert rows(b) == rows(a) == {"0": "late", "1": "late", "3": "x" * 90_000, "9": "late"}
+
+
 def test_link_when_a_handler_settled_a_row_then_brings_what_it_said(b: InMemoryCommitLog) -> None:
     source = site("c", handlers={"join": lambda _, mine, theirs: {**mine, "v": mine["v"] + theirs["v"]}})
     with source.transaction() as tx:

@@ -18,5 +18,6 @@ One proposal being looked at:
     plan            made of names, given_ids, bounds and row_overlay, each of which knows one thing
     rules           what can change a verdict beside the state and the proposal
     answers         the outcome in the making; answers that are repeated; receipts
+    shortening      the outcome that would be too large
     digest          which of two logs has the newer version of a row
 """
