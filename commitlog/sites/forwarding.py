@@ -162,6 +162,9 @@ class Source:
                     elif isinstance(each, m.DeleteRow) and isinstance(change, m.InsertRow):
                         displaced[definition.table_id, given_key(definition, each.key)] = each
                     told.append((each, is_of_files))
+            elif isinstance(change, m.CreateTable):
+                # A table that another site has made is another one, whatever it is called.
+                told.append((change.replace(if_not_exists=False), is_of_files))
             else:
                 told.append((change, is_of_files))
         if not told:

@@ -18,7 +18,7 @@ from commitlog.client.tables.table_at import TableAt
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.definitions import FOREIGN_PATHS, REPLICATED, Column
-from commitlog.domain.model.types import fold
+from commitlog.domain.model.types import can_widen, fold
 from commitlog.errors import DataFileError, InvalidChangeError, TableNotBroughtError
 from commitlog.sites.forwarding import Forwarded
 
@@ -158,7 +158,8 @@ class _Saying:
         return copy
 
     def _check_columns(self, change: m.Append, here: TableAt, there: TableAt) -> None:
-        """Files name their columns by ids, which each log gives for itself: they are to be the same at both."""
+        """Files name their columns by ids, which each log gives for itself: they are to be the same at both, and of types that
+        the target reads."""
         if all(file.name_mapping is not None for file in change.files):
             return
         try:
@@ -166,15 +167,21 @@ class _Saying:
             definition = alter(there.definition, steps, partition_ids=tuple(range(len(steps))))
         except InvalidChangeError:
             return  # The target says it itself.
-        ids = dict(_ids(definition.columns))
-        columns = {column_id: column for column, column_id in ids.items()}
-        for column, column_id in _ids(here.definition.columns):
-            if ids.get(column, column_id) != column_id or columns.get(column_id, column) != column:
+        at_target = dict(_columns(definition.columns))
+        paths = {column.column_id: path for path, column in at_target.items()}
+        for path, column in _columns(here.definition.columns):
+            met, column_id = at_target.get(path), column.column_id
+            if (met is not None and met.column_id != column_id) or paths.get(column_id, path) != path:
                 raise self._stopped(
                     change,
-                    f"column {column} of table {_shown(change)} has another number at each site ({column_id} is "
-                    f"{columns.get(column_id, 'gone')} there), and files name theirs by number: both have added or renamed "
+                    f"column {path} of table {_shown(change)} has another number at each site ({column_id} is "
+                    f"{paths.get(column_id, 'gone')} there), and files name theirs by number: both have added or renamed "
                     "columns at the same time",
+                )
+            if met is not None and met.type != column.type and not can_widen(column.type, met.type):
+                raise self._stopped(
+                    change,
+                    f"column {path} of table {_shown(change)} is {column.type}, and {met.type} there: no file is both",
                 )
 
     def _stopped(self, change: m.Append | m.Delete | m.InsertRow, detail: str) -> TableNotBroughtError:
@@ -201,11 +208,11 @@ def _without_paths(change: m.Change) -> m.Change:
     return change.replace(files=tuple(file.replace(path="", path_is_relative=True) for file in change.files))
 
 
-def _ids(columns: Sequence[Column], within: str = "") -> Iterator[tuple[str, int]]:
+def _columns(columns: Sequence[Column], within: str = "") -> Iterator[tuple[str, Column]]:
     for column in columns:
         path = within + fold(column.name)
-        yield path, column.column_id
-        yield from _ids(column.children, f"{path}.")
+        yield path, column
+        yield from _columns(column.children, f"{path}.")
 
 
 def _name(change: m.Append | m.Delete | m.InsertRow | m.CreateTable | m.AlterTable | m.RenameTable) -> _Name:

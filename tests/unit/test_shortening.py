@@ -6,7 +6,6 @@ from deciding import DecidedLog, delete_row, insert, keyed_table
 
 from commitlog.domain import model as m
 from commitlog.domain.again.verifying import Verifier, difference
-from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.shortening import shortenings
 from commitlog.domain.state.dumping import dump_state, load_state
 

@@ -440,6 +440,16 @@ def test_link_when_the_other_site_has_another_table_of_that_name_then_stops_and_
     assert rows(b) == {"1": "x"}
 
 
+def test_link_when_both_sites_made_a_table_if_it_was_not_there_then_stops_for_they_are_two(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    for log, key in ((a, "id"), (b, "v")):
+        with log.transaction() as tx:
+            tx.create_table("main.two", {"id": "int64", "v": "varchar"}, primary_key=[key], if_not_exists=True)
+    with pytest.raises(LinkStoppedError, match=r"table main\.two already exists"):
+        bring(a, b)
+
+
 def test_link_when_another_row_holds_a_unique_value_then_one_is_held_back_at_both_and_the_rest_goes_on(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:

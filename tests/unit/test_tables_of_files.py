@@ -326,6 +326,28 @@ def test_link_when_both_sites_added_columns_then_refuses_files_whose_columns_are
     assert ids(b) == []
 
 
+def test_link_when_a_column_is_of_another_type_there_then_refuses_its_files(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with b.transaction() as tx:
+        tx.drop_table("main.t")
+        tx.create_table("main.t", {"id": "varchar", "v": "varchar"})
+    append(a, 1)
+    with pytest.raises(TableNotBroughtError, match=r"column id of table main\.t is int64, and varchar there"):
+        bring(a, b)
+
+
+def test_link_when_a_column_was_widened_there_then_brings_files_of_the_narrower_one(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    alter(a, m.Alteration(m.AlterOp.ADD_COLUMN, column=m.ColumnSpec("n", "int32")))
+    bring(a, b)
+    alter(b, m.Alteration(m.AlterOp.SET_TYPE, name="n", type="int64"))
+    append(a, 1, n=5)
+    bring(a, b)
+    assert b.table("main.t").scan().to_arrow().to_pylist() == [{"id": 1, "v": "x", "n": 5}]
+
+
 def test_link_when_a_file_names_its_columns_then_their_numbers_do_not_matter(
     a: InMemoryCommitLog, b: InMemoryCommitLog, tmp_path: Path
 ) -> None:
