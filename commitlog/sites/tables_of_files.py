@@ -164,7 +164,7 @@ class _Saying:
             return
         try:
             steps = tuple(self._altered.get(_name(change), ()))
-            definition = alter(there.definition, steps, partition_ids=tuple(range(len(steps))))
+            definition = alter(there.definition, steps, partition_ids=tuple(range(len(steps))), widened_elsewhere=True)
         except InvalidChangeError:
             return  # The target says it itself.
         at_target = dict(_columns(definition.columns))

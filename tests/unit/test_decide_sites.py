@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from deciding import DecidedLog, change, create_table, delete_row, insert, keyed_table, update
+from deciding import DecidedLog, alter, change, create_table, delete_row, insert, keyed_table, update
 from deciding_sites import KEYED, C, brought, log_of_node_a, node, row_of, settled, value_of
 
-from commitlog.domain.model import Row
+from commitlog.domain.model import Outcome, Row
 
 
 @pytest.fixture
@@ -182,6 +182,24 @@ def test_change_of_a_definition_when_a_link_brings_it_then_is_made_once(log: Dec
     assert row_of(log, table="n") == {"id": 1, "v": "b", "w": None}
     plain = brought(log, create_table("p"), insert("p", id=1), tick=3)
     assert plain.effects[1].row_id == 0
+    log.check_replay()
+
+
+def test_column_when_two_sites_widen_it_then_the_widest_stands_and_what_is_no_widening_is_refused() -> None:
+    log = DecidedLog()
+    log.commit(node("a", 1))
+    log.commit(keyed_table("k", "id int64, n int8, d decimal(4,1)"))
+    log.commit(alter("SET_TYPE", "k", name="n", type="int32"))
+
+    def came(tick: int, name: str, type: str) -> Outcome:
+        return brought(log, alter("SET_TYPE", "k", name=name, type=type), tick=tick)
+
+    assert [came(tick, "n", type).verdict for tick, type in enumerate(("int32", "int16", "int64"), 1)] == [
+        "COMMITTED"
+    ] * 3
+    assert [str(column.type) for column in log.state.tables[1].definition.columns][:2] == ["int64", "int64"]
+    assert came(4, "d", "decimal(3,2)").invalid_code == "TYPE_NOT_WIDENED"
+    log.refused("INVALID", alter("SET_TYPE", "k", name="n", type="int64"))
     log.check_replay()
 
 

@@ -233,6 +233,20 @@ def test_link_when_a_key_column_is_widened_then_brings_keys_of_the_new_type() ->
     assert rows(b) == {"5000000000": "y"}
 
 
+def test_links_when_both_sites_widen_a_column_then_both_go_on(a: InMemoryCommitLog, b: InMemoryCommitLog) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.n", {"id": "int64", "n": "int16"}, primary_key=["id"])
+    bring(a, b)
+    for log, steps in ((a, ["int32"]), (b, ["int32", "int64"])):
+        for step in steps:
+            with log.transaction() as tx:
+                tx.alter("main.n").set_type("n", step)
+    bring(a, b)
+    bring(b, a)
+    for log in (a, b):
+        assert str(log.table("main.n").scan().to_arrow().schema.field("n").type) == "int64"
+
+
 def test_link_when_a_key_changes_then_says_the_end_of_the_old_row_and_a_new_one(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:

@@ -225,7 +225,12 @@ def alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
     definition = plan.names.definition(table)
     if definition is not None:
         plan.bounds.count_altered(len(definition.columns))
-        altered = alter(definition, change.alterations, partition_ids=partition_ids)
+        altered = alter(
+            definition,
+            change.alterations,
+            partition_ids=partition_ids,
+            widened_elsewhere=plan.arrival is not None,  # Two sites that widen a column bring that to each other.
+        )
         for step in change.alterations:
             if step.key == "on_conflict":
                 _check_handler(plan, step.value)

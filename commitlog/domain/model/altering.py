@@ -15,13 +15,18 @@ BENIGN_OPS = frozenset({AlterOp.SET_COMMENT, AlterOp.SET_DEFAULT, AlterOp.SET_PR
 
 
 def alter(
-    table: TableDefinition, alterations: tuple[Alteration, ...], *, partition_ids: tuple[int, ...]
+    table: TableDefinition,
+    alterations: tuple[Alteration, ...],
+    *,
+    partition_ids: tuple[int, ...],
+    widened_elsewhere: bool = False,
 ) -> TableDefinition:
     """Apply alterations one after another; raise InvalidChangeError at the first that cannot be.
 
-    ``partition_ids`` are given in order to the SET_PARTITION_BY steps that set a key.
+    ``partition_ids`` are given in order to the SET_PARTITION_BY steps that set a key. With ``widened_elsewhere`` the SET_TYPE
+    of a column that is as wide already does nothing.
     """
-    altering = _Altering(table, iter(partition_ids))
+    altering = _Altering(table, iter(partition_ids), widened_elsewhere)
     for step in alterations:
         _STEPS[step.op](altering, step)
     return altering.done()
@@ -30,9 +35,10 @@ def alter(
 class _Altering:
     """A definition while steps change it; its columns by id, in their order, once a step asks for them."""
 
-    def __init__(self, table: TableDefinition, partition_ids: Iterator[int]) -> None:
+    def __init__(self, table: TableDefinition, partition_ids: Iterator[int], widened_elsewhere: bool) -> None:
         self.table = table
         self.partition_ids = partition_ids
+        self.widened_elsewhere = widened_elsewhere
         self.next_column_id = table.next_column_id
         self._columns: dict[int, Column] | None = None
         self._ids: dict[str, int] = {}
@@ -146,6 +152,8 @@ def _set_type(altering: _Altering, step: Alteration) -> None:
     assert step.type is not None
     column = altering.column(step.name)
     data_type = column_type(step.type)
+    if altering.widened_elsewhere and (data_type == column.type or can_widen(data_type, column.type)):
+        return
     if not can_widen(column.type, data_type):
         raise InvalidChangeError(
             InvalidCode.TYPE_NOT_WIDENED,
