@@ -109,7 +109,7 @@ class Source:
         assert effect.object_id is not None
         steps = tuple(step for step in change.alterations if (step.op is m.AlterOp.SET_PROPERTY) is of_properties)
         self._tables[effect.object_id] = alter(
-            self._tables[effect.object_id], steps, partition_ids=tuple(range(len(steps)))
+            self._tables[effect.object_id], steps, partition_ids=tuple(range(len(steps))), came=True
         )
 
     def _pass_on(

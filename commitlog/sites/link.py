@@ -175,6 +175,7 @@ class Link:
 
     def _bring(self, run: Sequence[Forwarded]) -> None:
         """Bring what may be on its way together; what is refused is tried once more, from the first on."""
+        self._tables_of_files.look_anew()
         left = list(run)
         while left:
             # A link that is stopped and begun again and again has one refused each time, not as many as it sends ahead.
@@ -186,9 +187,11 @@ class Link:
                 self._bring_alone(left.pop(0))
 
     def _bring_alone(self, forwarded: Forwarded) -> None:
-        answer = propose_alone(
-            self._target, lambda base, displaced: self._proposal(forwarded.displacing(displaced), base), self._base
-        )
+        def proposal(base_snapshot_id: int, displaced: tuple[m.DisplacedRow, ...]) -> m.Proposal:
+            self._tables_of_files.look_anew()
+            return self._proposal(forwarded.displacing(displaced), base_snapshot_id)
+
+        answer = propose_alone(self._target, proposal, self._base)
         if answer.reason is m.Reason.WRITER_FENCED:
             raise FencedError(f"another link from {self.progress.source} to {self.progress.target} has begun")
         if not answer.committed:

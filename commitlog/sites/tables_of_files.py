@@ -1,8 +1,9 @@
-"""Tables without a primary key at another site: their files are copied, or named where they are (rules.md 6).
+"""Contents of tables as another site is told them: of those without a primary key files are copied, or named where they are,
+and of tables that are left where they are nothing is told (rules.md 6).
 
-Between sites such a table is append-only: what is appended at any of them comes to all. Where its property ``foreign_paths``
-is true at the site that files are brought to, both see the same storage, and the files stay where they are; else they are
-copied into the table's folder there. What takes rows away again is brought by no link: files are other ones at each site.
+Between sites a table without a primary key is append-only: what is appended at any of them comes to all. Where its property
+``foreign_paths`` is true at the site that files are brought to, both see the same storage, and the files stay where they are;
+else they are copied into the table's folder there. What takes rows away again is brought by no link: files are other ones at each site.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from commitlog.errors import DataFileError, InvalidChangeError, TableNotBroughtE
 from commitlog.sites.forwarding import Forwarded
 
 _Name = tuple[str, str]
+_Contents = m.Append | m.Delete | m.InsertRow | m.UpdateRow | m.DeleteRow
+_OF_CONTENTS = (m.Append, m.Delete, m.InsertRow, m.UpdateRow, m.DeleteRow)
 _LEAVE_OUT = (m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value="false"),)
 
 
 class TablesOfFiles:
-    """Says for a target what a source's changes of tables without a primary key are there.
+    """Says for a target what a source's changes of tables' contents are there.
 
     Args:
         source: the log that is read.
@@ -42,6 +45,18 @@ class TablesOfFiles:
         self.source, self.target = source, target
         self.nodes = nodes
         self.brought = brought
+        self._left: dict[_Name, bool] = {}
+
+    def look_anew(self) -> None:
+        """Ask the target again which tables it leaves where they are, for that may have been set meanwhile."""
+        self._left.clear()
+
+    def is_left(self, name: _Name) -> bool:
+        """Whether the target leaves a table where it is, by its property ``replicated`` there."""
+        if name not in self._left:
+            there = self.target.access.table_at(*name, self.target.head_snapshot_id())
+            self._left[name] = there is not None and there.definition.properties.get(REPLICATED) == "false"
+        return self._left[name]
 
     def said_there(self, forwarded: Forwarded, base_snapshot_id: int) -> tuple[m.Change, ...]:
         """The changes as they are proposed from a snapshot of the target; files that are to be copied are there then.
@@ -51,8 +66,6 @@ class TablesOfFiles:
         Raises:
             TableNotBroughtError: something cannot be brought, or a file cannot be copied.
         """
-        if not forwarded.of_files:
-            return forwarded.changes
         return tuple(_Saying(self, forwarded, base_snapshot_id).changes())
 
 
@@ -69,9 +82,13 @@ class _Saying:
 
     def changes(self) -> Iterator[m.Change]:
         for index, change in enumerate(self._forwarded.changes):
-            if index in self._forwarded.of_files:
-                assert isinstance(change, m.Append | m.Delete | m.InsertRow)
-                yield from self._of_files(change)
+            if isinstance(change, _OF_CONTENTS):
+                if self._is_left(_name(change)):
+                    yield from self._leave_out(change)
+                elif index in self._forwarded.of_files:
+                    yield self._of_files(change)
+                else:
+                    yield change
                 continue
             if isinstance(change, m.CreateTable):
                 self._made[_name(change)] = change
@@ -87,22 +104,22 @@ class _Saying:
         if old in self._altered:
             self._altered[new] = self._altered.pop(old)
 
-    def _of_files(self, change: m.Append | m.Delete | m.InsertRow) -> Iterator[m.Change]:
-        there = self._at_target(_name(change))
-        if there is not None and there.definition.properties.get(REPLICATED) == "false":
-            if _name(change) not in self._left_out:
-                self._left_out.add(_name(change))
-                yield m.AlterTable(change.schema, change.table, _LEAVE_OUT)
-        elif isinstance(change, m.Delete):
+    def _is_left(self, name: _Name) -> bool:
+        return name not in self._made and self._sites.is_left(self._named_before.get(name, name))
+
+    def _leave_out(self, change: _Contents) -> Iterator[m.Change]:
+        if _name(change) not in self._left_out:
+            self._left_out.add(_name(change))
+            yield m.AlterTable(change.schema, change.table, _LEAVE_OUT)
+
+    def _of_files(self, change: _Contents) -> m.Change:
+        if isinstance(change, m.Delete):
             raise self._stopped(
                 change,
                 f"it takes rows out of table {_shown(change)}, which has no primary key: links bring what is appended to "
                 "such a table, and no deletes, updates or overwrites",
             )
-        elif isinstance(change, m.Append):
-            yield self._append(change, there)
-        else:
-            yield change
+        return self._append(change, self._at_target(_name(change))) if isinstance(change, m.Append) else change
 
     def _at_target(self, name: _Name) -> TableAt | None:
         """The table that something is brought to; None where this snapshot makes it, or there is none."""
@@ -164,7 +181,7 @@ class _Saying:
             return
         try:
             steps = tuple(self._altered.get(_name(change), ()))
-            definition = alter(there.definition, steps, partition_ids=tuple(range(len(steps))), widened_elsewhere=True)
+            definition = alter(there.definition, steps, partition_ids=tuple(range(len(steps))), came=True)
         except InvalidChangeError:
             return  # The target says it itself.
         at_target = dict(_columns(definition.columns))
@@ -184,7 +201,7 @@ class _Saying:
                     f"column {path} of table {_shown(change)} is {column.type}, and {met.type} there: no file is both",
                 )
 
-    def _stopped(self, change: m.Append | m.Delete | m.InsertRow, detail: str) -> TableNotBroughtError:
+    def _stopped(self, change: _Contents, detail: str) -> TableNotBroughtError:
         return TableNotBroughtError(*self._sites.nodes, self._forwarded.snapshot_id, _shown(change), detail)
 
 
@@ -196,7 +213,7 @@ def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> b
         return [
             _without_paths(each)
             for each in changes
-            if not (isinstance(each, m.Append | m.Delete | m.InsertRow | m.AlterTable) and _name(each) in left_out)
+            if not (isinstance(each, (*_OF_CONTENTS, m.AlterTable)) and _name(each) in left_out)
         ]
 
     return plain(said) == plain(taken)
@@ -215,9 +232,9 @@ def _columns(columns: Sequence[Column], within: str = "") -> Iterator[tuple[str,
         yield from _columns(column.children, f"{path}.")
 
 
-def _name(change: m.Append | m.Delete | m.InsertRow | m.CreateTable | m.AlterTable | m.RenameTable) -> _Name:
+def _name(change: _Contents | m.CreateTable | m.AlterTable | m.RenameTable) -> _Name:
     return fold(change.schema), fold(change.table)
 
 
-def _shown(change: m.Append | m.Delete | m.InsertRow) -> str:
+def _shown(change: _Contents) -> str:
     return f"{change.schema}.{change.table}"

@@ -98,6 +98,16 @@ def test_a_property_when_reset_then_the_logs_own_holds_again(log: DecidedLog) ->
     log.refused("INVALID", alter("SET_PROPERTY", "p", key="on_conflict", value="GUESS"))
 
 
+@pytest.mark.parametrize("value", ["true", None])
+def test_a_table_that_links_leave_out_then_is_never_brought_again(log: DecidedLog, value: str | None) -> None:
+    log.commit(
+        alter("SET_PROPERTY", key="replicated", value="true"), alter("SET_PROPERTY", key="replicated", value="false")
+    )
+    log.commit(alter("SET_PROPERTY", key="replicated", value="false"))
+    refused = log.refused("INVALID", alter("SET_PROPERTY", key="replicated", value=value))
+    assert "links have left out what was written to it since" in str(refused.detail)
+
+
 @pytest.mark.parametrize(
     ("kind", "default", "value"),
     [

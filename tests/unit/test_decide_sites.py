@@ -203,6 +203,13 @@ def test_column_when_two_sites_widen_it_then_the_widest_stands_and_what_is_no_wi
     log.check_replay()
 
 
+def test_table_when_it_is_left_out_here_and_another_site_says_otherwise_then_stays_left_out(log: DecidedLog) -> None:
+    log.commit(alter("SET_PROPERTY", "k", key="replicated", value="false"))
+    assert brought(log, alter("SET_PROPERTY", "k", key="replicated", value="true"), tick=2).snapshot_id is not None
+    assert log.state.tables[1].definition.properties["replicated"] == "false"
+    log.check_replay()
+
+
 def test_row_when_what_it_would_displace_has_left_the_window_then_refused() -> None:
     log = DecidedLog(window_snapshots=1)
     log.commit(node("a", 1))

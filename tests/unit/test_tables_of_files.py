@@ -253,6 +253,65 @@ def test_link_when_rows_are_taken_out_then_stops_until_the_table_is_left_where_i
     assert bring(a, b).left_out == 1
 
 
+def test_link_when_a_keyed_table_is_left_where_it_is_then_brings_no_row_of_it_to_there_and_goes_on(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+        tx.insert_row("main.k", {"id": 1, "v": "x"})
+    bring(a, b)
+    leave_out(b, "k")
+    for change in (
+        lambda tx: tx.insert_row("main.k", {"id": 2, "v": "x"}),
+        lambda tx: tx.update_row("main.k", {"id": 2}, {"id": 2, "v": "y"}),
+        lambda tx: tx.delete_row("main.k", {"id": 1}),
+    ):
+        with a.transaction() as tx:
+            change(tx)
+    append(a, 3)
+    assert bring(a, b).brought == 4
+    assert (ids(b, "main.k"), ids(b)) == ([1], [3])
+    assert bring(a, b).brought == 0
+    bring(b, a)
+    with a.transaction() as tx:
+        tx.insert_row("main.k", {"id": 4, "v": "x"})
+    assert bring(a, b).left_out == 1
+
+
+def test_link_when_a_keyed_table_was_dropped_there_then_goes_on_past_its_rows_by_one_that_is_not_replicated(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    bring(a, b)
+    with b.transaction() as tx:
+        tx.drop_table("main.k")
+    with a.transaction() as tx:
+        tx.insert_row("main.k", {"id": 1, "v": "x"})
+    with pytest.raises(LinkStoppedError, match=r"table main\.k does not exist"):
+        bring(a, b)
+    with b.transaction() as tx:
+        tx.create_table("main.k", {"whatever": "int64"}, properties={REPLICATED: "false"})
+    assert bring(a, b).brought == 1
+    with b.transaction() as tx:
+        tx.drop_table("main.k")
+    bring(b, a)
+    assert a.tables() == b.tables() == ["main.t"]
+
+
+def test_link_when_one_site_leaves_a_table_and_the_other_says_to_bring_it_then_it_is_left_at_both(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    leave_out(b)
+    alter(a, m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value="true"))
+    bring(a, b)
+    bring(b, a)
+    append(a, 1)
+    append(b, 2)
+    assert (bring(a, b).left_out, bring(b, a).left_out) == (1, 1)
+    assert (ids(a), ids(b)) == ([1], [2])
+
+
 def test_link_when_a_table_is_made_to_stay_then_brings_nothing_of_it(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:

@@ -212,9 +212,7 @@ class ObjectProjection:
     def alter_table(self, table_id: int, change: m.AlterTable, partition_ids: tuple[int, ...]) -> None:
         definition = self.tracker.table(table_id).definition
         self._before.setdefault(table_id, definition)
-        self.tracker.redefine(
-            alter(definition, change.alterations, partition_ids=partition_ids, widened_elsewhere=True)
-        )
+        self.tracker.redefine(alter(definition, change.alterations, partition_ids=partition_ids, came=True))
 
     def _write_difference(self, before: TableDefinition, after: TableDefinition) -> Iterator[str]:
         table_id = after.table_id

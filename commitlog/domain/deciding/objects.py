@@ -229,7 +229,7 @@ def alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
             definition,
             change.alterations,
             partition_ids=partition_ids,
-            widened_elsewhere=plan.arrival is not None,  # Two sites that widen a column bring that to each other.
+            came=plan.arrival is not None,
         )
         for step in change.alterations:
             if step.key == "on_conflict":

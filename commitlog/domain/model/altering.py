@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from commitlog.domain.model import Alteration, AlterOp, InvalidCode
 from commitlog.domain.model.defining import build_column, check_property, column_type, default_text, partition_keys
-from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition, no_such_column, quoted
+from commitlog.domain.model.definitions import (
+    REPLICATED,
+    Column,
+    PartitionKey,
+    TableDefinition,
+    no_such_column,
+    quoted,
+)
 from commitlog.domain.model.types import can_widen, fold
 from commitlog.errors import InvalidChangeError
 
@@ -19,14 +26,15 @@ def alter(
     alterations: tuple[Alteration, ...],
     *,
     partition_ids: tuple[int, ...],
-    widened_elsewhere: bool = False,
+    came: bool = False,
 ) -> TableDefinition:
     """Apply alterations one after another; raise InvalidChangeError at the first that cannot be.
 
-    ``partition_ids`` are given in order to the SET_PARTITION_BY steps that set a key. With ``widened_elsewhere`` the SET_TYPE
-    of a column that is as wide already does nothing.
+    ``partition_ids`` are given in order to the SET_PARTITION_BY steps that set a key. Of steps that ``came``
+    from another site nothing is done by the SET_TYPE of a column that is as wide already, and by what would have links bring a
+    table again.
     """
-    altering = _Altering(table, iter(partition_ids), widened_elsewhere)
+    altering = _Altering(table, iter(partition_ids), came)
     for step in alterations:
         _STEPS[step.op](altering, step)
     return altering.done()
@@ -35,10 +43,10 @@ def alter(
 class _Altering:
     """A definition while steps change it; its columns by id, in their order, once a step asks for them."""
 
-    def __init__(self, table: TableDefinition, partition_ids: Iterator[int], widened_elsewhere: bool) -> None:
+    def __init__(self, table: TableDefinition, partition_ids: Iterator[int], came: bool) -> None:
         self.table = table
         self.partition_ids = partition_ids
-        self.widened_elsewhere = widened_elsewhere
+        self.came = came
         self.next_column_id = table.next_column_id
         self._columns: dict[int, Column] | None = None
         self._ids: dict[str, int] = {}
@@ -152,7 +160,7 @@ def _set_type(altering: _Altering, step: Alteration) -> None:
     assert step.type is not None
     column = altering.column(step.name)
     data_type = column_type(step.type)
-    if altering.widened_elsewhere and (data_type == column.type or can_widen(data_type, column.type)):
+    if altering.came and (data_type == column.type or can_widen(data_type, column.type)):
         return
     if not can_widen(column.type, data_type):
         raise InvalidChangeError(
@@ -198,6 +206,14 @@ def _set_property(altering: _Altering, step: Alteration) -> None:
     assert step.key is not None
     check_property(step.key, step.value)
     table = altering.table
+    if step.key == REPLICATED and table.properties.get(REPLICATED) == "false" != step.value:
+        if altering.came:
+            return
+        raise InvalidChangeError(
+            InvalidCode.PROPERTY_VALUE_INVALID,
+            f"table {quoted(table.name)} is {REPLICATED} = false, and stays so, for links have left out what was written to it "
+            "since: create another table, and insert its rows there",
+        )
     properties = {key: value for key, value in table.properties.items() if key != step.key}
     if step.value is not None:
         properties[step.key] = step.value

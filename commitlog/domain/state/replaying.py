@@ -252,9 +252,7 @@ class _Replay:
         table = self.table(effect)
         keys = sum(1 for step in change.alterations if step.partition_by)
         partition_ids = tuple(next(self.partition_ids) for _ in range(keys))
-        table.definition = alter(
-            table.definition, change.alterations, partition_ids=partition_ids, widened_elsewhere=True
-        )
+        table.definition = alter(table.definition, change.alterations, partition_ids=partition_ids, came=True)
         if self.state.node is not None and table.rows is not None:
             for step in change.alterations:
                 if step.op in (m.AlterOp.RENAME_COLUMN, m.AlterOp.DROP_COLUMN):
