@@ -17,7 +17,7 @@ from commitlog.domain.model.types import fold
 from commitlog.domain.state.claims import Claims, Place
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.rows import KeyedRows, RowVersion
-from commitlog.errors import InvalidRequestError
+from commitlog.errors import InvalidChangeError, InvalidRequestError
 from commitlog.sites.beginning import head_state
 
 
@@ -176,7 +176,7 @@ def _divergent(
     assert claim is not None
     assert version.image is not None
     definition = table.definition
-    row = conformed_row(definition, version.image)
+    row = _shown(definition, version.image)
     kind, met = claims.why_held(place)
     return DivergentRow(
         schema=table.schema.name,
@@ -196,8 +196,16 @@ def _met(claims: Claims, definition: TableDefinition, place: Place) -> MetRow:
     claim = claims.of(place)
     assert claim is not None
     image = claim.version.image
-    row = None if image is None else conformed_row(definition, image)
+    row = None if image is None else _shown(definition, image)
     return MetRow(None if row is None else _key_columns(definition, row), row, claim.origin.node)
+
+
+def _shown(definition: TableDefinition, image: m.Row) -> m.Row:
+    """A row as it would stand; as it is where it cannot, for NULLs in a column that may have none: it is to be settled."""
+    try:
+        return conformed_row(definition, image)
+    except InvalidChangeError:
+        return {column.name: image.get(column.name) for column in definition.columns}
 
 
 def _key_columns(definition: TableDefinition, row: m.Row) -> dict[str, m.RowValue]:

@@ -3,7 +3,8 @@ and of tables that are left where they are nothing is told (rules.md 6).
 
 Between sites a table without a primary key is append-only: what is appended at any of them comes to all. Where its property
 ``foreign_paths`` is true at the site that files are brought to, both see the same storage, and the files stay where they are;
-else they are copied into the table's folder there. What takes rows away again is brought by no link: files are other ones at each site.
+else they are copied into the table's folder there. What takes rows away again is brought by no link: files are other ones at
+each site.
 """
 
 from __future__ import annotations

@@ -414,3 +414,50 @@ def test_column_when_another_takes_its_name_while_a_row_is_held_back_then_the_ro
     log.commit(delete_row(1))
     assert rows(log) == {"2": {"id": 2, "w": "x", "v": None}}
     log.check_replay()
+
+
+@pytest.mark.parametrize("kept", ["held back", "lost"])
+def test_column_when_a_row_that_does_not_stand_has_null_there_then_it_may_not_forbid_null(
+    log: DecidedLog, kept: str
+) -> None:
+    not_null = change("ALTER_TABLE", "k", alterations=[{"op": "SET_NULLABLE", "name": "v", "nullable": False}])
+    brought(log, insert(id=2, w="x") if kept == "held back" else insert(id=1, w="y"), tick=2)
+    key = 2 if kept == "held back" else 1
+    refused = log.refused("INVALID", not_null)
+    assert refused.invalid_code == "NULL_NOT_ALLOWED"
+    assert f"row {key} that another site's does not let stand now has NULL there: write that row anew" in str(
+        refused.detail
+    )
+    log.commit(insert(id=2, v="anew") if kept == "held back" else update(1, v="anew", w="x"))
+    log.commit(not_null)
+    log.check_replay()
+
+
+def test_column_when_it_is_added_or_loses_its_default_then_rows_that_do_not_stand_count_too(log: DecidedLog) -> None:
+    def added(name: str, default: str | None) -> dict[str, Any]:
+        column = {"name": name, "type": "varchar", "nullable": False, "default": default}
+        return change("ALTER_TABLE", "k", alterations=[{"op": "ADD_COLUMN", "column": column}])
+
+    rename = {"op": "RENAME_COLUMN", "name": "v", "new_name": "u"}
+    drop = {"op": "DROP_COLUMN", "name": "n"}
+    brought(log, insert(id=2, v="b", w="x"), tick=2)
+    log.refused("INVALID", added("n", None))
+    log.commit(added("n", "5"))
+    log.commit(change("ALTER_TABLE", "k", alterations=[rename, {"op": "SET_NULLABLE", "name": "u", "nullable": False}]))
+    log.refused(
+        "INVALID", change("ALTER_TABLE", "k", alterations=[{"op": "SET_DEFAULT", "name": "n", "default": None}])
+    )
+    log.commit(change("ALTER_TABLE", "k", alterations=[drop, *added("o", "6")["alterations"]]))
+    log.commit(delete_row(1))
+    assert rows(log) == {"2": {"id": 2, "u": "b", "w": "x", "o": "6"}}
+    log.check_replay()
+
+
+def test_row_when_it_has_null_where_none_may_be_any_longer_and_is_displaced_then_held_back_as_it_is(
+    log: DecidedLog,
+) -> None:
+    log.commit(update(1, w="x"))
+    log.commit(change("ALTER_TABLE", "k", alterations=[{"op": "SET_NULLABLE", "name": "v", "nullable": False}]))
+    brought(log, insert(id=2, v="z", w="x"), by=Z, tick=2)
+    assert held(log) == {"1": {"id": 1, "v": None, "w": "x"}}
+    log.check_replay()

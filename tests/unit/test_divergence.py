@@ -111,6 +111,24 @@ def test_write_when_the_row_has_the_key_of_the_one_that_it_met_then_stands_for_b
     assert [users(log) for log in sites] == [{1: "both"}] * 2
 
 
+def test_divergent_rows_when_one_has_null_where_none_may_be_then_listed_and_settled_all_the_same() -> None:
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table("main.k", {"id": "int64", "x": "int64", "v": "varchar"}, primary_key=["id"], unique=[["x"]])
+    settle(a, b)
+    with b.transaction() as tx:
+        tx.insert_row("main.k", {"id": 2, "x": 7})
+    with b.transaction() as tx:
+        tx.alter("main.k").set_nullable("v", False)
+    with a.transaction() as tx:
+        tx.insert_row("main.k", {"id": 1, "x": 7, "v": "y"})
+    Link(a, b).run(follow=False)
+    [row] = divergent_rows(b)
+    assert (row.row, [met.key for met in row.met]) == ({"id": 2, "x": 7, "v": None}, [{"id": 1}])
+    take_local(b, row)
+    assert divergent_rows(b) == []
+
+
 def test_take_remote_when_the_row_waits_for_its_parent_then_says_what_to_insert(sites: Pair) -> None:
     a, _ = sites
     with pytest.raises(InvalidRequestError, match=r"insert that into main\.cities, and it stands"):

@@ -10,10 +10,12 @@ from commitlog.domain.deciding.conflicts import Footprint
 from commitlog.domain.deciding.plan import Plan, Planned
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.defining import define, reference
-from commitlog.domain.model.definitions import HANDLER_PREFIX, ForeignKey, quoted
+from commitlog.domain.model.definitions import HANDLER_PREFIX, ForeignKey, TableDefinition, quoted
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.texts import check_text
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SchemaState, TableState, ViewState
+from commitlog.domain.state.row_keys import shown_key
 from commitlog.domain.state.rows import KeyedRows
 from commitlog.errors import InvalidChangeError
 
@@ -231,6 +233,7 @@ def alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
             partition_ids=partition_ids,
             came=plan.arrival is not None,
         )
+        _check_kept_rows(table, definition, altered)
         for step in change.alterations:
             if step.key == "on_conflict":
                 _check_handler(plan, step.value)
@@ -241,6 +244,24 @@ def alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
             plan.ids.columns(tuple(given))
     constrains = any(_constrains_rows(step) for step in change.alterations)
     return m.Effect(table.table_id), Footprint(index, change.kind, entry=table, constrains_rows=constrains)
+
+
+def _check_kept_rows(table: TableState, before: TableDefinition, after: TableDefinition) -> None:
+    """No row that may stand again, for all that a writer can see, has NULL where none may be any longer."""
+    known = {column.column_id: column for column in before.columns}
+    if table.rows is None or all(column.nullable or column == known.get(column.column_id) for column in after.columns):
+        return
+    names = {column.column_id: column.name for column in after.columns}
+    for key, image in table.rows.kept_images():
+        named = [(names.get(column.column_id), column.name) for column in before.columns]
+        try:
+            complete_row(after, {new: image[old] for new, old in named if new is not None and old in image})
+        except InvalidChangeError as error:
+            raise InvalidChangeError(
+                error.code,
+                f"{error}, and a version of row {quoted(shown_key(key))} that another site's does not let stand now has NULL "
+                "there: write that row anew first, or delete it (`commitlog replicate divergent` lists those held back)",
+            ) from None
 
 
 def _check_step_text(plan: Plan, step: m.Alteration) -> None:

@@ -446,7 +446,7 @@ class _Replay:
         table = self.state.tables[told.object.table_id]
         assert table.rows is not None
         self.touch(table, self.proposal.changes[told.change].kind)
-        return table, table.rows, key_of(table.definition, conformed_row(table.definition, told.row))
+        return table, table.rows, key_of(table.definition, told.row)
 
     def image(self, table: TableState, change: RowChange, index: int) -> m.Row | None:
         """The image that stands after a row change."""

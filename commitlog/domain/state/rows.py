@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pyroaring import BitMap64
@@ -239,6 +240,16 @@ class KeyedRows:
             if known.rivals:
                 rivals = tuple([each._replace(image=image_of(each.image)) for each in known.rivals])
                 self.sites[key] = known._replace(rivals=rivals)
+
+    def kept_images(self) -> Iterator[tuple[str, Row]]:
+        """The rows, by key, that do not stand now and may stand again: those held back, and those that lost against others."""
+        for key, version in self.held.items():
+            assert version.image is not None
+            yield key, version.image
+        for key, known in self.sites.items():
+            for rival in known.rivals:
+                if rival.image is not None:
+                    yield key, rival.image
 
     def at(self, key: str, base_snapshot_id: int) -> RowVersion | None:
         """The version of a key at a base within the window."""
