@@ -338,6 +338,29 @@ def test_scan_when_a_row_is_in_no_file_then_its_values_are_of_the_types_that_duc
         log.table(table).scan(where="iv = '1 day'")
 
 
+def test_scan_when_a_number_has_128_bits_then_is_read_and_filtered_whole_or_said_to_have_no_type(
+    log: CommitLog, table: str
+) -> None:
+    least, most = 1 - 2**127, 2**127 - 1
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64", "n": "int128", "u": "uint128", "l": "list(int128)"}, primary_key=["id"])
+        tx.insert_row(table, {"id": 1, "n": str(least)})
+        tx.insert_row(table, {"id": 2, "n": str(most), "u": str(most), "l": [str(most), None]})
+        tx.insert_row(table, {"id": 3})
+    found = log.table(table).scan().to_arrow().sort_by("id")
+    assert found["n"].to_pylist() == [Decimal(least), Decimal(most), None]
+    assert found["u"].to_pylist() == [None, Decimal(most), None]
+    assert found["l"].to_pylist() == [None, [Decimal(most), None], None]
+    assert duckdb.sql("SELECT n FROM found ORDER BY id").fetchall() == [(Decimal(least),), (Decimal(most),), (None,)]
+    for where, count in ((f"n = {most}", 1), (f"n < {least + 1}", 1), (f"n in ({most}, 0)", 1), (f"u >= {most}", 1)):
+        assert log.table(table).scan(where=where).count() == count
+    with log.transaction() as tx:
+        tx.insert_row(table, {"id": 4, "n": "5", "u": str(2**128 - 1)})
+    with pytest.raises(DataFileError, match=r"beyond 1701.*leave their column out"):
+        log.table(table).scan().to_arrow()
+    assert log.table(table).scan(columns=["n"], where="n = 5").count() == 1
+
+
 def test_scan_when_a_file_is_gone_then_says_which(log: CommitLog, table: str, tmp_path: Path) -> None:
     create(log, table)
     append(log, table, tmp_path)

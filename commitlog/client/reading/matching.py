@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from commitlog.client.reading.stored_rows import bytes_of
-from commitlog.client.tables.arrow_schemas import arrow_type
+from commitlog.client.reading.stored_rows import bytes_of, scalar_of
+from commitlog.client.tables.arrow_schemas import WHOLE_NUMBERS, arrow_type
 from commitlog.client.tables.filters import Excluded
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
@@ -127,6 +127,8 @@ def _compared(column: Column, value: Scalar) -> Any:
         return bytes_of(str(value))
     if column.type.name in TIMESTAMPS or column.type.name == "time":
         return _moment(column, canonical)
+    if arrow_type(column) == WHOLE_NUMBERS:
+        return scalar_of(column, canonical, WHOLE_NUMBERS)
     return canonical
 
 

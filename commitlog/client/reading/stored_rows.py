@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import time
+from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
 
-from commitlog.client.tables.arrow_schemas import arrow_schema
+from commitlog.client.tables.arrow_schemas import WHOLE_NUMBERS, arrow_schema
 from commitlog.client.tables.nested_literals import parse_nested
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.nested_text import json_text
 from commitlog.domain.model.types import ColumnType, blob_bytes
+from commitlog.errors import DataFileError
 
 _ZONE = re.compile(r"[+-]\d{2}(:?\d{2})?(:?\d{2})?$")
 _PART = re.compile(r"([+-]?\d+) ?([a-zA-Z]+)")
@@ -58,7 +61,22 @@ def _array(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
         return pa.MapArray.from_arrays(_offsets(values), keys, items, type=data_type)
     if pa.types.is_binary(data_type) or pa.types.is_interval(data_type) or pa.types.is_time(data_type):
         return pa.array(values, data_type)
+    if data_type == WHOLE_NUMBERS:
+        return _whole_numbers(values)
     return pa.array(values, pa.string()).cast(data_type)
+
+
+def _whole_numbers(values: Sequence[str | None]) -> pa.Array:
+    """By their bits, for Arrow takes no more digits from a text than the type says."""
+    try:
+        bits = b"".join(int(Decimal(each or 0)).to_bytes(16, sys.byteorder, signed=True) for each in values)
+    except OverflowError:
+        raise DataFileError(
+            f"whole numbers beyond {2**127 - 1} are none that Arrow has a type for here: leave their column out "
+            "(columns=[...]), or ask log.duckdb()"
+        ) from None
+    validity = pa.array([None if each is None else True for each in values], pa.bool_()).buffers()[0]
+    return pa.Array.from_buffers(WHOLE_NUMBERS, len(values), [validity, pa.py_buffer(bits)])
 
 
 def _offsets(values: Sequence[Any]) -> pa.Array:
