@@ -162,7 +162,9 @@ def test_own_change_when_it_would_hold_back_a_row_beyond_the_window_then_refused
     brought(log, insert(id=3, w="1"), by=C, tick=1)
     log.commit(insert(id=4))
     log.commit(insert(id=5))
-    assert "whose values have left the window" in str(log.refused("CONFLICT", delete_row(1)).detail)
+    refused = log.refused("CONFLICT", delete_row(1))
+    assert "row 3 of table main.k (whose values have left the window" in str(refused.detail)
+    assert "update it to what it is first, then do this again" in str(refused.detail)
     log.commit({"kind": "UPDATE_ROW", "schema": "main", "table": "k", "key": {"id": 3}, "row": {"id": 3, "w": "1"}})
     log.commit(delete_row(1))
     assert rows(log).keys() == {"3", "4", "5"}

@@ -10,8 +10,8 @@ from commitlog.domain.model.definitions import Column
 from commitlog.errors import DataFileError
 
 WHOLE_NUMBERS = pa.decimal128(38, 0)
-"""Of 128 bits, of which the largest have a digit more than this type says. DuckDB gives and takes them so; decimal256 neither it
-nor Polars takes at all."""
+"""Of 128 bits, of which the largest have a digit more than this type says. DuckDB gives and takes them so; decimal256 neither
+it nor Polars takes at all."""
 _PLAIN = {
     "boolean": pa.bool_(),
     "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(), "int128": WHOLE_NUMBERS,

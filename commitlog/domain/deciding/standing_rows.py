@@ -221,7 +221,11 @@ class _Standing:
             image = before.image or self._displaced(place)
             if image is None:
                 where = object_of(table, row_key=shown_key(place[1]))
-                hit = Hit(m.ConflictKind.UNIQUE, before.snapshot_id, where, "whose values have left the window")
+                detail = (
+                    "whose values have left the window, and which a row that is held back would take the place of: update it to "
+                    "what it is first, then do this again"
+                )
+                hit = Hit(m.ConflictKind.UNIQUE, before.snapshot_id, where, detail)
                 self.plan.row_hits.append((self._cause(place), hit))
             self._tell(m.ResolutionAction.HELD, place, row=image, ended_row_id=before.row_id)
         elif held is not None and stands:
