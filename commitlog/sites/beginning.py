@@ -113,7 +113,7 @@ class Last(NamedTuple):
         last = target.access.last_by(writer_id_of(source))
         if last is None:
             return None
-        outcome = _outcome_if_kept(target, last.seq)
+        outcome = outcome_if_kept(target, last.seq)
         return cls(source, target_node, last.snapshot_id, None if outcome is None else outcome.proposal)
 
     def taken_again(self, source: CommitLog, node: Node, next_tick: int) -> tuple[Source, MadeAt]:
@@ -125,7 +125,7 @@ class Last(NamedTuple):
         at = self._made_at(source)
         if at is None:
             raise SiteWentBackError(self.source, self.target, self.snapshot_id)
-        outcome = _outcome_if_kept(source, at.seq)
+        outcome = outcome_if_kept(source, at.seq)
         if outcome is None or self.proposal is None or self.proposal.changes == HAS_ALL:
             definitions = _definitions(source, self.snapshot_id, at.seq)
             return Source(node, source.access.digest(at.seq + 1), definitions, next_tick), at
@@ -143,7 +143,7 @@ class Last(NamedTuple):
         return MadeAt(entry.seq, int(entry.decided_at.timestamp() * 1000))
 
 
-def _outcome_if_kept(log: CommitLog, seq: int) -> m.Outcome | None:
+def outcome_if_kept(log: CommitLog, seq: int) -> m.Outcome | None:
     """An outcome of the log; None when it was archived and trimmed."""
     try:
         return log.access.outcome_at(seq)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from commitlog.client import CommitLog
 from commitlog.client.files.copying import copy_whole, lasting_name
@@ -20,9 +21,12 @@ from commitlog.client.tables.table_at import TableAt
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.definitions import FOREIGN_PATHS, REPLICATED, Column
-from commitlog.domain.model.types import can_widen, fold
+from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidChangeError, TableNotBroughtError
 from commitlog.sites.forwarding import Forwarded
+
+if TYPE_CHECKING:
+    from commitlog.sites.bindings import Bindings
 
 _Name = tuple[str, str]
 _Contents = m.Append | m.Delete | m.InsertRow | m.UpdateRow | m.DeleteRow
@@ -37,20 +41,39 @@ class TablesOfFiles:
         source: the log that is read.
         target: the log that it is proposed to.
         nodes: their names.
+        bindings: what names mean at the target.
         brought: told of each file that the target may name now, by its size.
     """
 
     def __init__(
-        self, source: CommitLog, target: CommitLog, nodes: tuple[str, str], brought: Callable[[int], None]
+        self,
+        source: CommitLog,
+        target: CommitLog,
+        nodes: tuple[str, str],
+        bindings: Bindings,
+        brought: Callable[[int], None],
     ) -> None:
         self.source, self.target = source, target
         self.nodes = nodes
         self.brought = brought
         self._left: dict[_Name, bool] = {}
+        self._bindings = bindings
+        self._asked: set[tuple[_Name, tuple[str, ...]]] = set()
 
     def look_anew(self) -> None:
-        """Ask the target again which tables it leaves where they are, for that may have been set meanwhile."""
+        """Ask the target again which tables it leaves where they are, and what names mean, for it may have changed that."""
         self._left.clear()
+        self._asked.clear()
+
+    def unknown_since(self, name: _Name, columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
+        """The snapshot of the target since which a table's name, or a column's, means what the maker of a change did not know by
+        it; None when there is none."""
+        if (name, columns) in self._asked:
+            return None
+        since = self._bindings.unknown(name, columns, replicated)
+        if since is None:
+            self._asked.add((name, columns))
+        return since
 
     def is_left(self, name: _Name) -> bool:
         """Whether the target leaves a table where it is, by its property ``replicated`` there."""
@@ -86,7 +109,9 @@ class _Saying:
             if isinstance(change, _OF_CONTENTS):
                 if self._is_left(_name(change)):
                     yield from self._leave_out(change)
-                elif index in self._forwarded.of_files:
+                    continue
+                self._check_names(change)
+                if index in self._forwarded.of_files:
                     yield self._of_files(change)
                 else:
                     yield change
@@ -107,6 +132,20 @@ class _Saying:
 
     def _is_left(self, name: _Name) -> bool:
         return name not in self._made and self._sites.is_left(self._named_before.get(name, name))
+
+    def _check_names(self, change: _Contents) -> None:
+        name = _name(change)
+        columns = tuple(change.row) if isinstance(change, m.InsertRow | m.UpdateRow) else ()
+        if name in self._made:
+            return
+        since = self._sites.unknown_since(self._named_before.get(name, name), columns, self._forwarded.replicated)
+        if since is not None:
+            target = self._sites.nodes[1]
+            raise self._stopped(
+                change,
+                f"table {_shown(change)}, or a column of it, is another one at {target} since its snapshot {since}, of which who "
+                "made this change knew nothing",
+            )
 
     def _leave_out(self, change: _Contents) -> Iterator[m.Change]:
         if _name(change) not in self._left_out:
@@ -176,8 +215,7 @@ class _Saying:
         return copy
 
     def _check_columns(self, change: m.Append, here: TableAt, there: TableAt) -> None:
-        """Files name their columns by ids, which each log gives for itself: they are to be the same at both, and of types that
-        the target reads."""
+        """Files name their columns by ids, which each log gives for itself: they are to be the same at both."""
         if all(file.name_mapping is not None for file in change.files):
             return
         try:
@@ -185,21 +223,15 @@ class _Saying:
             definition = alter(there.definition, steps, partition_ids=tuple(range(len(steps))), came=True)
         except InvalidChangeError:
             return  # The target says it itself.
-        at_target = dict(_columns(definition.columns))
-        paths = {column.column_id: path for path, column in at_target.items()}
-        for path, column in _columns(here.definition.columns):
-            met, column_id = at_target.get(path), column.column_id
-            if (met is not None and met.column_id != column_id) or paths.get(column_id, path) != path:
+        ids = dict(_ids(definition.columns))
+        columns = {column_id: column for column, column_id in ids.items()}
+        for column, column_id in _ids(here.definition.columns):
+            if ids.get(column, column_id) != column_id or columns.get(column_id, column) != column:
                 raise self._stopped(
                     change,
-                    f"column {path} of table {_shown(change)} has another number at each site ({column_id} is "
-                    f"{paths.get(column_id, 'gone')} there), and files name theirs by number: both have added or renamed "
+                    f"column {column} of table {_shown(change)} has another number at each site ({column_id} is "
+                    f"{columns.get(column_id, 'gone')} there), and files name theirs by number: both have added or renamed "
                     "columns at the same time",
-                )
-            if met is not None and met.type != column.type and not can_widen(column.type, met.type):
-                raise self._stopped(
-                    change,
-                    f"column {path} of table {_shown(change)} is {column.type}, and {met.type} there: no file is both",
                 )
 
     def _stopped(self, change: _Contents, detail: str) -> TableNotBroughtError:
@@ -226,11 +258,11 @@ def _without_paths(change: m.Change) -> m.Change:
     return change.replace(files=tuple(file.replace(path="", path_is_relative=True) for file in change.files))
 
 
-def _columns(columns: Sequence[Column], within: str = "") -> Iterator[tuple[str, Column]]:
+def _ids(columns: Sequence[Column], within: str = "") -> Iterator[tuple[str, int]]:
     for column in columns:
         path = within + fold(column.name)
-        yield path, column
-        yield from _columns(column.children, f"{path}.")
+        yield path, column.column_id
+        yield from _ids(column.children, f"{path}.")
 
 
 def _name(change: _Contents | m.CreateTable | m.AlterTable | m.RenameTable) -> _Name:

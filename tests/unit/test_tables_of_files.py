@@ -385,15 +385,69 @@ def test_link_when_both_sites_added_columns_then_refuses_files_whose_columns_are
     assert ids(b) == []
 
 
-def test_link_when_a_column_is_of_another_type_there_then_refuses_its_files(
-    a: InMemoryCommitLog, b: InMemoryCommitLog
+def remade(name: str) -> tuple[m.Alteration, ...]:
+    return m.Alteration(m.AlterOp.DROP_COLUMN, name=name), adding(name)
+
+
+def renamed(*names: tuple[str, str]) -> tuple[m.Alteration, ...]:
+    return tuple(m.Alteration(m.AlterOp.RENAME_COLUMN, name=old, new_name=new) for old, new in names)
+
+
+@pytest.mark.parametrize("key", [(), ("id",)])
+@pytest.mark.parametrize("how", ["table made anew", "name of another table", "column made anew", "columns swapped"])
+def test_link_when_a_name_means_something_else_there_by_now_then_stops_until_it_has_its_meaning_again(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, key: tuple[str, ...], how: str
 ) -> None:
-    with b.transaction() as tx:
-        tx.drop_table("main.t")
-        tx.create_table("main.t", {"id": "varchar", "v": "varchar"})
-    append(a, 1)
-    with pytest.raises(TableNotBroughtError, match=r"column id of table main\.t is int64, and varchar there"):
+    columns = {**COLUMNS, "w": "varchar"}
+    with a.transaction() as tx:
+        tx.create_table("main.k", columns, primary_key=key)
+    bring(a, b)
+    append(b, 5)
+    bring(b, a)
+    if how == "columns swapped":
+        alter(b, *renamed(("v", "x"), ("w", "v"), ("x", "w")), table="k")
+    elif how == "column made anew":
+        alter(b, *remade("v"), table="k")
+    else:
+        with b.transaction() as tx:
+            if how == "table made anew":
+                tx.drop_table("main.k")
+            else:
+                tx.rename_table("main.k", "main.old")
+            tx.create_table("main.k", columns, primary_key=key)
+    since = b.head_snapshot_id()
+    with a.transaction() as tx:
+        tx.insert_row("main.k", {"id": 1, "v": "x", "w": "y"})
+    with pytest.raises(TableNotBroughtError, match=rf"is another one at b since its snapshot {since}, of which"):
         bring(a, b)
+    if how == "columns swapped":
+        alter(b, *renamed(("v", "x"), ("w", "v"), ("x", "w")), table="k")
+        bring(a, b)
+        assert b.table("main.k").scan().to_arrow().to_pylist() == [{"id": 1, "v": "x", "w": "y"}]
+    else:
+        leave_out(b, "k")
+        bring(a, b)
+        assert ids(b, "main.k") == []
+
+
+def test_link_when_names_were_given_by_snapshots_that_the_other_site_knew_then_goes_on(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    c = site("c")
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    alter(a, *remade("v"), table="k")
+    bring(a, b)
+    alter(b, adding("w"), table="k")
+    alter(b, *remade("v"), table="k")
+    bring(b, a)
+    for log in (a, b):
+        with log.transaction() as tx:
+            tx.insert_row("main.k", {"id": 1 + (log is a), "v": "x", "w": "y"})
+    bring(a, b)
+    bring(b, c)
+    bring(b, a)
+    assert ids(a, "main.k") == ids(b, "main.k") == ids(c, "main.k") == [1, 2]
 
 
 def test_link_when_a_column_was_widened_there_then_brings_files_of_the_narrower_one(

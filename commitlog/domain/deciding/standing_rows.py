@@ -222,8 +222,8 @@ class _Standing:
             if image is None:
                 where = object_of(table, row_key=shown_key(place[1]))
                 detail = (
-                    "whose values have left the window, and which a row that is held back would take the place of: update it to "
-                    "what it is first, then do this again"
+                    "whose values have left the window, and which a row that is held back would take the place of: update it "
+                    "to what it is first, then do this again"
                 )
                 hit = Hit(m.ConflictKind.UNIQUE, before.snapshot_id, where, detail)
                 self.plan.row_hits.append((self._cause(place), hit))

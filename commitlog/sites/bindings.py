@@ -1,0 +1,67 @@
+"""Whether what a source calls by a name is what its target calls so: links bring changes by names (rules.md 6).
+
+A name that the target gave to another table or column is the source's only where the source had taken over the snapshot that
+did so. Else the two are different things, and what one of them gets would lie in the other.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+
+from commitlog.client import CommitLog
+from commitlog.domain import model as m
+from commitlog.domain.model.types import fold
+from commitlog.sites.beginning import outcome_if_kept
+from commitlog.sites.joining import JOIN
+
+_Meant = tuple[str, tuple[int, int]]
+"""A column's name, or none for the table's own, and which table and column that is."""
+
+
+class Bindings:
+    """What names mean at a target; what is known to a source stays known to it, and is looked up once."""
+
+    def __init__(self, target: CommitLog, target_node: str) -> None:
+        self._target, self._target_node = target, target_node
+        self._known: set[_Meant] = set()
+
+    def unknown(self, name: tuple[str, str], columns: Iterable[str], replicated: m.Replicated) -> int | None:
+        """The snapshot that gave a table's name, or that of one of its columns, to what the maker of ``replicated`` did not
+        know by it; None when there is none."""
+        upto = self._target.head_snapshot_id()
+        now = self._meant(name, upto)
+        asked = {(each, now[each]) for each in ("", *map(fold, columns)) if each in now} - self._known
+        if not asked:
+            return None
+        ticks = {**{known.node: known.tick for known in replicated.digest}, replicated.node: replicated.tick}
+        left = asked - self._meant(name, ticks.get(self._target_node, 0) - 1).items()
+        while left:
+            since = bisect_left(range(upto), True, key=lambda at: left <= self._meant(name, at).items())
+            if not self._is_contained(since, ticks):
+                return since
+            left, upto = left & self._meant(name, since - 1).items(), since - 1
+        self._known |= asked
+        return None
+
+    def _meant(self, name: tuple[str, str], snapshot_id: int) -> dict[str, tuple[int, int]]:
+        there = self._target.access.table_at(*name, snapshot_id)
+        if there is None:
+            return {}
+        table_id = there.definition.table_id
+        return {"": (table_id, 0)} | {fold(each.name): (table_id, each.column_id) for each in there.definition.columns}
+
+    def _is_contained(self, snapshot_id: int, ticks: Mapping[str, int]) -> bool:
+        """Whether a snapshot of the target was known to who had taken over nodes before these ticks; one that is no longer
+        kept is from long ago, and who made a site's tables when it joined does not matter."""
+        outcomes = [outcome_if_kept(self._target, each.seq) for each in self._target.history(1, snapshot=snapshot_id)]
+        proposals = [each.proposal for each in outcomes if each is not None and each.proposal is not None]
+        return all(
+            each.writer_id == JOIN
+            or (
+                snapshot_id < ticks.get(self._target_node, 0)
+                if each.replicated is None
+                else each.replicated.tick < ticks.get(each.replicated.node, 0)
+            )
+            for each in proposals
+        )
