@@ -16,9 +16,10 @@ from commitlog.domain import model as m
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.index import SequencerState
-from commitlog.errors import ConfigurationError, ResultsTrimmedError, SiteWentBackError, SnapshotNotFoundError
+from commitlog.errors import ConfigurationError, SiteWentBackError, SnapshotNotFoundError
 from commitlog.sites.forwarding import Source
 from commitlog.sites.joining import HAS_ALL, JOIN
+from commitlog.sites.kept import outcome_if_kept
 from commitlog.sites.tables_of_files import same_but_for_files
 
 _LINK = "link:"
@@ -141,14 +142,6 @@ class Last(NamedTuple):
             return None
         [entry] = source.history(1, snapshot=self.snapshot_id)
         return MadeAt(entry.seq, int(entry.decided_at.timestamp() * 1000))
-
-
-def outcome_if_kept(log: CommitLog, seq: int) -> m.Outcome | None:
-    """An outcome of the log; None when it was archived and trimmed."""
-    try:
-        return log.access.outcome_at(seq)
-    except ResultsTrimmedError:
-        return None
 
 
 def next_tick_after(log: CommitLog, node: Node, seq: int) -> int:

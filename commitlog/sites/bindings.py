@@ -7,41 +7,43 @@ did so. Else the two are different things, and what one of them gets would lie i
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from commitlog.client import CommitLog
 from commitlog.domain import model as m
 from commitlog.domain.model.types import fold
-from commitlog.sites.beginning import outcome_if_kept
 from commitlog.sites.joining import JOIN
+from commitlog.sites.kept import outcome_if_kept
 
 _Meant = tuple[str, tuple[int, int]]
 """A column's name, or none for the table's own, and which table and column that is."""
 
 
 class Bindings:
-    """What names mean at a target; what is known to a source stays known to it, and is looked up once."""
+    """What names mean at a target; what is known to a node stays known to it, and is looked up once."""
 
     def __init__(self, target: CommitLog, target_node: str) -> None:
         self._target, self._target_node = target, target_node
-        self._known: set[_Meant] = set()
+        self._known: dict[tuple[str, tuple[str, str]], set[_Meant]] = defaultdict(set)
 
     def unknown(self, name: tuple[str, str], columns: Iterable[str], replicated: m.Replicated) -> int | None:
         """The snapshot that gave a table's name, or that of one of its columns, to what the maker of ``replicated`` did not
         know by it; None when there is none."""
+        known = self._known[replicated.node, name]
         upto = self._target.head_snapshot_id()
         now = self._meant(name, upto)
-        asked = {(each, now[each]) for each in ("", *map(fold, columns)) if each in now} - self._known
+        asked = {(each, now[each]) for each in ("", *map(fold, columns)) if each in now} - known
         if not asked:
             return None
-        ticks = {**{known.node: known.tick for known in replicated.digest}, replicated.node: replicated.tick}
-        left = asked - self._meant(name, ticks.get(self._target_node, 0) - 1).items()
+        ticks = {**{each.node: each.tick for each in replicated.digest}, replicated.node: replicated.tick}
+        left = asked - self._meant(name, min(ticks.get(self._target_node, 0) - 1, upto)).items()
         while left:
             since = bisect_left(range(upto), True, key=lambda at: left <= self._meant(name, at).items())
             if not self._is_contained(since, ticks):
                 return since
             left, upto = left & self._meant(name, since - 1).items(), since - 1
-        self._known |= asked
+        known |= asked
         return None
 
     def _meant(self, name: tuple[str, str], snapshot_id: int) -> dict[str, tuple[int, int]]:

@@ -28,7 +28,6 @@ from commitlog.errors import (
     SiteAwayTooLongError,
 )
 from commitlog.sites.beginning import Last, check_joined, decided_at_ms, node_of, writer_id_of
-from commitlog.sites.bindings import Bindings
 from commitlog.sites.forwarding import Forwarded, Source
 from commitlog.sites.proposing import propose_ahead, propose_alone
 from commitlog.sites.tables_of_files import TablesOfFiles
@@ -108,9 +107,7 @@ class Link:
         self._is_under_way = False
         self._proposed_id = self.progress.snapshot_id
         nodes = (source_node.name, self._target_node.name)
-        self._tables_of_files = TablesOfFiles(
-            source, target, nodes, Bindings(target, self._target_node.name), self._has_file
-        )
+        self._tables_of_files = TablesOfFiles(source, target, nodes, self._has_file)
         self._told: Callable[[LinkProgress], None] = lambda _: None
 
     def run(self, *, follow: bool = True, told: Callable[[LinkProgress], None] = lambda _: None) -> LinkProgress:

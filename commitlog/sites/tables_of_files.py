@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from commitlog.client import CommitLog
 from commitlog.client.files.copying import copy_whole, lasting_name
@@ -23,10 +22,8 @@ from commitlog.domain.model.altering import alter
 from commitlog.domain.model.definitions import FOREIGN_PATHS, REPLICATED, Column
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidChangeError, TableNotBroughtError
+from commitlog.sites.bindings import Bindings
 from commitlog.sites.forwarding import Forwarded
-
-if TYPE_CHECKING:
-    from commitlog.sites.bindings import Bindings
 
 _Name = tuple[str, str]
 _Contents = m.Append | m.Delete | m.InsertRow | m.UpdateRow | m.DeleteRow
@@ -41,7 +38,6 @@ class TablesOfFiles:
         source: the log that is read.
         target: the log that it is proposed to.
         nodes: their names.
-        bindings: what names mean at the target.
         brought: told of each file that the target may name now, by its size.
     """
 
@@ -50,37 +46,37 @@ class TablesOfFiles:
         source: CommitLog,
         target: CommitLog,
         nodes: tuple[str, str],
-        bindings: Bindings,
         brought: Callable[[int], None],
     ) -> None:
         self.source, self.target = source, target
         self.nodes = nodes
         self.brought = brought
-        self._left: dict[_Name, bool] = {}
-        self._bindings = bindings
-        self._asked: set[tuple[_Name, tuple[str, ...]]] = set()
+        self._bindings = Bindings(target, nodes[1])
+        self._seen: dict[_Name, TableAt | None] = {}
+        self._bound: set[tuple[str, _Name, tuple[str, ...]]] = set()
 
     def look_anew(self) -> None:
         """Ask the target again which tables it leaves where they are, and what names mean, for it may have changed that."""
-        self._left.clear()
-        self._asked.clear()
-
-    def unknown_since(self, name: _Name, columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
-        """The snapshot of the target since which a table's name, or a column's, means what the maker of a change did not know by
-        it; None when there is none."""
-        if (name, columns) in self._asked:
-            return None
-        since = self._bindings.unknown(name, columns, replicated)
-        if since is None:
-            self._asked.add((name, columns))
-        return since
+        self._seen.clear()
+        self._bound.clear()
 
     def is_left(self, name: _Name) -> bool:
         """Whether the target leaves a table where it is, by its property ``replicated`` there."""
-        if name not in self._left:
-            there = self.target.access.table_at(*name, self.target.head_snapshot_id())
-            self._left[name] = there is not None and there.definition.properties.get(REPLICATED) == "false"
-        return self._left[name]
+        if name not in self._seen:
+            self._seen[name] = self.target.access.table_at(*name, self.target.head_snapshot_id())
+        there = self._seen[name]
+        return there is not None and there.definition.properties.get(REPLICATED) == "false"
+
+    def unknown_since(self, name: _Name, columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
+        """The snapshot of the target since which a table's name, or a column's, means what the maker of a change did not
+        know by it; None when there is none."""
+        asked = (replicated.node, name, columns)
+        if asked in self._bound:
+            return None
+        since = self._bindings.unknown(name, columns, replicated)
+        if since is None:
+            self._bound.add(asked)
+        return since
 
     def said_there(self, forwarded: Forwarded, base_snapshot_id: int) -> tuple[m.Change, ...]:
         """The changes as they are proposed from a snapshot of the target; files that are to be copied are there then.
@@ -143,8 +139,8 @@ class _Saying:
             target = self._sites.nodes[1]
             raise self._stopped(
                 change,
-                f"table {_shown(change)}, or a column of it, is another one at {target} since its snapshot {since}, of which who "
-                "made this change knew nothing",
+                f"table {_shown(change)}, or a column of it, is another one at {target} since its snapshot {since}, of which "
+                "who made this change knew nothing",
             )
 
     def _leave_out(self, change: _Contents) -> Iterator[m.Change]:
