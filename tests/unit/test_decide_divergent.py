@@ -443,6 +443,9 @@ def test_column_when_it_is_added_or_loses_its_default_then_rows_that_do_not_stan
     rename = {"op": "RENAME_COLUMN", "name": "v", "new_name": "u"}
     drop = {"op": "DROP_COLUMN", "name": "n"}
     brought(log, insert(id=2, v="b", w="x"), tick=2)
+    log.commit(insert(id=9))
+    log.commit(delete_row(9))
+    brought(log, delete_row(9), tick=3)
     log.refused("INVALID", added("n", None))
     log.commit(added("n", "5"))
     log.commit(change("ALTER_TABLE", "k", alterations=[rename, {"op": "SET_NULLABLE", "name": "u", "nullable": False}]))
