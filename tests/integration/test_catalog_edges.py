@@ -437,6 +437,34 @@ def test_expire_then_nothing_of_what_nobody_sees_is_left(lake: Lake) -> None:
     assert lake.rows("SELECT id, v FROM k") == [(1, "b")]
 
 
+@pytest.mark.parametrize(
+    ("alteration", "name"),
+    [
+        (alter("RENAME_COLUMN", "k", name="v", new_name="w"), "w"),
+        (alter("SET_DEFAULT", "k", name="v", default="x"), "v"),
+        (alter("SET_NULLABLE", "k", name="v", nullable=False), "v"),
+    ],
+    ids=["renamed", "default", "nullable"],
+)
+def test_expire_when_rows_lie_inlined_from_before_an_alteration_then_they_keep_their_values(
+    lake: Lake, alteration: dict[str, Any], name: str
+) -> None:
+    lake.commit(keyed_table())
+    lake.commit(insert(id=1, v="a"))
+    altered = lake.commit(alteration)
+    lake.commit(insert(id=2, **{name: "b"}))
+    again = lake.commit(alter("SET_DEFAULT", "k", name=name, default="y"))
+    for older_than in (altered, again):
+        lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": older_than})
+        assert lake.rows("SELECT * FROM k") == [(1, "a"), (2, "b")]
+        with closing(ReadersCatalog(lake.database_url)) as contents:
+            rows = Scan(contents, TableName("main", "k"), lake.log.head).to_arrow().to_pylist()
+        assert rows == [{"id": 1, name: "a"}, {"id": 2, name: "b"}]
+    dropped = lake.commit(change("DROP_TABLE", "k"))
+    lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": dropped})
+    assert query(lake, "SELECT * FROM ducklake_column") == []
+
+
 def snapshots(lake: Lake) -> list[int]:
     return [row[0] for row in query(lake, "SELECT snapshot_id FROM ducklake_snapshot ORDER BY 1")]
 

@@ -18,9 +18,7 @@ EMPTIED_MAX = 500
 """Tables of inlined rows, and as many of inlined deletes, that one expiry empties."""
 _LOOKED_AT = 200
 
-_ENDING = (
-    "data_file", "delete_file", "column", "column_tag", "tag", "partition_info", "view", "table", "schema",
-)  # fmt: skip
+_ENDING = ("data_file", "delete_file", "column_tag", "tag", "partition_info", "view", "table", "schema")
 _OF_FILES = ("file_column_stats", "file_variant_stats", "file_partition_value")
 _OF_TABLES = ("schema_versions", "table_stats", "table_column_stats", "column_mapping")
 
@@ -47,6 +45,11 @@ _NEWEST_BEFORE = sql.SQL("SELECT max(snapshot_id) FROM ducklake_snapshot WHERE s
 
 _FORGET_SNAPSHOTS = sql.SQL("DELETE FROM {} WHERE snapshot_id < %s")
 _FORGET_ENDED = sql.SQL("DELETE FROM {} WHERE end_snapshot <= %s")
+# Readers find the values in an older table of inlined rows by the columns that were there when its schema version began.
+_FORGET_ENDED_COLUMNS = sql.SQL("""
+    DELETE FROM ducklake_column c WHERE end_snapshot <= %s AND NOT EXISTS (
+        SELECT 1 FROM ducklake_inlined_data_tables JOIN ducklake_schema_versions v USING (table_id, schema_version)
+        WHERE v.table_id = c.table_id AND v.begin_snapshot >= c.begin_snapshot AND v.begin_snapshot < c.end_snapshot)""")
 _FORGET_OF_ENDED_FILES = sql.SQL("""
     DELETE FROM {} v USING ducklake_data_file f WHERE v.data_file_id = f.data_file_id AND f.end_snapshot <= %s""")
 _FORGET_OF_NO_TABLE = sql.SQL(
@@ -154,6 +157,8 @@ def expire(buffer: CopyBuffer, floor: int, at: datetime) -> None:
     for table in _ENDING:
         buffer.execute(_FORGET_ENDED.format(_ducklake(table)), (floor,))
     _forget_orphans(buffer)
+    # Tables that went have no schema versions any more, so their columns go, too.
+    buffer.execute(_FORGET_ENDED_COLUMNS, (floor,))
 
 
 def _ducklake(table: str) -> sql.Identifier:
