@@ -5,6 +5,7 @@ projected in one go equals one whose projector was restarted after every outcome
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -13,14 +14,18 @@ import psycopg
 import pyarrow as pa
 import pytest
 from deciding import alter, change, create_table, delete_row, insert, keyed_table, update
-from lakes import Lake
+from lakes import TYPES, Lake, some
+from stock import attached
 
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projecting.snapshots import Projection
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.snapshot_diff import TableDifference, differences
-from commitlog.client.reading.duckdb_client import open_lake
+from commitlog.catalog.table_changes import ReadersCatalog
+from commitlog.client.reading.duckdb_client import connection_text, open_lake
+from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.names import TableName
 
 STEPS = 40
 ROW_ID = "_ducklake_internal_row_id"
@@ -239,3 +244,30 @@ def test_random_history_then_every_snapshot_reads_as_the_model_and_a_rebuild_is_
     check_differences(database_url, history)
     project_at_once(lake, other_database_url)
     assert contents(other_database_url) == contents(database_url), f"seed {seed}"
+
+
+def test_tables_when_dropped_in_the_batch_of_their_last_changes_then_older_snapshots_read_as_before(
+    other_database_url: str, database_url: str, lake: Lake
+) -> None:
+    lake.commit(create_table())
+    lake.append("t", some(1, 2), TYPES)
+    project_at_once(lake, other_database_url)
+    projected = len(lake.log.outcomes)
+    lake.append("t", some(100, 101), TYPES)
+    lake.commit(alter("RENAME_COLUMN", name="v", new_name="w"))
+    lake.commit(create_table("u"))
+    last = lake.append("u", some(7), TYPES)
+    lake.commit(change("DROP_TABLE"), change("DROP_TABLE", "u"))
+    with psycopg.connect(other_database_url) as conn:
+        mark_projector(conn)
+        Projection(conn, log_id=lake.log.genesis.log_id).project(lake.log.outcomes[projected:])
+    assert contents(other_database_url) == contents(database_url)
+    place = "postgres:" + connection_text(other_database_url)
+    with attached(place, f"READ_ONLY, SNAPSHOT_VERSION {last}") as client:
+        assert client.execute("SELECT id FROM t WHERE id > 50 ORDER BY 1").fetchall() == [(100,), (101,)]
+        assert client.execute("SELECT max(id), count(*) FROM t").fetchall() == [(101, 4)]
+        assert client.execute("SELECT id FROM u WHERE id = 7").fetchall() == [(7,)]
+    with closing(ReadersCatalog(other_database_url)) as catalog:
+        for name, column, ids in (("t", "w", (1, 2, 100, 101)), ("u", "v", (7,))):
+            rows = Scan(catalog, TableName("main", name), last).to_arrow().to_pylist()
+            assert rows == [{"id": i, column: f"v{i}"} for i in ids]

@@ -79,8 +79,13 @@ class Tracker:
         self._definitions_changed.add(definition.table_id)
 
     def forget(self, table_id: int) -> None:
-        """A table is dropped."""
-        self._tables.pop(table_id, None)
+        """A table is dropped; what is known of it is written, for snapshots from before have it still."""
+        known = self._tables.pop(table_id, None)
+        if known is None:
+            return
+        if table_id in self._definitions_changed:
+            self._store_definition(known.definition)
+        self._store_statistics(known)
         self._touched.discard(table_id)
         self._definitions_changed.discard(table_id)
 
@@ -137,25 +142,28 @@ class Tracker:
     def store(self) -> None:
         """Have the statistics of touched tables and the definitions that changed written."""
         for table_id in sorted(self._definitions_changed):
-            definition = Jsonb(dump_definition(self._tables[table_id].definition))
-            self.buffer.execute(_STORE_DEFINITION.format(own=self.buffer.own), (table_id, definition))
-        self._store_statistics([self._tables[table_id] for table_id in sorted(self._touched)])
+            self._store_definition(self._tables[table_id].definition)
+        for table_id in sorted(self._touched):
+            self._store_statistics(self._tables[table_id])
         self._definitions_changed.clear()
         self._touched.clear()
         if len(self._tables) > TABLES_KNOWN_MAX:
             self._tables.clear()
 
-    def _store_statistics(self, touched: list[KnownTable]) -> None:
-        for known in touched:
-            if not known.dirty:
-                continue
-            known.dirty = False
-            statistics, table_id = known.statistics, known.definition.table_id
-            write = self.buffer.replace if statistics.stored else self.buffer.add
-            row = (table_id, statistics.record_count, statistics.next_row_id, statistics.file_size_bytes)
-            write("ducklake_table_stats", row)
-            statistics.stored = True
-            self._store_bounds(table_id, statistics)
+    def _store_definition(self, definition: TableDefinition) -> None:
+        row = (definition.table_id, Jsonb(dump_definition(definition)))
+        self.buffer.execute(_STORE_DEFINITION.format(own=self.buffer.own), row)
+
+    def _store_statistics(self, known: KnownTable) -> None:
+        if not known.dirty:
+            return
+        known.dirty = False
+        statistics, table_id = known.statistics, known.definition.table_id
+        write = self.buffer.replace if statistics.stored else self.buffer.add
+        row = (table_id, statistics.record_count, statistics.next_row_id, statistics.file_size_bytes)
+        write("ducklake_table_stats", row)
+        statistics.stored = True
+        self._store_bounds(table_id, statistics)
 
     def _store_bounds(self, table_id: int, statistics: TableStatistics) -> None:
         for column_id in sorted(statistics.dirty_columns):
