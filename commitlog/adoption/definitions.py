@@ -198,7 +198,7 @@ def _column(row: Row, children: Mapping[int | None, list[Row]], comments: Mappin
         row["column_type"],
         bool(row["nulls_allowed"]),
         None if row["default_value"] in (None, "NULL") else row["default_value"],
-        row["initial_default"] or None,
+        row["initial_default"],
         comments.get(row["column_id"]),
         tuple(_column(child, children, comments) for child in children.get(row["column_id"], ())),
     )

@@ -38,6 +38,8 @@ STATEMENTS = (
     "ALTER TABLE u RENAME TO renamed",
     "TRUNCATE renamed",
     "INSERT INTO renamed VALUES (1, 'again')",
+    "ALTER TABLE renamed ADD COLUMN empty VARCHAR DEFAULT ''",
+    "ALTER TABLE renamed ADD COLUMN no_bytes BLOB DEFAULT ''",
     "CREATE OR REPLACE TABLE renamed AS SELECT 1 AS one",
     "CREATE SCHEMA s",
     "CREATE TABLE s.p (k INTEGER, y INTEGER)",
