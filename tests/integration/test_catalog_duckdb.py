@@ -147,6 +147,19 @@ def test_schema_changes_then_old_files_read_as_they_should(lake: Lake) -> None:
     assert lake.rows("SELECT comment FROM duckdb_tables() WHERE database_name = 'lake'") == [("a table",)]
 
 
+def test_types_when_widened_and_wider_values_come_then_older_snapshots_are_filtered_as_before(lake: Lake) -> None:
+    lake.commit(create_table("t", "id int8, f float32"))
+    rows = [{"id": 1, "f": 0.5}, {"id": 2, "f": 1.5}]
+    before = lake.append("t", rows, {"id": pa.int8(), "f": pa.float32()})
+    lake.commit(alter("SET_TYPE", name="id", type="int64"), alter("SET_TYPE", name="f", type="float64"))
+    lake.append("t", [{"id": 2**40, "f": 1e300}], {"id": pa.int64(), "f": pa.float64()})
+    for column, value in (("id", 2), ("f", 1.5)):
+        assert lake.rows(f"SELECT id FROM t AT (VERSION => {before}) WHERE {column} = {value}") == [(2,)]
+        assert lake.rows(f"SELECT id FROM t WHERE {column} > {value}") == [(2**40,)]
+    assert lake.rows(f"SELECT max(id), max(f) FROM t AT (VERSION => {before})") == [(2, 1.5)]
+    assert lake.rows("SELECT max(id), max(f) FROM t") == [(2**40, 1e300)]
+
+
 def test_a_changeset_that_alters_and_undoes_then_no_row_begins_and_ends_in_one_snapshot(lake: Lake) -> None:
     lake.commit(create_table())
     lake.commit(

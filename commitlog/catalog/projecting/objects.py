@@ -225,6 +225,7 @@ class ObjectProjection:
             self.buffer.execute(_END_COLUMNS, (self.snapshot_id, table_id, ended))
         for row in added:
             self._add_column(table_id, row)
+        self._forget_bounds_of_widened(before, after)
         repartitioned = (before.partition_id, before.partition_by) != (after.partition_id, after.partition_by)
         if repartitioned:
             self._end("partition_info", "table_id", table_id)
@@ -235,6 +236,15 @@ class ObjectProjection:
             self._new_version(after)
         if ended or added or repartitioned or commented:
             yield f"altered_table:{table_id}"
+
+    def _forget_bounds_of_widened(self, before: TableDefinition, after: TableDefinition) -> None:
+        """The stock client reads a table's bounds as values of a column's type at its snapshot, and fails on wider ones."""
+        types = {column.column_id: column.type for column in before.columns}
+        known = self.tracker.table(after.table_id)
+        for column in after.columns:
+            if types.get(column.column_id, column.type) != column.type:
+                known.statistics.bounds(column).forget()
+                known.dirty = True
 
     def _write_name(self, table_id: int, name: str) -> str:
         row = self.buffer.execute(_END_TABLE_NAME, (self.snapshot_id, table_id)).fetchone()
