@@ -86,7 +86,7 @@ class Lake:
         pq.write_table(pa.table(columns, schema=pa.schema(fields)), path)
         statistics = []
         for name in types:
-            if name not in ids:
+            if name not in ids or pa.types.is_nested(types[name]):
                 continue
             values = [row[name] for row in rows if row.get(name) is not None]
             low, high = (min(values), max(values)) if values else (None, None)

@@ -246,6 +246,21 @@ def test_null_counts_unknown_then_nulls_are_found(lake: Lake) -> None:
     assert lake.rows("SELECT count(*), count(id) FROM t") == [(3, 1)]
 
 
+def test_column_named_as_a_field_of_a_struct_then_rows_are_found_by_either(lake: Lake) -> None:
+    kinds = {"id": "int64", "s.x": "int64", "s": "struct(x int64)"}
+    lake.commit({**create_table(), "columns": [{"name": name, "type": kind} for name, kind in kinds.items()]})
+    field = pa.field("x", pa.int64(), metadata={"PARQUET:field_id": "4"})
+    types = {"id": pa.int64(), "s.x": pa.int64(), "s": pa.struct([field])}
+    file = lake.write("t", [{"id": 1, "s.x": 5, "s": {"x": 100}}, {"id": 2, "s.x": 6, "s": {"x": 200}}], types)
+    file["statistics"].append({"column": "s.x", "min": 100, "max": 200, "null_count": 0})
+    lake.commit(change("APPEND", files=[file]))
+    lake.commit(change("INSERT_ROW", row={"id": 3, "s.x": 1000, "s": {"x": 2000}}))
+    for row_id, of_column, of_field in ((1, 5, 100), (2, 6, 200), (3, 1000, 2000)):
+        assert lake.rows(f'SELECT id FROM t WHERE "s.x" = {of_column}') == [(row_id,)]
+        assert lake.rows(f"SELECT id FROM t WHERE s.x = {of_field}") == [(row_id,)]
+    assert lake.rows('SELECT max("s.x"), max(s.x) FROM t') == [(1000, 2000)]
+
+
 @pytest.mark.parametrize("nan", [True, False, None])
 def test_nan_in_a_file_then_filters_and_maximum_are_right(lake: Lake, nan: bool | None) -> None:
     lake.commit(create_table("f", "id int64, x float64"))

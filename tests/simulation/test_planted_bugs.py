@@ -205,9 +205,9 @@ def a_literal_of_another_type_proves(patch: pytest.MonkeyPatch) -> None:
 def missing_counts_count_as_zero(patch: pytest.MonkeyPatch) -> None:
     real = proofs.held_by_statistics
 
-    def held(file: Any, statistics: Any, column: Any) -> Any:
+    def held(table: Any, file: Any, statistics: Any, column: Any) -> Any:
         counted = {name: known.replace(null_count=known.null_count or 0) for name, known in statistics.items()}
-        return real(file, counted, column)
+        return real(table, file, counted, column)
 
     patch.setattr(proofs, "held_by_statistics", held)
 

@@ -283,6 +283,17 @@ def test_filter_against_statistics_then_a_proof_lets_the_append_pass(
     assert serializable(log, *reads) == ([] if excluded else ["TABLE_APPENDED@3"])
 
 
+@pytest.mark.parametrize(("kind", "found"), [("struct(y int64)", []), ("struct(x int64)", ["TABLE_APPENDED@2"])])
+def test_statistics_when_their_name_is_also_that_of_a_field_then_they_prove_nothing(
+    kind: str, found: list[str]
+) -> None:
+    log = DecidedLog()
+    columns = [{"name": "s.x", "type": "int64"}, {"name": "s", "type": kind}]
+    log.commit({**create_table(), "columns": columns}, create_table("u"))
+    log.commit(append(data_file(10, statistics=[bounds("s.x", 10, 20)])))
+    assert serializable(log, read_table("t", ("s.x", "=", 9)), base=1) == found
+
+
 def test_a_conjunction_then_one_proof_is_enough(log: DecidedLog) -> None:
     log.commit(append(data_file(10, statistics=[bounds("i", 10, 20)])))
     assert serializable(log, read_table("t", ("f", ">", 0), ("i", ">", 20))) == []

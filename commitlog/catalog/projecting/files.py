@@ -14,12 +14,12 @@ from commitlog.catalog.projecting.statistics import (
     bound,
     bound_text,
     expand,
-    named_leaves,
+    leaves,
 )
 from commitlog.catalog.projecting.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import Column, TableDefinition, partition_text
+from commitlog.domain.model.definitions import Column, TableDefinition, named_leaves, partition_text
 from commitlog.domain.model.types import FLOATS, fold
 
 _END = 3
@@ -149,9 +149,9 @@ class FileProjection:
         rows: list[tuple[Any, ...]] = []
         table_id = known.definition.table_id
         if not known.leaves:
-            known.leaves = named_leaves(known.definition)
-        leaves = known.leaves
-        named = leaves if written_for is None else named_leaves(written_for)
+            known.leaves = [leaf for column in known.definition.columns for leaf in leaves(column)]
+            known.named_leaves = named_leaves(known.definition)
+        named = known.named_leaves if written_for is None else named_leaves(written_for)
         for entry in expand(file.statistics, self.decode):
             leaf = named.get(entry.column) or named.get(fold(entry.column))
             if leaf is None or leaf.column_id in told:
@@ -178,8 +178,8 @@ class FileProjection:
             known.statistics.bounds(leaf).widen(low=low, high=high, empty=empty, null=null, nan=entry.contains_nan)
         if rows:
             self.buffer.add_all("ducklake_file_column_stats", rows)
-        if file.record_count > 0 and len(told) < len(leaves):
-            for leaf in leaves.values():
+        if file.record_count > 0 and len(told) < len(known.leaves):
+            for leaf in known.leaves:
                 if leaf.column_id not in told:
                     known.statistics.forget_bounds(leaf)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from commitlog.domain.model import ColumnStatistics, RowValue, Scalar, Statistics
-from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import (
     FLOATS,
     INTEGER_BITS,
@@ -19,7 +19,6 @@ from commitlog.domain.model.types import (
     TIMESTAMPS,
     ColumnType,
     canonical_value,
-    fold,
     value_text,
 )
 
@@ -35,20 +34,6 @@ def leaves(column: Column) -> Iterator[Column]:
             yield from leaves(child)
     else:
         yield column
-
-
-def named_leaves(table: TableDefinition) -> dict[str, Column]:
-    """Every leaf by its folded path: ``a``, or ``s.x`` for a field of a struct, ``l.element``, ``m.key``, ``m.value``."""
-
-    def walk(column: Column, prefix: str) -> Iterator[tuple[str, Column]]:
-        path = prefix + fold(column.name)
-        if column.children:
-            for child in column.children:
-                yield from walk(child, path + ".")
-        else:
-            yield path, column
-
-    return {path: leaf for column in table.columns for path, leaf in walk(column, "")}
 
 
 def bound(data_type: ColumnType, value: Scalar | RowValue) -> Any | None:

@@ -36,12 +36,14 @@ class KnownTable:
     """A table as the catalog has it after what was projected so far.
 
     rows_table: the inlined data table of the newest schema version; all of them are in ``rows_tables``.
+    leaves: what holds values; those that statistics may name are in ``named_leaves``.
     """
 
     definition: TableDefinition
     statistics: TableStatistics
     rows_tables: list[str] = field(default_factory=list)
-    leaves: dict[str, Column] = field(default_factory=dict)
+    leaves: list[Column] = field(default_factory=list)
+    named_leaves: dict[str, Column] = field(default_factory=dict)
     deletes_table_exists: bool = False
     dirty: bool = False
 
@@ -75,7 +77,7 @@ class Tracker:
         """A table has another definition from now on."""
         known = self.table(definition.table_id)
         known.definition = definition
-        known.leaves = {}
+        known.leaves = []
         self._definitions_changed.add(definition.table_id)
 
     def forget(self, table_id: int) -> None:

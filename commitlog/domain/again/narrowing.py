@@ -174,7 +174,7 @@ def _span_of(table: TableDefinition, column: Column, files: list[_File]) -> _Spa
 def _span_in(
     table: TableDefinition, column: Column, file: m.DataFile, statistics: Mapping[str, m.ColumnStatistics]
 ) -> _Span | None:
-    for held in (held_by_partition(table, file, column), held_by_statistics(file, statistics, column)):
+    for held in (held_by_partition(table, file, column), held_by_statistics(table, file, statistics, column)):
         if held is not None:
             if not held.may_be_value:
                 return _EMPTY

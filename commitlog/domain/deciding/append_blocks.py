@@ -238,7 +238,7 @@ def _told_by_files(
     held = [each for each in files if each.record_count > 0]
     return _Told(
         _spans_of_files([held_by_partition(table, each, column) for each in held]),
-        _spans_of_files([held_by_statistics(each, statistics_of(each, decode), column) for each in held]),
+        _spans_of_files([held_by_statistics(table, each, statistics_of(each, decode), column) for each in held]),
     )
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model import ColumnStatistics, DataFile, FilterOp, Predicate, Scalar
-from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.definitions import Column, TableDefinition, named_leaves
 from commitlog.domain.model.types import (
     FLOATS,
     INTEGER_BITS,
@@ -43,7 +43,7 @@ def excludes(
         column = table.column(predicate.column)
         if is_vacuous(column.type, predicate):
             return True
-        for held in (held_by_partition(table, file, column), held_by_statistics(file, statistics, column)):
+        for held in (held_by_partition(table, file, column), held_by_statistics(table, file, statistics, column)):
             if held is not None and _excludes(held, column.type, predicate):
                 return True
     return False
@@ -96,10 +96,13 @@ def held_by_partition(table: TableDefinition, file: DataFile, column: Column) ->
     return None
 
 
-def held_by_statistics(file: DataFile, statistics: Mapping[str, ColumnStatistics], column: Column) -> Held | None:
-    """What a file's statistics tell of a column; None when they do not name it."""
-    told = statistics.get(fold(column.name))
-    if told is None:
+def held_by_statistics(
+    table: TableDefinition, file: DataFile, statistics: Mapping[str, ColumnStatistics], column: Column
+) -> Held | None:
+    """What a file's statistics tell of a column; None when they do not name it, or may name a field of a struct."""
+    name = fold(column.name)
+    told = statistics.get(name)
+    if told is None or ("." in name and name not in named_leaves(table)):
         return None
     high = _bound(column.type, told.max)
     if column.type.name in FLOATS and told.contains_nan is not False:

@@ -6,6 +6,7 @@ Column ids count from 1 per table, nested fields depth first, and are never reus
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import ClassVar, Final
@@ -250,6 +251,25 @@ class TableDefinition(Record):
         """Every column and nested field, depth first."""
         for column in self.columns:
             yield from column.walk()
+
+
+def named_leaves(table: TableDefinition) -> dict[str, Column]:
+    """What holds values, by its folded path: ``a``, or ``s.x`` for a field of a struct, ``l.element``, ``m.key``, ``m.value``.
+
+    Names have dots, too: a path that is that of two names neither.
+    """
+
+    def walk(column: Column, prefix: str) -> Iterator[tuple[str, Column]]:
+        path = prefix + fold(column.name)
+        if column.children:
+            for child in column.children:
+                yield from walk(child, path + ".")
+        else:
+            yield path, column
+
+    found = [each for column in table.columns for each in walk(column, "")]
+    counts = Counter([path for path, _ in found])
+    return {path: leaf for path, leaf in found if counts[path] == 1}
 
 
 def quoted(name: str) -> str:
