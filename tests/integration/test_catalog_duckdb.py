@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import duckdb
@@ -22,7 +23,10 @@ from deciding import (
 )
 from lakes import TYPES, Lake, some
 
+from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.client.reading.duckdb_client import connection_text, extension_file
+from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.names import TableName
 
 
 def test_appends_then_rows_filters_snapshots_and_changes(lake: Lake) -> None:
@@ -158,6 +162,17 @@ def test_types_when_widened_and_wider_values_come_then_older_snapshots_are_filte
         assert lake.rows(f"SELECT id FROM t WHERE {column} > {value}") == [(2**40,)]
     assert lake.rows(f"SELECT max(id), max(f) FROM t AT (VERSION => {before})") == [(2, 1.5)]
     assert lake.rows("SELECT max(id), max(f) FROM t") == [(2**40, 1e300)]
+
+
+def test_float32_when_widened_then_its_values_lie_within_the_bounds_of_their_files(lake: Lake) -> None:
+    lake.commit(create_table("t", "id int64, f float32"))
+    lake.append("t", [{"id": 1, "f": 0.1}, {"id": 2, "f": 0.3}], {"id": pa.int64(), "f": pa.float32()})
+    assert lake.rows("SELECT id FROM t WHERE f = 0.3::float") == [(2,)]
+    lake.commit(alter("SET_TYPE", name="f", type="float64"))
+    assert lake.rows("SELECT id FROM t WHERE f >= 0.3::float::double") == [(2,)]
+    with closing(ReadersCatalog(lake.database_url)) as contents:
+        scan = Scan(contents, TableName("main", "t"), lake.log.head, where=[("f", ">", 0.3)], columns=["id"])
+        assert scan.to_arrow().to_pylist() == [{"id": 2}]
 
 
 def test_a_changeset_that_alters_and_undoes_then_no_row_begins_and_ends_in_one_snapshot(lake: Lake) -> None:

@@ -19,6 +19,7 @@ from commitlog.domain.model.types import (
     TIMESTAMPS,
     ColumnType,
     canonical_value,
+    nearest_float,
     value_text,
 )
 
@@ -50,7 +51,10 @@ def bound(data_type: ColumnType, value: Scalar | RowValue) -> Any | None:
             value_text(data_type, canonical)
     except (ValueError, ArithmeticError):
         return None
-    return None if isinstance(canonical, float) and canonical != canonical else canonical
+    if not isinstance(canonical, float):
+        return canonical
+    # A writer may have told 0.1 of a float32; as a float64, which the column can become, the value itself is greater.
+    return None if canonical != canonical else nearest_float(data_type, canonical)
 
 
 def bound_text(data_type: ColumnType, value: Any | None) -> str | None:
