@@ -27,7 +27,7 @@ def statistics(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.Co
 
 
 def partition_values(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.Scalar, ...] | None:
-    """A data file's partition values; None when it has none of the table's partitioning."""
+    """A data file's partition values; None when it has none of the table's partitioning, or they are not known."""
     if row["partition_id"] is None or row["partition_id"] != table.partition_id:
         return None
     kinds = {column.column_id: column.type_name for column in table.columns}
@@ -35,10 +35,14 @@ def partition_values(catalog: CatalogRows, row: Row, table: SourceTable) -> tupl
         value["partition_key_index"]: value["partition_value"]
         for value in catalog.of_file("file_partition_value", row["data_file_id"])
     }
-    return tuple(
-        typed(kinds[column_id] if transform == "identity" else "varchar", told.get(index))
-        for index, (column_id, transform) in enumerate(table.partition_by)
-    )
+    values: list[m.Scalar] = []
+    for index, (column_id, transform) in enumerate(table.partition_by):
+        text = told.get(index)
+        value = typed(kinds[column_id] if transform == "identity" else "varchar", text)
+        if value is None and text is not None:
+            return None  # As a partition value, None would say NULL.
+        values.append(value)
+    return tuple(values)
 
 
 def name_mapping(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.MappedColumn, ...] | None:

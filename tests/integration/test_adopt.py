@@ -334,3 +334,19 @@ def test_open_source_when_it_is_no_lake_then_says_so(tmp_path: Path) -> None:
     path.write_text("no catalog")
     with pytest.raises(AdoptionError, match="does not open it"), open_source(str(path)):
         pass
+
+
+def test_adopt_when_the_log_has_no_form_for_partition_values_then_they_are_unknown_and_not_null(
+    sqlite_lake: StockLake, database_url: str
+) -> None:
+    sqlite_lake.run(
+        "CALL lake.set_option('data_inlining_row_limit', 0)",
+        "CREATE TABLE days (k DATE, n INTEGER)",
+        "ALTER TABLE days SET PARTITIONED BY (k)",
+        "INSERT INTO days VALUES ('2024-01-01', 1), ('12000-01-01', 2), ('0044-03-15 (BC)', 3), ('infinity', 4), (NULL, 5)",
+    )
+    taken_over(sqlite_lake.source, database_url)
+    assert differences(sqlite_lake, database_url) == []
+    with psycopg.connect(database_url) as conn:
+        known = conn.execute("SELECT partition_value FROM ducklake_file_partition_value").fetchall()
+    assert sorted(known, key=str) == [("2024-01-01",), (None,)]
