@@ -5,7 +5,9 @@ from __future__ import annotations
 from commitlog.adoption.definitions import SourceColumn, SourceTable
 from commitlog.adoption.files import typed
 from commitlog.adoption.source import CatalogRows, Row
+from commitlog.client.tables.partitions import PARTS_OF_TIMES, one_value
 from commitlog.domain import model as m
+from commitlog.domain.model.definitions import PartitionKey
 
 
 def statistics(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.ColumnStatistics, ...]:
@@ -30,19 +32,30 @@ def partition_values(catalog: CatalogRows, row: Row, table: SourceTable) -> tupl
     """A data file's partition values; None when it has none of the table's partitioning, or they are not known."""
     if row["partition_id"] is None or row["partition_id"] != table.partition_id:
         return None
-    kinds = {column.column_id: column.type_name for column in table.columns}
+    columns = {column.column_id: column for column in table.columns}
     told = {
         value["partition_key_index"]: value["partition_value"]
         for value in catalog.of_file("file_partition_value", row["data_file_id"])
     }
     values: list[m.Scalar] = []
     for index, (column_id, transform) in enumerate(table.partition_by):
-        text = told.get(index)
-        value = typed(kinds[column_id] if transform == "identity" else "varchar", text)
+        column, text = columns[column_id], told.get(index)
+        value = typed(column.type_name if transform == "identity" else "varchar", text)
         if value is None and text is not None:
             return None  # As a partition value, None would say NULL.
+        if transform in PARTS_OF_TIMES and (text is None or column.type_name == "timestamptz"):
+            bounds = next((each for each in statistics(catalog, row, table) if each.column == column.name), None)
+            if bounds is None or not _is_part(text, PartitionKey(column_id, transform), bounds, row["record_count"]):
+                return None
         values.append(value)
     return tuple(values)
+
+
+def _is_part(text: str | None, key: PartitionKey, bounds: m.ColumnStatistics, record_count: int) -> bool:
+    """Whether a file's bounds prove a part of its times: clients take it in their own time zone, and NULL of infinity."""
+    if text is None:
+        return bounds.null_count == record_count
+    return str(one_value(key, bounds)) == text
 
 
 def name_mapping(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.MappedColumn, ...] | None:

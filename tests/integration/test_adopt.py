@@ -350,3 +350,22 @@ def test_adopt_when_the_log_has_no_form_for_partition_values_then_they_are_unkno
     with psycopg.connect(database_url) as conn:
         known = conn.execute("SELECT partition_value FROM ducklake_file_partition_value").fetchall()
     assert sorted(known, key=str) == [("2024-01-01",), (None,)]
+
+
+def test_adopt_when_a_clients_zone_put_times_into_partitions_then_known_only_where_utc_does_too(
+    sqlite_lake: StockLake, database_url: str
+) -> None:
+    sqlite_lake.run(
+        "CALL lake.set_option('data_inlining_row_limit', 0)",
+        "SET TimeZone = 'Asia/Tokyo'",
+        "CREATE TABLE t (moment TIMESTAMPTZ)",
+        "ALTER TABLE t SET PARTITIONED BY (year(moment), hour(moment))",
+        "INSERT INTO t VALUES ('2019-12-31 20:00:00+00')",
+        "SET TimeZone = 'UTC'",
+        "INSERT INTO t VALUES ('2020-12-31 20:00:00+00')",
+    )
+    taken_over(sqlite_lake.source, database_url)
+    assert differences(sqlite_lake, database_url) == []
+    with psycopg.connect(database_url) as conn:
+        known = conn.execute("SELECT partition_value FROM ducklake_file_partition_value ORDER BY partition_key_index")
+        assert known.fetchall() == [("2020",), ("20",)]

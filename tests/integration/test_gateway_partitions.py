@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 from gateways import stock_client
 
@@ -23,3 +24,23 @@ def test_rows_when_the_log_has_no_form_for_their_partition_value_then_they_are_n
         table.delete("k is null")
         log.wait_for_snapshot()
         assert client.execute("SELECT v FROM t").fetchall() == [(1,)]
+
+
+def test_times_when_a_clients_zone_puts_them_into_partitions_then_known_only_where_utc_does_too(
+    settings: Settings, gateway_url: str
+) -> None:
+    with stock_client(gateway_url) as client:
+        client.execute("CREATE TABLE t (moment TIMESTAMPTZ)")
+        client.execute("ALTER TABLE t SET PARTITIONED BY (year(moment))")
+        client.execute("SET TimeZone = 'Asia/Tokyo'")
+        for years in (
+            "('2019-12-31 20:00:00+00'), ('2020-07-01 00:00:00+00')",
+            "('2021-01-01 00:00:00+00'), ('2021-12-31 14:00:00+00')",
+            "('infinity')",
+            "(NULL)",
+        ):
+            client.execute(f"INSERT INTO t VALUES {years}")
+        assert client.execute("SELECT count(*) FROM t WHERE year(moment) = 2020").fetchall() == [(2,)]
+    with psycopg.connect(settings.database_url) as conn:
+        known = conn.execute("SELECT partition_value FROM ducklake_file_partition_value ORDER BY data_file_id")
+        assert known.fetchall() == [("2021",), (None,)]

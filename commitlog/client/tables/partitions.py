@@ -18,12 +18,12 @@ PLAIN = r"[A-Za-z0-9_.+-]{0,80}"
 """Texts of partitions that are the names of their directories too; of others the hash is."""
 DIRECTORY = "commitlog_p"
 """What the directories of partitions are called, with the index of the partition key behind it."""
+PARTS_OF_TIMES = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
+"""Transforms of times, and where in the text of a date or timestamp, 2024-01-31 12:30:00, the part is."""
 
 _TRANSFORM = re.compile(r"(year|month|day|hour)\((.+)\)")
 _CALL = re.compile(r"\w+\s*\(.*\)")
 _BUCKET = re.compile(r"bucket\((\d{1,9}),\s*(.+)\)")
-# Where in the text of a date or timestamp, 2024-01-31 12:30:00, the part is.
-_PARTS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10), "hour": slice(11, 13)}
 
 
 def partition_specs(keys: str | Iterable[str | PartitionSpec]) -> tuple[PartitionSpec, ...]:
@@ -68,11 +68,24 @@ def partition_values_of(
         if statistic.null_count == record_count:
             values.append(None)
             continue
-        value = _one_value(key, statistic)
+        value = one_value(key, statistic)
         if value is None or not is_storable(value):
             return None
         values.append(value)
     return tuple(values)
+
+
+def one_value(key: PartitionKey, statistic: ColumnStatistics) -> Scalar:
+    """What all rows of a file have for a key, after the transform; None when its statistics, with times in UTC, prove none."""
+    low, high = statistic.min, statistic.max
+    if statistic.null_count != 0 or low is None or high is None:
+        return None
+    if key.transform == "identity":
+        return low if low == high else None
+    part = PARTS_OF_TIMES.get(key.transform)
+    if part is None or not _same_until(low, high, part.stop):
+        return None
+    return int(str(low)[part])
 
 
 def is_computed(key: PartitionKey, column: Column) -> bool:
@@ -107,18 +120,6 @@ def is_storable(value: Scalar) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _one_value(key: PartitionKey, statistic: ColumnStatistics) -> Scalar:
-    low, high = statistic.min, statistic.max
-    if statistic.null_count != 0 or low is None or high is None:
-        return None
-    if key.transform == "identity":
-        return low if low == high else None
-    part = _PARTS.get(key.transform)
-    if part is None or not _same_until(low, high, part.stop):
-        return None
-    return int(str(low)[part])
 
 
 def _same_until(low: Scalar, high: Scalar, end: int) -> bool:
