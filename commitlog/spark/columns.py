@@ -7,7 +7,7 @@ again is not; `scan_schema` puts the ids, and the values of columns younger than
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql import types as st
 
@@ -17,6 +17,8 @@ from commitlog.domain.model.types import ColumnType, quote
 from commitlog.errors import DataFileError
 
 FIELD_ID = "parquet.field.id"
+ELEMENT_IDS = "commitlog.element.ids"
+"""Metadata of a column: the field ids of the elements, keys and values in it, outer ones first. Spark has none for them."""
 DEFAULT = "EXISTS_DEFAULT"
 LONG_DIGITS = 18
 
@@ -155,6 +157,19 @@ def scan_schema(columns: Iterable[Column], scan_names: Mapping[int, str] | None 
     """
     names = scan_names or {}
     return st.StructType([_scan_field(column, names.get(column.column_id, column.name)) for column in columns])
+
+
+def field_metadata(column: Column) -> dict[str, object]:
+    """What a column that is written carries, so that the file has all its field ids."""
+    elements = list(_element_ids(column))
+    return {FIELD_ID: column.column_id, **({ELEMENT_IDS: elements} if elements else {})}
+
+
+def _element_ids(column: Column) -> Iterator[int]:
+    for child in column.children:
+        if column.type.name != "struct":
+            yield child.column_id
+        yield from _element_ids(child)
 
 
 def _scan_field(column: Column, name: str) -> st.StructField:

@@ -18,7 +18,7 @@ from commitlog.config import Settings
 from commitlog.errors import CommitLogError
 from commitlog.spark import append, compact, delete, merge, overwrite, read, stream_into, update
 
-TABLE, COPY = "main.people", "main.copy"
+TABLE, COPY, PLAIN = "main.people", "main.copy", "main.plain"
 SCHEMA = "id bigint, name string, tags array<struct<k: string, v: int>>"
 TAGS = "array(named_struct('k', 'a', 'v', CAST(id AS INT))) AS tags"
 
@@ -79,17 +79,25 @@ def main() -> None:
 
     append(rows(20, 30), TABLE, log=log)
     delete(spark, TABLE, "id % 10 = 3", log=log)
-    update(spark, TABLE, {"name": "'new'"}, [("id", "=", 25)], log=log)
-    merge(rows(29, 31), TABLE, ["id"], log=log)
-    compact(spark, TABLE, log=log)
-    found["native"] = ids(read(spark, TABLE, log=log))
     found["row"] = read(spark, TABLE, log=log).where("id = 25").first().asDict(recursive=True)
-    overwrite(rows(1, 2), TABLE, [("id", "<", 5)], check=True, log=log)
-    found["overwritten"] = ids(read(spark, TABLE, log=log))
-    try:
-        stream_into(TABLE, log=log)
-    except CommitLogError as error:
-        found["stream_into"] = str(error)
+    append(rows(0, 30).drop("tags"), PLAIN, log=log, create=True)
+    delete(spark, PLAIN, "id % 10 = 3", log=log)
+    update(spark, PLAIN, {"name": "'new'"}, [("id", "=", 25)], log=log)
+    merge(rows(29, 31).drop("tags"), PLAIN, ["id"], log=log)
+    compact(spark, PLAIN, log=log)
+    found["native"] = ids(read(spark, PLAIN, log=log))
+    found["updated"] = ids(read(spark, PLAIN, log=log).where("name = 'new'"))
+    overwrite(rows(1, 2).drop("tags"), PLAIN, [("id", "<", 5)], check=True, log=log)
+    found["overwritten"] = ids(read(spark, PLAIN, log=log))
+    for name, refused in {
+        "stream_into": lambda: stream_into(TABLE, log=log),
+        "compact": lambda: compact(spark, TABLE, rewrite_all=True, log=log),
+    }.items():
+        try:
+            refused()
+        except CommitLogError as error:
+            found[name] = str(error)
+    seen()
     print(json.dumps(found))
     spark.stop()
 

@@ -8,6 +8,7 @@ import pytest
 from drivers import told_by
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 
 NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
@@ -30,7 +31,11 @@ def test_connect_when_tables_are_written_read_and_followed_then_both_faces_work(
     assert found["format"] == [*range(5, 20)]
     assert found["copied"] == [*range(20)]
     assert found["native"] == [number for number in range(31) if number % 10 != 3]
-    assert found["row"] == {"id": 25, "name": "new", "tags": [{"k": "a", "v": 25}]}
+    assert found["updated"] == [25]
+    assert found["row"] == {"id": 25, "name": "n25", "tags": [{"k": "a", "v": 25}]}
+    with open_lake(settings.database_url) as duck:
+        assert duck.execute(f"SELECT tags FROM {TABLE} WHERE id = 25").fetchall() == [([{"k": "a", "v": 25}],)]
+    assert "no field ids for what is in lists and maps (tags)" in found["compact"]
     assert found["overwritten"] == [1, *(number for number in range(5, 31) if number % 10 != 3)]
     assert "Spark Connect" in found["stream_into"]
     assert "format('commitlog')" in found["stream_into"]

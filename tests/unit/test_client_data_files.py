@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commitlog.client.files.data_files import read_data_file
+from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.client.files.footers import TAIL_BYTES
 from commitlog.client.tables.arrow_types import columns_of
 from commitlog.client.tables.overlay import altered_by, define_new
@@ -229,6 +230,21 @@ def test_read_data_file_when_with_ids_then_matched_by_them_alone(tmp_path: Path)
     assert file.name_mapping is None
     assert isinstance(file.statistics, tuple)
     assert [(each.column, each.min) for each in file.statistics] == [("b", 5), ("a", "x")]
+
+
+def test_read_data_file_when_only_columns_have_ids_then_mapped_by_name_unless_rows_carry_theirs(tmp_path: Path) -> None:
+    definition = table(ColumnSpec("l", "list(int64)"), ColumnSpec("s", "struct(a int64, b int64)"))
+    pair = pa.struct([with_id("was_b", pa.int64(), 5), pa.field("a", pa.int64())])
+    fields = [with_id("was_s", pair, 3), with_id("was_l", pa.list_(pa.int64()), 1)]
+    data = pa.table([[{"was_b": 2, "a": 1}], [[1]]], schema=pa.schema(fields))
+    assert described(tmp_path, data, definition).name_mapping == (
+        MappedColumn("was_s", "s", (MappedColumn("was_b", "b"), MappedColumn("a", "a"))),
+        MappedColumn("was_l", "l", (MappedColumn("list", "element"),)),
+    )
+    carrying = data.append_column(with_id(ROW_ID, pa.int64(), ROW_ID_FIELD), [[7]])
+    path = write(tmp_path / "carrying.parquet", carrying)
+    with pytest.raises(DataFileError, match=r"field ids alone, and was_s\.a, was_l\.element have none"):
+        read_data_file(path, definition, table_path=None, carries_row_ids=True)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 """How the columns of files are those of their table: worked out once for all files of a schema.
 
 Everything that does not fit is said at once: which column, what the table expects and what the file has. A file
-without field ids is mapped by name; one with ids is matched by them alone.
+without field ids is mapped by name; one with ids is matched by them alone, and mapped by its names nevertheless where nested
+fields have none: readers would find nothing in these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ class FlatColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """The columns of all files of one schema, as those of one table; ``name_mapping`` is None where they have field ids."""
+    """The columns of all files of one schema, as those of one table; ``name_mapping`` is None where all have field ids."""
 
     flat: tuple[FlatColumn, ...]
     name_mapping: tuple[MappedColumn, ...] | None
@@ -89,7 +90,14 @@ def file_columns(place: str, metadata: Any, table: TableDefinition, *, carries_r
 def _columns(place: str, schema: pa.Schema, table: TableDefinition, carries_row_ids: bool) -> FileColumns:
     fields = [each for each in schema if not (carries_row_ids and _field_id(each) == ROW_ID_FIELD)]
     pairs = _matched(place, pa.schema(fields), table)
-    mapping = None if _has_ids(schema) else tuple(_mapping(column, field) for column, field in pairs)
+    without = [name for field in fields for name in _without_id(field, field.name)]
+    if without and len(fields) < len(schema):
+        raise DataFileError(
+            f"{place} carries the ids of its rows, which readers find by field ids alone, and {', '.join(without[:20])} "
+            f"{'has' if len(without) == 1 else 'have'} none: write it with the table's, also for what is in lists and maps"
+        )
+    by_id = _has_ids(fields)
+    mapping = tuple(_mapping(column, field, by_id=by_id) for column, field in pairs) if without else None
     return FileColumns(tuple(flat_columns(schema, {field.name: column for column, field in pairs})), mapping)
 
 
@@ -108,8 +116,15 @@ def _field_id(field: pa.Field) -> int | None:
     return None if value is None or int(value) < 0 else int(value)
 
 
-def _has_ids(schema: pa.Schema) -> bool:
-    return any(_field_id(field) is not None for field in schema)
+def _has_ids(fields: Iterable[pa.Field]) -> bool:
+    return any(_field_id(field) is not None for field in fields)
+
+
+def _without_id(field: pa.Field, where: str) -> Iterator[str]:
+    if _field_id(field) is None:
+        yield where
+    for inner in fields_of(field.type):
+        yield from _without_id(inner, f"{where}.{inner.name}")
 
 
 def _matched(place: str, schema: pa.Schema, table: TableDefinition) -> list[tuple[Column, pa.Field]]:
@@ -211,13 +226,13 @@ def _shown(found: pa.DataType) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _mapping(column: Column, field: pa.Field, source_name: str | None = None) -> MappedColumn:
+def _mapping(column: Column, field: pa.Field, source_name: str | None = None, *, by_id: bool) -> MappedColumn:
     inner = list(fields_of(field.type))
     if column.type.name == "struct":
-        pairs = [(_child_of(column, each, by_id=False), each, each.name) for each in inner]
-        children = tuple(_mapping(child, each, name) for child, each, name in pairs if child is not None)
+        pairs = [(_child_of(column, each, by_id=by_id), each, each.name) for each in inner]
+        children = tuple(_mapping(child, each, name, by_id=by_id) for child, each, name in pairs if child is not None)
     elif column.type.name == "list":
-        children = (_mapping(column.children[0], inner[0], _LIST_CHILD),)
+        children = (_mapping(column.children[0], inner[0], _LIST_CHILD, by_id=by_id),)
     else:
-        children = tuple(_mapping(c, each, c.name) for c, each in zip(column.children, inner, strict=True))
+        children = tuple(_mapping(c, each, c.name, by_id=by_id) for c, each in zip(column.children, inner, strict=True))
     return MappedColumn(field.name if source_name is None else source_name, column.name, children)

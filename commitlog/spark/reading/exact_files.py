@@ -2,22 +2,16 @@
 
 Spark's own readers take paths, and look each of them up before they plan: by a job with a task for each file, once there are
 more than a few. `ExactFiles.java` hands Spark what the catalog knows already; tasks open the delete files of what they read by
-`KnownFile.java`, which they are sent. Both are compiled by Janino, which every Spark has, since it compiles each of its
-queries; only Spark Connect, whose driver is elsewhere, reads by paths (`listed_files`).
+`KnownFile.java`, which they are sent. Only Spark Connect, whose driver is elsewhere, reads by paths (`listed_files`).
 """
 
 from __future__ import annotations
 
-import atexit
-import shutil
 import struct
-import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +19,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.classic.column import Column as ClassicColumn
 
+from commitlog.spark.janino import COMPILING, compiler, send
 from commitlog.spark.reading.deleted_rows import without_deleted
 from commitlog.spark.reading.listed_files import listed_rows
 from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
@@ -41,8 +36,6 @@ _WORD_BITS = 32
 _ROW_INDEX = "_tmp_metadata_row_index"
 """A column of this name Spark's reader fills with where rows stand; as `_metadata.row_index` it makes an object of each row."""
 _KNOWN_FILE = "commitlog.KnownFile"
-_COMPILING = threading.Lock()
-_SENT: set[str] = set()
 _CHUNK_BYTES = 4 * 1024 * 1024
 
 
@@ -50,10 +43,9 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
     """The live rows of files as ``schema``; those that are ``placed`` with `FILE`, `POSITION` and `ROW_ID_START`."""
     if not hasattr(spark, "_jsparkSession"):
         return listed_rows(spark, files, schema, placed=placed)
-    # Two that come at once would each compile it, and Py4J, which knows classes by their names, would mix them up.
-    with _COMPILING:
+    with COMPILING:
         known_file, exact_files = _compiled(spark._jvm)
-        _send(spark, known_file)
+        send(spark, "commitlog-known-file", {_KNOWN_FILE: known_file})
         index = exact_files.newInstance()
     session = spark._jsparkSession
     read_as = _java_schema(spark, st.StructType([*schema.fields, st.StructField(_ROW_INDEX, st.LongType())]))
@@ -76,29 +68,10 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
 @lru_cache(maxsize=1)
 def _compiled(jvm: Any) -> tuple[bytes, Any]:
     """`KnownFile.java` as tasks load it, and the class of `ExactFiles.java`."""
-    known_file = _compiler(jvm, jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader(), "KnownFile")
-    exact_files = _compiler(jvm, known_file.getClassLoader(), "ExactFiles")
+    folder = Path(__file__).parent
+    known_file = compiler(jvm, folder / "KnownFile.java")
+    exact_files = compiler(jvm, folder / "ExactFiles.java", known_file.getClassLoader())
     return known_file.getBytecodes()[_KNOWN_FILE], exact_files.getClassLoader().loadClass("commitlog.ExactFiles")
-
-
-def _compiler(jvm: Any, above: Any, name: str) -> Any:
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(above)
-    compiler.cook(Path(__file__).with_name(f"{name}.java").read_text(encoding="utf-8"))
-    return compiler
-
-
-def _send(spark: SparkSession, known_file: bytes) -> None:
-    """Have the executors of the session load the class; once for each application."""
-    context = spark.sparkContext
-    if context.applicationId in _SENT:
-        return
-    folder = Path(tempfile.mkdtemp(prefix="commitlog-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with ZipFile(folder / "commitlog-known-file.jar", "w") as jar:
-        jar.writestr(_KNOWN_FILE.replace(".", "/") + ".class", known_file)
-    context._jsc.addJar(str(folder / "commitlog-known-file.jar"))
-    _SENT.add(context.applicationId)
 
 
 def _java_schema(spark: SparkSession, schema: st.StructType) -> Any:
@@ -142,7 +115,7 @@ def _is_live(index: Any) -> Expression:
 
 def bit_of(spark: SparkSession, bitmap: Expression, position: str) -> Expression:
     """The bit of a bitmap at a position, which is not beyond it; the lowest of a byte comes first."""
-    with _COMPILING:
+    with COMPILING:
         _, exact_files = _compiled(spark._jvm)
         return _bit(exact_files.newInstance(), bitmap, position)
 

@@ -18,7 +18,15 @@ from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidRequestError
-from commitlog.spark.columns import FIELD_ID, default_expression, identified_type, is_held, quoted, spark_type
+from commitlog.spark.columns import (
+    FIELD_ID,
+    default_expression,
+    field_metadata,
+    identified_type,
+    is_held,
+    quoted,
+    spark_type,
+)
 
 _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 _DIGITS = {st.ByteType: 3, st.ShortType: 5, st.IntegerType: 10, st.LongType: 19}
@@ -230,7 +238,7 @@ def _expression(column: Column, given: st.StructField | None) -> Expression:
     value = _missing(column) if given is None else _conformed(sf.col(quoted(given.name)), given.dataType, column)
     if not column.nullable and (given is None or given.nullable):
         value = sf.coalesce(value, sf.raise_error(sf.lit(f"column {column.name} may not be NULL")))
-    return value.alias(column.name, metadata={FIELD_ID: column.column_id})
+    return value.alias(column.name, metadata=field_metadata(column))
 
 
 def _missing(column: Column) -> Expression:

@@ -7,7 +7,7 @@ have, so what a refused write leaves behind can be told from what others wrote, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
@@ -19,12 +19,20 @@ from pyspark.sql import functions as sf
 from commitlog.client.files.lake import new_name
 from commitlog.client.files.removing import remove_files
 from commitlog.errors import DataFileError
+from commitlog.spark.writing.identified_files import save
 
-_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+_SETTINGS = {
+    # The default INT96 has no bounds in the footer.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # LEGACY are days of a calendar that no other reader takes them for.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
 _NO_MARKER = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
 
 _lock = Lock()
-_writes: dict[int, tuple[int, str | None]] = {}
+_writes: dict[int, tuple[int, dict[str, str | None]]] = {}
 
 
 def new_directory(table_path: str) -> str:
@@ -43,9 +51,10 @@ def write_parquet(df: DataFrame, directory: str, partition_by: Sequence[str] = (
     counted = Observation()
     is_counted = _may_be_elsewhere(df.sparkSession, directory)
     rows = df.observe(counted, sf.count(sf.lit(1)).alias("rows")) if is_counted else df
-    with _microseconds(df.sparkSession):
+    with _as_all_read_it(df.sparkSession):
         writer = rows.write.option(*_NO_MARKER).option("compression", "snappy")
-        (writer.partitionBy(*partition_by) if partition_by else writer).parquet(directory)
+        writer = writer.partitionBy(*partition_by) if partition_by else writer
+        save(writer, df.sparkSession, df.schema, directory)
     paths = sorted(_listed(directory))
     if is_counted:
         _check_all_here(paths, directory, counted.get["rows"])
@@ -102,17 +111,18 @@ def _listed(directory: str) -> Iterator[str]:
 
 
 @contextmanager
-def _microseconds(session: SparkSession) -> Iterator[None]:
-    """Timestamps as INT64 for the time of a write: the default INT96 has no bounds in the footer.
+def _as_all_read_it(session: SparkSession) -> Iterator[None]:
+    """Files are such that every reader finds the same values in them, for the time of a write.
 
-    The setting belongs to the session and no write can bring its own, so it is put back when the last of several
+    The settings belong to the session and no write can bring its own, so they are put back when the last of several
     concurrent writes ends.
     """
     with _lock:
-        writes, before = _writes.get(id(session), (0, None))
+        writes, before = _writes.get(id(session), (0, {}))
         if writes == 0:
-            before = session.conf.get(_TIMESTAMPS, None)
-            session.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
+            before = {name: session.conf.get(name, None) for name in _SETTINGS}
+            for name, value in _SETTINGS.items():
+                session.conf.set(name, value)
         _writes[id(session)] = (writes + 1, before)
     try:
         yield
@@ -121,7 +131,13 @@ def _microseconds(session: SparkSession) -> Iterator[None]:
             writes, before = _writes.pop(id(session))
             if writes > 1:
                 _writes[id(session)] = (writes - 1, before)
-            elif before is None:
-                session.conf.unset(_TIMESTAMPS)
             else:
-                session.conf.set(_TIMESTAMPS, before)
+                _put_back(session, before)
+
+
+def _put_back(session: SparkSession, before: Mapping[str, str | None]) -> None:
+    for name, value in before.items():
+        if value is None:
+            session.conf.unset(name)
+        else:
+            session.conf.set(name, value)

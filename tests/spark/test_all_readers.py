@@ -1,0 +1,68 @@
+"""What Spark has written, as each reader finds it: Spark itself, the client of Python, and stock DuckDB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from people import newest
+from pyspark.sql import DataFrame, SparkSession
+
+import commitlog.spark
+from commitlog.client import CommitLog
+from commitlog.client.reading.duckdb_client import open_lake
+from commitlog.config import Settings
+
+TABLE = "main.t"
+
+
+def found(spark: SparkSession, log: CommitLog, settings: Settings) -> list[dict[str, Any]]:
+    """The rows of the table, which all readers agree about."""
+    newest(log)
+    by_spark = commitlog.spark.table(spark, TABLE, log=log).read().orderBy("id").collect()
+    rows = [row.asDict(recursive=True) for row in by_spark]
+    by_python = log.table(TABLE).scan().to_arrow().sort_by("id").to_pylist(maps_as_pydicts="strict")
+    with open_lake(settings.database_url) as duck:
+        selected = duck.execute(f"FROM {TABLE} ORDER BY id")
+        names = [each[0] for each in selected.description]
+        by_duckdb = [dict(zip(names, row, strict=True)) for row in selected.fetchall()]
+    assert by_python == rows
+    assert by_duckdb == rows
+    return rows
+
+
+@pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["plain", "partitioned"])
+def test_lists_and_maps_when_spark_has_written_them_in_any_way_then_all_readers_find_them(
+    spark: SparkSession, log: CommitLog, settings: Settings, partition_by: list[str]
+) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    values = {
+        "l": "array(v, NULL)",
+        "m": "map('a', v)",
+        "s": "named_struct('x', array(v), 'y', v)",
+        "d": "array(array(named_struct('z', map(v, named_struct('e', array(v))))))",
+    }
+
+    def rows(pairs: dict[int, int]) -> DataFrame:
+        given = spark.createDataFrame([*pairs.items()], "id int, v int")
+        return given.selectExpr("id", "id % 2 AS p", *[f"{value} AS {name}" for name, value in values.items()])
+
+    def check(pairs: dict[int, int]) -> None:
+        assert found(spark, log, settings) == [
+            {
+                "id": id_, "p": id_ % 2, "l": [v, None], "m": {"a": v}, "s": {"x": [v], "y": v},
+                "d": [[{"z": {v: {"e": [v]}}}]],
+            }
+            for id_, v in pairs.items()
+        ]  # fmt: skip
+
+    t.append(rows({1: 1, 2: 2, 3: 3}), create=True, partition_by=partition_by)
+    check({1: 1, 2: 2, 3: 3})
+    with commitlog.spark.transaction(log=log) as tx:
+        tx.append(rows({4: 4}), TABLE)
+    t.overwrite(rows({1: 10}), where="id = 1")
+    t.update("id = 2", {name: value.replace("v", "20") for name, value in values.items()})
+    t.merge(rows({3: 30, 5: 50}), on="id").when_matched_update().when_not_matched_insert().commit()
+    check({1: 10, 2: 20, 3: 30, 4: 4, 5: 50})
+    t.compact(rewrite_all=True)
+    check({1: 10, 2: 20, 3: 30, 4: 4, 5: 50})
