@@ -67,6 +67,30 @@ def test_an_alteration_that_cannot_be_then_invalid_and_the_text_says_why(log: De
     assert why in str(log.refused("INVALID", step).detail)
 
 
+@pytest.mark.parametrize(
+    ("kind", "default", "kept"),
+    [
+        ("decimal(9,2)", "+1.5E1", "15.00"),
+        ("decimal(38,10)", "1234567890123456789012345678.0123456789", "1234567890123456789012345678.0123456789"),
+        ("timetz", "12:30:00.50 -0330", "12:30:00.5-03:30"),
+        ("timetz", "12:30", "12:30:00+00:00"),
+        ("timestamptz", "2024-01-01 12:30+0230", "2024-01-01 10:00:00+00"),
+        ("uuid", "{00000000-0000-0000-0000-00000000000A}", "00000000-0000-0000-0000-00000000000a"),
+        ("json", '{"a":  1}', '{"a":  1}'),
+        ("varchar", " x", " x"),
+    ],
+)
+def test_a_default_then_kept_in_a_form_that_every_reader_can_cast(
+    log: DecidedLog, kind: str, default: str, kept: str
+) -> None:
+    log.commit(alter("ADD_COLUMN", column={"name": "x", "type": kind, "default": default}))
+    added = log.state.tables[1].definition.columns[-1]
+    assert (added.initial_default, added.default) == (kept, kept)
+    log.commit(alter("SET_DEFAULT", name="x", default=None))
+    log.commit(alter("SET_DEFAULT", name="x", default=default))
+    assert log.state.tables[1].definition.columns[-1].default == kept
+
+
 def test_a_column_renamed_in_case_only_then_it_is_the_same_column(log: DecidedLog) -> None:
     log.commit(alter("RENAME_COLUMN", name="id", new_name="ID"))
     assert [column.name for column in log.state.tables[1].definition.columns] == ["ID", "v"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 
 from commitlog.domain.model import (
     ColumnSpec,
@@ -83,6 +84,9 @@ def default_text(name: str, data_type: ColumnType, default: str | None) -> str |
         raise InvalidChangeError(
             InvalidCode.DEFAULT_INVALID, f"column {quoted(name)}: the default {default!r} {error}"
         ) from None
+    if isinstance(canonical, Decimal):
+        # With all its digits, as the stock client has it.
+        return f"{canonical:.{data_type.scale}f}"
     return timetz_text(default) if data_type.name == "timetz" else value_text(data_type, canonical)
 
 
