@@ -30,8 +30,8 @@ _OPERATORS: Mapping[str, FilterOp] = {
     "IsNull": FilterOp.IS_NULL,
     "IsNotNull": FilterOp.IS_NOT_NULL,
 }
-_GREGORIAN_SINCE = "1583"
-"""Days before have two names."""
+_SINCE = {"date": "1583", "timestamptz": "1900-01-02"}
+"""Days before have two names. In moments before, Java's Timestamp has another offset of the zone than Spark."""
 _VALUES: Mapping[str, Callable[[Any], Scalar]] = {
     **dict.fromkeys(INTEGER_BITS, lambda value: scalar(int(value)) if value == int(value) else None),
     "boolean": bool,
@@ -117,7 +117,7 @@ def _value(given: Any, column: Column) -> Scalar:
         return None
     is_time = column.type.name in ("date", "timestamptz")
     value = of_type(_time_text(given) if is_time else given)
-    if is_time and not _GREGORIAN_SINCE <= str(value) <= "9999":
+    if is_time and not _SINCE[column.type.name] <= str(value) <= "9999":
         return None
     try:
         canonical_value(column.type, value)
