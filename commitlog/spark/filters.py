@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 from commitlog.client.tables.filters import is_one, predicates
 from commitlog.domain.model import Predicate
 from commitlog.errors import InvalidRequestError
+from commitlog.spark.columns import quoted
 
 Where: TypeAlias = "str | Expression | tuple[Any, ...] | Sequence[tuple[Any, ...]] | None"
 """SQL, an expression of Spark's, or a conjunction of ``(column, op, value)``, of which one may stand alone. Conditions of one
@@ -68,7 +69,7 @@ def condition(where: Where) -> Expression:
         return sf.expr(where)
     conjunction(where)
     given: Sequence[Any] = [where] if is_one(where) else [*(where or ())]
-    terms = [_OPERATORS[op](sf.col(f"`{column}`"), value[0] if value else None) for column, op, *value in given]
+    terms = [_OPERATORS[op](sf.col(quoted(column)), value[0] if value else None) for column, op, *value in given]
     return reduce(Expression.__and__, terms, sf.lit(True))
 
 

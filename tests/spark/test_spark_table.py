@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from people import TABLE, committed, duck_ids, files_below, files_now, rows
 from pyspark.sql import SparkSession
@@ -12,6 +14,7 @@ from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
 from commitlog.spark import SparkTable
+from commitlog.testing import InMemoryCommitLog
 
 
 @pytest.fixture
@@ -131,6 +134,33 @@ def test_merge_when_it_only_deletes_or_only_inserts_then_other_rows_stay(
     assert all_of(t) == [(1, "n1", 1), (3, "n3", 3), (4, "n4", 4)]
     t.merge(rows(spark, 3), on="id").when_not_matched_by_source_delete().commit()
     assert ids_of(t) == [3]
+
+
+@pytest.mark.parametrize(
+    ("on", "source"),
+    [
+        pytest.param(
+            "k", "SELECT k COLLATE UTF8_LCASE AS k, v FROM VALUES ('a', 10), ('B', 20) AS t(k, v)", id="collated"
+        ),
+        pytest.param("count", "SELECT `count`, v FROM VALUES ('a', 10), ('B', 20) AS t(`count`, v)", id="named count"),
+        pytest.param("k", "SELECT k, v FROM VALUES ('a', 10), ('B', 20), (NULL, 30), (NULL, 40) AS t(k, v)", id="NULL"),
+    ],
+)
+def test_merge_when_its_key_is_unusual_then_what_is_equal_matches_and_null_nothing(
+    spark: SparkSession, tmp_path: Path, on: str, source: str
+) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(spark.createDataFrame([("a", 1), ("B", 2), (None, 3)], f"`{on}` string, v int"), create=True)
+    t.merge(spark.sql(source), on=on).when_matched_update().when_not_matched_insert().commit()
+    others = [(None, 3), (None, 30), (None, 40)] if "NULL" in source else [(None, 3)]
+    assert [tuple(row) for row in t.read().orderBy("v").collect() if row[0] is None] == others
+    assert [tuple(row) for row in t.read().orderBy("v").collect() if row[0] is not None] == [("a", 10), ("B", 20)]
+
+
+def test_read_when_a_tuple_names_a_column_with_a_backtick_then_finds_it(spark: SparkSession, tmp_path: Path) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(spark.range(2).withColumnRenamed("id", "a`b"), create=True)
+    assert t.read(where=("a`b", "=", 1)).count() == 1
 
 
 def test_merge_when_it_is_said_wrongly_then_says_what_to_do(spark: SparkSession, people_table: SparkTable) -> None:

@@ -37,7 +37,8 @@ _SIDES = (
     "A merge names columns as source.x and target.x: of rows that are inserted there is source.x alone, of those that no row "
     "of the source matches target.x alone."
 )
-_BOUNDED_KEYS = (st.IntegralType, st.DateType, st.DecimalType, st.StringType)
+_BOUNDED_KEYS = (st.IntegralType, st.DateType, st.DecimalType)
+_APART, _ROWS = "_commitlog_apart", "_commitlog_rows"
 
 
 def merge(
@@ -169,10 +170,13 @@ class Merging:
         """DataFileError where keys are not unique."""
         names = [*map(quoted, self._keys)]
         types = {fold(each.name): each.dataType for each in self._given.schema.fields}
-        by_key = self._source.groupBy(*names).count()
-        bounded = [quoted(name) for name in self._keys if isinstance(types[fold(name)], _BOUNDED_KEYS)]
+        # Rows with a NULL key match nothing, and so are told apart.
+        is_null = sf.greatest(*[sf.col(name).isNull() for name in names], sf.lit(False))
+        apart = sf.when(is_null, sf.col(NUMBER)).alias(_APART)
+        by_key = self._source.groupBy(*names, apart).agg(sf.count("*").alias(_ROWS))
+        bounded = [quoted(name) for name in self._keys if _has_bounds(types[fold(name)])]
         ends = [f(name) for f in (sf.min, sf.max) for name in bounded]
-        most, row_count, *values = by_key.agg(sf.max("count"), sf.sum("count"), *ends).collect()[0]
+        most, row_count, *values = by_key.agg(sf.max(_ROWS), sf.sum(_ROWS), *ends).collect()[0]
         if most is not None and most > 1:
             raise DataFileError(
                 f"two rows of the source have the same {', '.join(self._keys)}: which one counts is not defined"
@@ -236,6 +240,11 @@ class Merging:
         others = [name for name in source.columns if fold(name) not in known]
         is_read = any(each.reads_expressions for each in self._clauses.all)
         return [name for name in others if is_read or name == NUMBER]
+
+
+def _has_bounds(data_type: st.DataType) -> bool:
+    """Whether the ends of values are their ends to the catalog too; text of another collation than by bytes has others."""
+    return isinstance(data_type, _BOUNDED_KEYS) or data_type == st.StringType()
 
 
 def _together(parts: Sequence[DataFrame]) -> DataFrame | None:
