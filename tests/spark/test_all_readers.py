@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -66,3 +68,40 @@ def test_lists_and_maps_when_spark_has_written_them_in_any_way_then_all_readers_
     check({1: 10, 2: 20, 3: 30, 4: 4, 5: 50})
     t.compact(rewrite_all=True)
     check({1: 10, 2: 20, 3: 30, 4: 4, 5: 50})
+
+
+SETTINGS = {
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+    "spark.sql.parquet.fieldId.write.enabled": "false",
+    "spark.sql.parquet.writeLegacyFormat": "true",
+}
+
+
+def test_rows_when_the_session_writes_parquet_of_other_times_then_all_readers_find_the_same_values(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        t.append(
+            spark.sql("SELECT 1 AS id, DATE '1500-01-01' AS d, 1.5BD AS n, array(DATE '1500-01-01') AS l"), create=True
+        )
+        t.update("id = 1", {"n": "2.5BD"})
+        assert {name: spark.conf.get(name) for name in SETTINGS} == SETTINGS
+    finally:
+        for name in SETTINGS:
+            spark.conf.unset(name)
+    day = date(1500, 1, 1)
+    assert found(spark, log, settings) == [{"id": 1, "d": day, "n": Decimal("2.5"), "l": [day]}]
+
+
+def test_append_when_it_lacks_unsigned_columns_then_all_readers_find_what_they_were_added_with(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(TABLE, {"id": "int64", "u": "uint8", "l": "list(uint32)"})
+    with log.transaction() as tx:
+        tx.alter(TABLE).add_column("w", "uint16", default=7)
+    commitlog.spark.table(spark, TABLE, log=log).append(spark.range(1))
+    assert found(spark, log, settings) == [{"id": 0, "u": None, "l": None, "w": 7}]

@@ -77,9 +77,16 @@ def test_fit_when_whole_numbers_are_for_doubles_and_decimals_then_taken_where_al
     )
 
 
-def test_fit_when_a_column_is_unsigned_then_says_what_can_write_it(spark: SparkSession) -> None:
-    with pytest.raises(DataFileError, match=r"column n is uint8, which Spark's writer has no type for"):
+def test_fit_when_a_column_is_unsigned_then_says_what_can_write_it_or_leaves_it_out(spark: SparkSession) -> None:
+    why = r"Spark's writer has no type for its uint8: use format\('commitlog'\)"
+    with pytest.raises(DataFileError, match=rf"column n is there, and {why}"):
         fit(spark.sql("SELECT 1 AS n"), table(ColumnSpec("n", "uint8")))
+    with pytest.raises(DataFileError, match=rf"column n is missing, and {why}"):
+        fit(spark.sql("SELECT 1 AS id"), table(ColumnSpec("id", "int32"), ColumnSpec("n", "uint8", nullable=False)))
+    with pytest.raises(DataFileError, match=rf"column s\.n is missing, and {why}"):
+        fit(spark.sql("SELECT named_struct('id', 1) AS s"), table(ColumnSpec("s", "struct(id int32, n uint8)")))
+    lacking = table(ColumnSpec("id", "int32"), ColumnSpec("n", "uint8"), ColumnSpec("l", "list(uint64)"))
+    assert fit(spark.sql("SELECT 1 AS id"), lacking).columns == ["id"]
 
 
 def test_fit_when_a_value_that_may_not_be_null_is_then_the_write_fails(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import types as st
 
 from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.types import fold
+from commitlog.domain.model.types import ColumnType, fold
 from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.columns import (
     FIELD_ID,
@@ -84,7 +84,7 @@ def _expressions(interface: str, schema: st.StructType, columns: tuple[Column, .
     return tuple(
         _expression(column, given.get(fold(column.name)))
         for column in columns
-        if fold(column.name) in given or is_held(column.type)
+        if fold(column.name) in given or _is_writable(column.type)
     )
 
 
@@ -164,7 +164,7 @@ def _unknown(given: st.StructField, table: TableDefinition) -> str:
 
 def _missing_problem(column: Column, where: str, *, by_arrow: bool) -> str | None:
     may_lack = column.nullable or column.default is not None
-    if is_held(column.type):
+    if _is_writable(column.type) or (by_arrow and is_held(column.type)):
         expected = f"{spark_type(column.type).simpleString()} ({column.type}, never NULL)"
         return None if may_lack else f"column {where} is missing, expected {expected}"
     # Spark's files are without it, and are read as if each row had what the column was added with.
@@ -172,7 +172,18 @@ def _missing_problem(column: Column, where: str, *, by_arrow: bool) -> str | Non
     return None if may_lack and is_told else f"column {where} is missing, and {_unheld(column)}"
 
 
+def _is_writable(data_type: ColumnType) -> bool:
+    """Whether Spark's writer has a type for it: it has none for unsigned numbers, which Spark holds as wider ones."""
+    return is_held(data_type) and not _is_unsigned(data_type)
+
+
+def _is_unsigned(data_type: ColumnType) -> bool:
+    return data_type.name.startswith("uint") or any(_is_unsigned(inner) for _, inner in data_type.fields)
+
+
 def _unheld(column: Column) -> str:
+    if is_held(column.type):
+        return f"Spark's writer has no type for its {column.type}: use format('commitlog')"
     return f"Spark has no type for its {column.type}: append such rows with log.table(...).append"
 
 
@@ -192,7 +203,7 @@ def _problems(column: Column, given: st.DataType, where: str, *, by_arrow: bool)
         yield from _problems(column.children[0], given.keyType, f"{where}.key", by_arrow=by_arrow)
         yield from _problems(column.children[1], given.valueType, f"{where}.value", by_arrow=by_arrow)
     elif column.type.name.startswith("uint") and not by_arrow:
-        yield f"column {where} is {column.type}, which Spark's writer has no type for: use format('commitlog')"
+        yield f"column {where} is there, and {_unheld(column)}"
     elif not _widens(given, expected):
         shown = f"expected {expected.simpleString()} ({column.type}), found {given.simpleString()}"
         is_plain = not isinstance(expected, _NESTED) and not isinstance(given, _NESTED)
@@ -209,6 +220,8 @@ def _field_problems(column: Column, given: st.StructType, where: str, *, by_arro
         name = f"{where}.{child.name}"
         if fold(child.name) in theirs:
             yield from _problems(child, theirs[fold(child.name)].dataType, name, by_arrow=by_arrow)
+        elif _is_unsigned(child.type) and not by_arrow:
+            yield f"column {name} is missing, and {_unheld(child)}"
         elif problem := _missing_problem(child, name, by_arrow=by_arrow):
             yield problem
     for folded, each in theirs.items():
