@@ -13,7 +13,7 @@ from pyspark.sql import types as st
 
 from commitlog.domain.model import ColumnSpec
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import ColumnType, quote
+from commitlog.domain.model.types import ColumnType, blob_bytes, quote
 from commitlog.errors import DataFileError
 
 FIELD_ID = "parquet.field.id"
@@ -175,7 +175,7 @@ def _element_ids(column: Column) -> Iterator[int]:
 def _scan_field(column: Column, name: str) -> st.StructField:
     metadata: dict[str, object] = {FIELD_ID: column.column_id}
     if column.initial_default is not None:
-        metadata[DEFAULT] = _scan_default(column, column.initial_default)
+        metadata[DEFAULT] = default_expression(spark_type(column.type), column.initial_default)
     return st.StructField(name, identified_type(column), True, metadata)
 
 
@@ -191,19 +191,16 @@ def identified_type(column: Column) -> st.DataType:
     return spark_type(column.type)
 
 
-def _scan_default(column: Column, text: str) -> str:
-    data_type = spark_type(column.type)
-    long_decimal = isinstance(data_type, st.DecimalType) and data_type.precision > LONG_DIGITS
-    if long_decimal or isinstance(data_type, st.BinaryType):
-        raise DataFileError(
-            f"column {column.name} was added with a default, and Spark takes none of type {column.type} from files: "
-            "compact the table, or read it with DuckDB"
-        )
-    return default_expression(data_type, text)
+def is_default_of_rows(field: st.StructField) -> bool:
+    """Whether files without the column have a default that Spark's reader knows only when it goes row by row."""
+    long_decimal = isinstance(field.dataType, st.DecimalType) and field.dataType.precision > LONG_DIGITS
+    return DEFAULT in field.metadata and (long_decimal or isinstance(field.dataType, st.BinaryType))
 
 
 def default_expression(data_type: st.DataType, text: str) -> str:
     """The SQL of a default's text as a value of the type."""
+    if isinstance(data_type, st.BinaryType):
+        return f"X'{blob_bytes(text).hex()}'"
     literal = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return f"CAST({literal} AS {data_type.simpleString().upper()})"
 

@@ -105,3 +105,21 @@ def test_append_when_it_lacks_unsigned_columns_then_all_readers_find_what_they_w
         tx.alter(TABLE).add_column("w", "uint16", default=7)
     commitlog.spark.table(spark, TABLE, log=log).append(spark.range(1))
     assert found(spark, log, settings) == [{"id": 0, "u": None, "l": None, "w": 7}]
+
+
+def test_rows_when_they_are_older_than_columns_with_wide_defaults_then_all_readers_find_these(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(spark.range(3), create=True)
+    with log.transaction() as tx:
+        alter = tx.alter(TABLE)
+        alter.add_column("d", "decimal(38,2)", default="123456789012345678901234.50")
+        alter.add_column("u", "uint64", default=2**64 - 1)
+        alter.add_column("b", "blob", default="a\\x00\\xFF")
+    newest(log)
+    given = {"d": Decimal("123456789012345678901234.50"), "u": 2**64 - 1, "b": b"a\x00\xff"}
+    assert found(spark, log, settings) == [{"id": id_, **given} for id_ in range(3)]
+    t.delete("id = 1")
+    assert found(spark, log, settings) == [{"id": id_, **given} for id_ in (0, 2)]
+    assert t.read().select("id").count() == 2

@@ -65,13 +65,6 @@ def test_scan_schema_when_a_column_was_added_with_a_default_then_carries_it_as_s
     assert scan_schema([column])["c"].metadata["EXISTS_DEFAULT"] == "CAST('it\\'s' AS STRING)"
 
 
-@pytest.mark.parametrize("name", ["decimal(38,0)", "blob"])
-def test_scan_schema_when_spark_takes_no_such_default_then_says_so(name: str) -> None:
-    column = build_column(ColumnSpec("c", name), 3).replace(initial_default="1")
-    with pytest.raises(DataFileError, match="column c was added with a default"):
-        scan_schema([column])
-
-
 def test_columns_of_when_a_nested_column_and_one_that_spark_cannot_hold_are_there_then_finds_the_nested_one() -> None:
     specs = (ColumnSpec("u", "uuid"), ColumnSpec("tags", "list(struct(k varchar, v int32))"))
     known = define(CreateTable("main", "t", specs), table_id=1, schema_id=0, partition_id=None).columns

@@ -91,11 +91,11 @@ public class ExactFiles implements FileIndex {
         return found;
     }
 
-    /** The rows of all files, with what is known of their file as further columns. */
-    public Dataset rows(SparkSession session, StructType schema) {
+    /** The rows of all files, read by the settings of `reading`, with what is known of their file as further columns. */
+    public Dataset rows(SparkSession session, SparkSession reading, StructType schema) {
         Map options = (Map) Map$.MODULE$.empty();
         return session.baseRelationToDataFrame(
-            new HadoopFsRelation(this, known, schema, Option.empty(), new ParquetFileFormat(), options, session));
+            new HadoopFsRelation(this, known, schema, Option.empty(), new ParquetFileFormat(), options, reading));
     }
 
     /** Whether rows are read in columns, so that what is known of a file is not copied for each row. */

@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.classic.column import Column as ClassicColumn
 
+from commitlog.spark.columns import is_default_of_rows
 from commitlog.spark.janino import COMPILING, compiler, send
 from commitlog.spark.reading.deleted_rows import without_deleted
 from commitlog.spark.reading.listed_files import listed_rows
@@ -48,15 +49,16 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
         send(spark, "commitlog-known-file", {_KNOWN_FILE: known_file})
         index = exact_files.newInstance()
     session = spark._jsparkSession
+    reading = session if not any(map(is_default_of_rows, schema.fields)) else _by_row(session)
     read_as = _java_schema(spark, st.StructType([*schema.fields, st.StructField(_ROW_INDEX, st.LongType())]))
     has_deleted = any(each.has_deleted for each in files)
     # Rows that are not read in columns, as those of wide tables are not, would each get a copy of the bitmap.
     all_read = st.StructType([*schema.fields, *_KNOWN.fields, st.StructField(POSITION, st.LongType())])
-    in_scan = has_deleted and bool(index.isColumnar(session, _java_schema(spark, all_read)))
+    in_scan = has_deleted and bool(index.isColumnar(reading, _java_schema(spark, all_read)))
     index.begin(session, _java_schema(spark, _KNOWN))
     for chunk in _chunks(files, deleted=in_scan):
         index.add(chunk)
-    rows = DataFrame(index.rows(session, read_as), spark)
+    rows = DataFrame(index.rows(session, reading, read_as), spark)
     if not (placed or has_deleted):
         return rows.drop(_ROW_INDEX, *_KNOWN.names)
     rows = rows.withColumnRenamed(_ROW_INDEX, POSITION)
@@ -72,6 +74,13 @@ def _compiled(jvm: Any) -> tuple[bytes, Any]:
     known_file = compiler(jvm, folder / "KnownFile.java")
     exact_files = compiler(jvm, folder / "ExactFiles.java", known_file.getClassLoader())
     return known_file.getBytecodes()[_KNOWN_FILE], exact_files.getClassLoader().loadClass("commitlog.ExactFiles")
+
+
+def _by_row(session: Any) -> Any:
+    """A session like this one that reads files row by row."""
+    found = session.cloneSession()
+    found.conf().set("spark.sql.parquet.enableVectorizedReader", "false")
+    return found
 
 
 def _java_schema(spark: SparkSession, schema: st.StructType) -> Any:
