@@ -5,7 +5,7 @@ from __future__ import annotations
 from commitlog.adoption.definitions import SourceColumn, SourceTable
 from commitlog.adoption.files import typed
 from commitlog.adoption.source import CatalogRows, Row
-from commitlog.client.tables.partitions import PARTS_OF_TIMES, one_value
+from commitlog.client.tables.partitions import PARTS_OF_TIMES, is_storable, one_value
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import PartitionKey
 
@@ -41,7 +41,7 @@ def partition_values(catalog: CatalogRows, row: Row, table: SourceTable) -> tupl
     for index, (column_id, transform) in enumerate(table.partition_by):
         column, text = columns[column_id], told.get(index)
         value = typed(column.type_name if transform == "identity" else "varchar", text)
-        if value is None and text is not None:
+        if text is not None and (value is None or not is_storable(value)):
             return None  # As a partition value, None would say NULL.
         if transform in PARTS_OF_TIMES and (text is None or column.type_name == "timestamptz"):
             bounds = next((each for each in statistics(catalog, row, table) if each.column == column.name), None)

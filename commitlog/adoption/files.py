@@ -7,6 +7,7 @@ client's own reader and writer are used, so that every type comes out as it woul
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from commitlog.adoption.definitions import SourceColumn, SourceTable
 from commitlog.adoption.source import CATALOG, SourceLake, file_text, quoted, text
-from commitlog.domain.model import ColumnStatistics, DataFile, DeleteFile, Scalar
+from commitlog.domain.model import BIGINT_MAX, ColumnStatistics, DataFile, DeleteFile, Scalar
 from commitlog.domain.model.defining import default_value
 from commitlog.domain.model.types import NESTED, parse_type
 from commitlog.errors import AdoptionError
@@ -249,7 +250,7 @@ def _statistics(path: str, data_type: str, told: Mapping[str, str | None]) -> Co
 
 
 def typed(data_type: str, value: str | None) -> Scalar:
-    """A bound as a value of the column's type; None when it is not one."""
+    """A text as a value of the column's type, in the log's form; None when it has none for it."""
     if value is None or data_type in NESTED:
         return None
     if data_type in ("varchar", "uuid", "json"):
@@ -258,7 +259,11 @@ def typed(data_type: str, value: str | None) -> Scalar:
         found = default_value(parse_type(data_type), value)
     except ValueError:
         return None
-    return found if not isinstance(found, list | dict) else None
+    if isinstance(found, int) and abs(found) > BIGINT_MAX:
+        return str(found)
+    if isinstance(found, list | dict) or (isinstance(found, float) and not math.isfinite(found)):
+        return None
+    return found
 
 
 def _value(inlined: str, data_type: str, column: SourceColumn) -> str:

@@ -44,3 +44,30 @@ def test_times_when_a_clients_zone_puts_them_into_partitions_then_known_only_whe
     with psycopg.connect(settings.database_url) as conn:
         known = conn.execute("SELECT partition_value FROM ducklake_file_partition_value ORDER BY data_file_id")
         assert known.fetchall() == [("2021",), (None,)]
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("UBIGINT", "18446744073709551615"),
+        ("HUGEINT", "-100000000000000000000"),
+        ("DOUBLE", "nan"),
+        ("FLOAT", "-inf"),
+        ("VARCHAR", "a\tb"),
+        ("VARCHAR", "a\r\n"),
+    ],
+)
+def test_a_value_when_a_client_inserts_it_then_it_is_there_and_found(
+    settings: Settings, gateway_url: str, kind: str, value: str, is_partitioned: bool
+) -> None:
+    with stock_client(gateway_url) as client, CommitLog.connect(settings=settings) as log:
+        client.execute(f"CREATE TABLE t (k {kind}, v INTEGER)")
+        if is_partitioned:
+            client.execute("ALTER TABLE t SET PARTITIONED BY (k)")
+        client.execute(f"INSERT INTO t VALUES (?::{kind}, 1), (NULL, 2)", [value])
+        client.execute(f"INSERT INTO t VALUES (?::{kind}, 3)", ["1"])
+        assert client.execute(f"SELECT v FROM t WHERE k = ?::{kind}", [value]).fetchall() == [(1,)]
+        assert client.execute("SELECT v FROM t WHERE k IS NULL").fetchall() == [(2,)]
+        found = log.table("main.t").scan(columns=["v"], where="k is not null").to_arrow()["v"].to_pylist()
+        assert sorted(found) == [1, 3]
