@@ -253,7 +253,8 @@ def _remove(unused: Sequence[str]) -> None:
 def _why(outcome: SubmittedOutcome) -> str:
     more = len(outcome.conflicts) - 1
     also = f" (and {more} more)" if more > 0 else ""
+    advice = "" if outcome.reason is m.Reason.INVALID else "; read again and repeat the transaction"
     return (
         f"{outcome.detail}{also}; nothing was committed, and the files written for it are removed. "
-        f"`commitlog explain {outcome.proposal_id}` tells more; read again and repeat the transaction"
+        f"`commitlog explain {outcome.proposal_id}` tells more{advice}"
     )

@@ -141,3 +141,16 @@ def test_rows_when_one_transaction_inserts_and_changes_them_then_what_is_left_is
         assert max(row_ids.values()) < 10
         client.execute("UPDATE t SET v = 'again' WHERE id = 5")
         assert client.execute("SELECT v FROM t WHERE id = 5").fetchall() == [("again",)]
+
+
+def test_a_refusal_when_no_repeat_could_help_then_does_not_advise_one(settings: Settings, gateway_url: str) -> None:
+    with stock_client(gateway_url) as first, stock_client(gateway_url) as second:
+        first.execute("CREATE TABLE t (id INTEGER)")
+        with pytest.raises(duckdb.Error, match="does not fit") as invalid:
+            first.execute("ALTER TABLE t ADD COLUMN price DECIMAL(10, 2) DEFAULT 1.239")
+        assert "tells more" in str(invalid.value)
+        assert "repeat" not in str(invalid.value)
+        second.execute("BEGIN; INSERT INTO t VALUES (1)")
+        first.execute("DROP TABLE t")
+        with pytest.raises(duckdb.Error, match="tells more; read again and repeat the transaction"):
+            second.execute("COMMIT")
