@@ -287,6 +287,11 @@ class Catalog(CatalogReader):
             found.setdefault(fold(name), set()).add(column_id)
         return {name: frozenset(ids) for name, ids in found.items()}
 
+    def column_types_before(self, table_id: int) -> list[tuple[int, str, int]]:
+        """The types that top-level columns of the table had before others, by column id, each with the snapshot that ended it,
+        earlier ones first."""
+        return [(*row,) for row in self._select(statements.COLUMN_TYPES_BEFORE, (table_id,))]
+
     # --- contents -----------------------------------------------------------------------------------------------------
 
     @of_one_moment

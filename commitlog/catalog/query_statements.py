@@ -49,6 +49,12 @@ TABLES_AT = sql.SQL("""
     AND s.begin_snapshot <= %s AND (s.end_snapshot IS NULL OR s.end_snapshot > %s) ORDER BY 1, 2""")
 COLUMN_NAMES_EVER = sql.SQL("""
     SELECT DISTINCT column_name, column_id FROM ducklake_column WHERE table_id = %s AND parent_column IS NULL""")
+COLUMN_TYPES_BEFORE = sql.SQL("""
+    SELECT column_id, column_type, end_snapshot FROM ducklake_column c
+    WHERE table_id = %s AND parent_column IS NULL AND begin_snapshot < end_snapshot AND EXISTS (
+        SELECT FROM ducklake_column n WHERE n.table_id = c.table_id AND n.column_id = c.column_id
+        AND n.begin_snapshot = c.end_snapshot AND n.column_type <> c.column_type)
+    ORDER BY end_snapshot""")
 TABLE_AT = sql.SQL("""
     SELECT t.table_id, t.table_name, t.schema_id, s.schema_name,
         (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL) || s.path || t.path,

@@ -6,6 +6,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from people import newest
 from pyspark.sql import DataFrame, SparkSession
@@ -123,3 +124,21 @@ def test_rows_when_they_are_older_than_columns_with_wide_defaults_then_all_reade
     t.delete("id = 1")
     assert found(spark, log, settings) == [{"id": id_, **given} for id_ in (0, 2)]
     assert t.read().select("id").count() == 2
+
+
+def test_rows_when_they_are_older_than_a_columns_type_of_64_bits_then_all_readers_find_them(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(TABLE, {"id": "int64", "u": "uint32"})
+    log.table(TABLE).append(pa.table({"id": [1], "u": pa.array([2**32 - 1], pa.uint32())}))
+    with log.transaction() as tx:
+        tx.alter(TABLE).rename_column("u", "v")
+    with log.transaction() as tx:
+        tx.alter(TABLE).set_type("v", "uint64")
+    log.table(TABLE).append(pa.table({"id": [2], "v": pa.array([2**64 - 1], pa.uint64())}))
+    assert found(spark, log, settings) == [{"id": 1, "v": 2**32 - 1}, {"id": 2, "v": 2**64 - 1}]
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    assert t.read(where=f"v > {2**32}").count() == t.read().where(f"v < {2**32}").count() == 1
+    t.delete(f"v = {2**32 - 1}")
+    assert found(spark, log, settings) == [{"id": 2, "v": 2**64 - 1}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -68,6 +69,16 @@ class MemoryCatalog(MemoryContents):
                 for column in definition.columns:
                     found.setdefault(fold(column.name), set()).add(column.column_id)
         return {name: frozenset(ids) for name, ids in found.items()}
+
+    def column_types_before(self, table_id: int) -> list[tuple[int, str, int]]:
+        with self._lock:
+            versions = self._definitions.get(table_id, [])
+            return [
+                (column.column_id, str(column.type), until)
+                for (_, before), (until, after) in pairwise(versions)
+                for column in before.columns
+                if any(each.column_id == column.column_id and each.type != column.type for each in after.columns)
+            ]
 
     def inlined_rows_at(self, table_id: int, snapshot_id: int) -> list[dict[str, Any]]:
         columns = self.definition_at(table_id, snapshot_id).columns if table_id in self._definitions else ()

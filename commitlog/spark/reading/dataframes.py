@@ -7,8 +7,9 @@ their rows are deleted, and which rows are in no file. Files without deleted row
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column as Expression
@@ -19,12 +20,14 @@ from pyspark.sql import types as st
 from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import fold
+from commitlog.domain.model.types import fold, parse_type
 from commitlog.spark.columns import FIELD_ID, default_expression, quoted, scan_schema, spark_type
 from commitlog.spark.reading.exact_files import file_rows
 from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
+_Mapping: TypeAlias = "tuple[MappedColumn, ...] | None"
+_StoredTypes: TypeAlias = "tuple[tuple[int, str], ...]"
 NO_METADATA: Mapping[str, str] = {}
 
 
@@ -51,10 +54,10 @@ def dataframe(spark: SparkSession, scan: Scan, metadata: Mapping[str, str] = NO_
     """The rows of ``scan``, with the table's columns in its order; ``metadata`` is what each of them carries."""
     parts = [
         rows
-        for mapping, files in _by_mapping(scan.files).items()
+        for (mapping, stored_types), files in _alike(scan.files).items()
         for some in ([each for each in files if not each.has_deleted], [each for each in files if each.has_deleted])
         if some
-        for rows in [_rows(spark, scan, mapping, some, metadata=metadata)]
+        for rows in [_rows(spark, scan, mapping, stored_types, some, metadata=metadata)]
     ]
     if scan.inlined.num_rows or not parts:
         parts.append(typed_rows(spark, scan.columns, scan.inlined, metadata=metadata))
@@ -72,30 +75,34 @@ def with_row_ids(spark: SparkSession, scan: Scan) -> DataFrame:
 
 
 def _standing(spark: SparkSession, scan: Scan, *more: str) -> DataFrame:
-    parts = [_rows(spark, scan, mapping, files, *more) for mapping, files in _by_mapping(scan.files).items()]
+    parts = [_rows(spark, scan, *alike, files, *more) for alike, files in _alike(scan.files).items()]
     if not parts:
         none = [sf.lit(0).cast("bigint").alias(name) for name in more]
         return typed_rows(spark, scan.columns, scan.inlined).where("false").select("*", *none)
     return reduce(DataFrame.union, parts)
 
 
-def _by_mapping(files: Iterable[ScanFile]) -> dict[tuple[MappedColumn, ...] | None, list[ScanFile]]:
-    groups: dict[tuple[MappedColumn, ...] | None, list[ScanFile]] = {}
+def _alike(files: Iterable[ScanFile]) -> dict[tuple[_Mapping, _StoredTypes], list[ScanFile]]:
+    """The files by what tells how they are read."""
+    groups: dict[tuple[_Mapping, _StoredTypes], list[ScanFile]] = {}
     for each in files:
-        groups.setdefault(each.name_mapping, []).append(each)
+        groups.setdefault((each.name_mapping, each.stored_types), []).append(each)
     return groups
 
 
 def _rows(
     spark: SparkSession,
     scan: Scan,
-    mapping: tuple[MappedColumn, ...] | None,
+    mapping: _Mapping,
+    stored_types: _StoredTypes,
     files: Sequence[ScanFile],
     *more: str,
     metadata: Mapping[str, str] = NO_METADATA,
 ) -> DataFrame:
-    """The live rows of files of one mapping as the table's columns, and ``more`` of those that tell of each row."""
+    """The live rows of files that are alike as the table's columns, and ``more`` of those that tell of each row."""
     spark.conf.set(FIELD_IDS, "true")
+    wider = {c.name: spark_type(c.type) for c in scan.columns if c.column_id in dict(stored_types)}
+    scan = replace(scan, columns=_as_stored(scan.columns, stored_types))
     row_ids = ROW_ID in more
     schema, chosen = _by_field_id(scan, metadata, row_ids) if mapping is None else _by_name(scan, mapping, metadata)
     rows = file_rows(spark, files, schema, placed=bool(more))
@@ -103,7 +110,17 @@ def _rows(
         # Rows that do not carry their id have the one that follows from where they stand.
         counted = f"{ROW_ID_START} + {POSITION}"
         chosen.append(sf.expr(f"{f'coalesce({ROW_ID}, {counted})' if mapping is None else counted} AS {ROW_ID}"))
-    return rows.select(*chosen, *[name for name in more if name != ROW_ID])
+    selected = rows.select(*chosen, *[name for name in more if name != ROW_ID])
+    if not wider:
+        return selected
+    return selected.withColumns(
+        {name: sf.col(quoted(name)).cast(kind).alias(name, metadata={**metadata}) for name, kind in wider.items()}
+    )
+
+
+def _as_stored(columns: Sequence[Column], stored_types: _StoredTypes) -> tuple[Column, ...]:
+    types = {column_id: parse_type(text) for column_id, text in stored_types}
+    return tuple(each.replace(type=types.get(each.column_id, each.type)) for each in columns)
 
 
 def _by_field_id(scan: Scan, metadata: Mapping[str, str], row_ids: bool) -> tuple[st.StructType, list[Expression]]:

@@ -112,7 +112,10 @@ def scan_at(
     if found is None:
         raise missing_table(name, snapshot_id, catalog)
     names = catalog.column_names_ever(found.definition.table_id)
-    files = tuple(map(_scan_file, catalog.files_at(found, snapshot_id, after=after, where=where)))
+    unsigned = {each.column_id for each in found.definition.columns if each.type.name == "uint64"}
+    types = catalog.column_types_before(found.definition.table_id) if unsigned else []
+    before = [each for each in types if each[0] in unsigned]
+    files = tuple(_scan_file(each, before) for each in catalog.files_at(found, snapshot_id, after=after, where=where))
     return Scan(
         snapshot_id=snapshot_id,
         table_id=found.definition.table_id,
@@ -123,7 +126,9 @@ def scan_at(
     )
 
 
-def _scan_file(file: CatalogFile) -> ScanFile:
+def _scan_file(file: CatalogFile, types_before: Sequence[tuple[int, str, int]]) -> ScanFile:
+    # Of several types that came later than the file, the first to end is its own.
+    stored = {id_: name for id_, name, until in reversed(types_before) if file.begin_snapshot < until}
     return ScanFile(
         data_file_id=file.data_file_id,
         path=file.path,
@@ -135,6 +140,7 @@ def _scan_file(file: CatalogFile) -> ScanFile:
         name_mapping=file.name_mapping,
         partition_values=file.partition_values,
         row_id_start=file.row_id_start,
+        stored_types=tuple(stored.items()),
     )
 
 

@@ -19,7 +19,8 @@ class ScanFile:
     """One data file of a snapshot, and which of its rows are deleted: those of its delete file, which who reads the rows opens,
     and those ``deleted`` beside it.
 
-    Without ``row_id_start`` the file carries the ids of its rows.
+    Without ``row_id_start`` the file carries the ids of its rows. Columns of ``stored_types``, by their ids, have these in the
+    file: Spark's reader does not widen them to the table's.
     """
 
     data_file_id: int
@@ -32,6 +33,7 @@ class ScanFile:
     name_mapping: tuple[MappedColumn, ...] | None = None
     partition_values: tuple[str | None, ...] | None = None
     row_id_start: int | None = None
+    stored_types: tuple[tuple[int, str], ...] = ()
 
     @property
     def has_deleted(self) -> bool:
