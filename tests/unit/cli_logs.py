@@ -21,6 +21,8 @@ class CliLog:
     def __init__(self, log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log = log
         monkeypatch.setattr(CommitLog, "connect", lambda **_: log)
+        # A command closes its connection; the log, which this one is, goes on.
+        monkeypatch.setattr(log, "close", lambda: None)
         monkeypatch.setattr(CatalogReader, "connected", lambda _: nullcontext())
 
     def run(self, *arguments: str, given: str | None = None, code: int = 0) -> Result:

@@ -41,7 +41,7 @@ SPARK_OUTSIDE = _names(
     "client catalog.queries catalog.reader catalog.table_changes catalog.census "
     "domain log.results log.chain log.codec errors config"
 )
-SPARK_TOOLS = _names("spark.columns spark.connection spark.filters spark.jobs")
+SPARK_TOOLS = _names("spark.columns spark.connection spark.filters spark.janino spark.jobs")
 OPS_TOOLS = _names("ops.local_spark ops.manual ops.metrics_page ops.records_page ops.row_files ops.settings_page")
 # A room within a room says all that it may import; what the outer one never imports, it does not either.
 ROOMS = {
@@ -85,7 +85,10 @@ ROOMS = {
         _names(f"client.arguments client.tables client.access domain log {CATALOG_READERS} errors config")
     ),
     **{f"client.{tool}": Room(_names("client.arguments domain errors")) for tool in ("arguments", "ids", "limits")},
-    "adoption": Room(_names("domain log.codec errors"), never=_names("confluent_kafka sqlalchemy psycopg pyspark")),
+    "adoption": Room(
+        _names("domain log.codec client.tables.partitions errors"),
+        never=_names("confluent_kafka sqlalchemy psycopg pyspark"),
+    ),
     "sites": Room(_names("client domain errors"), never=_names("confluent_kafka fastavro sqlalchemy psycopg pyspark")),
     "relay": Room(_names("domain log errors config"), never=_names("fastavro sqlalchemy psycopg pyspark")),
     "gateway": Room(
