@@ -13,6 +13,7 @@ from commitlog.config import Settings
 
 OLDEST = "4.0.1"
 CHOSEN = (
+    "test_all_readers.py",
     "test_change_keys.py",
     "test_columns.py",
     "test_compact.py",
