@@ -53,7 +53,5 @@ def test_read_when_asked_as_of_a_time_that_the_history_shows_then_gives_that_sna
     assert t.read(timestamp=first.shown).count() == 1
     with pytest.raises(ConfigurationError, match="a moment that has passed"):
         t.read(timestamp=datetime.now() + timedelta(days=1))
-    with pytest.raises(
-        MomentNotFoundError, match=r"no snapshot of 1960-01-01 .* UTC: the log began at 1970-01-01 .* UTC"
-    ):
+    with pytest.raises(MomentNotFoundError, match=r"no snapshot of 1960-01-01 .* UTC: the log began at 20.* UTC"):
         t.read(timestamp="1960-01-01")
