@@ -209,25 +209,18 @@ class _Side:
         if name == "timestamptz" and not has_zone(value):
             # Whose zone is meant, the reader says who looks at the rows.
             return None
-        if name in FLOATS:
-            # A filter's decimals are texts, which engines read as the column's type or as a double.
-            number = _number(value) if isinstance(value, str) else value
-            return _number_text(readings(data_type, number), is_least=is_least)
-        if numeric and not isinstance(value, str):
-            return str(value) if value == value and abs(value) != float("inf") else None
         try:
+            if name in FLOATS:
+                # A filter's decimals are texts, which engines read as the column's type or as a double.
+                number = float(value) if isinstance(value, str) else value
+                return _number_text(readings(data_type, number), is_least=is_least)
+            if numeric and not isinstance(value, str):
+                return str(value) if value == value and abs(value) != float("inf") else None
             text = value_text(data_type, canonical_value(data_type, value))
         except ValueError:
             return None
         # PostgreSQL takes no text with NUL.
         return None if "\0" in text else text
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _number_text(found: Readings | None, *, is_least: bool) -> str | None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from commitlog.client import CommitLog
 from commitlog.domain import model as m
+from commitlog.domain.model.definitions import REPLICATED, TableDefinition
 from commitlog.domain.model.types import fold
 from commitlog.sites.joining import JOIN
 from commitlog.sites.kept import outcome_if_kept
@@ -20,19 +22,35 @@ _Meant = tuple[str, tuple[int, int]]
 """A column's name, or none for the table's own, and which table and column that is."""
 
 
+class _Now(NamedTuple):
+    """What a table's name and its columns' mean at the target's head, and whether links leave that table where it is."""
+
+    head: int
+    meant: dict[str, tuple[int, int]]
+    is_left: bool
+
+
 class Bindings:
     """What names mean at a target; what is known to a node stays known to it, and is looked up once."""
 
     def __init__(self, target: CommitLog, target_node: str) -> None:
         self._target, self._target_node = target, target_node
         self._known: dict[tuple[str, tuple[str, str]], set[_Meant]] = defaultdict(set)
+        self._now: dict[tuple[str, str], _Now] = {}
+
+    def look_anew(self) -> None:
+        """Ask the target again, for it may have changed what names mean."""
+        self._now.clear()
+
+    def is_left(self, name: tuple[str, str]) -> bool:
+        """Whether the target leaves a table where it is, by its property ``replicated`` there."""
+        return self._seen(name).is_left
 
     def unknown(self, name: tuple[str, str], columns: Iterable[str], replicated: m.Replicated) -> int | None:
         """The snapshot that gave a table's name, or that of one of its columns, to what the maker of ``replicated`` did not
         know by it; None when there is none."""
         known = self._known[replicated.node, name]
-        upto = self._target.head_snapshot_id()
-        now = self._meant(name, upto)
+        upto, now, _ = self._seen(name)
         asked = {(each, now[each]) for each in ("", *map(fold, columns)) if each in now} - known
         if not asked:
             return None
@@ -46,12 +64,21 @@ class Bindings:
         known |= asked
         return None
 
+    def _seen(self, name: tuple[str, str]) -> _Now:
+        found = self._now.get(name)
+        if found is None:
+            head = self._target.head_snapshot_id()
+            table = self._table(name, head)
+            is_left = table is not None and table.properties.get(REPLICATED) == "false"
+            found = self._now[name] = _Now(head, _names(table), is_left)
+        return found
+
     def _meant(self, name: tuple[str, str], snapshot_id: int) -> dict[str, tuple[int, int]]:
+        return _names(self._table(name, snapshot_id))
+
+    def _table(self, name: tuple[str, str], snapshot_id: int) -> TableDefinition | None:
         there = self._target.access.table_at(*name, snapshot_id)
-        if there is None:
-            return {}
-        table_id = there.definition.table_id
-        return {"": (table_id, 0)} | {fold(each.name): (table_id, each.column_id) for each in there.definition.columns}
+        return None if there is None else there.definition
 
     def _is_contained(self, snapshot_id: int, ticks: Mapping[str, int]) -> bool:
         """Whether a snapshot of the target was known to who had taken over nodes before these ticks; one that is no longer
@@ -67,3 +94,9 @@ class Bindings:
             )
             for each in proposals
         )
+
+
+def _names(table: TableDefinition | None) -> dict[str, tuple[int, int]]:
+    if table is None:
+        return {}
+    return {"": (table.table_id, 0)} | {fold(each.name): (table.table_id, each.column_id) for each in table.columns}

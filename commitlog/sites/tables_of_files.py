@@ -42,41 +42,16 @@ class TablesOfFiles:
     """
 
     def __init__(
-        self,
-        source: CommitLog,
-        target: CommitLog,
-        nodes: tuple[str, str],
-        brought: Callable[[int], None],
+        self, source: CommitLog, target: CommitLog, nodes: tuple[str, str], brought: Callable[[int], None]
     ) -> None:
         self.source, self.target = source, target
         self.nodes = nodes
         self.brought = brought
-        self._bindings = Bindings(target, nodes[1])
-        self._seen: dict[_Name, TableAt | None] = {}
-        self._bound: set[tuple[str, _Name, tuple[str, ...]]] = set()
+        self.names = Bindings(target, nodes[1])
 
     def look_anew(self) -> None:
         """Ask the target again which tables it leaves where they are, and what names mean, for it may have changed that."""
-        self._seen.clear()
-        self._bound.clear()
-
-    def is_left(self, name: _Name) -> bool:
-        """Whether the target leaves a table where it is, by its property ``replicated`` there."""
-        if name not in self._seen:
-            self._seen[name] = self.target.access.table_at(*name, self.target.head_snapshot_id())
-        there = self._seen[name]
-        return there is not None and there.definition.properties.get(REPLICATED) == "false"
-
-    def unknown_since(self, name: _Name, columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
-        """The snapshot of the target since which a table's name, or a column's, means what the maker of a change did not
-        know by it; None when there is none."""
-        asked = (replicated.node, name, columns)
-        if asked in self._bound:
-            return None
-        since = self._bindings.unknown(name, columns, replicated)
-        if since is None:
-            self._bound.add(asked)
-        return since
+        self.names.look_anew()
 
     def said_there(self, forwarded: Forwarded, base_snapshot_id: int) -> tuple[m.Change, ...]:
         """The changes as they are proposed from a snapshot of the target; files that are to be copied are there then.
@@ -127,14 +102,14 @@ class _Saying:
             self._altered[new] = self._altered.pop(old)
 
     def _is_left(self, name: _Name) -> bool:
-        return name not in self._made and self._sites.is_left(self._named_before.get(name, name))
+        return name not in self._made and self._sites.names.is_left(self._named_before.get(name, name))
 
     def _check_names(self, change: _Contents) -> None:
         name = _name(change)
         columns = tuple(change.row) if isinstance(change, m.InsertRow | m.UpdateRow) else ()
         if name in self._made:
             return
-        since = self._sites.unknown_since(self._named_before.get(name, name), columns, self._forwarded.replicated)
+        since = self._sites.names.unknown(self._named_before.get(name, name), columns, self._forwarded.replicated)
         if since is not None:
             target = self._sites.nodes[1]
             raise self._stopped(

@@ -26,8 +26,8 @@ from commitlog.testing import InMemoryCommitLog
 KEYED = {"id": "int64", "v": "varchar", "w": "varchar"}
 
 
-def site(name: str, priority: int) -> InMemoryCommitLog:
-    log = InMemoryCommitLog()
+def site(name: str, priority: int, **options: Any) -> InMemoryCommitLog:
+    log = InMemoryCommitLog(**options)
     with log.transaction() as tx:
         tx.configure(node_name=name, node_priority=priority)
     return log
@@ -143,10 +143,7 @@ def test_join_when_what_a_row_was_has_left_the_window_then_its_image_is_what_rea
 def test_join_when_columns_were_added_then_rows_that_know_nothing_of_them_are_the_same_at_all_sites(
     tmp_path: Path,
 ) -> None:
-    logs = [InMemoryCommitLog(data_path=tmp_path / name) for name in "abc"]
-    for name, log in zip("abc", logs, strict=True):
-        with log.transaction() as tx:
-            tx.configure(node_name=name)
+    logs = [site(name, 0, data_path=tmp_path / name) for name in "abc"]
     a, b, late = logs
     with a.transaction() as tx:
         tx.create_table("main.k", {"id": "int64", "gone": "varchar"}, primary_key=["id"])
@@ -183,10 +180,7 @@ def test_join_when_columns_were_added_then_rows_that_know_nothing_of_them_are_th
 
 
 def test_join_when_more_than_the_window_lies_between_two_rivals_then_is_told_both() -> None:
-    logs = [InMemoryCommitLog(window_snapshots=3) for _ in "abc"]
-    for priority, (name, log) in enumerate(zip("abc", logs, strict=True), start=1):
-        with log.transaction() as tx:
-            tx.configure(node_name=name, node_priority=priority)
+    logs = [site(name, priority, window_snapshots=3) for priority, name in enumerate("abc", start=1)]
     a, b, late = logs
     with a.transaction() as tx:
         tx.create_table("main.k", KEYED, primary_key=["id"])
@@ -276,10 +270,7 @@ def test_site_when_it_leaves_then_its_rows_stay_and_the_others_go_on(
 
 
 def test_site_when_it_was_away_longer_than_the_window_then_catches_up() -> None:
-    logs = [InMemoryCommitLog(window_snapshots=3) for _ in "ab"]
-    for priority, (name, log) in enumerate(zip("ab", logs, strict=True), start=1):
-        with log.transaction() as tx:
-            tx.configure(node_name=name, node_priority=priority)
+    logs = [site(name, priority, window_snapshots=3) for priority, name in enumerate("ab", start=1)]
     a, b = logs
     with a.transaction() as tx:
         tx.create_table("main.k", KEYED, primary_key=["id"])
@@ -296,10 +287,7 @@ def test_site_when_it_was_away_longer_than_the_window_then_catches_up() -> None:
 def test_site_when_it_was_away_and_a_row_that_both_changed_has_left_the_window_then_what_it_was_is_told_all_the_same() -> (
     None
 ):
-    logs = [InMemoryCommitLog(window_snapshots=3) for _ in "ab"]
-    for priority, (name, log) in enumerate(zip("ab", logs, strict=True), start=1):
-        with log.transaction() as tx:
-            tx.configure(node_name=name, node_priority=priority)
+    logs = [site(name, priority, window_snapshots=3) for priority, name in enumerate("ab", start=1)]
     a, b = logs
     with a.transaction() as tx:
         tx.create_table("main.k", KEYED, primary_key=["id"])
@@ -329,10 +317,7 @@ def test_site_when_it_was_away_and_a_row_that_both_changed_has_left_the_window_t
 
 
 def test_site_when_it_was_away_and_another_row_takes_a_value_of_one_beyond_the_window_then_that_is_held_back() -> None:
-    logs = [InMemoryCommitLog(window_snapshots=3) for _ in "ab"]
-    for priority, (name, log) in enumerate(zip("ab", logs, strict=True), start=1):
-        with log.transaction() as tx:
-            tx.configure(node_name=name, node_priority=priority)
+    logs = [site(name, priority, window_snapshots=3) for priority, name in enumerate("ab", start=1)]
     a, b = logs
     with a.transaction() as tx:
         tx.create_table("main.k", KEYED, primary_key=["id"], unique=[["w"], ["v"]])
@@ -488,10 +473,7 @@ def test_join_when_tables_have_no_primary_key_then_their_rows_are_told_and_links
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("commitlog.sites.join.ROWS_AT_ONCE", 2)
-    logs = [InMemoryCommitLog(data_path=tmp_path / name) for name in "abc"]
-    for name, log in zip("abc", logs, strict=True):
-        with log.transaction() as tx:
-            tx.configure(node_name=name)
+    logs = [site(name, 0, data_path=tmp_path / name) for name in "abc"]
     a, b, late = logs
     with a.transaction() as tx:
         tx.create_table(
