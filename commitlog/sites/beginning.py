@@ -17,10 +17,10 @@ from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import ConfigurationError, SiteWentBackError, SnapshotNotFoundError
+from commitlog.sites.contents_there import same_but_for_files
 from commitlog.sites.forwarding import Source
 from commitlog.sites.joining import HAS_ALL, JOIN
 from commitlog.sites.kept import outcome_if_kept
-from commitlog.sites.tables_of_files import same_but_for_files
 
 _LINK = "link:"
 _LOOKED_AT = 500

@@ -3,7 +3,7 @@
 All that tables are made of is forwarded: the schemas they are in, their definitions, their rows and files. What this log took
 over from another node goes on as it came, whatever became of it here: each site settles conflicts for itself, by the same rule.
 What this log made is said as its effect: the row that stands, or its end, with where and when it was made. Where the files of
-another site are is for ``tables_of_files`` to say.
+another site are is for ``contents_there`` to say.
 """
 
 from __future__ import annotations

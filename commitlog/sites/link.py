@@ -28,9 +28,9 @@ from commitlog.errors import (
     SiteAwayTooLongError,
 )
 from commitlog.sites.beginning import Last, check_joined, decided_at_ms, node_of, writer_id_of
+from commitlog.sites.contents_there import ContentsThere
 from commitlog.sites.forwarding import Forwarded, Source
 from commitlog.sites.proposing import propose_ahead, propose_alone
-from commitlog.sites.tables_of_files import TablesOfFiles
 
 _OF_TABLES = (m.CreateTable, m.DropTable, m.RenameTable, m.AlterTable, m.Append, m.InsertRow, m.UpdateRow, m.DeleteRow)
 
@@ -107,7 +107,7 @@ class Link:
         self._is_under_way = False
         self._proposed_id = self.progress.snapshot_id
         nodes = (source_node.name, self._target_node.name)
-        self._tables_of_files = TablesOfFiles(source, target, nodes, self._has_file)
+        self._contents = ContentsThere(source, target, nodes, self._has_file)
         self._told: Callable[[LinkProgress], None] = lambda _: None
 
     def run(self, *, follow: bool = True, told: Callable[[LinkProgress], None] = lambda _: None) -> LinkProgress:
@@ -175,7 +175,7 @@ class Link:
 
     def _bring(self, run: Sequence[Forwarded]) -> None:
         """Bring what may be on its way together; what is refused is tried once more, from the first on."""
-        self._tables_of_files.look_anew()
+        self._contents.look_anew()
         left = list(run)
         while left:
             # A link that is stopped and begun again and again has one refused each time, not as many as it sends ahead.
@@ -188,7 +188,7 @@ class Link:
 
     def _bring_alone(self, forwarded: Forwarded) -> None:
         def proposal(base_snapshot_id: int, displaced: tuple[m.DisplacedRow, ...]) -> m.Proposal:
-            self._tables_of_files.look_anew()
+            self._contents.look_anew()
             return self._proposal(forwarded.displacing(displaced), base_snapshot_id)
 
         answer = propose_alone(self._target, proposal, self._base)
@@ -220,7 +220,7 @@ class Link:
             writer_epoch=self._epoch,
             writer_seq=forwarded.snapshot_id,
             base_snapshot_id=base,
-            changes=self._tables_of_files.said_there(forwarded, base),
+            changes=self._contents.said_there(forwarded, base),
             created_at_ms=time.time_ns() // 1_000_000,
             author=made.author,
             message=made.message,

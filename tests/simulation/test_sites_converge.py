@@ -19,7 +19,7 @@ from commitlog.domain.state.dumping import load_state
 from commitlog.domain.state.row_keys import RowChange
 from commitlog.domain.state.rows import KeyedRows
 from commitlog.errors import CommitLogError
-from commitlog.sites import forwarding, link, tables_of_files
+from commitlog.sites import contents_there, forwarding, link
 
 SEEDS = int(os.environ.get("COMMITLOG_TEST_SITES", "1000"))
 """The first half is for the interpreted core, the second one for the compiled one."""
@@ -218,7 +218,7 @@ def appended_files_are_not_brought(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_path_is_passed_on_as_it_came(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(tables_of_files.TablesOfFiles, "said_there", lambda it, forwarded, base: forwarded.changes)
+    patch.setattr(contents_there.ContentsThere, "said_there", lambda it, forwarded, base: forwarded.changes)
 
 
 def who_passes_files_on_names_them_as_its_own(patch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ _OF_CONTENTS = (m.Append, m.Delete, m.InsertRow, m.UpdateRow, m.DeleteRow)
 _LEAVE_OUT = (m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value="false"),)
 
 
-class TablesOfFiles:
+class ContentsThere:
     """Says for a target what a source's changes of tables' contents are there.
 
     Args:
@@ -67,7 +67,7 @@ class TablesOfFiles:
 class _Saying:
     """One snapshot, change after change."""
 
-    def __init__(self, sites: TablesOfFiles, forwarded: Forwarded, base_snapshot_id: int) -> None:
+    def __init__(self, sites: ContentsThere, forwarded: Forwarded, base_snapshot_id: int) -> None:
         self._sites, self._forwarded, self._base = sites, forwarded, base_snapshot_id
         self._made: dict[_Name, m.CreateTable] = {}
         self._named_before: dict[_Name, _Name] = {}
