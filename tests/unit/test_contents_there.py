@@ -299,6 +299,20 @@ def test_link_when_a_keyed_table_was_dropped_there_then_goes_on_past_its_rows_by
     assert a.tables() == b.tables() == ["main.t"]
 
 
+def test_link_when_the_target_leaves_a_table_where_it_is_while_it_runs_then_its_next_rows_stay(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    link = Link(a, b)
+    for number in (1, 2):
+        with a.transaction() as tx:
+            tx.insert_row("main.k", {"id": number, "v": "x"})
+        link.run(follow=False)
+        leave_out(b, "k")
+    assert (ids(a, "main.k"), ids(b, "main.k")) == ([1, 2], [1])
+
+
 def test_link_when_one_site_leaves_a_table_and_the_other_says_to_bring_it_then_it_is_left_at_both(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
