@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from commitlog.client import CommitLog
@@ -23,11 +23,13 @@ _Meant = tuple[str, tuple[int, int]]
 
 
 class _Now(NamedTuple):
-    """What a table's name and its columns' mean at the target's head, and whether links leave that table where it is."""
+    """What a table's name and its columns' mean at the target's head, whether links leave that table where it is, and which
+    columns are known by which nodes to mean this."""
 
     head: int
     meant: dict[str, tuple[int, int]]
     is_left: bool
+    known_by: set[tuple[str, tuple[str, ...]]]
 
 
 class Bindings:
@@ -46,22 +48,23 @@ class Bindings:
         """Whether the target leaves a table where it is, by its property ``replicated`` there."""
         return self._seen(name).is_left
 
-    def unknown(self, name: tuple[str, str], columns: Iterable[str], replicated: m.Replicated) -> int | None:
+    def unknown(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
         """The snapshot that gave a table's name, or that of one of its columns, to what the maker of ``replicated`` did not
         know by it; None when there is none."""
-        known = self._known[replicated.node, name]
-        upto, now, _ = self._seen(name)
-        asked = {(each, now[each]) for each in ("", *map(fold, columns)) if each in now} - known
-        if not asked:
+        upto, now, _, known_by = self._seen(name)
+        if (replicated.node, columns) in known_by:
             return None
+        known = self._known[replicated.node, name]
+        asked = {(each, now[each]) for each in ("", *map(fold, columns)) if each in now} - known
         ticks = {**{each.node: each.tick for each in replicated.digest}, replicated.node: replicated.tick}
-        left = asked - self._meant(name, min(ticks.get(self._target_node, 0) - 1, upto)).items()
+        left = asked and asked - self._meant(name, min(ticks.get(self._target_node, 0) - 1, upto)).items()
         while left:
             since = bisect_left(range(upto), True, key=lambda at: left <= self._meant(name, at).items())
             if not self._is_contained(since, ticks):
                 return since
             left, upto = left & self._meant(name, since - 1).items(), since - 1
         known |= asked
+        known_by.add((replicated.node, columns))
         return None
 
     def _seen(self, name: tuple[str, str]) -> _Now:
@@ -70,7 +73,7 @@ class Bindings:
             head = self._target.head_snapshot_id()
             table = self._table(name, head)
             is_left = table is not None and table.properties.get(REPLICATED) == "false"
-            found = self._now[name] = _Now(head, _names(table), is_left)
+            found = self._now[name] = _Now(head, _names(table), is_left, set())
         return found
 
     def _meant(self, name: tuple[str, str], snapshot_id: int) -> dict[str, tuple[int, int]]:

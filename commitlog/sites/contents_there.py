@@ -78,10 +78,11 @@ class _Saying:
     def changes(self) -> Iterator[m.Change]:
         for index, change in enumerate(self._forwarded.changes):
             if isinstance(change, _OF_CONTENTS):
-                if self._is_left(_name(change)):
+                name = _name(change)
+                if self._is_left(name):
                     yield from self._leave_out(change)
                     continue
-                self._check_names(change)
+                self._check_names(change, name)
                 if index in self._forwarded.of_files:
                     yield self._of_files(change)
                 else:
@@ -104,11 +105,10 @@ class _Saying:
     def _is_left(self, name: _Name) -> bool:
         return name not in self._made and self._sites.names.is_left(self._named_before.get(name, name))
 
-    def _check_names(self, change: _Contents) -> None:
-        name = _name(change)
-        columns = tuple(change.row) if isinstance(change, m.InsertRow | m.UpdateRow) else ()
+    def _check_names(self, change: _Contents, name: _Name) -> None:
         if name in self._made:
             return
+        columns = tuple(change.row) if isinstance(change, (m.InsertRow, m.UpdateRow)) else ()
         since = self._sites.names.unknown(self._named_before.get(name, name), columns, self._forwarded.replicated)
         if since is not None:
             target = self._sites.nodes[1]

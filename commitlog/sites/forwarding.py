@@ -218,12 +218,14 @@ def _image(change: RowChange) -> m.Row | None:
 
 def _with_defaults(definition: TableDefinition, image: m.Row) -> m.Row:
     """An image that says what the columns it lacks got here: elsewhere it reads as if these had been added since."""
+    changed = [column for column in definition.columns if column.default != column.initial_default]
+    if not changed:
+        return image
     given = {fold(name) for name in image}
-    lacking = (column for column in definition.columns if fold(column.name) not in given)
     defaults = {
         column.name: None if column.default is None else default_in_row(column.type, column.default)
-        for column in lacking
-        if column.default != column.initial_default
+        for column in changed
+        if fold(column.name) not in given
     }
     return {**image, **defaults}
 
