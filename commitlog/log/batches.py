@@ -141,8 +141,9 @@ class Decider:
     def letters(self, receipts: Mapping[int, list[Receipt]], dead_letters: Sequence[bytes]) -> list[Records]:
         """What is told of outcomes: their receipts by partition, and their dead letters."""
         log_id = self.state.log_id
+        bytes_max = min(RECEIPTS_BYTES_MAX, self._outcome_bytes_max())
         records = [
-            Records(self._topics.receipts, partition, packed_receipts(each, log_id=log_id, partition=partition))
+            Records(self._topics.receipts, partition, packed_receipts(each, log_id, partition, bytes_max=bytes_max))
             for partition, each in receipts.items()
         ]
         if dead_letters:
@@ -245,13 +246,13 @@ def goes_to_dead_letters(outcome: Outcome) -> bool:
     return outcome.reason in _IN_DEAD_LETTERS
 
 
-def packed_receipts(receipts: list[Receipt], *, log_id: bytes, partition: int) -> list[bytes]:
+def packed_receipts(receipts: list[Receipt], log_id: bytes, partition: int, *, bytes_max: int) -> list[bytes]:
     """The receipts in as few messages as their size allows."""
     packed = encode_receipts(receipts, log_id=log_id, partition=partition)
-    if len(packed) <= RECEIPTS_BYTES_MAX or len(receipts) == 1:
+    if len(packed) <= bytes_max or len(receipts) == 1:
         return [packed]
     half = len(receipts) // 2
     return [
-        *packed_receipts(receipts[:half], log_id=log_id, partition=partition),
-        *packed_receipts(receipts[half:], log_id=log_id, partition=partition),
+        *packed_receipts(receipts[:half], log_id, partition, bytes_max=bytes_max),
+        *packed_receipts(receipts[half:], log_id, partition, bytes_max=bytes_max),
     ]

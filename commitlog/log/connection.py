@@ -126,6 +126,7 @@ def make_producer(settings: Settings, **options: object) -> Producer:
             **{
                 "enable_idempotence": True,
                 "acks": "all",
+                "message_max_bytes": MESSAGE_BYTES_MAX,
                 "queue_buffering_max_messages": 2_000_000,
                 "queue_buffering_max_kbytes": 2 * 1024 * 1024 - 1,
                 **options,
@@ -133,6 +134,12 @@ def make_producer(settings: Settings, **options: object) -> Producer:
         )
     )
     return producer
+
+
+def batch_bytes(message_bytes_max: int) -> int:
+    """How many bytes of records to send together to a topic that refuses all of them beyond its limit; a larger record goes
+    alone."""
+    return min(BATCH_BYTES_MAX, message_bytes_max - FRAME_BYTES // 2)
 
 
 def ready_producer(

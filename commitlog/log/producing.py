@@ -12,10 +12,8 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
 from commitlog.log.connection import (
-    BATCH_BYTES_MAX,
-    FRAME_BYTES,
-    MESSAGE_BYTES_MAX,
     REQUEST_TIMEOUT_S,
+    batch_bytes,
     know_topic,
     make_admin,
     ready_producer,
@@ -38,10 +36,10 @@ way, librdkafka sends no other, and looks in a busy loop whether it may."""
 _NO_SPANS: Mapping[int, str | None] = {}
 
 
-def _make(settings: Settings, **options: Any) -> Producer:
+def _make(settings: Settings, batch_bytes_max: int, **options: Any) -> Producer:
     return ready_producer(
         settings,
-        message_max_bytes=MESSAGE_BYTES_MAX,
+        batch_size=batch_bytes(batch_bytes_max),
         retry_backoff_ms=10,
         compression_type="lz4",
         **options,
@@ -52,8 +50,8 @@ def make_results_producer(settings: Settings, *, batch_bytes_max: int) -> Produc
     """What a sequencer appends outcomes by; see `KafkaResults`."""
     return _make(
         settings,
+        batch_bytes_max,
         linger_ms=GATHER_MS,
-        batch_size=min(BATCH_BYTES_MAX, batch_bytes_max - FRAME_BYTES // 2),
         delivery_timeout_ms=APPEND_TIMEOUT_MS,
         batch_num_messages=20_000,
     )
@@ -120,12 +118,16 @@ class KafkaResults:
 class KafkaVoice:
     """`ports.Voice` over Kafka.
 
+    Args:
+        settings: where Kafka is.
+        batch_bytes_max: what each topic takes in one batch.
+
     Raises:
         LogUnavailableError: no broker has answered.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._producer = _make(settings, linger_ms=0, delivery_timeout_ms=TELL_TIMEOUT_MS)
+    def __init__(self, settings: Settings, *, batch_bytes_max: int) -> None:
+        self._producer = _make(settings, batch_bytes_max, linger_ms=0, delivery_timeout_ms=TELL_TIMEOUT_MS)
 
     def send(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
         try:

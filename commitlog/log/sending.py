@@ -10,10 +10,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from commitlog.config import Settings
 from commitlog.log.connection import (
-    BATCH_BYTES_MAX,
     FRAME_BYTES,
-    MESSAGE_BYTES_MAX,
     REQUEST_TIMEOUT_S,
+    batch_bytes,
     check_may_write,
     ready_producer,
 )
@@ -74,8 +73,7 @@ class Sender:
             self._settings,
             self._topic,
             timeout_s=timeout_s,
-            message_max_bytes=MESSAGE_BYTES_MAX,
-            batch_size=min(BATCH_BYTES_MAX, self._proposal_bytes_max + FRAME_BYTES // 2),
+            batch_size=batch_bytes(self._proposal_bytes_max + FRAME_BYTES),
             linger_ms=self.linger_ms,
             retry_backoff_ms=5,
             delivery_timeout_ms=int(self._delivery_timeout_s * 1000),

@@ -275,7 +275,7 @@ class Sequencer:
         allow_proposal_bytes(self._settings, state.settings.proposal_bytes_max)
         batch_bytes_max = topic_message_bytes_max(self._settings, self._topics.results)
         self._results = KafkaResults(self._settings, self._topics.results, batch_bytes_max=batch_bytes_max)
-        self._voice = KafkaVoice(self._settings)
+        self._voice = KafkaVoice(self._settings, batch_bytes_max=batch_bytes_max)
         self._has_loaded = True
 
     def _caught_up(self) -> int:

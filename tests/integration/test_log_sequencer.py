@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -209,6 +210,17 @@ def test_proposal_when_as_large_as_allowed_then_decided_and_larger_ones_after_co
         raised = publisher.submit(proposal(ids, 1, m.Configure({"proposal_bytes_max": 3_000_000})))
         assert raised.verdict is m.Verdict.COMMITTED
         assert publisher.submit(sized(2, append("f"), 2_900_000)).verdict is m.Verdict.COMMITTED
+
+
+def test_answers_when_many_at_once_are_more_than_a_topic_takes_then_each_is_told(settings: Settings, ids: Ids) -> None:
+    narrow = make_log(settings.bootstrap_servers, f"{settings.log}-narrow", settings.home, proposal_bytes_max=1024)
+    with Publisher(narrow) as publisher:
+        pending = [
+            publisher.publish(proposal(ids, 0, append("f", table=secrets.token_hex(100)), writer=f"w{i}"))
+            for i in range(1_000)
+        ]
+        with serving(narrow):
+            assert {each.wait(60).reason for each in pending} == {m.Reason.INVALID}
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------
