@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ from commitlog.errors import (
 from commitlog.log.checkpoint import checkpoint_dir_of, load_checkpoints
 from commitlog.log.codec import decode_statistics, encode_trim
 from commitlog.log.connection import first_offsets, make_admin
+from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
 from commitlog.log.results import ResultsReader, read_messages, results_end
 from commitlog.log.topic_settings import create_topics, partition_counts
@@ -252,6 +254,25 @@ def test_backup_when_restored_into_an_empty_broker_and_database_then_the_log_goe
     project(small)
     assert catalog_of(small) == catalog_of(empty)
     assert len(list(read_messages(empty, 0, results_end(empty)))) == results_end(empty)
+
+
+@pytest.mark.parametrize(("proposal_bytes_max", "commits", "message"), [(4_000_000, 1, 700_000), (2_000, 1_500, 500)])
+def test_restore_when_an_outcome_is_large_or_the_topics_take_little_at_once_then_all_is_there(
+    small: Settings, archive: Path, ids: Ids, proposal_bytes_max: int, commits: int, message: int
+) -> None:
+    sized = dataclasses.replace(small, proposal_bytes_max=proposal_bytes_max)
+    init_log(sized)
+    with serving(sized), Publisher(sized) as publisher:
+        pending = [
+            publisher.publish(proposal(ids, 0, create_table(f"t{i}"), message=secrets.token_hex(message)))
+            for i in range(commits)
+        ]
+        assert {each.wait(60).verdict for each in pending} == {m.Verdict.COMMITTED}
+    run(sized, "backup", "--to", str(archive))
+    delete_topics(sized, *topics_of(sized.log)[:5])
+    assert f"restored up to outcome {commits:,}" in run(sized, "restore", "--from", str(archive)).output
+    with serving(sized), Publisher(sized) as publisher:
+        assert publisher.submit(proposal(ids, commits, create_table("more"))).snapshot_id == commits + 1
 
 
 def test_restore_when_catalog_and_checkpoint_are_ahead_of_it_then_each_way_out_leads_on(

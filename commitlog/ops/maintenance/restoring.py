@@ -9,7 +9,9 @@ nobody could start from, are removed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -20,9 +22,9 @@ from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.errors import ConfigurationError, LogUnavailableError
 from commitlog.log.checkpoint import forget_checkpoints
-from commitlog.log.connection import end_offsets, make_admin, make_producer
+from commitlog.log.connection import MESSAGE_BYTES_MAX, batch_bytes, end_offsets, make_admin, make_producer
 from commitlog.log.results import ResultRecord
-from commitlog.log.topic_settings import create_topics, partition_counts
+from commitlog.log.topic_settings import create_topics, partition_counts, topic_message_bytes_max
 from commitlog.log.topics import topics_of
 
 FLUSH_TIMEOUT_S = 120.0
@@ -105,7 +107,14 @@ class _Writing:
         self._settings = settings
         self._topic = topic
         self._partition = partition
-        self._producer: Producer = make_producer(settings, linger_ms=20)
+        self._producer: Producer = make_producer(
+            settings,
+            linger_ms=20,
+            batch_size=batch_bytes(topic_message_bytes_max(settings, topic)),
+            queue_buffering_max_messages=WAITING_MAX,
+            # Room for the largest record.
+            queue_buffering_max_kbytes=MESSAGE_BYTES_MAX // 1024,
+        )
         self._failures: list[str] = []
         self.offset = 0
 
@@ -125,18 +134,16 @@ class _Writing:
 
     def write(self, value: bytes) -> None:
         """Write a message at the next offset."""
-        expected = self.offset
-        self._producer.produce(
-            self._topic,
-            value=value,
-            partition=self._partition,
-            on_delivery=lambda error, message: self._note(error, message, expected),
-        )
+        note = partial(self._note, self.offset)
         self.offset += 1
-        while len(self._producer) > WAITING_MAX:
+        while True:
+            self._producer.poll(0)
+            with suppress(BufferError):
+                self._producer.produce(self._topic, value=value, partition=self._partition, on_delivery=note)
+                return
             self._producer.poll(0.1)
 
-    def _note(self, error: KafkaError | None, message: Message, expected: int) -> None:
+    def _note(self, expected: int, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failures.append(error.str())
         elif message.offset() not in (expected, None, -1):
