@@ -18,7 +18,7 @@ from commitlog.domain.model.ids import partition_for
 from commitlog.errors import LogRefusedError, LogUnavailableError, MalformedRecordError
 from commitlog.log.codec import readable_ids
 from commitlog.log.codec.confluent import framed, proposal_in
-from commitlog.log.connection import MESSAGE_BYTES_MAX, know_topic, make_consumer, ready_producer
+from commitlog.log.connection import FRAME_BYTES, batch_bytes, know_topic, make_consumer, ready_producer
 from commitlog.log.reading import take
 from commitlog.log.topics import BorderTopics, relay_of, topics_of
 from commitlog.log.triage import Consumed, Triage, consumed, in_words, triage
@@ -72,7 +72,7 @@ class Inward:
         """
         producer = ready_producer(
             self._settings,
-            message_max_bytes=MESSAGE_BYTES_MAX,
+            batch_size=batch_bytes(self._genesis.settings.proposal_bytes_max + FRAME_BYTES),
             delivery_timeout_ms=int(DELIVERY_TIMEOUT_S * 1000),
             linger_ms=0,
         )

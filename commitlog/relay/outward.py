@@ -16,9 +16,10 @@ from commitlog.errors import FencedError, LogRefusedError, LogUnavailableError
 from commitlog.log.chain import LogPosition
 from commitlog.log.codec import OutcomeHead, decode_head, hash_record
 from commitlog.log.codec.confluent import framed, unframed
-from commitlog.log.connection import MESSAGE_BYTES_MAX, end_offset, make_admin, ready_producer
+from commitlog.log.connection import batch_bytes, end_offset, make_admin, ready_producer
 from commitlog.log.reading import TopicReader
 from commitlog.log.results import ResultRecord, ResultsReader
+from commitlog.log.topic_settings import topic_message_bytes_max
 from commitlog.log.topics import BorderTopics, relay_of
 from commitlog.log.triage import Triage, triage
 from commitlog.relay.progress import RelayProgress
@@ -76,7 +77,7 @@ class Outward:
             self._settings,
             transactional_id=relay_of(self._settings.log),
             transaction_timeout_ms=int(TRANSACTION_TIMEOUT_S * 1000),
-            message_max_bytes=MESSAGE_BYTES_MAX,
+            batch_size=batch_bytes(topic_message_bytes_max(self._settings, self._topic)),
         )
         producer.init_transactions(TRANSACTION_TIMEOUT_S)
         with ResultsReader(self._settings, after=self._position()) as reader:

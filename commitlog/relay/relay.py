@@ -37,7 +37,7 @@ def run_relay(settings: Settings, *, stop: threading.Event, progress: RelayProgr
     progress = RelayProgress() if progress is None else progress
     with Registry(settings) as registry:
         genesis = require_genesis(settings)
-        border = ensure_border_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max)
+        border = ensure_border_topics(settings, genesis.partitions)
         progress.partitions = genesis.partitions
         registry.id_of(border.proposals, schema_text("proposal.avsc"))
         receipts_id = registry.id_of(border.receipts, schema_text("receipts.avsc"))

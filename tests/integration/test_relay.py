@@ -6,6 +6,7 @@ The registry is a small one of these tests' own (`registry_server`), the broker 
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 import sys
 import threading
@@ -22,7 +23,8 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from log_running import wait_until
+from log_running import projecting, wait_until
+from log_running import serving as serving_log
 from registry_server import RegistryServer, serving
 
 from commitlog import CommitLog
@@ -53,7 +55,7 @@ def registry() -> RegistryServer:
 def bordered(settings: Settings, registry: RegistryServer) -> Iterator[Settings]:
     """Settings that name the registry, of a log with the topics at its border."""
     genesis = init_log(settings)
-    ensure_border_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max)
+    ensure_border_topics(settings, genesis.partitions)
     with serving(registry) as url:
         yield replace(settings, registry_url=url, sources={**settings.sources, "registry_url": "the test"})
 
@@ -182,6 +184,24 @@ def test_values_when_they_are_no_proposals_then_kept_with_the_reason_and_the_nex
     assert {each.value(): _header(each, "exception.message") for each in kept} == bad
     assert {_header(each, "topic") for each in kept} == {topics.proposals}
     assert {each.key() for each in kept} == {b"w"}
+
+
+def test_proposals_when_the_log_takes_little_at_once_then_each_is_decided_and_outcomes_of_larger_ones_come_too(
+    settings: Settings, registry: RegistryServer
+) -> None:
+    narrow = replace(settings, proposal_bytes_max=2_000)
+    init_log(narrow)
+    with serving(registry) as url, serving_log(narrow), projecting(narrow), CommitLog.connect(settings=narrow) as log:
+        bordered = replace(narrow, registry_url=url, sources={**narrow.sources, "registry_url": "the test"})
+        topics = ensure_border_topics(bordered, narrow.partitions)
+        many = [serialized(bordered, proposal(f"s{i}", message=secrets.token_hex(800))) for i in range(60)]
+        send(bordered, *many)
+        with Relay(bordered), following(bordered, topics.results) as outcomes:
+            assert len(outcomes(len(many))) == len(many)
+            with log.transaction() as tx:
+                tx.configure(proposal_bytes_max=1_000_000)
+            send(bordered, serialized(bordered, proposal("large", message="x" * 900_000)))
+            assert len(outcomes(len(many) + 2)) == len(many) + 2
 
 
 def _header(message: Message, name: str) -> str:
