@@ -299,6 +299,24 @@ def test_restore_when_catalog_and_checkpoint_are_ahead_of_it_then_each_way_out_l
     assert decide(small, 1)[0].snapshot_id == 7
 
 
+def test_backup_when_it_holds_what_the_log_does_not_then_it_stays_as_it_is(
+    small: Settings, archive: Path, log_name: str, ids: Ids
+) -> None:
+    other = dataclasses.replace(small, log=f"{log_name}-other")
+    for settings, count in ((small, 3), (other, 1)):
+        init_log(settings)
+        with serving(settings), Publisher(settings) as publisher:
+            for each in range(count):
+                publisher.submit(proposal(ids, each, create_table(f"t{each}")))
+    run(small, "backup", "--to", str(archive))
+    kept = {path: path.read_bytes() for path in archive.rglob("*.parquet")}
+    for command in (("backup",), ("archive", "--range", "1")):
+        refused = run(other, *command, "--to", str(archive), code=1).exception
+        assert f"ends with outcome 3, which the log {other.log} does not have" in str(refused)
+    assert {path: path.read_bytes() for path in archive.rglob("*.parquet")} == kept
+    assert "backed up to outcome 3" in run(small, "backup", "--to", str(archive)).output
+
+
 def test_results_when_created_anew_then_no_part_takes_them_for_the_log(small: Settings, archive: Path) -> None:
     prepare(small)
     decide(small, 3)

@@ -21,7 +21,7 @@ from pyarrow import fs
 from commitlog.client.outcomes import outcome_rows
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis
-from commitlog.errors import ConfigurationError, LogIntegrityError
+from commitlog.errors import ConfigurationError, LogIntegrityError, ResultsTrimmedError
 from commitlog.log.chain import Accepted, Chain, Step
 from commitlog.log.codec import Takeover, Trim
 from commitlog.log.results import LogPosition, ResultRecord, ResultsReader, decode_accepted
@@ -73,9 +73,11 @@ def archive(
 
     Raises:
         ConfigurationError: the archive holds ranges of another length.
-        LogIntegrityError: the archive is of another log, or the log does not fit itself.
+        LogIntegrityError: the archive is of another log, or of outcomes that the log has lost, or the log does not fit itself.
     """
     files = _Files(to)
+    for last in files.last_positions():
+        _check_goes_on(settings, to, last)
     done = files.names()
     length = files.range_snapshots(range_snapshots)
     after = files.position(done[-1]) if done else None
@@ -105,8 +107,21 @@ def back_up(settings: Settings, to: str, *, range_snapshots: int | None = None) 
         records = [record for each in reader.read_to_end() for record in each]
         if reader.position is None:
             raise ConfigurationError(f"the log {settings.log!r} has no genesis yet: `commitlog init`")
-        files.write_end(records)
+        files.write_end(reader.position, records)
         return reader.position
+
+
+def _check_goes_on(settings: Settings, to: str, last: LogPosition) -> None:
+    """Check that the log goes on after what is archived: what it lacks may be nowhere else any more, and stays as it is."""
+    try:
+        ResultsReader(settings, after=last).close()
+    except ResultsTrimmedError:
+        return
+    except LogIntegrityError as error:
+        raise LogIntegrityError(
+            f"the archive at {to} ends with outcome {last.seq}, which the log {settings.log} does not have ({error}). Nothing "
+            "was written; archive this log elsewhere, and keep that one"
+        ) from None
 
 
 def archived_paths(to: str) -> list[str]:
@@ -254,6 +269,10 @@ class _Files:
         closed = self.position(names[-1]).seq if names else -1
         return [name] if begins == closed else []
 
+    def last_positions(self) -> list[LogPosition]:
+        """The last outcome of the archive, and of a backup the one that it ends with."""
+        return [self.position(name) for name in (*self.names()[-1:], *self.end_names())]
+
     def range_snapshots(self, asked: int | None) -> int:
         """How many snapshots each file has, which is what is asked for only where there is none yet."""
         names = self.names()
@@ -285,15 +304,14 @@ class _Files:
         last = first + length - 1
         name = f"snapshots={first:012d}-{last:012d}/outcomes.parquet"
         at = records[-1].position_in(log_id)
-        position = [at.log_id.hex(), at.seq, at.epoch, at.hash.hex(), at.results_offset]
-        self._write(name, records, {_POSITION: json.dumps(position).encode(), _RANGE: str(length).encode()})
+        self._write(name, records, {_POSITION: _noted(at), _RANGE: str(length).encode()})
         return ArchivedRange(self.url(name), first, last, len(records))
 
-    def write_end(self, records: list[ResultRecord]) -> None:
-        """Write what comes after the closed ranges, in the place of what was there."""
+    def write_end(self, at: LogPosition, records: list[ResultRecord]) -> None:
+        """Write what comes after the closed ranges, up to an outcome, in the place of what was there."""
         names = self.names()
         after = self.position(names[-1]).seq if names else -1
-        self._write(f"{_END}/outcomes.parquet", records, {_AFTER: str(after).encode()})
+        self._write(f"{_END}/outcomes.parquet", records, {_POSITION: _noted(at), _AFTER: str(after).encode()})
 
     def _write(self, name: str, records: list[ResultRecord], metadata: dict[bytes, bytes]) -> None:
         place, schema = f"{self._folder}/{name}", _SCHEMA.with_metadata(metadata)
@@ -303,6 +321,10 @@ class _Files:
                 rows = [_row(record) for record in records[start : start + ROW_GROUP_ROWS]]
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
         self._filesystem.move(f"{place}.part", place)
+
+
+def _noted(at: LogPosition) -> bytes:
+    return json.dumps([at.log_id.hex(), at.seq, at.epoch, at.hash.hex(), at.results_offset]).encode()
 
 
 def _row(record: ResultRecord) -> dict[str, object]:
