@@ -78,10 +78,11 @@ def access_rules(log: str, role: Role) -> tuple[AccessRule, ...]:
         Role.READER: {},
         Role.WRITER: {topics.proposals: ("WRITE",)},
         Role.SERVICE: {
-            topics.proposals: ("DELETE",),
-            topics.results: ("WRITE",),
-            topics.receipts: ("WRITE",),
-            topics.dead_letters: ("WRITE",),
+            # A CONFIGURE may raise what they take.
+            topics.proposals: ("DELETE", "ALTER_CONFIGS"),
+            topics.results: ("WRITE", "ALTER_CONFIGS"),
+            topics.receipts: ("WRITE", "ALTER_CONFIGS"),
+            topics.dead_letters: ("WRITE", "ALTER_CONFIGS"),
             topics.control: ("WRITE",),
         },
         Role.OWNER: dict.fromkeys(topics, ("CREATE", "ALTER", "ALTER_CONFIGS", "WRITE", "DELETE")),

@@ -192,6 +192,10 @@ def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
 
     Whoever is answered then proposes as much: a broker is waited for that has not heard of it yet, but no longer than a standby
     waits for a sequencer.
+
+    Raises:
+        LogRefusedError: these credentials may not; the message says what to set.
+        LogUnavailableError: no broker has answered.
     """
     admin = make_admin(settings)
     names = topics_of(settings.log)
@@ -204,13 +208,21 @@ def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
     if not narrow:
         return
     changes = [_raised(name, wanted[name]) for name in narrow]
-    answered(
-        settings,
-        lambda: [
-            future.result()
-            for future in admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S).values()
-        ],
-    )
+    try:
+        answered(
+            settings,
+            lambda: [
+                future.result()
+                for future in admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S).values()
+            ],
+        )
+    except LogRefusedError as error:
+        needed = ", ".join(f"{name} needs max.message.bytes={wanted[name]}" for name in narrow)
+        detail = (
+            f"the log's proposal_bytes_max was raised, so {needed}: `commitlog acl apply --service` lets a service set that, "
+            f"or set it by kafka-configs.sh ({error.detail})"
+        )
+        raise LogRefusedError(settings.bootstrap_servers, error.code, detail=detail) from None
     deadline = settings.machine.now_s() + HEARD_TIMEOUT_S
     while _too_narrow(settings, admin, wanted) and settings.machine.now_s() < deadline:
         settings.machine.sleep(HEARD_PAUSE_S)

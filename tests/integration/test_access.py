@@ -24,7 +24,7 @@ from secured_servers import Certificates, SecuredBroker, make_certificates
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.domain.model import Verdict
+from commitlog.domain.model import Configure, Verdict
 from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
 from commitlog.log.access_rules import Role, access_rules, apply
 from commitlog.log.codec import encode_proposal
@@ -32,6 +32,7 @@ from commitlog.log.codec.confluent import framed, schema_text
 from commitlog.log.connection import end_offsets, make_admin
 from commitlog.log.genesis import init_log
 from commitlog.log.results import ResultsReader
+from commitlog.log.topic_settings import allow_proposal_bytes
 from commitlog.log.topics import border_topics_of, topics_of
 from commitlog.ops.cli import cli
 from commitlog.relay.progress import outcomes_backlog
@@ -113,6 +114,17 @@ def test_roles_when_each_does_its_own_then_a_proposal_is_decided_and_read(
         assert len(told) >= 2
         with CommitLog.connect(settings=of_role[Role.READER]) as following:
             assert next(iter(following.subscribe(group="dashboards"))).seq == 1
+
+
+def test_service_when_a_writer_raises_what_a_proposal_may_be_then_topics_take_it_and_who_may_not_is_told_what_to_set(
+    of_role: dict[Role, Settings], ids: Ids
+) -> None:
+    raised = of_role[Role.OWNER].proposal_bytes_max + 1
+    with serving(of_role[Role.SERVICE]), CommitLog.connect(settings=of_role[Role.WRITER]) as log:
+        base = log.submit(proposal(ids, 0, Configure({"proposal_bytes_max": raised}))).head_snapshot_id
+        assert log.submit(proposal(ids, base, create_table(f"t{secrets.token_hex(4)}"))).verdict is Verdict.COMMITTED
+    with pytest.raises(LogRefusedError, match=rf"{TOPICS.results} needs max\.message\.bytes=\d+.*.acl apply --service"):
+        allow_proposal_bytes(of_role[Role.WRITER], raised + 1)
 
 
 def test_reader_when_it_proposes_then_refused_at_once_and_nothing_is_written(
