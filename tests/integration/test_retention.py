@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import TopicPartition
@@ -358,3 +360,32 @@ def test_restore_when_there_is_something_or_nothing_then_it_says_so(small: Setti
     assert "there is no backup at" in str(run(small, "restore", "--from", str(archive), code=1).exception)
     prepare(small)
     assert "is restored where nothing of it is" in str(run(small, "restore", "--from", str(archive), code=1).exception)
+    decide(small, 1)
+    topics = topics_of(small.log)
+    delete_topics(small, topics.results, topics.proposals)
+    refused = run(small, "restore", "--from", str(archive), code=1).exception
+    assert f"there are records in {topics.receipts}" in str(refused), "they tell of what no backup may have"
+
+
+def test_archive_when_it_is_not_whole_then_restore_and_backup_say_what_is_wrong_and_heed_no_strangers(
+    small: Settings, archive: Path
+) -> None:
+    prepare(small)
+    decide(small, 9)
+    (archive / "strangers").mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), archive / "strangers" / "outcomes.parquet")
+    run(small, "backup", "--to", str(archive), "--range", RANGE)
+    delete_topics(small, *topics_of(small.log)[:5])
+    end = archive / "end" / "outcomes.parquet"
+    whole, last = end.read_bytes(), sorted(archive.glob("snapshots=*"))[-1]
+    end.write_bytes(whole[: len(whole) // 2])
+    for command in (("restore", "--from"), ("backup", "--to")):
+        refused = run(small, *command, str(archive), code=1).exception
+        assert isinstance(refused, LogIntegrityError)
+        assert f"{end} is not as `commitlog archive` or `backup` has written it" in str(refused)
+    end.write_bytes(whole)
+    last.rename(archive.parent / last.name)
+    refused = run(small, "restore", "--from", str(archive), code=1).exception
+    assert "is not whole: its end comes after outcome 7, its ranges end with outcome 3" in str(refused)
+    (archive.parent / last.name).rename(last)
+    assert "restored up to outcome 9" in run(small, "restore", "--from", str(archive)).output

@@ -9,6 +9,7 @@ is an archive with one file more: what comes after the last closed range.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ _POSITION = b"commitlog.position"
 _RANGE = b"commitlog.range_snapshots"
 _AFTER = b"commitlog.after_seq"
 _END = "end"
+_RANGE_NAME = re.compile(r"snapshots=\d+-\d+/outcomes\.parquet")
 _SCHEMA = pa.schema(
     [
         *outcome_rows.OUTCOMES,
@@ -257,16 +259,24 @@ class _Files:
     def names(self) -> list[str]:
         found = self._filesystem.get_file_info(fs.FileSelector(self._folder, allow_not_found=True, recursive=True))
         prefix = len(self._folder.rstrip("/")) + 1
-        names = (each.path[prefix:] for each in found if each.path.endswith(".parquet"))
-        return sorted(name for name in names if not name.startswith(f"{_END}/"))
+        return sorted(each.path[prefix:] for each in found if _RANGE_NAME.fullmatch(each.path[prefix:]))
 
     def end_names(self) -> list[str]:
-        """The file of what comes after the closed ranges, where a backup has one that goes on where they end."""
+        """The file of what comes after the closed ranges, where a backup has one that goes on where they end.
+
+        Raises:
+            LogIntegrityError: it goes on later, so ranges are missing.
+        """
         name, names = f"{_END}/outcomes.parquet", self.names()
         if self._filesystem.get_file_info(f"{self._folder}/{name}").type is not fs.FileType.File:
             return []
-        begins = int(self._metadata(name)[_AFTER])
+        begins = int(self._metadata(name, _AFTER))
         closed = self.position(names[-1]).seq if names else -1
+        if begins > closed:
+            raise LogIntegrityError(
+                f"the archive at {self._to} is not whole: its end comes after outcome {begins}, its ranges "
+                + (f"end with outcome {closed}" if names else "are missing")
+            )
         return [name] if begins == closed else []
 
     def last_positions(self) -> list[LogPosition]:
@@ -278,7 +288,7 @@ class _Files:
         names = self.names()
         if not names:
             return asked or RANGE_SNAPSHOTS
-        length = int(self._metadata(names[0])[_RANGE])
+        length = int(self._metadata(names[0], _RANGE))
         if asked not in (None, length):
             raise ConfigurationError(
                 f"the archive at {self._to} has ranges of {length} snapshots: go on with that number, or without any"
@@ -287,17 +297,26 @@ class _Files:
 
     def position(self, name: str) -> LogPosition:
         """The last outcome that a file holds."""
-        log_id, seq, epoch, digest, offset = json.loads(self._metadata(name)[_POSITION])
+        log_id, seq, epoch, digest, offset = json.loads(self._metadata(name, _POSITION))
         return LogPosition(bytes.fromhex(log_id), seq, epoch, bytes.fromhex(digest), offset)
 
-    def _metadata(self, name: str) -> dict[bytes, bytes]:
-        metadata: dict[bytes, bytes] = pq.read_schema(f"{self._folder}/{name}", filesystem=self._filesystem).metadata
-        return metadata
+    def _metadata(self, name: str, key: bytes) -> bytes:
+        try:
+            metadata = pq.read_schema(f"{self._folder}/{name}", filesystem=self._filesystem).metadata or {}
+            return bytes(metadata[key])
+        except (pa.ArrowException, KeyError) as error:
+            raise self._broken(name, error) from None
+
+    def _broken(self, name: str, error: Exception) -> LogIntegrityError:
+        return LogIntegrityError(f"{self.url(name)} is not as `commitlog archive` or `backup` has written it: {error}")
 
     def batches(self, name: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of a file, some at a time."""
-        with self._filesystem.open_input_file(f"{self._folder}/{name}") as opened:
-            yield from pq.ParquetFile(opened).iter_batches(batch_size=BATCH_ROWS, columns=columns)
+        try:
+            with self._filesystem.open_input_file(f"{self._folder}/{name}") as opened:
+                yield from pq.ParquetFile(opened).iter_batches(batch_size=BATCH_ROWS, columns=columns)
+        except pa.ArrowException as error:
+            raise self._broken(name, error) from None
 
     def write(self, log_id: bytes, first: int, length: int, records: list[ResultRecord]) -> ArchivedRange:
         """Write one range under another name, then give it its own: a file is there whole or not at all."""

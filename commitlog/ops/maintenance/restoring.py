@@ -77,7 +77,8 @@ def restore(
 def _check_empty(settings: Settings) -> None:
     """Raise ConfigurationError when there are records of the log."""
     counts, topics = partition_counts(settings, make_admin(settings)), topics_of(settings.log)
-    for topic in (topics.results, topics.proposals, topics.trims):
+    # What was told, too: of what the backup lacks it would speak as of a loss.
+    for topic in (topics.results, topics.proposals, topics.receipts, topics.control, topics.trims):
         if topic in counts and any(end_offsets(settings, make_admin(settings), topic, range(counts[topic])).values()):
             raise ConfigurationError(
                 f"there are records in {topic} at {settings.bootstrap_servers}: a log is restored where nothing of it is. "
