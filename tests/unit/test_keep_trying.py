@@ -79,6 +79,14 @@ def test_notes_when_old_or_broken_then_are_passed_over(tmp_path: Path, monkeypat
     assert list(notes.read()) == []
 
 
+def test_notes_when_their_folder_can_be_neither_made_nor_changed_then_the_service_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "services").write_text("in its place")
+    notes = Notes(settings_of(tmp_path))
+    notes.leave("projector", "an error")
+    notes.clear("projector")
+    assert list(notes.read()) == []
+
+
 def test_restarts_when_it_ends_again_and_again_then_wait_longer_until_it_ran_steadily() -> None:
     restarts = Restarts()
     assert [restarts.delay_s(1, 0) for _ in range(7)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0]

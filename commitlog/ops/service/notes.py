@@ -40,7 +40,11 @@ class Notes:
 
     def clear(self, service: str) -> None:
         """Note that the service is well."""
-        (self._directory / f"{service}.json").unlink(missing_ok=True)
+        path = self._directory / f"{service}.json"
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as failure:
+            _logger.warning("what was left in %s stays there: %s", path, failure)
 
     def read(self) -> Iterator[Note]:
         """What the services of this machine say is wrong."""
