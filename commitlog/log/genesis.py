@@ -62,7 +62,7 @@ def init_log(settings: Settings, *, log_id: bytes | None = None, now_ms: int | N
         now_ms: the time of creation; None is now.
 
     Raises:
-        ConfigurationError: a topic or a first setting is wrong.
+        ConfigurationError: a topic or a first setting is wrong, or what is left of another log would be taken for this one's.
         LogUnavailableError: no broker has answered.
     """
     genesis = Genesis(
@@ -75,11 +75,22 @@ def init_log(settings: Settings, *, log_id: bytes | None = None, now_ms: int | N
     existing = find_genesis(settings)
     if existing is not None:
         return existing
+    _check_never_trimmed(settings)
     create_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max)
     won = read_genesis(settings) or _append_genesis(settings, genesis)
     # Another `init` may have asked for other partitions.
     check_topics(settings, won.partitions, won.settings.proposal_bytes_max)
     return won
+
+
+def _check_never_trimmed(settings: Settings) -> None:
+    """What was trimmed of a log that is gone is nothing that a new one has: it would lose as much at its first trim."""
+    noted = last_trim(settings)
+    if noted is not None:
+        raise ConfigurationError(
+            f"{topics_of(settings.log).trims} tells of a log {settings.log} that is gone; its outcomes up to {noted.seq} are "
+            f"archived at {noted.archive}. Delete that topic, then restore the log (docs/retention.md) or create another one"
+        )
 
 
 def find_genesis(settings: Settings) -> Genesis | None:

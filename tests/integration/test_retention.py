@@ -34,7 +34,7 @@ from commitlog.log.connection import first_offsets, make_admin
 from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
 from commitlog.log.results import ResultsReader, read_messages, results_end
-from commitlog.log.topic_settings import create_topics, partition_counts
+from commitlog.log.topic_settings import create_topics, create_trims_topic, partition_counts
 from commitlog.log.topics import topics_of
 from commitlog.log.trims import last_trim
 from commitlog.ops.cli import cli
@@ -145,6 +145,27 @@ def test_trim_when_the_archive_is_not_what_was_archived_then_nothing_is_deleted(
     ran = run(small, "archive", "--to", str(archive), "--range", RANGE, "--trim", "--keep", "0s", code=1)
     assert isinstance(ran.exception, LogIntegrityError)
     assert first_offset(small) == 0
+
+
+def test_trims_of_a_log_that_is_gone_then_no_other_log_takes_them_for_its_own(
+    trimmed: Settings, archive: Path, log_name: str, other_database_url: str, tmp_path: Path
+) -> None:
+    noted = last_trim(trimmed)
+    assert noted is not None
+    delete_topics(trimmed, *topics_of(trimmed.log)[:5])
+    with pytest.raises(
+        ConfigurationError, match=f"tells of a log {trimmed.log} that is gone; its outcomes up to 11 are"
+    ):
+        init_log(trimmed)
+    other = dataclasses.replace(
+        trimmed, log=f"{log_name}-other", database_url=other_database_url, data_path=str(tmp_path / "other")
+    )
+    prepare(other)
+    create_trims_topic(other)
+    write_raw(other, topics_of(other.log).trims, encode_trim(noted))
+    refused = run(other, "archive", "--to", str(tmp_path / "a"), "--trim", "--keep", "0s", code=1).exception
+    assert "tells of another log" in str(refused)
+    assert first_offset(other) == 0
 
 
 def test_trimmed_log_then_every_part_goes_on_and_says_where_the_rest_is(trimmed: Settings, archive: Path) -> None:

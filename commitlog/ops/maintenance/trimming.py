@@ -26,6 +26,7 @@ from commitlog.log.chain import LogPosition
 from commitlog.log.checkpoint import checkpoint_dir_of, newest_seq, write_checkpoint
 from commitlog.log.genesis import require_genesis
 from commitlog.log.results import ResultRecord, ResultsReader
+from commitlog.log.topics import topics_of
 from commitlog.log.trims import delete_before, last_trim, position_of, trim_at, write_trim
 
 
@@ -62,12 +63,16 @@ def trim(settings: Settings, archive: str, *, keep_ms: int, now_ms: int | None =
 
     Raises:
         CatalogMismatchError: the catalog is missing, or another log's.
-        LogIntegrityError: the archive is not what was archived, or of another log. Nothing was deleted.
+        LogIntegrityError: the archive is not what was archived, or it or a trim is of another log. Nothing was deleted.
         LogUnavailableError, CatalogUnavailableError: a server does not answer.
     """
     genesis = require_genesis(settings)
     before = last_trim(settings)
     if before is not None:
+        if before.log_id != genesis.log_id:
+            raise LogIntegrityError(
+                f"{topics_of(settings.log).trims} tells of another log: delete that topic. Of {settings.log} nothing was"
+            )
         delete_before(settings, before)  # It may have been noted and not been done.
     needs = sorted(_needs(settings, genesis.log_id), key=lambda need: need.seq)
     since = int(time.time() * 1000) if now_ms is None else now_ms
