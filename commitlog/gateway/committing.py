@@ -11,7 +11,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -137,7 +137,7 @@ class Commits:
 
     async def _shown(self, sent: _Sent, outcome: SubmittedOutcome, keeping: asyncio.Future[Path | None]) -> Answer:
         """Success, once readers see it and its files are kept."""
-        removing = self._in_thread(_remove, sent.translated.unused) if sent.translated.unused else None
+        removing = self._in_thread(remove_files, sent.translated.unused) if sent.translated.unused else None
         is_shown = outcome.snapshot_id is None or await self._showing.wait(outcome.snapshot_id)
         warning = (
             None if is_shown else f"committed as snapshot {outcome.snapshot_id}, which the catalog does not show yet"
@@ -240,14 +240,6 @@ def _once_kept(keeping: asyncio.Future[Path | None], act: Callable[[Path], objec
             act(kept)
 
     keeping.add_done_callback(done)
-
-
-def _remove(unused: Sequence[str]) -> None:
-    """Remove files that nobody needs, now that what they were made for is committed otherwise."""
-    try:
-        remove_files(unused)
-    except OSError as error:
-        _logger.warning("files that nobody needs are left for `commitlog clean`: %s", error)
 
 
 def _why(outcome: SubmittedOutcome) -> str:

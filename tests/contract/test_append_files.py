@@ -62,6 +62,20 @@ def test_append_when_it_is_refused_then_the_source_stays_and_what_was_brought_is
     assert files_in(log, table) == []
 
 
+def test_append_when_a_moved_files_source_cannot_be_removed_then_the_commit_is_told_as_one(
+    log: CommitLog, table: str, outside: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tx = log.transaction()
+    with tx:
+        tx.create_table(table, ROWS.schema)
+        tx.append(table, files=[outside], outside="move")
+        outside.unlink()
+        outside.mkdir()
+    assert tx.outcome.committed
+    assert len(files_in(log, table)) == 1
+    assert f"{outside} is needed by nobody any more, and cannot be removed" in caplog.text
+
+
 def test_append_when_a_file_is_to_stay_outside_then_the_table_has_to_allow_it(
     log: CommitLog, table: str, outside: Path
 ) -> None:

@@ -139,6 +139,18 @@ def test_commit_when_the_first_answer_cannot_be_looked_up_then_unknown_and_the_f
     assert len(files()) == 2
 
 
+def test_commit_when_it_is_refused_and_its_files_cannot_be_removed_then_the_refusal_is_told(
+    log: InMemoryCommitLog, files: Callable[[], list[Path]], caplog: pytest.LogCaptureFixture
+) -> None:
+    tx = appending(log, decide_before_ms=1)
+    [file] = files()
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(ProposalRejectedError, match="TOO_LATE"):
+        tx.commit()
+    assert f"{file} is needed by nobody any more, and cannot be removed" in caplog.text
+
+
 # --- what is given up -------------------------------------------------------------------------------------------------
 
 

@@ -6,21 +6,30 @@ an unknown outcome they stay, for the proposal may yet be accepted.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 
 from commitlog.client.files.places import filesystem_of, normal_path
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.domain.model import Append, Change, Compact, DataFile, Delete, DeleteFile, Flush, Proposal
 from commitlog.domain.model.types import fold
 
+_logger = logging.getLogger("commitlog.lake")
+
 
 def remove_files(paths: Iterable[str]) -> None:
-    """Remove files that no snapshot names, as far as they are there."""
+    """Remove files that no snapshot names, as far as they are there.
+
+    One that cannot be removed is logged: its writer is to hear what became of the commit, or what kept it from one.
+    """
     for each in paths:
-        filesystem, path = filesystem_of(normal_path(each))
-        with suppress(FileNotFoundError):
+        try:
+            filesystem, path = filesystem_of(normal_path(each))
             filesystem.delete_file(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            _logger.warning("%s is needed by nobody any more, and cannot be removed: %s", each, error)
 
 
 def unlisted(table_paths: Mapping[str, str], paths: Iterable[str], first: Proposal | None) -> list[str]:
